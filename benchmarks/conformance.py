@@ -23,12 +23,12 @@ from benchmarks.setting import ROOT, write
 DEFAULT = ROOT / "tests" / "data" / "graphs"
 
 
-def run(cases: Sequence[Case], told: Callable[[Outcome], None]) -> list[Outcome]:
-    """Try each case, report its outcome to `told` as it is found, and return all outcomes."""
+def run(cases: Sequence[Case], reported: Callable[[Outcome], None]) -> list[Outcome]:
+    """Try each case, report its outcome to `reported` as it is found, and return all outcomes."""
     outcomes = []
     for case in cases:
         outcome = try_case(case)
-        told(outcome)
+        reported(outcome)
         outcomes.append(outcome)
     return outcomes
 

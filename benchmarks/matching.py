@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.setting import find_models, write
-from tapestry.rewrites import Move, Rule, Worklist, apply_all, catalogue, find, find_tied, saturate
+from tapestry.rewrites import Move, Rule, Worklist, apply_all, catalog, find, find_tied, saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 
@@ -58,15 +58,15 @@ class Clock:
 def measure(graph: Graph, rules: Sequence[Rule], seconds: float, rng: np.random.Generator) -> dict[str, Any]:
     """Measure one program and return its figures; `seconds` bounds the moves that are tried one after the other."""
     cold, listing, tied, applying, updating, again = (Clock() for _ in range(6))
-    offers = cold.time(lambda: Worklist.of(graph, rules))
-    moves = listing.time(offers.moves)
-    classes = tied.time(offers.tied)
+    candidates = cold.time(lambda: Worklist.of(graph, rules))
+    moves = listing.time(candidates.moves)
+    classes = tied.time(candidates.tied)
     stop, wrong = time.perf_counter() + seconds, 0
     for k in range(MOST_MOVES):
         if time.perf_counter() > stop and k >= LEAST_MOVES:
             break
         move = moves[int(rng.integers(len(moves)))]
-        wrong += _after(offers, move, rng, (applying, updating, again, listing, tied), k < COMPARED)
+        wrong += _after(candidates, move, rng, (applying, updating, again, listing, tied), k < COMPARED)
     return {
         "blocks": len(graph.blocks),
         "moves": len(moves),
@@ -91,7 +91,7 @@ def measure(graph: Graph, rules: Sequence[Rule], seconds: float, rng: np.random.
 
 
 def _after(
-    offers: Worklist,
+    candidates: Worklist,
     move: Move,
     rng: np.random.Generator,
     clocks: tuple[Clock, Clock, Clock, Clock, Clock],
@@ -99,13 +99,13 @@ def _after(
 ) -> bool:
     """Apply a move and list again; return whether the lists differ from those made from nothing (if compared)."""
     applying, updating, again, listing, tied = clocks
-    applied = applying.time(lambda: apply_all(offers.graph, [move]))
-    current = updating.time(lambda: offers.after(applied.graph, applied.changes))
-    again.time(lambda: offers.after(applied.graph, applied.changes))
+    applied = applying.time(lambda: apply_all(candidates.graph, [move]))
+    current = updating.time(lambda: candidates.after(applied.graph, applied.changes))
+    again.time(lambda: candidates.after(applied.graph, applied.changes))
     moves, classes = listing.time(current.moves), tied.time(current.tied)
     return compare and (moves, classes) != (
-        find(applied.graph, offers.rules),
-        find_tied(applied.graph, offers.rules),
+        find(applied.graph, candidates.rules),
+        find_tied(applied.graph, candidates.rules),
     )
 
 
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="per program")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(argv)
-    rules = tuple(catalogue().values())
+    rules = tuple(catalog().values())
     results = {}
     for path in given.graphs or find_models(DEFAULT_MODELS):
         graph = from_onnx(path)

@@ -210,12 +210,12 @@ def _difference(got: np.ndarray, wanted: np.ndarray, relative: float, absolute: 
     return f"differs by up to {np.nanmax(np.abs(got - wanted)):.3g}"
 
 
-def run_suite(only: str = "", told: Callable[[CaseOutcome], None] = lambda _: None) -> SuiteResult:
-    """Run all node cases, or those whose names contain `only`; report each outcome to `told` as it is found."""
+def run_suite(only: str = "", reported: Callable[[CaseOutcome], None] = lambda _: None) -> SuiteResult:
+    """Run all node cases, or those whose names contain `only`; report each outcome to `reported` as it is found."""
     outcomes = []
     for case in load_cases(only):
         outcome = try_case(case)
-        told(outcome)
+        reported(outcome)
         outcomes.append(outcome)
     states = Counter(o.state for o in outcomes)
     return SuiteResult(
@@ -238,14 +238,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     began = time.perf_counter()
 
-    def told(o: CaseOutcome) -> None:
+    def reported(o: CaseOutcome) -> None:
         if given.verbose or o.state != MATCHED:
             how = "native" if o.native else "fixed" if o.state == MATCHED else ""
             print(f"{o.state:8s} {how:6s} {o.name} {' '.join(o.bound)} {o.reason}", flush=True)
         elif sys.stderr.isatty():
             print(f"\r{o.name:60.60s}", end="", file=sys.stderr, flush=True)
 
-    result = run_suite(given.only, told)
+    result = run_suite(given.only, reported)
     print(
         f"{result.total} cases in {time.perf_counter() - began:.0f} s: {result.matched} matched "
         f"({result.native} natively), {result.refused} refused, {len(result.failures)} failed"

@@ -50,13 +50,13 @@ class Witness(NamedTuple):
         return Genes(*(row.astype(np.int64) for row in rows))
 
 
-def new_witness(space: PlanSpace, judged: int, kept: int, rng: np.random.Generator) -> Witness:
-    """Build an empty witness for `judged` plans, `kept` of them chosen at random."""
-    kept = min(kept, judged)
+def new_witness(space: PlanSpace, evaluated: int, kept: int, rng: np.random.Generator) -> Witness:
+    """Build an empty witness for `evaluated` plans, `kept` of them chosen at random."""
+    kept = min(kept, evaluated)
     return Witness(
         np.zeros(2, np.int64),
-        np.zeros(judged, np.uint64),
-        np.sort(rng.choice(judged, size=kept, replace=False)),
+        np.zeros(evaluated, np.uint64),
+        np.sort(rng.choice(evaluated, size=kept, replace=False)),
         np.zeros((kept, space.gene_count), np.int16),
         np.zeros((kept, space.edge_count), np.int8),
         np.zeros((kept, space.edge_count), np.int8),
@@ -65,7 +65,7 @@ def new_witness(space: PlanSpace, judged: int, kept: int, rng: np.random.Generat
 
 
 @njit(cache=True)
-def record_epoch(space, state, search, archive, goal, stream, rule_weight, seen, evaluations, witness):
+def record_epoch(space, state, search, archive, goal, random_state, rule_weight, seen, evaluations, witness):
     """Run `run_epoch` with a witness; return how many plans were evaluated."""
     parent = _new_plan(archive)
     child = _new_plan(archive)
@@ -73,15 +73,15 @@ def record_epoch(space, state, search, archive, goal, stream, rule_weight, seen,
     digest = np.zeros(1, np.uint64)
     done, tries = 0, 0
     while done < evaluations and tries < 64 * evaluations:
-        parent_digest = _select(stream, archive, parent)
+        parent_digest = _select(random_state, archive, parent)
         for _ in range(min(CHILDREN, evaluations - done)):
             tries += 1
             _copy_plan(parent, child)
             digest[0] = parent_digest
             moves = 0
-            while moves < MOST_MOVES and (moves == 0 or unit(stream) < MORE_MOVES_SHARE):
-                rule = _pick(stream, rule_weight, rule_weight.shape[0])
-                vary(rule, stream, space, search, child[0], child[1], child[2], digest)
+            while moves < MOST_MOVES and (moves == 0 or unit(random_state) < MORE_MOVES_SHARE):
+                rule = _pick(random_state, rule_weight, rule_weight.shape[0])
+                vary(rule, random_state, space, search, child[0], child[1], child[2], digest)
                 moves += 1
             place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
             if seen[place] == digest[0]:

@@ -25,17 +25,17 @@ class Recipe:
     """A scheme by name, and the dimensions it splits, the most preferred first."""
 
     name: str
-    wishes: tuple[Wish, ...]
+    preferences: tuple[Wish, ...]
 
 
 def of_size(size: int) -> Wish:
     """Build the wish for the first dimension of a block that has this size."""
 
-    def wish(block: Block, k: int) -> bool:
+    def preference(block: Block, k: int) -> bool:
         sizes = [d.size for d in block.signature.dims] if block.signature is not None else []
         return sizes[k] == size and k == sizes.index(size)
 
-    return wish
+    return preference
 
 
 def image_rows(block: Block, k: int) -> bool:
@@ -58,8 +58,8 @@ def tensor_and_sequence_parallel(heads: int, hidden: int, vocabulary: int, seque
     Source: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
     arXiv:2205.05198, section 4.2.
     """
-    wishes = (*tensor_parallel(heads, hidden, vocabulary).wishes, of_size(sequence))
-    return Recipe("tensor and sequence parallel", wishes)
+    preferences = (*tensor_parallel(heads, hidden, vocabulary).preferences, of_size(sequence))
+    return Recipe("tensor and sequence parallel", preferences)
 
 
 def data_parallel(batch: int) -> Recipe:
@@ -80,7 +80,7 @@ def lay(recipe: Recipe, graph: Graph, mesh: MeshShape) -> Placements:
     """Compute the recipe's placements on the whole of `mesh`."""
     axes = tuple(s.name for s in mesh.sub_axes)
     placed = {
-        b.site: Placement(_strategy(recipe.wishes, b, axes))
+        b.site: Placement(_strategy(recipe.preferences, b, axes))
         for b in graph.blocks
         if b.operator not in ("source", "view")
     }
@@ -89,13 +89,13 @@ def lay(recipe: Recipe, graph: Graph, mesh: MeshShape) -> Placements:
     return Placements(placed)
 
 
-def _strategy(wishes: Sequence[Wish], block: Block, axes: tuple[str, ...]) -> Strategy:
+def _strategy(preferences: Sequence[Wish], block: Block, axes: tuple[str, ...]) -> Strategy:
     if block.signature is None:
         return Strategy()
     allowed = splittable(block.signature)
     splits = [WHOLE] * len(allowed)
-    for wish in wishes:
-        wanted = [k for k in range(len(allowed)) if allowed[k] and wish(block, k)]
+    for preference in preferences:
+        wanted = [k for k in range(len(allowed)) if allowed[k] and preference(block, k)]
         if wanted:
             splits[wanted[0]] = Split(axes)
             break

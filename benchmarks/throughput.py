@@ -68,13 +68,13 @@ class Run:
     """The timings of a run: random number generators, plans evaluated, wall and processor seconds of each epoch."""
 
     streams: list[np.ndarray]
-    judged: list[int]
+    evaluated: list[int]
     wall_s: list[float]
     cpu_s: list[float]
 
     @property
     def per_s(self) -> list[float]:
-        return [n / s for n, s in zip(self.judged, self.wall_s, strict=True)]
+        return [n / s for n, s in zip(self.evaluated, self.wall_s, strict=True)]
 
 
 def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0
     witness, faithful = replay(island, before, run, checks, rng)
     wrong, alone_s = check(island, graph, mesh, witness)
     distinct = len(np.unique(witness.digests))
-    share = distinct / sum(run.judged)
+    share = distinct / sum(run.evaluated)
     rate = float(np.median(run.per_s)) * share
     return {
         "blocks": len(space.slots),
@@ -102,7 +102,7 @@ def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0
         "candidates_per_cpu_s": round(distinct / sum(run.cpu_s)),
         "slowest_epoch_per_s": round(min(run.per_s) * share),
         "ns_per_block": round(1e9 / rate / len(space.slots), 2),
-        "candidates": sum(run.judged),
+        "candidates": sum(run.evaluated),
         "distinct": distinct,
         "replay_is_the_run": faithful,
         "compile_s": round(compiled - began, 4),
@@ -128,18 +128,18 @@ def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
     run = Run([], [], [], [])
     seen, statistics = np.zeros(SEEN_SIZE, np.uint64), new_statistics()
     space, stop = island.space, time.perf_counter() + seconds
-    while not run.judged or time.perf_counter() < stop:
-        stream = new_rng(rng)
-        run.streams.append(stream.copy())
+    while not run.evaluated or time.perf_counter() < stop:
+        random_state = new_rng(rng)
+        run.streams.append(random_state.copy())
         wall, cpu = time.perf_counter(), time.process_time()
         set_parent_weights(island.archive)
-        judged = run_epoch(
+        evaluated = run_epoch(
             space.space,
             space.state,
             island.search,
             island.archive,
             island.goal,
-            stream,
+            random_state,
             RULE_WEIGHT,
             statistics,
             seen,
@@ -147,7 +147,7 @@ def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
         )
         run.wall_s.append(time.perf_counter() - wall)
         run.cpu_s.append(time.process_time() - cpu)
-        run.judged.append(int(judged))
+        run.evaluated.append(int(evaluated))
     return run
 
 
@@ -156,9 +156,9 @@ def replay(
 ) -> tuple[Witness, bool]:
     """Run the epochs again from the archive `before`; return a witness, and whether they leave the run's archive."""
     space = island.space
-    witness = new_witness(space, sum(run.judged), kept, rng)
+    witness = new_witness(space, sum(run.evaluated), kept, rng)
     seen, state = np.zeros(SEEN_SIZE, np.uint64), new_state(space.space)
-    for stream in run.streams:
+    for random_state in run.streams:
         set_parent_weights(before)
         record_epoch(
             space.space,
@@ -166,7 +166,7 @@ def replay(
             island.search,
             before,
             island.goal,
-            stream,
+            random_state,
             RULE_WEIGHT,
             seen,
             EPOCH,

@@ -64,7 +64,7 @@ class Case:
         return float(seconds(step_ticks(axis, self.operation, self.members, self.moved_bytes)))
 
 
-def block_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
+def block_case(row: Row, reported: Row, value: float, quantity: str) -> Case | None:
     host_s = EAGER_HOST_S if str(row["group"]).startswith("llmcompass") else 0.0
     common = {
         "group": str(row["group"]),
@@ -73,40 +73,46 @@ def block_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
         "host_s": host_s,
     }
     if row["kind"] == "gemm":
-        fidelity = told.get("math_fidelity")
-        if fidelity is not None and (fidelity != FIDELITY_OF_PEAK[told["dtype"]] or value < DISPATCH_S):
+        fidelity = reported.get("math_fidelity")
+        if fidelity is not None and (fidelity != FIDELITY_OF_PEAK[reported["dtype"]] or value < DISPATCH_S):
             return None
-        m, n, k = (int(told[key]) for key in "MNK")
-        item = ITEM_BYTES[told["dtype"]]
+        m, n, k = (int(reported[key]) for key in "MNK")
+        item = ITEM_BYTES[reported["dtype"]]
         moved = item * (m * k + k * n + m * n)
         time_s = value if quantity == "time" else 2 * m * n * k / value
-        return Case(**common, measured_s=time_s, dtype=told["dtype"], sizes=(m, n, k), moved_bytes=moved)
+        return Case(**common, measured_s=time_s, dtype=reported["dtype"], sizes=(m, n, k), moved_bytes=moved)
     if row["kind"] == "memory_bound_op":
-        if "operator" in told:
-            width = told["ffn"] / told["tensor_parallel"] if told["operator"] == "mlp_act" else told["hidden"]
-            elements, tensors = told["num_tokens"] * width, 2 if "norm" in told["operator"] else 3
+        if "operator" in reported:
+            width = (
+                reported["ffn"] / reported["tensor_parallel"]
+                if reported["operator"] == "mlp_act"
+                else reported["hidden"]
+            )
+            elements, tensors = reported["num_tokens"] * width, 2 if "norm" in reported["operator"] else 3
         else:
-            elements, tensors = told.get("elements") or told["M"] * told["N"], 2
+            elements, tensors = reported.get("elements") or reported["M"] * reported["N"], 2
         time_s = value if quantity == "time" else elements / value
-        return Case(**common, measured_s=time_s, moved_bytes=ITEM_BYTES[told["dtype"]] * elements * tensors)
+        return Case(
+            **common, measured_s=time_s, moved_bytes=ITEM_BYTES[reported["dtype"]] * elements * tensors
+        )
     return None
 
 
-def step_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
+def step_case(row: Row, reported: Row, value: float, quantity: str) -> Case | None:
     """Build the case of a collective inside one node; None for other collectives.
 
     The node has NVSwitch, or is a LoudBox whose rings and lines are meshes of their own.
     """
-    members = int(told["ranks"])
-    mesh = MESHES.get(row["device_id"]) or LOUDBOX[told["topology"]]
-    inside = told.get("nodes", 1) == 1 and told.get("ranks_per_node", members) == members
-    if members > 8 or not inside or "node" in str(told.get("placement", "")).replace("one node", ""):
+    members = int(reported["ranks"])
+    mesh = MESHES.get(row["device_id"]) or LOUDBOX[reported["topology"]]
+    inside = reported.get("nodes", 1) == 1 and reported.get("ranks_per_node", members) == members
+    if members > 8 or not inside or "node" in str(reported.get("placement", "")).replace("one node", ""):
         return None
-    operation = "fetch" if told["op"] == "send_recv" else str(told["op"])
+    operation = "fetch" if reported["op"] == "send_recv" else str(reported["op"])
     share = {"all_reduce": 2 * (members - 1) / members, "fetch": 1.0}.get(operation, (members - 1) / members)
-    if operation == "all_reduce" and told.get("algo") == "ring (NVLS off)":
+    if operation == "all_reduce" and reported.get("algo") == "ring (NVLS off)":
         return None  # the same machine with its switch reduction turned off
-    received = share * float(told["bytes"])
+    received = share * float(reported["bytes"])
     time_s = value if quantity == "time" else received / value
     common = {
         "group": str(row["group"]),

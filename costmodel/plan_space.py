@@ -221,7 +221,7 @@ class _Compiler:
         slot_count = len(owner.slots)
         tensors = [t for b in owner.sources for t in b.outputs] + [t for b in owner.slots for t in b.outputs]
         number = {t: k for k, t in enumerate(tensors)}
-        makers = {t: (g, k) for g, b in enumerate(owner.blocks) for k, t in enumerate(b.outputs)}
+        producers = {t: (g, k) for g, b in enumerate(owner.blocks) for k, t in enumerate(b.outputs)}
         edges = [
             (slot, k, number[read_of(graph, b.site, k).root])
             for slot, b in enumerate(owner.slots)
@@ -234,7 +234,7 @@ class _Compiler:
         edge_needed = np.zeros(len(edges), dtype=np.int64)
         keys = 0
         for t, site in enumerate(tensors):
-            gene, position = makers[site]
+            gene, position = producers[site]
             tensor = graph.tensors[site]
             family = owner.families[gene]
             makes = [o.makes[position] for o in family.orders]

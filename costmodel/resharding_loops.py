@@ -80,17 +80,18 @@ def distinct_rows(rows):
 
 
 @njit(cache=True)
-def requests(places, whole, wish, wish_granule, constant):
+def requests(places, whole, preference, wish_granule, constant):
     """Find the consumer specs that require the terms of a partial producer spec to be combined in the same way.
 
-    A consumer spec determines its request through the axes it adds (`wish` and its granule, where the producer spec
-    leaves the sub-axis free) and through the `constant` ranges it reads of dimensions the producer spec keeps `whole`.
+    A consumer spec determines its request through the axes it adds (`preference` and its granule, where the producer
+    spec leaves the sub-axis free) and through the `constant` ranges it reads of dimensions the producer spec keeps
+    `whole`.
 
     Returns: number of the request per pair `(made, needed)`, -1 where nothing is partial; the first pair of
     each request `(requests, 2)`.
     """
     made_count, sub_count = places.shape
-    need_count, rank = wish.shape[0], constant.shape[1]
+    need_count, rank = preference.shape[0], constant.shape[1]
     request = np.full((made_count, need_count), -1, np.int64)
     of = np.empty((made_count * need_count, 2), np.int64)
     size = 4
@@ -106,7 +107,7 @@ def requests(places, whole, wish, wish_granule, constant):
             h = np.uint64(1)
             for s in range(sub_count):
                 if places[p, s] < 0:
-                    h = _mixed(_mixed(h, wish[n, s]), wish_granule[n, s])
+                    h = _mixed(_mixed(h, preference[n, s]), wish_granule[n, s])
             for k in range(rank):
                 if whole[p, k]:
                     h = _mixed(_mixed(h, constant[n, k, 0]), constant[n, k, 1])
@@ -119,7 +120,7 @@ def requests(places, whole, wish, wish_granule, constant):
                     request[p, n] = count
                     count += 1
                     break
-                if _same_request(places[p], whole[p], wish, wish_granule, constant, n, of[known, 1]):
+                if _same_request(places[p], whole[p], preference, wish_granule, constant, n, of[known, 1]):
                     request[p, n] = known
                     break
                 at = (at + 1) & (size - 1)
@@ -127,9 +128,11 @@ def requests(places, whole, wish, wish_granule, constant):
 
 
 @njit(cache=True)
-def _same_request(places, whole, wish, wish_granule, constant, a, b):
+def _same_request(places, whole, preference, wish_granule, constant, a, b):
     for s in range(places.shape[0]):
-        if places[s] < 0 and (wish[a, s] != wish[b, s] or wish_granule[a, s] != wish_granule[b, s]):
+        if places[s] < 0 and (
+            preference[a, s] != preference[b, s] or wish_granule[a, s] != wish_granule[b, s]
+        ):
             return False
     for k in range(whole.shape[0]):
         if whole[k] and (constant[a, k, 0] != constant[b, k, 0] or constant[a, k, 1] != constant[b, k, 1]):
@@ -138,7 +141,7 @@ def _same_request(places, whole, wish, wish_granule, constant, a, b):
 
 
 @njit(cache=True)
-def middles(shape, held, places, granules, of, wish, wish_granule, whole, constant, mesh):
+def middles(shape, held, places, granules, of, preference, wish_granule, whole, constant, mesh):
     """Compute the holding in which each request combines the terms, and the sub-axes that it scatters.
 
     Returns: holdings as rows (see `lay`) `(requests, sub-axes + 3 rank)`, `scattered` `(requests, sub-axes)`.
@@ -152,7 +155,7 @@ def middles(shape, held, places, granules, of, wish, wish_granule, whole, consta
         row = rows[r]
         _describe(places[p], granules[p], row)
         for s in range(sub_count):
-            k = wish[n, s]
+            k = preference[n, s]
             if places[p, s] < 0 and k >= 0:
                 row[s] = k
                 row[sub_count + k] = wish_granule[n, s]

@@ -109,11 +109,20 @@ class _Reduced:
 def _reduced(
     shape: np.ndarray, item: int, held: _Lowered, wanted: _Lowered, mesh: Mesh, arrays: MeshArrays
 ) -> _Reduced:
-    wish, wish_granule = _wishes(wanted)
+    preference, wish_granule = _preferences(wanted)
     whole = ~(held.places[:, :, None] == np.arange(len(shape))).any(axis=1)
-    request, of = requests(held.places, whole, wish, wish_granule, wanted.constant)
+    request, of = requests(held.places, whole, preference, wish_granule, wanted.constant)
     rows, scattered = middles(
-        shape, held.boxes, held.places, held.granules, of, wish, wish_granule, whole, wanted.constant, arrays
+        shape,
+        held.boxes,
+        held.places,
+        held.granules,
+        of,
+        preference,
+        wish_granule,
+        whole,
+        wanted.constant,
+        arrays,
     )
     traffic, staging, moved, codes = reductions(shape, rows, scattered, held.places, of, arrays)
     return _Reduced(request, rows, _ticks(moved * item, codes, mesh), traffic, staging)
@@ -245,7 +254,7 @@ def _lengths(
     return np.concatenate(tables) if tables else np.zeros(0, np.int64), base, held_range, wanted_range
 
 
-def _wishes(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
+def _preferences(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
     """Return per consumer spec and sub-axis the dimension split without a window (else -1) and its granule (else 1)."""
     split = np.maximum(wanted.places, 0)
     if wanted.window.shape[1] == 0:

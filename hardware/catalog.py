@@ -221,9 +221,9 @@ def _is_path(name: str | PathLike[str]) -> bool:
     return not isinstance(name, str) or name.endswith(".toml") or "/" in name or "\\" in name
 
 
-def _unknown(kind: str, name: str, known: tuple[str, ...], told: str) -> CatalogError:
+def _unknown(kind: str, name: str, known: tuple[str, ...], reported: str) -> CatalogError:
     return CatalogError(
-        f"no {kind} is called {name!r}{f'; {told}' if told else near_names(name, known)}; "
+        f"no {kind} is called {name!r}{f'; {reported}' if reported else near_names(name, known)}; "
         "a file's path ending in .toml works too"
     )
 

@@ -21,7 +21,7 @@ from tapestry.rewrites.placement import (
 from tapestry.rewrites.placement_rules import PLACEMENT
 from tapestry.rewrites.provenance import BlockHistory, Provenance, ProvenanceEvent
 from tapestry.rewrites.rule import ExampleSizes, Match, Rule, RuleError
-from tapestry.rewrites.rules import RULES, catalogue, rule_named
+from tapestry.rewrites.rules import RULES, catalog, rule_named
 from tapestry.rewrites.saturation import Saturated, saturate
 from tapestry.rewrites.worklist import Worklist, find_tied
 
@@ -46,7 +46,7 @@ __all__ = [
     "apply_all",
     "apply_move",
     "apply_placement",
-    "catalogue",
+    "catalog",
     "find",
     "find_placements",
     "find_tied",

@@ -32,15 +32,15 @@ def apply_with_rules(graph: Graph, moves: Iterable[Move], rules: Rules) -> Appli
         StaleMove: a move does not fit, because of the graph or of a move before it.
         RuleError: a rule's right side does not fit its left side here.
     """
-    draft = MutableGraph(graph)
+    edited = MutableGraph(graph)
     for move in moves:
         for part in move.single():
-            apply_match(draft, *resolve(draft, part, rules))
-    changes = changes_of(draft)
-    return Applied(draft.graph(), changes)
+            apply_match(edited, *resolve(edited, part, rules))
+    changes = changes_of(edited)
+    return Applied(edited.graph(), changes)
 
 
-def resolve(draft: MutableGraph, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
+def resolve(edited: MutableGraph, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
     """Find the rule, match and single move that a move names.
 
     Raises:
@@ -48,15 +48,15 @@ def resolve(draft: MutableGraph, move: Move, rules: Rules) -> tuple[Rule, Match,
     """
     if move.rule not in rules:
         raise StaleMove(move, f"there is no rule {move.rule!r}")
-    root = first_root(draft, move)
+    root = first_root(edited, move)
     if root is None:
         raise StaleMove(move, f"there is no block {move.place!r}")
     offered = []
-    for other, match in alternatives(TrackedGraph(draft), rules[move.rule], root):
+    for other, match in alternatives(TrackedGraph(edited), rules[move.rule], root):
         if other == move:
             return rules[move.rule], match, move
         offered.append(other)
     if not offered:
-        operator = draft.blocks[root].operator
+        operator = edited.blocks[root].operator
         raise StaleMove(move, f"the rule does not fit the {operator!r} block there, or its guard forbids it")
     raise StaleMove(move, f"what there is: {'; '.join(map(str, offered))}")

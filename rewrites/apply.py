@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tapestry.rewrites.application import Applied, Rules, apply_with_rules
 from tapestry.rewrites.move import Move
-from tapestry.rewrites.rules import catalogue
+from tapestry.rewrites.rules import catalog
 from tapestry.teg.graph import Graph
 
 
@@ -27,7 +27,7 @@ def apply_all(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -
         StaleMove: a move does not fit, because of the graph or of a move before it.
         RuleError: as for `apply_move`.
     """
-    return apply_with_rules(graph, moves, catalogue() if rules is None else rules)
+    return apply_with_rules(graph, moves, catalog() if rules is None else rules)
 
 
 def replay(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -> Graph:

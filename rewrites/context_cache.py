@@ -34,8 +34,8 @@ MAKER, READERS, PRESENCE, CROWD = range(4)
 class MatchContext:
     """The context of a place as far as it was read: blocks and tensors numbered in order of appearance."""
 
-    def __init__(self, sight: TrackedGraph, root: Block) -> None:
-        self.sight = sight
+    def __init__(self, tracked: TrackedGraph, root: Block) -> None:
+        self.tracked = tracked
         self.tensors: list[str] = []
         self.blocks: list[str] = []
         self.tensor_numbers: dict[str, int] = {}
@@ -45,16 +45,16 @@ class MatchContext:
 
     def close(self) -> None:
         """Release the program: no more questions can be answered, the numbers stay."""
-        del self.sight, self._positions
+        del self.tracked, self._positions
 
     def answer(self, question: Question) -> Any:
         """Answer a question; None if there are too many readers."""
         tensor, about = self.tensors[question >> 2], question & 3
         if about == MAKER:
-            return self._told(self.sight.program.producers[tensor])
+            return self._told(self.tracked.program.producers[tensor])
         if about == PRESENCE:
-            return tensor in self.sight.program.data
-        readers = self.sight.program.readers[tensor]
+            return tensor in self.tracked.program.data
+        readers = self.tracked.program.readers[tensor]
         if about == CROWD:
             return has_many_readers(readers)
         return None if len(readers) > MOST_READERS else tuple([(k, self._told(b)) for b, k in readers])
@@ -85,24 +85,24 @@ class MatchContext:
             return known
         self.block_numbers[block.site] = len(self.blocks)
         self.blocks.append(block.site)
-        numbers, tensors = self.tensor_numbers, self.sight.program.tensors
-        position = self.sight.positions[block.site]
+        numbers, tensors = self.tensor_numbers, self.tracked.program.tensors
+        position = self.tracked.positions[block.site]
         rank = bisect(self._positions, position)
         self._positions.insert(rank, position)
         what = block.definition
-        told: list[Any] = [_nameless(what) if what.operator == "sink" else what, rank]
+        reported: list[Any] = [_nameless(what) if what.operator == "sink" else what, rank]
         for t in (*block.inputs, *block.outputs):
             number = numbers.get(t)
             if number is None:
                 numbers[t] = len(self.tensors)
                 self.tensors.append(t)
                 tensor = tensors[t]
-                told += (tensor.shape, tensor.dtype)
+                reported += (tensor.shape, tensor.dtype)
             else:
-                told.append(number)
-        if block.site in self.sight.held:
-            told.append("held")
-        return tuple(told)
+                reported.append(number)
+        if block.site in self.tracked.held:
+            reported.append("held")
+        return tuple(reported)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -126,14 +126,14 @@ class _Node:
 class ContextLookup(Generic[L]):
     """A lookup of a context in the cache: `leaf` is the result found in an equal context, if there is one."""
 
-    __slots__ = ("answer", "asked", "first", "leaf", "node", "scene")
+    __slots__ = ("answer", "asked", "first", "leaf", "node", "context")
 
-    def __init__(self, scene: MatchContext, first: Hashable, node: _Node | None) -> None:
-        self.scene, self.first, self.node = scene, first, node
+    def __init__(self, context: MatchContext, first: Hashable, node: _Node | None) -> None:
+        self.context, self.first, self.node = context, first, node
         self.asked: list[Question] = []
         self.answer: Any = None
         while node is not None and node.question is not None:
-            self.node, self.answer = node, scene.answer(node.question)
+            self.node, self.answer = node, context.answer(node.question)
             self.asked.append(node.question)
             node = node.answers.get(self.answer)
         self.leaf: L | None = None if node is None else node.leaf
@@ -146,20 +146,20 @@ class ContextCache(Generic[L]):
         self._roots: dict[Any, _Node] = {}
         self._count = 0
 
-    def visit(self, tried: Hashable, scene: MatchContext) -> ContextLookup[L]:
+    def visit(self, tried: Hashable, context: MatchContext) -> ContextLookup[L]:
         """Look up whether the same rules were tried in an equal context; it then has numbers for all reads."""
-        first = (tried, scene.first)
-        return ContextLookup(scene, first, self._roots.get(first))
+        first = (tried, context.first)
+        return ContextLookup(context, first, self._roots.get(first))
 
     def learn(self, visit: ContextLookup[L], seen: Sequence[Key], leaf: L) -> None:
         """Store the result of rules that made these reads, in this order, in a context that was not known."""
-        scene, count = visit.scene, len(visit.asked)
-        if (count and visit.answer is None) or [scene.question(k) for k in seen[:count]] != visit.asked:
+        context, count = visit.context, len(visit.asked)
+        if (count and visit.answer is None) or [context.question(k) for k in seen[:count]] != visit.asked:
             return
         start = node = _Node()
         for key in seen[count:]:
-            question = scene.question(key)
-            answer = None if question is None else scene.answer(question)
+            question = context.question(key)
+            answer = None if question is None else context.answer(question)
             if answer is None:
                 return
             following = _Node()

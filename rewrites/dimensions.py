@@ -12,7 +12,7 @@ Labels = tuple[str, ...]
 Place = tuple[str, int]
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """A block's own dimension names: per operand, of the result ("": none), and those it needs whole."""
 
     reads: tuple[Labels, ...]
@@ -20,19 +20,19 @@ class Labelled(NamedTuple):
     whole: Labels = ()
 
 
-def labelled(definition: Definition, ranks: Sequence[int]) -> Labelled | None:
+def labeled(definition: Definition, ranks: Sequence[int]) -> Labeled | None:
     """Infer the labels of a block with operands of these ranks; None for operators that have none."""
     name = definition.operator
     if name == "contract":
-        return Labelled(definition["labels"], definition["output"])
+        return Labeled(definition["labels"], definition["output"])
     if name == "cell":
-        return Labelled(definition["labels"], tuple(n for n, _ in definition["dims"]))
+        return Labeled(definition["labels"], tuple(n for n, _ in definition["dims"]))
     if name == "reduce":
-        return Labelled((definition["labels"],), _kept(definition["output"], definition.get("keep", ())))
+        return Labeled((definition["labels"],), _kept(definition["output"], definition.get("keep", ())))
     if name in ("softmax", "log_softmax", "layer_norm"):
         own = tuple(f"d{k}" for k in range(ranks[0]))
         whole = tuple(own[a % ranks[0]] for a in definition["axes"])
-        return Labelled((own, *[whole] * (len(ranks) - 1)), own, whole)
+        return Labeled((own, *[whole] * (len(ranks) - 1)), own, whole)
     if name == "view":
         return _permutation(definition)
     return None
@@ -44,12 +44,12 @@ def _kept(output: Labels, keep: Sequence[int]) -> Labels:
     return tuple("" if k in keep else next(names) for k in range(len(output) + len(keep)))
 
 
-def _permutation(definition: Definition) -> Labelled | None:
+def _permutation(definition: Definition) -> Labeled | None:
     view = parse(definition["map"], definition["shape"])
     own = tuple(f"d{k}" for k in range(len(view.shape)))
     if any(d.dim < 0 or (d.stride, d.offset) != (1, 0) for d in view.dims) or len(view.dims) != len(own):
         return None
-    return Labelled((tuple(own[d.dim] for d in view.dims),), own)
+    return Labeled((tuple(own[d.dim] for d in view.dims),), own)
 
 
 class Classes:
@@ -81,7 +81,7 @@ class Reading(NamedTuple):
 
     operands: tuple[str, ...]
     result: str
-    labels: Labelled
+    labels: Labeled
 
 
 def unified(blocks: Sequence[Reading]) -> Classes:

@@ -33,8 +33,8 @@ def duplicated(rule: Rule, graph: Graph) -> str:
 
 def _observed(rule: Rule, graph: Graph) -> Graph | None:
     """Add to the graph a sink for every inner value that the rule matches; None if it matches single blocks."""
-    sight = TrackedGraph(graph)
-    matches = (match for b in graph.blocks for _, match in alternatives(sight, rule, b.site))
+    tracked = TrackedGraph(graph)
+    matches = (match for b in graph.blocks for _, match in alternatives(tracked, rule, b.site))
     inner = {t: None for m in matches for b in m.blocks if b not in m.roots for t in b.outputs}
     sinks = []
     for k, tensor in enumerate(inner):

@@ -13,7 +13,7 @@ from typing import Any
 
 from tapestry.rewrites.algebra.canonical import CANONICAL
 from tapestry.rewrites.algebra.cleanup import CLEANUP
-from tapestry.rewrites.dimensions import Labels, Reading, labelled, unified
+from tapestry.rewrites.dimensions import Labels, Reading, labeled, unified
 from tapestry.rewrites.fusion.cells import CELL_FUSION
 from tapestry.rewrites.rule import RuleError
 from tapestry.rewrites.saturation import saturate
@@ -112,7 +112,7 @@ def _steps(side: EquationSide, graph: Graph) -> Traced:
     for block in graph.blocks:
         if block.operator in ("source", "sink"):
             continue
-        labels = labelled(block.definition, [len(graph.tensors[t].shape) for t in block.inputs])
+        labels = labeled(block.definition, [len(graph.tensors[t].shape) for t in block.inputs])
         if block.operator == "cell" and "'index'" in repr(block.definition["expr"]):
             raise RuleError(
                 side.law, "coordinates have no meaning in an equation, whose names stand for groups"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import CellForm, CellRead
-from tapestry.rewrites.dimensions import Classes, Labels, labelled
+from tapestry.rewrites.dimensions import Classes, Labels, labeled
 from tapestry.rewrites.equation_sides import Traced, TracedStep
 from tapestry.rewrites.instances import HOLE, Instance
 from tapestry.rewrites.rule import Match, Op, RuleError, Term, op, pick
@@ -34,7 +34,7 @@ class Matched:
     def size(self, name: str) -> int:
         """Return the size of a class by its label."""
         tensor, position = _class(name)
-        return self.match.draft.tensors[tensor].shape[position]
+        return self.match.edited.tensors[tensor].shape[position]
 
 
 class TermValue(NamedTuple):
@@ -69,8 +69,8 @@ class _Terms:
 
     def root(self, k: int, block: Block, way: Instance | None) -> Op:
         """Build the term of a result, in the shape of the root that it replaces."""
-        draft = self.matched.match.draft
-        old = draft.tensors[block.outputs[0]].type
+        edited = self.matched.match.edited
+        old = edited.tensors[block.outputs[0]].type
         written = self._labels_of_root(block, way)
         step = self.traced.steps[k]
         if way is not None and (way.around != HOLE or step.dtype != old.dtype):
@@ -82,8 +82,8 @@ class _Terms:
         return found.term if found.labels == written else _arranged(found, written, old.shape)
 
     def _labels_of_root(self, block: Block, way: Instance | None) -> Labels:
-        draft, classes = self.matched.match.draft, self.matched.classes
-        labels = labelled(block.definition, [len(draft.tensors[t].shape) for t in block.inputs])
+        edited, classes = self.matched.match.edited, self.matched.classes
+        labels = labeled(block.definition, [len(edited.tensors[t].shape) for t in block.inputs])
         assert labels is not None
         result = block.outputs[0]
         return tuple(
@@ -121,12 +121,12 @@ class _Terms:
         site = match[name]
         ours = {place for group in self.matched.groups.values() for place in group}
         labels = []
-        for k, size in enumerate(match.draft.tensors[site].shape):
+        for k, size in enumerate(match.edited.tensors[site].shape):
             place = classes.find((site, k))
             if place not in ours and size != 1:
                 raise RuleError("equation", f"dimension {k} of {site!r} takes no part in the left side")
             labels.append(_label(place) if place in ours else "")
-        return TermValue(_site(site), tuple(labels), match.draft.tensors[site].dtype)
+        return TermValue(_site(site), tuple(labels), match.edited.tensors[site].dtype)
 
     def expanded(self, letters: Labels) -> Labels:
         """Expand names to the labels that they stand for."""

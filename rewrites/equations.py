@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Any
 
 from tapestry.rewrites.cell_form import element_type
-from tapestry.rewrites.dimensions import Reading, labelled, occurrences, unified
+from tapestry.rewrites.dimensions import Reading, labeled, occurrences, unified
 from tapestry.rewrites.equation_sides import EquationSide, Traced, traced_side
 from tapestry.rewrites.equation_terms import Matched, terms_of
 from tapestry.rewrites.instances import HOLE, Form, Instance, InstanceMatch, numbers_of
@@ -201,7 +201,7 @@ class _Law:
             if name is None:
                 return None
             groups[name].append(place)
-        sizes = {n: math.prod(m.draft.tensors[t].shape[k] for t, k in g) for n, g in groups.items()}
+        sizes = {n: math.prod(m.edited.tensors[t].shape[k] for t, k in g) for n, g in groups.items()}
         numbers = self._numbers(m, blocks)
         if numbers is None or any(sizes[n] < 2 for n in self.summed):
             return None
@@ -217,7 +217,7 @@ class _Law:
         return {n: sizes[n] if n in self.summed else s for n, s in self.sizes().items()}
 
     def _reading(self, m: Match, k: int, block: Block) -> Reading | None:
-        labels = labelled(block.definition, [len(m.draft.tensors[t].shape) for t in block.inputs])
+        labels = labeled(block.definition, [len(m.edited.tensors[t].shape) for t in block.inputs])
         if labels is None:
             return None
         operands, reads = block.inputs, labels.reads
@@ -252,9 +252,9 @@ class _Law:
             if step.block.operator != block.operator:
                 return False
             way: Instance | None = m.bindings.get(f"step{k}")
-            dtype = m.draft.tensors[block.outputs[0]].dtype
+            dtype = m.edited.tensors[block.outputs[0]].dtype
             if way is not None and way.around != HOLE:
-                dtype = element_type(way.found, [m.draft.tensors[t].dtype for t in block.inputs])
+                dtype = element_type(way.found, [m.edited.tensors[t].dtype for t in block.inputs])
             if step.dtype != dtype:
                 return False
             if not all(_close(a, b) for a, b in _pairs(step.block, block, way)):

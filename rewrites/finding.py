@@ -19,21 +19,21 @@ def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     Raises:
         RuleError: the left side, the guard or the choices of a rule fail; it says which.
     """
-    index, sight = index_of(tuple(rules)), TrackedGraph(graph)
+    index, tracked = index_of(tuple(rules)), TrackedGraph(graph)
     found = [
         move
         for block in graph.blocks
         for rule in index.rules_at(graph, block)
-        for move, _ in alternatives(sight, rule, block.site)
+        for move, _ in alternatives(tracked, rule, block.site)
     ]
     index.check()
     return found
 
 
-def first_root(draft: MutableGraph, move: Move) -> str | None:
+def first_root(edited: MutableGraph, move: Move) -> str | None:
     """Find the block whose site begins the place of a move at one place; None if it no longer exists."""
     place = move.places[0]
-    if place in draft.blocks:
+    if place in edited.blocks:
         return place
     ends = (k for k, letter in enumerate(place) if letter == SEVERAL)
-    return next((place[:k] for k in ends if place[:k] in draft.blocks), None)
+    return next((place[:k] for k in ends if place[:k] in edited.blocks), None)

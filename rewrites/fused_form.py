@@ -55,7 +55,7 @@ class FusedRegion(NamedTuple):
     produces, those of its roots first.
     """
 
-    draft: TrackedGraph
+    edited: TrackedGraph
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]
     reads: tuple[str, ...]
@@ -63,10 +63,10 @@ class FusedRegion(NamedTuple):
 
     @staticmethod
     def of(
-        draft: TrackedGraph, roots: Sequence[Block], blocks: Iterable[Block], recomputes: bool
+        edited: TrackedGraph, roots: Sequence[Block], blocks: Iterable[Block], recomputes: bool
     ) -> FusedRegion:
         """Build the region of some blocks."""
-        ordered = tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
+        ordered = tuple(sorted(blocks, key=lambda b: edited.position(b.site)))
         made = {t for b in ordered for t in b.outputs}
         reads = tuple(dict.fromkeys([t for b in ordered for t in b.inputs if t not in made]))
         wanted = [t for b in roots for t in b.outputs]
@@ -74,19 +74,19 @@ class FusedRegion(NamedTuple):
             wanted += [t for b in ordered if b not in roots for t in b.outputs]
         inside = {b.site for b in ordered}
         if recomputes:
-            inside -= _staying(draft, roots, ordered)
-        outside = [t for t in wanted if any(b.site not in inside for b, _ in draft.readers[t])]
-        return FusedRegion(draft, tuple(roots), ordered, reads, tuple(outside) or (roots[0].outputs[0],))
+            inside -= _staying(edited, roots, ordered)
+        outside = [t for t in wanted if any(b.site not in inside for b, _ in edited.readers[t])]
+        return FusedRegion(edited, tuple(roots), ordered, reads, tuple(outside) or (roots[0].outputs[0],))
 
     @property
     def replaced(self) -> list[Block]:
         """The blocks whose results it takes over, in program order; it takes the place of the first of them."""
-        found = dict.fromkeys(self.draft.producers[t] for t in self.results)
-        return sorted(found, key=lambda b: self.draft.position(b.site))
+        found = dict.fromkeys(self.edited.producers[t] for t in self.results)
+        return sorted(found, key=lambda b: self.edited.position(b.site))
 
     def late_inputs(self) -> list[Block] | None:
         """Find the blocks that must move before the fused block; None if that is impossible."""
-        return self.draft.late(self.replaced, self.reads)
+        return self.edited.late(self.replaced, self.reads)
 
     def is_possible(self) -> bool:
         """Return whether the blocks can become one: all have index spaces, no own costs, and no cycle arises."""
@@ -98,7 +98,7 @@ class FusedRegion(NamedTuple):
     def key(self) -> tuple[Any, ...]:
         """A key that determines the fused block up to sites: cheap to hash, since definitions are interned."""
         number = {t: k for k, t in enumerate(self.reads)}
-        types = tuple(self.draft.tensors[t].type for t in number)
+        types = tuple(self.edited.tensors[t].type for t in number)
         wiring = []
         for b in self.blocks:
             wiring.append((b.definition, tuple([number[t] for t in b.inputs])))
@@ -108,11 +108,11 @@ class FusedRegion(NamedTuple):
 
     def body(self) -> FusedBody:
         """Build the body of the fused block."""
-        draft, reads = self.draft, self.reads
+        edited, reads = self.edited, self.reads
         number = {t: k for k, t in enumerate(reads)}
-        types, steps = [draft.tensors[t].type for t in reads], list[Step]()
+        types, steps = [edited.tensors[t].type for t in reads], list[Step]()
         for b in self.blocks:
-            inner = _steps(b, [draft.tensors[t].type for t in b.outputs])
+            inner = _steps(b, [edited.tensors[t].type for t in b.outputs])
             values = [number[t] for t in b.inputs]
             for step, made in inner.steps:
                 makes = tuple(range(len(types), len(types) + len(made)))
@@ -132,12 +132,12 @@ class FusedRegion(NamedTuple):
         return FusedForm(self.reads, body.inputs, steps, body.outputs, self.results)
 
 
-def _staying(draft: TrackedGraph, roots: Sequence[Block], ordered: Sequence[Block]) -> set[str]:
+def _staying(edited: TrackedGraph, roots: Sequence[Block], ordered: Sequence[Block]) -> set[str]:
     """Find sites of inner blocks that stay beside a region that recomputes them: others need their results."""
     giving, inside = {b.site for b in roots}, {b.site for b in ordered}
     found = set[str]()
     for block in reversed(ordered):
-        readers = {r.site for t in block.outputs for r, _ in draft.readers[t]}
+        readers = {r.site for t in block.outputs for r, _ in edited.readers[t]}
         if block.site not in giving and (readers & found or readers - inside):
             found.add(block.site)
     return found
@@ -161,7 +161,7 @@ def _steps(block: Block, types: Sequence[TensorType]) -> _Steps:
 
 
 def region(
-    draft: TrackedGraph,
+    edited: TrackedGraph,
     roots: Sequence[Block],
     blocks: Collection[Block],
     recomputes: bool = False,
@@ -180,39 +180,39 @@ def region(
         joined and tuple(joined),
         *[b.site for b in roots],
     )
-    return draft.remembered(key, lambda: _region(draft, roots, blocks, recomputes, joined))
+    return edited.memoized(key, lambda: _region(edited, roots, blocks, recomputes, joined))
 
 
 def _region(
-    draft: TrackedGraph,
+    edited: TrackedGraph,
     roots: Sequence[Block],
     blocks: Collection[Block],
     recomputes: bool,
     joined: Collection[str],
 ) -> FusedRegion:
-    found = FusedRegion.of(draft, roots, blocks, recomputes)
+    found = FusedRegion.of(edited, roots, blocks, recomputes)
     if not joined:
         return found
-    last = max(draft.position(draft.producers[t].site) for t in found.reads)
-    first = min(draft.position(b.site) for b in roots)
+    last = max(edited.position(edited.producers[t].site) for t in found.reads)
+    first = min(edited.position(b.site) for b in roots)
     inside = {b.site: b for b in blocks}
     new, ends = dict(inside), dict[str, Block]()
     waiting: list[tuple[Block, tuple[Block, ...]]] = [(b, ()) for b in found.blocks if b not in roots]
     while waiting:
-        maker, chain = waiting.pop()
-        for block in dict.fromkeys(r for t in maker.outputs for r, _ in draft.readers[t]):
-            if block.site in inside or not draft.is_free(block) or block.signature is None:
+        producer, chain = waiting.pop()
+        for block in dict.fromkeys(r for t in producer.outputs for r, _ in edited.readers[t]):
+            if block.site in inside or not edited.is_free(block) or block.signature is None:
                 continue
-            others = (draft.producers[t].site for t in block.inputs if draft.producers[t] is not maker)
-            if not all(s in new or draft.position(s) < first for s in others):
+            others = (edited.producers[t].site for t in block.inputs if edited.producers[t] is not producer)
+            if not all(s in new or edited.position(s) < first for s in others):
                 continue
-            if _joins(block, chain, joined) and draft.position(block.site) > last:
+            if _joins(block, chain, joined) and edited.position(block.site) > last:
                 ends[block.site] = block
                 new.update((b.site, b) for b in (*chain, block))
             elif block.operator in PASSING and len(chain) < MOST_PASSED:
                 waiting.append((block, (*chain, block)))
-    added = sorted(ends.values(), key=lambda b: draft.position(b.site))
-    return FusedRegion.of(draft, (*roots, *added), new.values(), recomputes)
+    added = sorted(ends.values(), key=lambda b: edited.position(b.site))
+    return FusedRegion.of(edited, (*roots, *added), new.values(), recomputes)
 
 
 def _joins(block: Block, chain: Sequence[Block], joined: Collection[str]) -> bool:
@@ -234,7 +234,7 @@ class ExpandedStep(NamedTuple):
     outputs: list[int]
 
 
-def spelled_out(definition: Definition, inputs: Sequence[str]) -> list[ExpandedStep]:
+def expanded_steps(definition: Definition, inputs: Sequence[str]) -> list[ExpandedStep]:
     """List the steps of a fused block, in order."""
     body = body_of(definition)
     names: list[str | tuple[int, int]] = list(inputs)

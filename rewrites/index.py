@@ -36,7 +36,7 @@ class Index:
     """An index of rules by the requirements of their root on a block and on the producers of its inputs.
 
     `broken` are the rules whose left side cannot be built or tested, each with the reason. `depth` is that of the
-    deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with several roots; `scenes` is
+    deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with several roots; `contexts` is
     the context cache: the contexts in which all of them were tried.
     """
 
@@ -49,7 +49,7 @@ class Index:
         self._by_operator: dict[str, list[tuple[Rule, frozenset[str]]]] = {}
         self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
-        self.scenes: ContextCache[Any] = ContextCache()
+        self.contexts: ContextCache[Any] = ContextCache()
         self._barren: dict[tuple[Any, ...], set[Rule]] = {}
 
     def check(self) -> None:
@@ -101,12 +101,12 @@ class Index:
         found = self._by_makers.get(key)
         if found is None:
             there = set(makers)
-            rules = [r for r in self.rules_for(program, block) if makers_wanted(r.roots[0]) <= there]
+            rules = [r for r in self.rules_for(program, block) if required_producers(r.roots[0]) <= there]
             found = tuple(r for r in rules if _may_begin(r.roots[0], there))
             _remember(self._by_makers, key, found)
         return found
 
-    def barren(self, program: ProducerMap, block: Block) -> set[Rule]:
+    def unmatched(self, program: ProducerMap, block: Block) -> set[Rule]:
         """Return the rules known to have no match at such a block, whatever is around it; callers may add to it."""
         inputs = block.inputs
         same = () if len(set(inputs)) == len(inputs) else tuple(map(inputs.index, inputs))
@@ -137,7 +137,7 @@ def _heads(rule: Rule) -> frozenset[str]:
 def may_begin(rule: Rule, program: ProducerMap, block: Block) -> bool:
     """Return whether the producers of a block's inputs are compatible with the rule's first root."""
     root, there = rule.roots[0], {program.producers[t].operator for t in block.inputs}
-    return makers_wanted(root) <= there and _may_begin(root, there)
+    return required_producers(root) <= there and _may_begin(root, there)
 
 
 def _may_begin(term: Op, makers: Collection[str]) -> bool:
@@ -196,6 +196,6 @@ def is_row(term: Term) -> bool:
 
 
 @cache
-def makers_wanted(term: Op) -> frozenset[str]:
+def required_producers(term: Op) -> frozenset[str]:
     """Return the operators required of the producers of a term's operands."""
     return frozenset(o.operator for o in term.operands if isinstance(o, Op) and o.operator is not None)

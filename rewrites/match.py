@@ -17,18 +17,18 @@ from tapestry.teg.graph import Block
 Allowed = tuple[Match, Sequence[str]]
 
 
-def alternatives(sight: TrackedGraph, rule: Rule, place: str) -> list[tuple[Move, Match]]:
+def alternatives(tracked: TrackedGraph, rule: Rule, place: str) -> list[tuple[Move, Match]]:
     """Find every match and choice of a rule at a place.
 
     Raises:
         RuleError: the guard or the choices fail.
     """
-    found = _allowed(sight, rule, place)
+    found = _allowed(tracked, rule, place)
     if not found:
         return []
     seen: dict[tuple[str, str], int] = {}
     result = []
-    for match, choices in _together(sight, rule, found) if rule.together else found:
+    for match, choices in _together(tracked, rule, found) if rule.together else found:
         where = SEVERAL.join([b.site for b in match.roots])
         for choice in choices:
             count = seen[where, choice] = seen.get((where, choice), -1) + 1
@@ -37,10 +37,10 @@ def alternatives(sight: TrackedGraph, rule: Rule, place: str) -> list[tuple[Move
     return result
 
 
-def _allowed(sight: TrackedGraph, rule: Rule, place: str) -> list[Allowed]:
+def _allowed(tracked: TrackedGraph, rule: Rule, place: str) -> list[Allowed]:
     """Find the matches that the guard allows, each with its choices."""
     try:
-        found = ways(sight, rule, place)
+        found = ways(tracked, rule, place)
     except Exception as error:
         raise RuleError(rule.name, f"its left side fails at {place!r}: {error!r}") from error
     result = []
@@ -54,7 +54,7 @@ def _allowed(sight: TrackedGraph, rule: Rule, place: str) -> list[Allowed]:
             raise
         except Exception as error:
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
-        if _has_room(sight, rule, match):
+        if _has_room(tracked, rule, match):
             result.append((match, choices))
     return result
 
@@ -69,7 +69,7 @@ def _texts(choices: Any) -> Sequence[str]:
     return tuple(choices)
 
 
-def _together(sight: TrackedGraph, rule: Rule, found: Iterable[Allowed]) -> Iterator[Allowed]:
+def _together(tracked: TrackedGraph, rule: Rule, found: Iterable[Allowed]) -> Iterator[Allowed]:
     """Merge matches that differ in their last root only, for each choice; those that cause a cycle are omitted."""
     first = [*names_of(rule.roots[0])]
     groups: dict[tuple[Any, ...], list[Match]] = {}
@@ -84,7 +84,7 @@ def _together(sight: TrackedGraph, rule: Rule, found: Iterable[Allowed]) -> Iter
                 roots=(*joined.roots, other.roots[-1]),
                 blocks=tuple(dict.fromkeys((*joined.blocks, *other.blocks))),
             )
-            if other.roots[-1] not in joined.roots and _has_room(sight, rule, wider):
+            if other.roots[-1] not in joined.roots and _has_room(tracked, rule, wider):
                 joined = wider
                 taken.append(other)
         if len(taken) > 1:
@@ -96,14 +96,14 @@ def _with_more(more: Mapping[str, Any] | None, match: Match) -> Match | None:
     return None if more is None else replace(match, bindings={**match.bindings, **more})
 
 
-def _has_room(sight: TrackedGraph, rule: Rule, match: Match) -> bool:
+def _has_room(tracked: TrackedGraph, rule: Rule, match: Match) -> bool:
     """Return whether there is a place in program order for the right side, so that no cycle arises."""
     roots, blocks = match.roots, match.blocks
     if isinstance(rule.right, Fuse):
-        return region(sight, roots, blocks, rule.right.recomputes, rule.right.joined).is_possible()
+        return region(tracked, roots, blocks, rule.right.recomputes, rule.right.joined).is_possible()
     return len(roots) == 1 or late_blocks(match) is not None
 
 
 def late_blocks(match: Match) -> list[Block] | None:
     """Find the blocks that must move before the first root, where the new blocks are put, or None."""
-    return match.draft.late(match.roots, [t for b in match.blocks for t in b.inputs])
+    return match.edited.late(match.roots, [t for b in match.blocks for t in b.inputs])

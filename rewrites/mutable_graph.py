@@ -137,7 +137,7 @@ class MutableGraph:
         self.put_in.append(block)
 
     def remove(self, site: str) -> None:
-        """Remove a block; its output tensors stay known until `forget`."""
+        """Remove a block; its output tensors stay known until `clear_reads`."""
         block = self.blocks.pop(site)
         for t in set(block.inputs):
             self._change_readers(t, block, None)
@@ -150,7 +150,7 @@ class MutableGraph:
         self.changed.add(site)
         self.taken_out.append(block)
 
-    def forget(self, tensor: str) -> None:
+    def clear_reads(self, tensor: str) -> None:
         """Drop a tensor that has neither producer nor readers."""
         del self.tensors[tensor]
         del self.readers[tensor]

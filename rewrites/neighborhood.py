@@ -32,50 +32,50 @@ class Changes(NamedTuple):
         return Changes(self.blocks | other.blocks, self.tensors | other.tensors)
 
 
-def changes_of(draft: MutableGraph) -> Changes:
+def changes_of(edited: MutableGraph) -> Changes:
     """Return the changes made in a draft."""
-    return Changes(frozenset(draft.changed), frozenset(draft.reread))
+    return Changes(frozenset(edited.changed), frozenset(edited.reread))
 
 
-def near(draft: MutableGraph, rules: Sequence[Rule], changes: Changes) -> frozenset[str]:
+def near(edited: MutableGraph, rules: Sequence[Rule], changes: Changes) -> frozenset[str]:
     """Find the places at which the rules may match differently than before the changes."""
     index = index_of(tuple(rules))
-    made = [draft.producers[t] for t in changes.tensors if t in draft.producers]
-    edge = {s for s in changes.blocks if s in draft.blocks}
+    made = [edited.producers[t] for t in changes.tensors if t in edited.producers]
+    edge = {s for s in changes.blocks if s in edited.blocks}
     # A tensor with more readers than any pattern has blocks cannot become private by losing one.
     edge.update(
-        b.site for b in made if len({r for t in b.outputs for r, _ in draft.readers[t]}) <= index.largest
+        b.site for b in made if len({r for t in b.outputs for r, _ in edited.readers[t]}) <= index.largest
     )
     distances = dict.fromkeys(edge, 0)
     for distance in range(1, index.depth + 1):
-        edge = readers_of(draft, edge) - distances.keys()
+        edge = readers_of(edited, edge) - distances.keys()
         distances.update(dict.fromkeys(edge, distance))
     distances.update((b.site, 0) for b in made)
     places = {site for site, distance in distances.items() if distance < index.depth}
-    sight = TrackedGraph(draft)
+    tracked = TrackedGraph(edited)
     for rule in index.paired:
-        own = [draft.blocks[site] for site, distance in distances.items() if distance <= rule.depth]
+        own = [edited.blocks[site] for site, distance in distances.items() if distance <= rule.depth]
         places.update(block.site for block in own)
         for k in range(1, len(rule.roots)):
             likely = (b for b in own if rule.roots[k].operator in (None, b.operator))
-            places.update(site for block in likely for site in _firsts(sight, rule, k, block))
+            places.update(site for block in likely for site in _firsts(tracked, rule, k, block))
     return frozenset(places)
 
 
-def readers_of(draft: MutableGraph, sites: Iterable[str]) -> set[str]:
+def readers_of(edited: MutableGraph, sites: Iterable[str]) -> set[str]:
     """Return the blocks that read results of these blocks."""
-    return {b.site for s in sites for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
+    return {b.site for s in sites for t in edited.blocks[s].outputs for b, _ in edited.readers[t]}
 
 
-def _firsts(sight: TrackedGraph, rule: Rule, k: int, block: Block) -> Iterator[str]:
+def _firsts(tracked: TrackedGraph, rule: Rule, k: int, block: Block) -> Iterator[str]:
     """Yield the possible first roots of matches whose root `k` is a block."""
     if k == 0:
         yield block.site
         return
     earlier = _linked_root(rule, k)
-    for found in ways_of(sight, rule.roots[k], block, {}):
-        for other in candidates_for(sight, rule.roots[earlier], found):
-            yield from _firsts(sight, rule, earlier, other)
+    for found in ways_of(tracked, rule.roots[k], block, {}):
+        for other in candidates_for(tracked, rule.roots[earlier], found):
+            yield from _firsts(tracked, rule, earlier, other)
 
 
 @cache

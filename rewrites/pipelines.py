@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tapestry.rewrites.fusion import FUSION
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.rule import Rule, RuleError
-from tapestry.rewrites.rules import catalogue
+from tapestry.rewrites.rules import catalog
 from tapestry.rewrites.saturation import Repeated, Saturated, apply_once, repeat, saturate
 from tapestry.teg.graph import Graph
 
@@ -113,7 +113,7 @@ def _applied(graph: Graph, stage: Stage, rules: Sequence[Rule]) -> Saturated | R
 
 def standard_pipeline() -> tuple[Stage, ...]:
     """Build the standard stages: expand composite operators, simplify, search, and fuse what is left."""
-    rules = tuple(catalogue().values())
+    rules = tuple(catalog().values())
     fusions = {r.name for r in FUSION if r.kind != "semantic"}
     return (
         Stage("expand", tuple(r for r in rules if _spells_out(r)), "fixpoint"),

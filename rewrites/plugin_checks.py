@@ -18,7 +18,7 @@ from tapestry.rewrites.regions import ExpandFused, Fuse
 from tapestry.rewrites.rule import Computed, ExampleSizes, NoOperand, Op, Result, Rule, WholeSide, terms
 from tapestry.rewrites.rule_contract import falls, same_values
 from tapestry.teg.graph import Graph
-from tapestry.teg.operators import catalogue as operators
+from tapestry.teg.operators import catalog as operators
 from tapestry.teg.operators import plug_ins as operator_plug_ins
 from tapestry.teg.plugins import Group, PlugInError, require, require_name, sequence_of
 from tapestry.teg.validate import check
@@ -85,9 +85,9 @@ def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
     for side in sides:
         for term in terms(side) if not isinstance(side, NoOperand | Computed | Fuse | ExpandFused) else ():
             if isinstance(term, Op) and term.operator is not None and term.operator not in operators():
-                told = operator_plug_ins().left_out(term.operator) or "no plug-in offers it"
+                reported = operator_plug_ins().left_out(term.operator) or "no plug-in offers it"
                 raise PlugInError(
-                    f"it speaks of operator {term.operator!r}, which is not there: {told}",
+                    f"it speaks of operator {term.operator!r}, which is not there: {reported}",
                     "repair or install the operator",
                 )
 

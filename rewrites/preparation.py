@@ -54,15 +54,15 @@ def _settled(graph: Graph) -> tuple[dict[str, bool], set[str]]:
     settled: dict[str, bool] = {}
     reading: set[str] = set()
     for b in graph.blocks:
-        makers = [graph.producers[t].site for t in b.inputs]
+        producers = [graph.producers[t].site for t in b.inputs]
         if b.operator == "source":
             settled[b.site] = b.definition["role"] in LASTING and b.site not in carried
             if settled[b.site]:
                 reading.add(b.site)
         else:
             free = b.device is None and b.index is None and b.operator not in ("sink", "sequence_point")
-            settled[b.site] = free and all(settled[m] for m in makers)
-            if settled[b.site] and any(m in reading for m in makers):
+            settled[b.site] = free and all(settled[m] for m in producers)
+            if settled[b.site] and any(m in reading for m in producers):
                 reading.add(b.site)
     return settled, reading
 
@@ -95,10 +95,10 @@ def _needed(graph: Graph, tensors: Sequence[str], known: Collection[str]) -> set
     waiting, found = list(tensors), set[str]()
     while waiting:
         t = waiting.pop()
-        maker = graph.producers[t]
-        if t not in known and maker.site not in found:
-            found.add(maker.site)
-            waiting.extend(maker.inputs)
+        producer = graph.producers[t]
+        if t not in known and producer.site not in found:
+            found.add(producer.site)
+            waiting.extend(producer.inputs)
     return found
 
 

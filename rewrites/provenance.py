@@ -18,7 +18,7 @@ from tapestry.rewrites.move import Move, StaleMove
 from tapestry.rewrites.mutable_graph import MutableGraph, Position
 from tapestry.rewrites.placement import PLAN_WIDE, is_structural
 from tapestry.rewrites.replacement import apply_match
-from tapestry.rewrites.rules import catalogue
+from tapestry.rewrites.rules import catalog
 from tapestry.teg.graph import Block, Graph, Tensor
 
 # What a move may do to a block.
@@ -85,23 +85,23 @@ class Provenance:
         self._versions: list[_Version] = []
         self._now: dict[str, _Version] = {}
         self._gone: dict[str, _Version] = {}
-        self._makers: dict[str, str] = {}  # of tensors that moves made
-        known, draft = catalogue() if rules is None else rules, _Recorder(given)
+        self._producers: dict[str, str] = {}  # of tensors that moves made
+        known, edited = catalog() if rules is None else rules, _Recorder(given)
         for number, move in enumerate(self.moves):
             for part in () if move.rule in PLAN_WIDE else move.single():
                 if is_structural(move):
-                    self._rewrite(draft, number, part, known)
+                    self._rewrite(edited, number, part, known)
                 else:
-                    self._place(draft, number, part)
-        self.graph = draft.graph()
+                    self._place(edited, number, part)
+        self.graph = edited.graph()
 
-    def story(self, site: str) -> BlockHistory:
+    def block_history(self, site: str) -> BlockHistory:
         """Return the story of a block, or of the block that produces a tensor; it may have been removed.
 
         Raises:
             ValueError: the history has never met such a block or tensor; near names are listed.
         """
-        block = site if site in self.graph.by_site else self._maker(site)
+        block = site if site in self.graph.by_site else self._producer(site)
         if block in self.graph.by_site:
             version = self._version(block)
             return BlockHistory(block, self._told(version), self._origins(version))
@@ -120,21 +120,21 @@ class Provenance:
         became = tuple(b.site for b in self.graph.blocks if b.site in found)
         return BlockHistory(block, self._told(version), self._origins(version), False, became)
 
-    def stories(self) -> Iterator[BlockHistory]:
+    def block_histories(self) -> Iterator[BlockHistory]:
         """Yield the stories of every block of the result, in program order, then of all removed blocks."""
-        yield from (self.story(b.site) for b in self.graph.blocks)
+        yield from (self.block_history(b.site) for b in self.graph.blocks)
         yield from map(self._story_of_gone, self._gone)
 
-    def _maker(self, tensor: str) -> str:
+    def _producer(self, tensor: str) -> str:
         """Return the block that produces a tensor, or produced it last; the text itself if there is none."""
         for graph in (self.graph, self.given):
-            if tensor in graph.producers and (graph is self.graph or tensor not in self._makers):
+            if tensor in graph.producers and (graph is self.graph or tensor not in self._producers):
                 return graph.producers[tensor].site
-        return self._makers.get(tensor, tensor)
+        return self._producers.get(tensor, tensor)
 
     def _told(self, version: _Version) -> tuple[ProvenanceEvent, ...]:
-        told = {k for v in _reached(version, lambda v: v.parents) for k in v.events}
-        return tuple(self.events[k] for k in sorted(told))
+        reported = {k for v in _reached(version, lambda v: v.parents) for k in v.events}
+        return tuple(self.events[k] for k in sorted(reported))
 
     def _origins(self, version: _Version) -> tuple[str, ...]:
         found = {v.site for v in _reached(version, lambda v: v.parents) if v.is_given}
@@ -169,34 +169,34 @@ class Provenance:
         version.events.append(len(self.events))
         self.events.append(ProvenanceEvent(number, move, effect, version.site))
 
-    def _place(self, draft: MutableGraph, number: int, move: Move) -> None:
+    def _place(self, edited: MutableGraph, number: int, move: Move) -> None:
         place = move.places[0]
-        if place not in draft.blocks:
+        if place not in edited.blocks:
             raise StaleMove(move, f"there is no block {place!r}")
         self._note(self._version(place), number, move, PLACED)
 
-    def _rewrite(self, draft: _Recorder, number: int, move: Move, rules: Rules) -> None:
-        rule, match, _ = resolve(draft, move, rules)
+    def _rewrite(self, edited: _Recorder, number: int, move: Move, rules: Rules) -> None:
+        rule, match, _ = resolve(edited, move, rules)
         matched = [self._version(b.site) for b in match.blocks]
         roots = {root.outputs[0]: self._version(root.site) for root in match.roots}
-        draft.begin()
-        apply_match(draft, rule, match, move)
-        for site in draft.removed:
+        edited.begin()
+        apply_match(edited, rule, match, move)
+        for site in edited.removed:
             version = self._version(site)
-            if site not in draft.added:
+            if site not in edited.added:
                 self._note(version, number, move, REMOVED)
             self._gone[site] = self._now.pop(site)
-        for site in draft.added:
+        for site in edited.added:
             version = self._begun(_Version(site, parents=list(matched)))
-            self._note(version, number, move, REMADE if site in draft.removed else MADE)
-            self._makers.update(dict.fromkeys(draft.blocks[site].outputs, site))
-        for old, new in draft.redirected:
-            heir = self._version(draft.producers[new].site)
-            if heir.site not in draft.added:
+            self._note(version, number, move, REMADE if site in edited.removed else MADE)
+            self._producers.update(dict.fromkeys(edited.blocks[site].outputs, site))
+        for old, new in edited.redirected:
+            heir = self._version(edited.producers[new].site)
+            if heir.site not in edited.added:
                 heir.parents.append(roots[old])
                 self._note(heir, number, move, TOOK_OVER)
-        for site in draft.rebound:
-            if site in draft.blocks and site not in draft.added:
+        for site in edited.rebound:
+            if site in edited.blocks and site not in edited.added:
                 self._note(self._version(site), number, move, REBOUND)
 
 

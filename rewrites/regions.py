@@ -18,7 +18,7 @@ class Above:
     """A left-side term: a tensor, with the blocks of some operators that compute it from blocks of `ends`.
 
     `all_operands`: all tensors in a row instead. `private`: operators of blocks that are matched in addition, if
-    nothing outside the match reads them. `takes(draft, block, root)` may refuse a block. `through`: the paths
+    nothing outside the match reads them. `takes(edited, block, root)` may refuse a block. `through`: the paths
     contain at least one block of this kind.
     """
 
@@ -71,7 +71,7 @@ def all_above(
     """Build a left-side term: any operands in a row, with all blocks on the paths to them as for `above`.
 
     An end may be an operand. Blocks of `private` operators that only matched blocks read are matched too;
-    `takes(draft, block, root)` may refuse blocks.
+    `takes(edited, block, root)` may refuse blocks.
     """
     return Above(operators, tuple(ends), most, True, tuple(private), takes)
 

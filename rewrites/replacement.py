@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.rewrites.fusing import put_fused, put_spelled_out
+from tapestry.rewrites.fusing import put_expanded, put_fused
 from tapestry.rewrites.match import late_blocks
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.mutable_graph import MutableGraph
@@ -40,19 +40,19 @@ from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Block, Definition, Tensor, TensorType, attributes
 
 
-def apply_match(draft: MutableGraph, rule: Rule, match: Match, move: Move) -> None:
+def apply_match(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> None:
     """Replace the blocks that a rule matched, in place.
 
     Raises:
         RuleError: the right side has no meaning, or another type than the left side.
     """
     if isinstance(rule.right, Fuse):
-        prune(draft, put_fused(draft, rule, rule.right, match, move))
+        prune(edited, put_fused(edited, rule, rule.right, match, move))
         return
     if isinstance(rule.right, ExpandFused):
-        put_spelled_out(draft, match)
+        put_expanded(edited, match)
         return
-    made = _Construction(draft, rule, match, move)
+    made = _Construction(edited, rule, match, move)
     try:
         targets = [
             None if isinstance(result, NoOperand) else made.result(k, result)
@@ -69,71 +69,75 @@ def apply_match(draft: MutableGraph, rule: Rule, match: Match, move: Move) -> No
         if new != old or old in made.tensors
     ]
     late = late_blocks(match) if len(match.roots) > 1 and made.blocks else []
-    position = draft.position(match.roots[0].site)
+    position = edited.position(match.roots[0].site)
     for root in gone:
-        draft.remove(root.site)
+        edited.remove(root.site)
     order = [*(late or ()), *made.blocks]
     for k, block in enumerate(order):
         at = position if len(order) == 1 else (*position, k)
-        if block.site in draft.blocks:
-            draft.move(block.site, at)
+        if block.site in edited.blocks:
+            edited.move(block.site, at)
         else:
-            draft.add(block, at, (made.tensors[t] for t in block.outputs))
+            edited.add(block, at, (made.tensors[t] for t in block.outputs))
     for tensor, value in made.data.items():
-        draft.know(tensor, value)
-    _check_order(draft, made, [(o, n) for o, n in zip(olds, targets, strict=True) if n is not None])
+        edited.know(tensor, value)
+    _check_order(edited, made, [(o, n) for o, n in zip(olds, targets, strict=True) if n is not None])
     for root, old, new in zip(match.roots, olds, targets, strict=True):
         if new is not None and new != old:
-            draft.redirect(old, new)
+            edited.redirect(old, new)
         for t in root.outputs:
-            if t not in draft.producers:
-                if draft.readers[t]:
-                    raise RuleError(rule.name, f"drops {t!r}, which {draft.readers[t][0][0].site!r} reads")
-                draft.forget(t)
-    prune(draft, [t for root in gone for t in root.inputs])
+            if t not in edited.producers:
+                if edited.readers[t]:
+                    raise RuleError(rule.name, f"drops {t!r}, which {edited.readers[t][0][0].site!r} reads")
+                edited.clear_reads(t)
+    prune(edited, [t for root in gone for t in root.inputs])
 
 
-def _check_order(draft: MutableGraph, made: _Construction, results: Sequence[tuple[str, str]]) -> None:
+def _check_order(edited: MutableGraph, made: _Construction, results: Sequence[tuple[str, str]]) -> None:
     """Check that no block reads a tensor that is produced after it; raise an error otherwise."""
     for block in made.blocks:
         for t in block.inputs:
-            if t not in draft.producers or not _stands_before(draft, t, block):
+            if t not in edited.producers or not _stands_before(edited, t, block):
                 raise made.fail(f"the right side reads {t!r}, which is made below it")
     for old, new in results:
-        for reader, _ in draft.readers[old] if new != old else ():
-            if new not in draft.producers or not _stands_before(draft, new, reader):
+        for reader, _ in edited.readers[old] if new != old else ():
+            if new not in edited.producers or not _stands_before(edited, new, reader):
                 raise made.fail(f"the result becomes {new!r}, which is made below {reader.site!r}")
 
 
-def _stands_before(draft: MutableGraph, tensor: str, reader: Block) -> bool:
-    return draft.position(draft.producers[tensor].site) < draft.position(reader.site)
+def _stands_before(edited: MutableGraph, tensor: str, reader: Block) -> bool:
+    return edited.position(edited.producers[tensor].site) < edited.position(reader.site)
 
 
-def prune(draft: MutableGraph, tensors: Sequence[str]) -> None:
+def prune(edited: MutableGraph, tensors: Sequence[str]) -> None:
     """Remove the producers of these tensors that have no readers; inputs of the program stay."""
     waiting = list(tensors)
     while waiting:
         t = waiting.pop()
-        maker = draft.producers.get(t)
-        if maker is None or any(draft.readers[o] for o in maker.outputs) or not _may_go(draft, maker):
+        producer = edited.producers.get(t)
+        if (
+            producer is None
+            or any(edited.readers[o] for o in producer.outputs)
+            or not _may_go(edited, producer)
+        ):
             continue
-        draft.remove(maker.site)
-        for o in maker.outputs:
-            draft.forget(o)
-        waiting.extend(maker.inputs)
+        edited.remove(producer.site)
+        for o in producer.outputs:
+            edited.clear_reads(o)
+        waiting.extend(producer.inputs)
 
 
-def _may_go(draft: MutableGraph, block: Block) -> bool:
+def _may_go(edited: MutableGraph, block: Block) -> bool:
     if block.operator == "source":
         return bool(block.definition["role"] == "constant")
-    return block.operator != "sink" and draft.is_free(block)
+    return block.operator != "sink" and edited.is_free(block)
 
 
 class _Construction:
     """The blocks of a right side, built from the leaves up."""
 
-    def __init__(self, draft: MutableGraph, rule: Rule, match: Match, move: Move) -> None:
-        self.draft, self.rule, self.match, self.move = draft, rule, match, move
+    def __init__(self, edited: MutableGraph, rule: Rule, match: Match, move: Move) -> None:
+        self.edited, self.rule, self.match, self.move = edited, rule, match, move
         self.blocks: list[Block] = []
         self.tensors: dict[str, Tensor] = {}
         self.data: dict[str, np.ndarray] = {}
@@ -160,7 +164,7 @@ class _Construction:
     def result(self, k: int, term: AnyTensor | Op | Case) -> str:
         """Return the tensor that the k-th result becomes: the old one if a new block produces it."""
         root = self.match.roots[k]
-        old = self.draft.tensors[root.outputs[0]]
+        old = self.edited.tensors[root.outputs[0]]
         term = self.decided(term)
         site = self.value(term, root) if isinstance(term, Op) else self.match[term.name]
         new = self.type_of(site)
@@ -171,7 +175,7 @@ class _Construction:
         return str(site)
 
     def type_of(self, site: str) -> TensorType:
-        return (self.tensors[site] if site in self.tensors else self.draft.tensors[site]).type
+        return (self.tensors[site] if site in self.tensors else self.edited.tensors[site]).type
 
     def value(self, term: Op, root: Block | None = None) -> str:
         """Build the tensor of an application; `root` is the block whose result it takes over."""
@@ -216,7 +220,7 @@ class _Construction:
 
     def names_of(self, output: str, kind: TensorType) -> tuple[str, ...]:
         """Return the dimension names of an output: a tensor that survives a rewrite with its shape keeps them."""
-        old = self.draft.tensors.get(output)
+        old = self.edited.tensors.get(output)
         return old.names if old is not None and old.shape == kind.shape else ()
 
     def decided(self, term: AnyTensor | Op | Case) -> AnyTensor | Op:
@@ -261,9 +265,9 @@ class _Construction:
         origin = self.match.roots[0].site.partition("~")[0]
         text = repr((self.move, role, definition.operator, definition.attributes, inputs))
         wanted = f"{origin}~{role}.{blake2b(text.encode(), digest_size=4).hexdigest()}"
-        site, k = self.draft.free_site(wanted), 1
+        site, k = self.edited.free_site(wanted), 1
         while site in self.sites:
-            site, k = self.draft.free_site(f"{wanted}.{k}"), k + 1
+            site, k = self.edited.free_site(f"{wanted}.{k}"), k + 1
         return site
 
 

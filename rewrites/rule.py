@@ -218,7 +218,7 @@ def op(
 class Match:
     """The bindings of a rule's variables at one place. Guards, choices and attributes are functions of it."""
 
-    draft: TrackedGraph
+    edited: TrackedGraph
     bindings: Mapping[Any, Any]
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]
@@ -234,11 +234,11 @@ class Match:
 
     def type(self, name: str) -> TensorType:
         """Return the shape and element type of the tensor called `name`."""
-        return self.draft.tensors[self.bindings[name]].type
+        return self.edited.tensors[self.bindings[name]].type
 
     def types(self, name: str) -> tuple[TensorType, ...]:
         """Return the shapes and element types of the operands called `name`."""
-        return tuple(self.draft.tensors[t].type for t in self.bindings[name])
+        return tuple(self.edited.tensors[t].type for t in self.bindings[name])
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.type(name).shape
@@ -248,11 +248,11 @@ class Match:
 
     def result(self, k: int = 0) -> TensorType:
         """Return the type of the k-th result that is replaced."""
-        return self.draft.tensors[self.roots[k].outputs[0]].type
+        return self.edited.tensors[self.roots[k].outputs[0]].type
 
     def value(self, name: str) -> np.ndarray | None:
         """Return the data of the tensor called `name`; None if it is not supplied with the program."""
-        return self.draft.data.get(self.bindings[name])
+        return self.edited.data.get(self.bindings[name])
 
     @property
     def together(self) -> tuple[Match, ...]:
@@ -262,7 +262,7 @@ class Match:
 
     def is_unread(self) -> bool:
         """Return whether no output of the first root has readers."""
-        return not any(self.draft.readers[t] for t in self.roots[0].outputs)
+        return not any(self.edited.readers[t] for t in self.roots[0].outputs)
 
 
 class ExampleSizes:
@@ -292,7 +292,7 @@ class Rule:
     if there are several; `m.together` are the single matches, and the right side is a `computed` one.
 
     Guards, choices and `where` are functions of what they read through the match, up to names: the matched blocks,
-    their inputs, and whatever else they request from `m.draft`; where these tracked reads change, and only there, the
+    their inputs, and whatever else they request from `m.edited`; where these tracked reads change, and only there, the
     rule is tried again. A saturating rule declares with `looks` how many blocks above the matched ones it reads.
 
     Shared values are not computed twice: if other blocks read results of matched blocks, so that these stay, the

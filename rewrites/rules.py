@@ -37,7 +37,7 @@ def plug_ins() -> Loaded[Rule]:
 
 
 @cache
-def catalogue() -> dict[str, Rule]:
+def catalog() -> dict[str, Rule]:
     """Return all rules by name, with those of installed plug-ins; rules that were left out are not in it."""
     return {rule.name: rule for rule in RULES} | dict(plug_ins().members)
 
@@ -53,7 +53,7 @@ def rule_named(name: str) -> Rule:
     Raises:
         ValueError: there is none; near names are listed.
     """
-    known = catalogue()
+    known = catalog()
     if name not in known:
         near = get_close_matches(name, known, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(known))}"

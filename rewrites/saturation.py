@@ -50,25 +50,25 @@ def saturate(
         raise ValueError(
             f"rules {endless} are not saturating: applying them may never end; let a search choose"
         )
-    draft, fired, index = MutableGraph(graph), list[Move](), index_of(tuple(rules))
+    edited, fired, index = MutableGraph(graph), list[Move](), index_of(tuple(rules))
     ending = _Ending(1000 + 20 * len(graph.blocks) if limit is None else limit)
-    places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes)
+    places: Collection[str] = edited.blocks.keys() if changes is None else near(edited, rules, changes)
     blocks, tensors = set[str](), set[str]()
     while places:
-        sight = TrackedGraph(draft)
-        for rule, sites in _by_rule(draft, index, places).items():
+        tracked = TrackedGraph(edited)
+        for rule, sites in _by_rule(edited, index, places).items():
             for site in sites:
-                while (move := _first(draft, sight, index, rule, site)) is not None:
-                    sight = TrackedGraph(draft)
+                while (move := _first(edited, tracked, index, rule, site)) is not None:
+                    tracked = TrackedGraph(edited)
                     fired.append(move)
-                    ending.check(draft, move)
-        new = changes_of(draft)
+                    ending.check(edited, move)
+        new = changes_of(edited)
         blocks |= new.blocks
         tensors |= new.tensors
-        draft.changed, draft.reread = set(), set()
-        places = near(draft, rules, new)
+        edited.changed, edited.reread = set(), set()
+        places = near(edited, rules, new)
     index.check()
-    return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
+    return Saturated(edited.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
 
 
 # How much larger than the given program a rewritten one may be, and how many parts an expression may have.
@@ -91,10 +91,10 @@ def apply_once(graph: Graph, rules: Sequence[Rule]) -> Saturated:
     Raises:
         RuleError: a rule fails; the message names it.
     """
-    draft, fired, room = MutableGraph(graph), list[Move](), _Room(graph)
+    edited, fired, room = MutableGraph(graph), list[Move](), _Room(graph)
     for rule in rules:
-        fired += _pass(draft, rule, room)
-    return Saturated(draft.graph(), _in_runs(fired), changes_of(draft))
+        fired += _pass(edited, rule, room)
+    return Saturated(edited.graph(), _in_runs(fired), changes_of(edited))
 
 
 def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repeated:
@@ -112,28 +112,28 @@ def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repe
     while True:
         simple = saturate(graph, ending)
         fired += simple.moves
-        draft, done = MutableGraph(simple.graph), list[Move]()
+        edited, done = MutableGraph(simple.graph), list[Move]()
         for rule in others:
-            done += _pass(draft, rule, room, bound - count - len(done))
-        graph = draft.graph()
+            done += _pass(edited, rule, room, bound - count - len(done))
+        graph = edited.graph()
         fired += _in_runs(done)
         count += len(done)
         if not done or count >= bound:
             return Repeated(graph, fired, tuple(dict.fromkeys(m.rule for m in find(graph, others))))
 
 
-def _pass(draft: MutableGraph, rule: Rule, room: _Room, most: int | None = None) -> list[Move]:
+def _pass(edited: MutableGraph, rule: Rule, room: _Room, most: int | None = None) -> list[Move]:
     """Run one pass of a rule over the present blocks, of at most `most` moves."""
     fired: list[Move] = []
     index = index_of((rule,))
-    for block in draft.ordered(draft.blocks):
+    for block in edited.ordered(edited.blocks):
         if most is not None and len(fired) >= most:
             break
-        if draft.blocks.get(block.site) is block and index.rules_for(draft, block):
-            move = _first(draft, TrackedGraph(draft), index, rule, block.site)
+        if edited.blocks.get(block.site) is block and index.rules_for(edited, block):
+            move = _first(edited, TrackedGraph(edited), index, rule, block.site)
             if move is not None:
                 fired.append(move)
-                room.check(draft, move)
+                room.check(edited, move)
     return fired
 
 
@@ -145,24 +145,24 @@ class _Room:
         cells = (tree_size(b.definition["expr"]) for b in graph.blocks if b.operator == "cell")
         self.parts = max([LARGEST_EXPRESSION, *(2 * size for size in cells)])
 
-    def check(self, draft: MutableGraph, move: Move) -> None:
+    def check(self, edited: MutableGraph, move: Move) -> None:
         """Check the blocks that the last move added.
 
         Raises:
             RuleError: the program or an expression has grown too large.
         """
-        if len(draft.blocks) > self.blocks:
+        if len(edited.blocks) > self.blocks:
             raise RuleError(
-                move.rule, f"grows the program without bound: {len(draft.blocks)} blocks after {move}"
+                move.rule, f"grows the program without bound: {len(edited.blocks)} blocks after {move}"
             )
-        for block in draft.put_in:
+        for block in edited.put_in:
             size = tree_size(block.definition["expr"]) if block.operator == "cell" else 0
             if size > self.parts:
                 raise RuleError(
                     move.rule, f"grows a cell without bound: an expression of {size} parts after {move}"
                 )
-        draft.put_in.clear()
-        draft.taken_out.clear()
+        edited.put_in.clear()
+        edited.taken_out.clear()
 
 
 class _Ending:
@@ -172,26 +172,26 @@ class _Ending:
         self.limit = limit
         self.unclear: Counter[str] = Counter()
 
-    def check(self, draft: MutableGraph, move: Move) -> None:
+    def check(self, edited: MutableGraph, move: Move) -> None:
         """Check the blocks that the last move added and removed.
 
         Raises:
             RuleError: it does not end.
         """
-        rising = rises(draft.taken_out, draft.put_in)
+        rising = rises(edited.taken_out, edited.put_in)
         if rising:
             raise RuleError(
                 move.rule,
-                f"does not end: it is declared to be saturating, but {move} makes {_sizes_of(draft.put_in)} out of "
-                f"{_sizes_of(draft.taken_out)}",
+                f"does not end: it is declared to be saturating, but {move} makes {_sizes_of(edited.put_in)} out of "
+                f"{_sizes_of(edited.taken_out)}",
             )
         if rising is None:
             self.unclear[move.rule] += 1
             if self.unclear.total() > self.limit:
                 name, count = self.unclear.most_common(1)[0]
                 raise RuleError(name, f"does not end: it fired {count} times and nothing became smaller")
-        draft.put_in.clear()
-        draft.taken_out.clear()
+        edited.put_in.clear()
+        edited.taken_out.clear()
 
 
 def _sizes_of(blocks: Sequence[Block]) -> str:
@@ -199,30 +199,30 @@ def _sizes_of(blocks: Sequence[Block]) -> str:
     return f"{len(blocks)} block{plural} ({', '.join(b.operator for b in blocks[:4])}{', ...' * (len(blocks) > 4)})"
 
 
-def _by_rule(draft: MutableGraph, index: Index, places: Collection[str]) -> dict[Rule, list[str]]:
+def _by_rule(edited: MutableGraph, index: Index, places: Collection[str]) -> dict[Rule, list[str]]:
     """Map each rule to the places at which it may match, in program order."""
     found: dict[Rule, list[str]] = {rule: [] for rule in index.rules}
-    for block in draft.ordered(places):
-        barren = index.barren(draft, block)
-        for rule in index.rules_for(draft, block):
-            if rule not in barren:
+    for block in edited.ordered(places):
+        unmatched = index.unmatched(edited, block)
+        for rule in index.rules_for(edited, block):
+            if rule not in unmatched:
                 found[rule].append(block.site)
     return found
 
 
-def _first(draft: MutableGraph, sight: TrackedGraph, index: Index, rule: Rule, place: str) -> Move | None:
+def _first(edited: MutableGraph, tracked: TrackedGraph, index: Index, rule: Rule, place: str) -> Move | None:
     """Carry out a rule's first move at a place, and return it; None if there is none."""
-    block = draft.blocks.get(place)
-    if block is None or not may_begin(rule, draft, block):
+    block = edited.blocks.get(place)
+    if block is None or not may_begin(rule, edited, block):
         return None
-    sight.forget()
-    found = alternatives(sight, rule, place)
+    tracked.clear_reads()
+    found = alternatives(tracked, rule, place)
     if not found:
-        if not sight.log:
-            index.barren(draft, block).add(rule)
+        if not tracked.log:
+            index.unmatched(edited, block).add(rule)
         return None
     move, match = found[0]
-    apply_match(draft, rule, match, move)
+    apply_match(edited, rule, match, move)
     return move
 
 

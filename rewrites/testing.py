@@ -25,7 +25,7 @@ import numpy as np
 from tapestry.rewrites.apply import apply_all, apply_move
 from tapestry.rewrites.cell_form import INPUT, dim_labels, pointwise
 from tapestry.rewrites.finding import find
-from tapestry.rewrites.fused_form import FusedForm, spelled_out
+from tapestry.rewrites.fused_form import FusedForm, expanded_steps
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
 from tapestry.rewrites.regions import ExpandFused, Fuse
@@ -99,8 +99,8 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
         ValueError: a move fails, or gives no valid graph.
     """
     rules = {rule.name: rule}
-    offers = Worklist.of(graph, [rule])
-    moves = offers.moves()
+    candidates = Worklist.of(graph, [rule])
+    moves = candidates.moves()
     expect(rule, moves == find(graph, [rule]), "its moves depend on how they are looked for")
     if rule.saturating and len(rule.roots) == 1:
         _looks_no_further(rule, graph)
@@ -117,7 +117,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
         replayed = apply_move(graph, again, rules).structural_hash
         expect(rule, replayed == after.structural_hash, f"{move} leads elsewhere when it is replayed")
         found = find(after, [rule])
-        current = offers.after(after, applied.changes)
+        current = candidates.after(after, applied.changes)
         kept = current.moves() == found and current.tied() == find_tied(after, [rule])
         expect(rule, kept, f"{move}: others are lost after it; does the rule look further than its pattern?")
         if rule.saturating:
@@ -127,14 +127,14 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
 
 def _looks_no_further(rule: Rule, graph: Graph) -> None:
     """Check that the rule reads no further than its pattern and its `looks` reach, as saturation assumes."""
-    sight = TrackedGraph(graph)
+    tracked = TrackedGraph(graph)
     for block in graph.blocks:
-        sight.forget()
-        alternatives(sight, rule, block.site)
+        tracked.clear_reads()
+        alternatives(tracked, rule, block.site)
         near = {block.site}
         for _ in range(rule.depth - 1):
             near |= {graph.producers[t].site for s in near for t in graph.by_site[s].inputs}
-        for key in sight.seen():
+        for key in tracked.seen():
             tensor = key[0] if isinstance(key, tuple) and key else key
             found = isinstance(tensor, str) and graph.producers[tensor].site in near
             expect(
@@ -247,7 +247,7 @@ def _wrong_term(result: Any, k: int) -> Any:
 def _all_off_by_one(form: FusedForm) -> FusedForm:
     """Add one to the outputs of the fused block."""
     _, types = form.define()
-    count = len(form.inputs) + sum(len(s.types) for s in spelled_out(form.define()[0], form.reads))
+    count = len(form.inputs) + sum(len(s.types) for s in expanded_steps(form.define()[0], form.reads))
     cells = tuple(
         ("cell", attributes(**_plus_one(kind)), (v,)) for v, kind in zip(form.outputs, types, strict=True)
     )

@@ -22,24 +22,24 @@ from tapestry.teg.graph import Definition
 class Kind:
     """The common properties of moves that do the same in equal contexts; one object for all that are equal.
 
-    `makers` are the definitions of the producers of the tensors that are read; `rest` contains all other properties.
+    `producers` are the definitions of the producers of the tensors that are read; `rest` contains all other properties.
     """
 
-    __slots__ = ("__weakref__", "makers", "rest")
+    __slots__ = ("__weakref__", "producers", "rest")
 
-    def __init__(self, rest: tuple[Any, ...], makers: tuple[Definition, ...]) -> None:
-        self.rest, self.makers = rest, makers
+    def __init__(self, rest: tuple[Any, ...], producers: tuple[Definition, ...]) -> None:
+        self.rest, self.producers = rest, producers
 
     @staticmethod
-    def of(rest: tuple[Any, ...], makers: tuple[Definition, ...]) -> Kind:
+    def of(rest: tuple[Any, ...], producers: tuple[Definition, ...]) -> Kind:
         """Return the kind with these parts."""
-        key = (rest, makers)
+        key = (rest, producers)
         known = _kinds.get(key)
         if known is None:
             with _making:  # threads that list moves at once share the kinds
                 known = _kinds.get(key)
                 if known is None:
-                    known = _kinds[key] = Kind(rest, makers)
+                    known = _kinds[key] = Kind(rest, producers)
         return known
 
 
@@ -59,10 +59,10 @@ class Candidate(NamedTuple):
     reads: tuple[str, ...]
 
 
-def offer(move: Move, match: Match, rule: Rule) -> Candidate:
+def candidate(move: Move, match: Match, rule: Rule) -> Candidate:
     """Build the candidate move with the data that ties it to others of its kind."""
     reads = tuple([t for b in match.blocks for t in b.inputs])
-    kind = Kind.of((move.rule, move.choice, *_surroundings(match)), _makers(match.draft.program, reads))
+    kind = Kind.of((move.rule, move.choice, *_surroundings(match)), _producers(match.edited.program, reads))
     # A rule that computes a shared block again may not fit its last reader, once the others have taken it in.
     whole = not rule.right.recomputes if isinstance(rule.right, Fuse) else _repeats(rule, match)
     uses = frozenset(b.site for b in match.blocks) if whole else _uses(match)
@@ -75,15 +75,19 @@ def _repeats(rule: Rule, match: Match) -> bool:
 
 def renewed(known: Candidate, program: ProducerMap) -> Candidate:
     """Update the candidate move if nothing changed except, perhaps, the producers of the tensors it reads."""
-    makers = _makers(program, known.reads)
-    return known if makers == known.kind.makers else known._replace(kind=Kind.of(known.kind.rest, makers))
+    producers = _producers(program, known.reads)
+    return (
+        known
+        if producers == known.kind.producers
+        else known._replace(kind=Kind.of(known.kind.rest, producers))
+    )
 
 
-def tied(offers: Iterable[Candidate]) -> tuple[Move, ...]:
+def tied(candidates: Iterable[Candidate]) -> tuple[Move, ...]:
     """Merge moves of one kind, in program order, into as few moves of many places as possible."""
     waves: list[tuple[list[str], set[str]]] = []
     first = None
-    for each in offers:
+    for each in candidates:
         first = first or each.move
         wave = next((w for w in waves if w[1].isdisjoint(each.uses)), None)
         if wave is None:
@@ -100,18 +104,18 @@ def tied(offers: Iterable[Candidate]) -> tuple[Move, ...]:
 
 def _uses(match: Match) -> frozenset[str]:
     """Return the matched blocks that no move beside this one may use: roots, and those private to the match."""
-    sight, blocks = match.draft, match.blocks
-    private = (b for b in blocks if all(sight.is_private(t, blocks) for t in b.outputs))
+    tracked, blocks = match.edited, match.blocks
+    private = (b for b in blocks if all(tracked.is_private(t, blocks) for t in b.outputs))
     return frozenset(b.site for b in (*match.roots, *private))
 
 
 def _surroundings(match: Match) -> tuple[Any, ...]:
     """Return the matched blocks and their readers, without names (a sink may name the state it carries on)."""
-    readers = match.draft.readers
+    readers = match.edited.readers
     own = tuple([b.definition for b in match.blocks])
     others = [r for b in match.roots for t in b.outputs for r, _ in readers[t]]
     return own, tuple([r.operator if r.operator == "sink" else r.definition for r in others])
 
 
-def _makers(program: ProducerMap, reads: tuple[str, ...]) -> tuple[Definition, ...]:
+def _producers(program: ProducerMap, reads: tuple[str, ...]) -> tuple[Definition, ...]:
     return tuple([program.producers[t].definition for t in reads])

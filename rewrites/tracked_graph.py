@@ -36,15 +36,15 @@ def has_many_readers(readers: Sequence[Reader]) -> bool:
 class TrackedMap(dict[str, V]):
     """A tracked map: the requested entries of a larger map, by tensors; the first read of each is recorded."""
 
-    __slots__ = ("sight", "whole")
+    __slots__ = ("tracked", "whole")
 
-    def __init__(self, sight: TrackedGraph, whole: Mapping[str, V]) -> None:
+    def __init__(self, tracked: TrackedGraph, whole: Mapping[str, V]) -> None:
         super().__init__()
-        self.sight, self.whole = sight, whole
+        self.tracked, self.whole = tracked, whole
 
     def __missing__(self, tensor: str) -> V:
         value = self[tensor] = self.whole[tensor]
-        self.sight.log.append(tensor)
+        self.tracked.log.append(tensor)
         return value
 
     def __contains__(self, site: object) -> bool:
@@ -55,73 +55,73 @@ class TrackedMap(dict[str, V]):
         return self[site] if site in self.whole else default
 
     def __iter__(self) -> Iterator[str]:
-        self.sight.look_at_all()
+        self.tracked.record_all_reads()
         return iter(self.whole)
 
     def keys(self) -> Any:
         """Return all keys of the larger map; this counts as reading everything."""
-        self.sight.look_at_all()
+        self.tracked.record_all_reads()
         return self.whole.keys()
 
     def values(self) -> Any:
         """Return all values of the larger map; this counts as reading everything."""
-        self.sight.look_at_all()
+        self.tracked.record_all_reads()
         return self.whole.values()
 
     def items(self) -> Any:
         """Return all entries of the larger map; this counts as reading everything."""
-        self.sight.look_at_all()
+        self.tracked.record_all_reads()
         return self.whole.items()
 
     def __len__(self) -> int:
-        self.sight.look_at_all()
+        self.tracked.record_all_reads()
         return len(self.whole)
 
 
 class TrackedTypes(Mapping[str, Tensor]):
     """Tensors with their types, which are not tracked; requesting all of them counts as reading everything."""
 
-    __slots__ = ("_sight", "_tensors")
+    __slots__ = ("_tensors", "_tracked")
 
-    def __init__(self, sight: TrackedGraph, tensors: Mapping[str, Tensor]) -> None:
-        self._sight, self._tensors = sight, tensors
+    def __init__(self, tracked: TrackedGraph, tensors: Mapping[str, Tensor]) -> None:
+        self._tracked, self._tensors = tracked, tensors
 
     def __getitem__(self, tensor: str) -> Tensor:
         return self._tensors[tensor]
 
     def __iter__(self) -> Iterator[str]:
-        self._sight.look_at_all()
+        self._tracked.record_all_reads()
         return iter(self._tensors)
 
     def __len__(self) -> int:
-        self._sight.look_at_all()
+        self._tracked.record_all_reads()
         return len(self._tensors)
 
 
 class TrackedData(Mapping[str, np.ndarray]):
     """The values of sources; requesting one counts as reading the producer of the tensor."""
 
-    def __init__(self, sight: TrackedGraph, data: Mapping[str, np.ndarray]) -> None:
-        self._sight, self._data = sight, data
+    def __init__(self, tracked: TrackedGraph, data: Mapping[str, np.ndarray]) -> None:
+        self._tracked, self._data = tracked, data
 
     def __getitem__(self, tensor: str) -> np.ndarray:
         if tensor not in self:
             raise KeyError(tensor)
-        self._sight.log.append((tensor, PRESENT, "read"))
+        self._tracked.log.append((tensor, PRESENT, "read"))
         return self._data[tensor]
 
     def __contains__(self, tensor: object) -> bool:
-        if self._sight.producers.get(str(tensor)) is None:
+        if self._tracked.producers.get(str(tensor)) is None:
             return False
-        self._sight.log.append((str(tensor), PRESENT))
+        self._tracked.log.append((str(tensor), PRESENT))
         return tensor in self._data
 
     def __iter__(self) -> Iterator[str]:
-        self._sight.look_at_all()
+        self._tracked.record_all_reads()
         return iter(self._data)
 
     def __len__(self) -> int:
-        self._sight.look_at_all()
+        self._tracked.record_all_reads()
         return len(self._data)
 
 
@@ -132,12 +132,12 @@ class TrackedReaders(TrackedMap[tuple[Reader, ...]]):
 
     def __missing__(self, tensor: str) -> tuple[Reader, ...]:
         value = self[tensor] = self.whole[tensor]
-        self.sight.log.append((tensor,))
+        self.tracked.log.append((tensor,))
         return value
 
 
 class TrackedGraph:
-    """A tracked graph: it reads a program and records everything requested since `forget`.
+    """A tracked graph: it reads a program and records everything requested since `clear_reads`.
 
     Rules may request `tensors`, `producers`, `readers`, `data`, `blocks`, `alike`, `is_free`, `is_private` and
     `position`, the last only for comparisons; the rest is for the matcher. Shapes and element types are not recorded,
@@ -157,15 +157,15 @@ class TrackedGraph:
     @property
     def blocks(self) -> Mapping[str, Block]:
         """All blocks by their sites; access counts as reading everything."""
-        self.look_at_all()
-        return self.at_sites
+        self.record_all_reads()
+        return self.blocks_at
 
     @property
-    def at_sites(self) -> Mapping[str, Block]:
+    def blocks_at(self) -> Mapping[str, Block]:
         """The blocks by their sites, for the matcher, which records its own reads."""
         return self.program.by_site if isinstance(self.program, Graph) else self.program.blocks
 
-    def look_at_all(self) -> None:
+    def record_all_reads(self) -> None:
         """Record that everything was read."""
         self.log.append(EVERYTHING)
 
@@ -175,13 +175,13 @@ class TrackedGraph:
 
     def ordered(self, sites: Iterable[str]) -> list[Block]:
         """List the blocks at these sites, in program order."""
-        blocks = self.at_sites
+        blocks = self.blocks_at
         return [blocks[s] for s in sorted(sites, key=self.position)]
 
     def alike(self, definition: Definition) -> list[Block]:
         """Find the blocks without inputs of exactly this definition, in program order."""
         self.log.append(definition)
-        blocks = self.at_sites
+        blocks = self.blocks_at
         found = [blocks[site] for site in self._alike.get(definition, ())]
         return sorted(found, key=lambda b: self.positions[b.site])
 
@@ -220,7 +220,7 @@ class TrackedGraph:
             waiting.extend(self.producers[t] for t in block.inputs)
         return self.ordered(found)
 
-    def forget(self) -> None:
+    def clear_reads(self) -> None:
         """Clear the record of reads."""
         if self.log:
             self.producers.clear()
@@ -228,10 +228,10 @@ class TrackedGraph:
             self.log = []
 
     def seen(self) -> tuple[Key, ...]:
-        """Return the reads recorded since `forget`, in order."""
+        """Return the reads recorded since `clear_reads`, in order."""
         return tuple(self.log)
 
-    def remembered(self, key: Any, work: Callable[[], V]) -> V:
+    def memoized(self, key: Any, work: Callable[[], V]) -> V:
         """Return the result of some work on the program; done once, its reads recorded at every request."""
         known = self._memo.get(key)
         if known is None:
@@ -246,14 +246,14 @@ class TrackedGraph:
         found, log, producers, readers = known
         if self.log:
             for each in log:
-                self._look_again(each)
+                self._record_again(each)
         else:
             self.log = [*log]
             self.producers.update(dict.items(producers))
             self.readers.update(dict.items(readers))
         return found
 
-    def _look_again(self, key: Key) -> None:
+    def _record_again(self, key: Key) -> None:
         if isinstance(key, str):
             self.producers[key]
         elif isinstance(key, tuple) and len(key) == 1:

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import permutations
 from typing import Any
 
-from tapestry.rewrites.index import BOUNDARY, MOST_KNOWN, is_row, makers_wanted
+from tapestry.rewrites.index import BOUNDARY, MOST_KNOWN, is_row, required_producers
 from tapestry.rewrites.regions import Above
 from tapestry.rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, TensorPattern, Term, terms
 from tapestry.rewrites.subgraph_patterns import blocks_above
@@ -33,56 +33,56 @@ def names_of(term: Term) -> Iterator[str]:
     )
 
 
-def ways(sight: TrackedGraph, rule: Rule, place: str) -> list[Match]:
+def ways(tracked: TrackedGraph, rule: Rule, place: str) -> list[Match]:
     """Find every match of the left side with its first root at `place`, before guards and checks for cycles."""
-    block = sight.at_sites.get(place)
+    block = tracked.blocks_at.get(place)
     if block is None:
         return []
     roots = rule.roots
-    bounds = ways_of(sight, roots[0], block, {})
+    bounds = ways_of(tracked, roots[0], block, {})
     if bounds and len(roots) > 1:
-        bounds = [b for bound in bounds for b in _others(sight, roots[1:], (block,), bound)]
+        bounds = [b for bound in bounds for b in _others(tracked, roots[1:], (block,), bound)]
     if not bounds:
         return []
     found, private = [], _private_terms(rule)
     for bound in bounds:
         blocks = tuple(dict.fromkeys([v for v in bound.values() if v.__class__ is Block]))
-        if not private or _respects_readers(sight, private, bound, blocks):
-            found.append(Match(sight, bound, tuple([bound[term] for term in roots]), blocks))
+        if not private or _respects_readers(tracked, private, bound, blocks):
+            found.append(Match(tracked, bound, tuple([bound[term] for term in roots]), blocks))
     return found
 
 
-def _others(sight: TrackedGraph, roots: Sequence[Op], done: tuple[Block, ...], bound: Bound) -> list[Bound]:
+def _others(tracked: TrackedGraph, roots: Sequence[Op], done: tuple[Block, ...], bound: Bound) -> list[Bound]:
     """Find every match of further roots after those that are done."""
     if not roots:
         return [bound]
-    start = sight.position(done[-1].site)
+    start = tracked.position(done[-1].site)
     result: list[Bound] = []
-    for block in candidates_for(sight, roots[0], bound):
-        if sight.position(block.site) > start:
-            for found in ways_of(sight, roots[0], block, bound):
-                result += _others(sight, roots[1:], (*done, block), found)
+    for block in candidates_for(tracked, roots[0], bound):
+        if tracked.position(block.site) > start:
+            for found in ways_of(tracked, roots[0], block, bound):
+                result += _others(tracked, roots[1:], (*done, block), found)
             if len(result) >= MOST_OTHERS:
                 break
     return result
 
 
-def candidates_for(sight: TrackedGraph, term: Op, bound: Bound) -> Iterable[Block]:
+def candidates_for(tracked: TrackedGraph, term: Op, bound: Bound) -> Iterable[Block]:
     """Find the blocks a root may match, in program order: readers of a bound tensor, or equals of a block."""
-    linked = _linked(sight, term, bound)
+    linked = _linked(tracked, term, bound)
     if linked is not None:
         return linked
     wanted = dict(term.attributes).get("definition")
     is_bare = all(isinstance(o, Rest) and bound.get(o.name) == () for o in term.operands)
     if isinstance(wanted, Attribute) and wanted.name in bound and is_bare:
-        return sight.alike(bound[wanted.name])
-    return [b for b in sight.ordered(sight.blocks) if term.operator in (None, b.operator)]
+        return tracked.alike(bound[wanted.name])
+    return [b for b in tracked.ordered(tracked.blocks) if term.operator in (None, b.operator)]
 
 
-def _linked(sight: TrackedGraph, term: Op, bound: Bound) -> list[Block] | None:
+def _linked(tracked: TrackedGraph, term: Op, bound: Bound) -> list[Block] | None:
     """Find the blocks that a term may match next to bound tensors; None if none of its tensors are bound."""
     if term.name and term.name in bound:
-        return [sight.producers[bound[term.name]]]
+        return [tracked.producers[bound[term.name]]]
     sites: list[str] = []
     for operand in term.operands:
         if isinstance(operand, (TensorPattern, Rest)) and operand.name in bound:
@@ -90,34 +90,34 @@ def _linked(sight: TrackedGraph, term: Op, bound: Bound) -> list[Block] | None:
             sites += (found,) if isinstance(found, str) else found
     if sites:
         # Whichever is chosen, the same blocks fit in the end: the lengths of the others need not be noted.
-        readers = sight.program.readers
+        readers = tracked.program.readers
         least = min(sites, key=lambda t: len(readers[t]))
-        return list(dict.fromkeys([b for b, _ in sight.readers[least]]))
+        return list(dict.fromkeys([b for b, _ in tracked.readers[least]]))
     for operand in term.operands:
-        makers = _linked(sight, operand, bound) if isinstance(operand, Op) else None
-        if makers is not None:
-            return sight.ordered({b.site for m in makers for b, _ in sight.readers[m.outputs[0]]})
+        producers = _linked(tracked, operand, bound) if isinstance(operand, Op) else None
+        if producers is not None:
+            return tracked.ordered({b.site for m in producers for b, _ in tracked.readers[m.outputs[0]]})
     return None
 
 
-def ways_of(sight: TrackedGraph, term: Op, block: Block, bound: Bound) -> list[Bound]:
+def ways_of(tracked: TrackedGraph, term: Op, block: Block, bound: Bound) -> list[Bound]:
     """Find every match of a block with a term, in addition to the existing bindings."""
     if term.operator != block.operator and (term.operator is not None or block.operator in BOUNDARY):
         return []
     if term in bound:
         return [dict(bound)] if bound[term] is block else []
-    if block.site in sight.held or not block.outputs:
+    if block.site in tracked.held or not block.outputs:
         return []
     if not term.is_commutative:
-        return _in_this_order(sight, term, block, None, bound)
+        return _in_this_order(tracked, term, block, None, bound)
     result: list[Bound] = []
     for order in permutations(range(len(block.inputs))):
-        result += [b for b in _in_this_order(sight, term, block, order, bound) if b not in result]
+        result += [b for b in _in_this_order(tracked, term, block, order, bound) if b not in result]
     return result
 
 
 def _in_this_order(
-    sight: TrackedGraph, term: Op, block: Block, order: tuple[int, ...] | None, bound: Bound
+    tracked: TrackedGraph, term: Op, block: Block, order: tuple[int, ...] | None, bound: Bound
 ) -> list[Bound]:
     new = _bound_by(term, block.definition, order)
     if new is None:
@@ -131,19 +131,19 @@ def _in_this_order(
         start[term.name] = block.outputs[0]
     sites = block.inputs if order is None else tuple([block.inputs[k] for k in order])
     if term.inside is None:
-        return _operands(sight, term.operands, sites, start)
+        return _operands(tracked, term.operands, sites, start)
     result: list[Bound] = []
-    for way in term.inside.ways(block.definition, [sight.program.tensors[t].type for t in block.inputs]):
+    for way in term.inside.ways(block.definition, [tracked.program.tensors[t].type for t in block.inputs]):
         inside = {**start, **way}
         given = tuple([sites[k] for k in inside[term.places]]) if term.places else sites
-        result += _operands(sight, term.operands, given, inside)
+        result += _operands(tracked, term.operands, given, inside)
     return result
 
 
-def _has_makers(sight: TrackedGraph, term: Op, block: Block) -> bool:
+def _has_makers(tracked: TrackedGraph, term: Op, block: Block) -> bool:
     """Return whether operands that must come from certain operators do: the cheapest reason not to match."""
-    wanted = makers_wanted(term)
-    return not wanted or wanted <= {sight.producers[t].operator for t in block.inputs}
+    wanted = required_producers(term)
+    return not wanted or wanted <= {tracked.producers[t].operator for t in block.inputs}
 
 
 @lru_cache(maxsize=MOST_KNOWN)
@@ -163,63 +163,63 @@ def _bound_by(term: Op, definition: Definition, order: tuple[int, ...] | None) -
 
 
 def _operands(
-    sight: TrackedGraph, terms: Sequence[Term], sites: tuple[str, ...], bound: Bound
+    tracked: TrackedGraph, terms: Sequence[Term], sites: tuple[str, ...], bound: Bound
 ) -> list[Bound]:
     """Find every match of tensors with the terms; `bound` is modified by the callee."""
     for k, term in enumerate(terms):
         if not isinstance(term, TensorPattern):
-            return _further(sight, term, terms[k + 1 :], sites[k:], bound)
+            return _further(tracked, term, terms[k + 1 :], sites[k:], bound)
         if k >= len(sites) or bound.setdefault(term.name, sites[k]) != sites[k]:
             return []
     return [bound] if len(terms) == len(sites) else []
 
 
 def _further(
-    sight: TrackedGraph, first: Term, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
+    tracked: TrackedGraph, first: Term, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
 ) -> list[Bound]:
     """Find matches like `_operands`, for a first term that is no plain tensor."""
     if isinstance(first, Rest):
         if others:
-            return _behind(sight, first, others, sites, bound)
+            return _behind(tracked, first, others, sites, bound)
         return [bound] if bound.setdefault(first.name, sites) == sites else []
     if isinstance(first, Above) and first.all_operands:
-        return [] if others else _above(sight, first, sites, bound)
+        return [] if others else _above(tracked, first, sites, bound)
     if not sites:
         return []
     if isinstance(first, Above):
-        found = _above(sight, first, sites[:1], bound)
+        found = _above(tracked, first, sites[:1], bound)
     else:
-        found = _operand(sight, first, sites[0], bound) if isinstance(first, Op) else []
-    return [b for way in found for b in _operands(sight, others, sites[1:], way)]
+        found = _operand(tracked, first, sites[0], bound) if isinstance(first, Op) else []
+    return [b for way in found for b in _operands(tracked, others, sites[1:], way)]
 
 
 def _behind(
-    sight: TrackedGraph, first: Rest, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
+    tracked: TrackedGraph, first: Rest, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
 ) -> list[Bound]:
     """Match any number of operands, and others after them."""
     least = sum(not is_row(t) for t in others)
-    maker = others[0].operator if isinstance(others[0], Op) else None
+    producer = others[0].operator if isinstance(others[0], Op) else None
     result: list[Bound] = []
     for count in range(len(sites) - least + 1):
-        if maker is not None and sight.producers[sites[count]].operator != maker:
+        if producer is not None and tracked.producers[sites[count]].operator != producer:
             continue
         if bound.get(first.name, sites[:count]) == sites[:count]:
-            result += _operands(sight, others, sites[count:], {**bound, first.name: sites[:count]})
+            result += _operands(tracked, others, sites[count:], {**bound, first.name: sites[:count]})
     return result
 
 
-def _operand(sight: TrackedGraph, term: Op, site: str, bound: Bound) -> list[Bound]:
-    block = sight.producers[site]
+def _operand(tracked: TrackedGraph, term: Op, site: str, bound: Bound) -> list[Bound]:
+    block = tracked.producers[site]
     if term.operator not in (None, block.operator) or block.outputs[0] != site:
         return []
-    return ways_of(sight, term, block, bound) if _has_makers(sight, term, block) else []
+    return ways_of(tracked, term, block, bound) if _has_makers(tracked, term, block) else []
 
 
-def _above(sight: TrackedGraph, term: Above, sites: tuple[str, ...], bound: Bound) -> list[Bound]:
+def _above(tracked: TrackedGraph, term: Above, sites: tuple[str, ...], bound: Bound) -> list[Bound]:
     """Extend the match by the blocks of the term; the same term object twice requires the same tensors."""
     known = bound.get(term)
     if known is None:
-        found = blocks_above(sight, term, sites, [b for b in bound.values() if isinstance(b, Block)])
+        found = blocks_above(tracked, term, sites, [b for b in bound.values() if isinstance(b, Block)])
         return [] if found is None else [{**bound, **found}]
     return [bound] if known == (sites if term.all_operands else sites[0]) else []
 
@@ -231,7 +231,7 @@ def _private_terms(rule: Rule) -> tuple[Op, ...]:
 
 
 def _respects_readers(
-    sight: TrackedGraph, private: Sequence[Op], bound: Bound, blocks: Sequence[Block]
+    tracked: TrackedGraph, private: Sequence[Op], bound: Bound, blocks: Sequence[Block]
 ) -> bool:
     """Return whether results that must be private to the match are read by matched blocks only."""
-    return all(sight.is_private(t, blocks) for term in private for t in bound[term].outputs)
+    return all(tracked.is_private(t, blocks) for term in private for t in bound[term].outputs)

@@ -35,7 +35,7 @@ class Tied:
     def moves(self, kind: Kind, places: Mapping[str, Place]) -> tuple[Move, ...]:
         """Return as few moves of many places as possible."""
         if self.known is None:
-            self.known = tied(o for s in self.places for o in places[s].offers if o.kind is kind)
+            self.known = tied(o for s in self.places for o in places[s].candidates if o.kind is kind)
         return self.known
 
 
@@ -78,14 +78,14 @@ class Worklist:
     @staticmethod
     def of(graph: Graph, rules: Sequence[Rule]) -> Worklist:
         """Compute the candidate moves of a graph from scratch."""
-        sight, index = TrackedGraph(graph), index_of(tuple(rules))
-        places = {b.site: tried(sight, index, b) for b in graph.blocks}
+        tracked, index = TrackedGraph(graph), index_of(tuple(rules))
+        places = {b.site: tried(tracked, index, b) for b in graph.blocks}
         kinds = _filed(graph, {}, {}, places, (), places)
         return Worklist(graph, tuple(rules), places, kinds, _watching(ReadIndex(), {}, places, places))
 
     def after(self, graph: Graph, changes: Changes) -> Worklist:
         """Update the candidate moves for the graph that a rewrite made of this one."""
-        sight, index = TrackedGraph(graph), index_of(self.rules)
+        tracked, index = TrackedGraph(graph), index_of(self.rules)
         seen = self._changed(graph, changes)
         new = {s for s in changes.blocks if s in graph.by_site}
         concerned = new.union(*map(self.watchers.at, seen))
@@ -96,7 +96,7 @@ class Worklist:
             before = places.pop(site, None)
             if site in graph.by_site:
                 block = graph.by_site[site]
-                places[site] = tried(sight, index, block, None if site in new else before, seen)
+                places[site] = tried(tracked, index, block, None if site in new else before, seen)
         kinds = _filed(graph, self.kinds, self.places, places, self._moved(graph, changes), touched)
         watchers = _watching(self.watchers, self.places, places, touched)
         return Worklist(graph, self.rules, places, kinds, watchers)
@@ -154,7 +154,7 @@ class Worklist:
             kind, found = entry
             first = found.places[0]
             return positions[first], next(
-                k for k, o in enumerate(self.places[first].offers) if o.kind is kind
+                k for k, o in enumerate(self.places[first].candidates) if o.kind is kind
             )
 
         ordered = sorted(self.kinds.items(), key=rank)
@@ -167,10 +167,10 @@ def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     Raises:
         RuleError: a guard or the choices of a rule fail; it says which.
     """
-    offers = Worklist.of(graph, rules)
-    for failure in offers.failures:
+    candidates = Worklist.of(graph, rules)
+    for failure in candidates.failures:
         raise RuleError(*failure)
-    return offers.tied()
+    return candidates.tied()
 
 
 def _watching(
@@ -229,6 +229,6 @@ def _filed(
 def _by_kind(place: Place | None) -> dict[Kind, list[Candidate]]:
     """Group the candidate moves at a place by kind."""
     found: dict[Kind, list[Candidate]] = {}
-    for each in () if place is None else place.offers:
+    for each in () if place is None else place.candidates:
         found.setdefault(each.kind, []).append(each)
     return found

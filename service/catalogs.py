@@ -10,7 +10,7 @@ from tapestry.hardware import Mesh, device_names, load_device, load_mesh, mesh_n
 from tapestry.service.plugins import document, plug_ins
 from tapestry.service.presentation import objective_document
 from tapestry.service.store import mesh_to_document
-from tapestry.teg.operators import catalogue as operator_catalogue
+from tapestry.teg.operators import catalog as operator_catalog
 
 
 def meshes() -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def operators() -> list[dict[str, Any]]:
     """Return the operators that blocks may refer to."""
     return [
         {"name": o.name, "is_view": o.view, "summary": (o.infer.__doc__ or "").partition("\n")[0]}
-        for o in operator_catalogue().values()
+        for o in operator_catalog().values()
     ]
 
 

@@ -88,12 +88,12 @@ def _refutation(verified: Mapping[str, Any]) -> str:
     """Describe by how much the values differ, and which rules are suspected of it."""
     errors = [float("inf") if e is None else e for e in verified["values"]["max_error"].values()]
     worst = max(errors, default=float("inf"))
-    told = verified["values"].get("issues") or [
+    reported = verified["values"].get("issues") or [
         f"its values differ from the reference by {worst:.3g} of the largest one"
     ]
     blamed = verified.get("suspects", ())
     more = f"; suspected: {', '.join(blamed)} (in its history, in none with equal values)" if blamed else ""
-    return "; ".join(told[:3]) + more
+    return "; ".join(reported[:3]) + more
 
 
 def fits_in_memory(plans: Sequence[Plan]) -> bool:
@@ -116,8 +116,8 @@ def plans_to_execute(
         return frozenset()
     if mode == "execute":
         return frozenset(plan.id for plan in frontier)
-    telling = {plan.id: plan for plan in representative_plans(frontier, objectives).values()}
-    return frozenset(telling) if is_affordable(graph, list(telling.values())) else frozenset()
+    representative = {plan.id: plan for plan in representative_plans(frontier, objectives).values()}
+    return frozenset(representative) if is_affordable(graph, list(representative.values())) else frozenset()
 
 
 def check_frontier(

@@ -11,7 +11,7 @@ from tapestry.rewrites.provenance import BlockHistory, Provenance, ProvenanceEve
 
 
 def explanation_document(
-    told: Explanation, objectives: Sequence[str], stored: Mapping[str, float] | None = None
+    reported: Explanation, objectives: Sequence[str], stored: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
     """Convert an explanation to JSON: the steps with costs; `stored` is the cost that the plan's search reported.
 
@@ -19,12 +19,12 @@ def explanation_document(
     """
     return {
         "objectives": list(objectives),
-        "devices": told.devices or "all",
-        "start": dict(told.start),
-        "steps": [_step(step) for step in told.steps],
-        "cost": dict(told.cost),
-        "as_stored": None if stored is None else not unlike(told.cost, stored),
-        "rules": {move.rule: first_line(move.rule) for step in told.steps for move in step.moves},
+        "devices": reported.devices or "all",
+        "start": dict(reported.start),
+        "steps": [_step(step) for step in reported.steps],
+        "cost": dict(reported.cost),
+        "as_stored": None if stored is None else not unlike(reported.cost, stored),
+        "rules": {move.rule: first_line(move.rule) for step in reported.steps for move in step.moves},
     }
 
 
@@ -40,15 +40,15 @@ def _step(step: ExplanationStep) -> dict[str, Any]:
     }
 
 
-def block_history_document(story: BlockHistory) -> dict[str, Any]:
+def block_history_document(block_history: BlockHistory) -> dict[str, Any]:
     """Convert the origin of one block to JSON; with `became` if the block is gone."""
     document = {
-        "site": story.site,
-        "is_there": story.is_there,
-        "origins": list(story.origins),
-        "events": [_event(event) for event in story.events],
+        "site": block_history.site,
+        "is_there": block_history.is_there,
+        "origins": list(block_history.origins),
+        "events": [_event(event) for event in block_history.events],
     }
-    return document if story.is_there else {**document, "became": list(story.became)}
+    return document if block_history.is_there else {**document, "became": list(block_history.became)}
 
 
 def _event(event: ProvenanceEvent) -> dict[str, Any]:
@@ -60,17 +60,19 @@ def _event(event: ProvenanceEvent) -> dict[str, Any]:
     }
 
 
-def block_histories_document(told: Provenance) -> dict[str, Any]:
+def block_histories_document(reported: Provenance) -> dict[str, Any]:
     """Convert the origins of a history's blocks to JSON: events by their numbers in `events`, and original blocks."""
-    numbers = {id(event): k for k, event in enumerate(told.events)}
+    numbers = {id(event): k for k, event in enumerate(reported.events)}
     blocks = {}
-    for story in told.stories():
+    for block_history in reported.block_histories():
         known: dict[str, Any] = {
-            "events": [numbers[id(e)] for e in story.events],
-            "origins": list(story.origins),
+            "events": [numbers[id(e)] for e in block_history.events],
+            "origins": list(block_history.origins),
         }
-        blocks[story.site] = known if story.is_there else {**known, "became": list(story.became)}
-    return {"events": [_event(event) for event in told.events], "blocks": blocks}
+        blocks[block_history.site] = (
+            known if block_history.is_there else {**known, "became": list(block_history.became)}
+        )
+    return {"events": [_event(event) for event in reported.events], "blocks": blocks}
 
 
 def unlike(cost: Mapping[str, float], stored: Mapping[str, float]) -> list[str]:

@@ -174,7 +174,7 @@ def graph_flops(graph: Graph) -> int:
     return sum(block_flops(graph, block) for block in graph.blocks)
 
 
-def summarise(graph: Graph) -> GraphSummary:
+def summarize(graph: Graph) -> GraphSummary:
     """Summarize a program."""
     parameters = [
         graph.tensors[s.outputs[0]] for s in graph.sources if s.definition.get("role") == "parameter"
@@ -209,11 +209,11 @@ def named_costs(graph: Graph) -> dict[str, Amount]:
 
 def _shards(graph: Graph) -> dict[str, Any]:
     devices = {b.device for b in graph.blocks if b.device is not None}
-    told: dict[str, Any] = {"devices": len(devices), "verified": None, "issues": []}
+    reported: dict[str, Any] = {"devices": len(devices), "verified": None, "issues": []}
     if len(graph.blocks) <= MOST_VERIFIED:
         issues = verify_external(graph).issues
-        told |= {"verified": not issues, "issues": [str(issue) for issue in issues[:MOST_ISSUES]]}
-    return told
+        reported |= {"verified": not issues, "issues": [str(issue) for issue in issues[:MOST_ISSUES]]}
+    return reported
 
 
 def _source(graph: Graph, source: Block) -> SourceSummary:

@@ -16,7 +16,7 @@ from tapestry.costmodel.objectives import NAMES, require_objectives
 from tapestry.hardware import CatalogError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
 from tapestry.optimizer import parse_constraint
 from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
-from tapestry.rewrites import catalogue
+from tapestry.rewrites import catalog
 from tapestry.rewrites.rules import plug_ins
 from tapestry.service.checking import MODES
 from tapestry.service.settings import Limits
@@ -92,12 +92,12 @@ class _Faults:
     def add(self, pointer: str, detail: str, allowed: Sequence[str] = ()) -> None:
         self.found.append(Fault(pointer, " ".join(detail.split()), tuple(allowed)))
 
-    def one_of(self, pointer: str, value: str, known: Sequence[str], what: str, told: str = "") -> bool:
-        """Return whether a name is known; if not, add a fault with the hint `told`, or with similar names."""
+    def one_of(self, pointer: str, value: str, known: Sequence[str], what: str, reported: str = "") -> bool:
+        """Return whether a name is known; if not, add a fault with the hint `reported`, or with similar names."""
         if value in known:
             return True
         near = get_close_matches(value, known, n=NEAR)
-        hint = f"; {told}" if told else f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = f"; {reported}" if reported else f"; did you mean {' or '.join(near)}?" if near else ""
         self.add(pointer, f"there is no {what} {_shown(value)}{hint}", known)
         return False
 
@@ -261,6 +261,6 @@ def _compute_dtype(name: str, mesh: Mesh, faults: _Faults) -> None:
 
 
 def _rules(names: Sequence[str], faults: _Faults) -> None:
-    known = tuple(catalogue())
+    known = tuple(catalog())
     for k, name in enumerate(names):
         faults.one_of(f"/rules/{k}", name, known, "rule", plug_ins().left_out(name))

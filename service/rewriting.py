@@ -9,7 +9,7 @@ from typing import Any
 
 from tapestry.optimizer.structure.parameter_folding import fold_parameters, folding_rules
 from tapestry.optimizer.structure.rules import choose_rules
-from tapestry.rewrites import Move, Rule, RuleError, StaleMove, Worklist, apply_all, catalogue
+from tapestry.rewrites import Move, Rule, RuleError, StaleMove, Worklist, apply_all, catalog
 from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from tapestry.rewrites.rules import FAMILY_NAMES, family_of
 from tapestry.service.refusals import one_line, refusal_documents
@@ -62,14 +62,18 @@ def chosen_rules(asked: RewriteRequest) -> tuple[Rule, ...]:
 
 def excluded(asked: RewriteRequest) -> str:
     """Describe the named rules (all known) that the families and kind exclude, and the remedy; empty where none."""
-    told = [
+    reported = [
         f"{rule.name!r} ({rule.kind}, of {family_of(rule.name)})"
         for rule in (choose_rules(asked.rules) if asked.rules else ())
         if _is_excluded(rule, asked)
     ]
     by = " and ".join(name for name in ("families", "kind") if getattr(asked, name) is not None)
     verb = "excludes" if by == "kind" else "exclude"
-    return _line(f"{by} {verb} {', '.join(told)}; leave {by} out to use all that are named") if told else ""
+    return (
+        _line(f"{by} {verb} {', '.join(reported)}; leave {by} out to use all that are named")
+        if reported
+        else ""
+    )
 
 
 def _is_excluded(rule: Rule, asked: RewriteRequest) -> bool:
@@ -112,7 +116,7 @@ def _with_folding(done: Rewritten) -> Rewritten:
     refused: dict[str, str] = {}
     while True:
         left_out = {*done.refused, *refused}
-        simplifying = [r for r in catalogue().values() if r.saturating and r.name not in left_out]
+        simplifying = [r for r in catalog().values() if r.saturating and r.name not in left_out]
         try:
             after = fold_parameters(done.graph, folding_rules(), simplifying)
         except RuleError as error:
@@ -134,7 +138,7 @@ def made(graph: Graph, documents: Sequence[Any]) -> Rewritten:
             moves.append(Move.from_json(document))
             graph = apply_all(graph, moves[-1:]).graph
         except (StaleMove, RuleError, ValueError) as error:
-            near = _near_rules(moves[-1].rule) if len(moves) > k and moves[-1].rule not in catalogue() else ()
+            near = _near_rules(moves[-1].rule) if len(moves) > k and moves[-1].rule not in catalog() else ()
             raise InvalidRequest([Fault(f"/moves/{k}", _line(str(error)), near)]) from error
     return Rewritten(graph, (StageReport("moves", tuple(moves), {}, ()),))
 
@@ -148,16 +152,16 @@ def listing(graph: Graph, asked: RewriteRequest, first: int = 0, limit: int | No
     Raises:
         InvalidRequest: as for `chosen_rules`.
     """
-    offers = Worklist.of(graph, chosen_rules(asked))
-    moves = offers.tied()
+    candidates = Worklist.of(graph, chosen_rules(asked))
+    moves = candidates.tied()
     shown = moves[first : None if limit is None else first + limit]
-    known = {rule.name: rule for rule in offers.rules}
+    known = {rule.name: rule for rule in candidates.rules}
     return {
         "total": len(moves),
         "places": sum(len(move.places) for move in moves),
         "moves": [move.to_json() for move in shown],
         "rules": {name: rule_document(known[name]) for name in dict.fromkeys(m.rule for m in shown)},
-        "refused": refusal_documents({failure.rule: failure.message for failure in offers.failures}),
+        "refused": refusal_documents({failure.rule: failure.message for failure in candidates.failures}),
     }
 
 
@@ -201,7 +205,7 @@ def _unknown_rules(names: Sequence[str]) -> list[Fault]:
 
 
 def _near_rules(name: str) -> tuple[str, ...]:
-    return tuple(get_close_matches(name[:200], catalogue(), n=3))
+    return tuple(get_close_matches(name[:200], catalog(), n=3))
 
 
 def _unknown(pointer: str, name: str, known: Sequence[str], what: str) -> list[Fault]:

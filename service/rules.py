@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapestry.rewrites import PLACEMENT, catalogue
+from tapestry.rewrites import PLACEMENT, catalog
 from tapestry.rewrites.rules import family_of
 
 
 def rules() -> list[dict[str, Any]]:
     """List structural rules, those of plug-ins included, then placement rules."""
-    structural = [_rule(r.name, r.kind, r.domain, r.doc, r.source) for r in catalogue().values()]
+    structural = [_rule(r.name, r.kind, r.domain, r.doc, r.source) for r in catalog().values()]
     return structural + [_rule(r.name, "placement", "exact", r.doc, r.source) for r in PLACEMENT]
 
 

@@ -33,7 +33,7 @@ class _Server(uvicorn.Server):
         self._context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._context.feed.close()
+        self._context.event_feed.close()
         await super().shutdown(sockets)
 
 

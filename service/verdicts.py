@@ -50,8 +50,8 @@ def count_verdicts(checked: Iterable[Verified | None]) -> dict[str, int]:
 
 def verdict_counts_text(counts: Mapping[str, int]) -> str:
     """Format `19 plans: 17 verified, 1 FAILED, ...`; verdicts that do not occur are left out."""
-    told = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
-    return f"plans: {', '.join(told) or 'none'}"
+    reported = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
+    return f"plans: {', '.join(reported) or 'none'}"
 
 
 def suspects(
@@ -89,8 +89,8 @@ def with_suspects(
 ) -> dict[str, dict[str, Any]]:
     """Add the suspects to the check results of plans; return only those results that changed."""
     found = suspects(histories, verified)
-    told = {plan: {**verified[plan], "suspects": list(rules)} for plan, rules in found.items()}
-    return {plan: said for plan, said in told.items() if said != verified[plan]}
+    reported = {plan: {**verified[plan], "suspects": list(rules)} for plan, rules in found.items()}
+    return {plan: said for plan, said in reported.items() if said != verified[plan]}
 
 
 def problem_of(checked: Mapping[str, Verified | None]) -> dict[str, Any] | None:

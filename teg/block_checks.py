@@ -118,12 +118,12 @@ def _part_input(
     assert block.signature is not None
     projection = block.signature.inputs[k]
     box, full = projection.project(index), projection.project(block.signature.index_range)
-    told = _told_shape(block, k, operator)
+    specified = _told_shape(block, k, operator)
     for d, size in enumerate(kind.shape):
         start = max(box.start[d], 0)
         most = max(box.end[d] - start, 0)
-        if told is not None:
-            least = most = max(min(box.end[d], told[d]) - start, 0)
+        if specified is not None:
+            least = most = max(min(box.end[d], specified[d]) - start, 0)
         else:
             least = max(min(box.end[d], full.end[d] - _padding(block, full.start[d], full.end[d])) - start, 0)
         if size < least or (size > most and not operator.view):

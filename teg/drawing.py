@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.operators import catalogue
+from tapestry.teg.operators import catalog
 from tapestry.teg.svg import MAX_BLOCKS, svg
 
 SHAPES = {"source": "ellipse", "sink": "doubleoctagon", "sequence_point": "diamond"}
@@ -50,7 +50,7 @@ def _style(block: Block) -> str:
     style = [f"label={_quoted(chr(10).join(text))}"]
     if block.operator in SHAPES:
         style.append(f"shape={SHAPES[block.operator]}")
-    known = catalogue().get(block.operator)
+    known = catalog().get(block.operator)
     if known is not None and known.view:
         style.append("style=dashed")
     return ", ".join(style)

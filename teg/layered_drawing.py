@@ -82,7 +82,7 @@ def _chains(
     return chains, widths, levels
 
 
-def _neighbours(chains: Sequence[Sequence[int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+def _neighbors(chains: Sequence[Sequence[int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     above: dict[int, list[int]] = {}
     below: dict[int, list[int]] = {}
     for chain in chains:
@@ -94,10 +94,10 @@ def _neighbours(chains: Sequence[Sequence[int]]) -> tuple[dict[int, list[int]], 
 
 def _ordered(levels: Sequence[Sequence[int]], chains: Sequence[Sequence[int]]) -> list[list[int]]:
     """Sort rows by the mean position of their neighbors, alternately downward and upward."""
-    above, below = _neighbours(chains)
+    above, below = _neighbors(chains)
     order = [list(row) for row in levels]
-    for sweep in range(SWEEPS):
-        down = sweep % 2 == 0
+    for refine in range(SWEEPS):
+        down = refine % 2 == 0
         near = above if down else below
         place: dict[int, float] = {}
         for row in order if down else order[::-1]:
@@ -115,7 +115,7 @@ def _places(
     order: Sequence[Sequence[int]], widths: Sequence[float], chains: Sequence[Sequence[int]], gap: float
 ) -> dict[int, float]:
     """Compute the horizontal centers, each as near to its neighbors as its row allows."""
-    above, below = _neighbours(chains)
+    above, below = _neighbors(chains)
     across: dict[int, float] = {}
     for row in order:
         x = 0.0
@@ -124,8 +124,8 @@ def _places(
             x += widths[n] + gap
         for n in row:
             across[n] -= x / 2
-    for sweep in range(SWEEPS):
-        down = sweep % 2 == 0
+    for refine in range(SWEEPS):
+        down = refine % 2 == 0
         near: Mapping[int, list[int]] = above if down else below
         for row in order if down else order[::-1]:
             wanted = [_mean([across[m] for m in near.get(n, ())], across[n]) for n in row]

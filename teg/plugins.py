@@ -76,13 +76,13 @@ class PlugIn:
 class Group(Generic[T]):
     """A kind of thing that plug-ins may add.
 
-    `offers` lists what the object behind an entry point provides; `member` examines one of these and returns it as
+    `candidates` lists what the object behind an entry point provides; `member` examines one of these and returns it as
     a member; both raise where it is not what it claims. `names`: the member's own name, then others it answers to.
     """
 
     name: str
     noun: str
-    offers: Callable[[Any], Sequence[Any]]
+    candidates: Callable[[Any], Sequence[Any]]
     member: Callable[[Any], T]
     names: Callable[[T], Sequence[str]]
 
@@ -98,8 +98,8 @@ class Loaded(Generic[T]):
         """Return the reason why there is no member of this name although a plug-in provides it; empty where none
         does.
         """
-        told = [f"{p} offers it, but: {f}" for p in self.plug_ins for f in p.faults if f.member == name]
-        return "; ".join(told)
+        specified = [f"{p} offers it, but: {f}" for p in self.plug_ins for f in p.faults if f.member == name]
+        return "; ".join(specified)
 
 
 def once(load: Callable[[], T]) -> Callable[[], T]:
@@ -157,9 +157,9 @@ def load(group: Group[T], taken: Collection[str]) -> Loaded[T]:
 
 
 def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
-    """Build the `offers` function of a group whose entry points are members, or sequences of members."""
+    """Build the `candidates` function of a group whose entry points are members, or sequences of members."""
 
-    def offers(offered: Any) -> Sequence[Any]:
+    def candidates(offered: Any) -> Sequence[Any]:
         if isinstance(offered, kind):
             return (offered,)
         if isinstance(offered, Sequence) and not isinstance(offered, (str, bytes)):
@@ -169,7 +169,7 @@ def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
             f"let the entry point name it as 'module:NAME_OF_THE_TUPLE'; {kind.__module__}.{kind.__name__} is meant",
         )
 
-    return offers
+    return candidates
 
 
 def require(offered: Any, kind: type[T]) -> T:
@@ -202,7 +202,7 @@ def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[Plug
     faults: list[PlugInIssue] = []
     members: list[T] = []
     with _caught("", faults, "repair or uninstall it"):
-        for offered in group.offers(entry.load()):
+        for offered in group.candidates(entry.load()):
             with _caught(_name_of(offered), faults, f"repair it, or leave it out of {entry.value!r}"):
                 members.append(group.member(offered))
     return replace(plug_in, faults=tuple(faults)), members

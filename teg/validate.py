@@ -16,7 +16,7 @@ from tapestry.teg.block_checks import arity_issues, index_issues, inference_issu
 from tapestry.teg.encoding import MalformedError, encode_value
 from tapestry.teg.graph import ROLES, ROOTS, Block, Definition, Graph, TensorType
 from tapestry.teg.issues import Issue, key_path, listing
-from tapestry.teg.operators import catalogue, operator_named
+from tapestry.teg.operators import catalog, operator_named
 from tapestry.teg.record_checks import cost_issues, dimension_name_issues, name_issues, tensor_issues
 from tapestry.teg.zspace import ZRange
 
@@ -47,49 +47,49 @@ def check(graph: Graph) -> None:
 
 def validate(graph: Graph) -> list[Issue]:
     """Return all issues of a graph; an empty list for a valid one."""
-    scene = _scene(graph)
-    return [issue for examine in CHECKS for issue in examine(scene)]
+    context = _context(graph)
+    return [issue for examine in CHECKS for issue in examine(context)]
 
 
-class _Scene(NamedTuple):
+class _GraphIndex(NamedTuple):
     """A graph with the positions of its parts in the document."""
 
     graph: Graph
     definitions: dict[Definition, int]
     places: dict[str, int]  # of blocks by site
-    makers: dict[str, list[tuple[int, int]]]  # per tensor its (block, output position)s
+    producers: dict[str, list[tuple[int, int]]]  # per tensor its (block, output position)s
     sound: dict[str, TensorType]  # types of the tensors whose own record is in order
 
 
-def _scene(graph: Graph) -> _Scene:
+def _context(graph: Graph) -> _GraphIndex:
     places: dict[str, int] = {}
-    makers: dict[str, list[tuple[int, int]]] = {}
+    producers: dict[str, list[tuple[int, int]]] = {}
     for k, b in enumerate(graph.blocks):
         places.setdefault(b.site, k)
         for j, t in enumerate(b.outputs):
-            makers.setdefault(t, []).append((k, j))
+            producers.setdefault(t, []).append((k, j))
     definitions = {d: k for k, d in enumerate(dict.fromkeys(b.definition for b in graph.blocks))}
     sound = {site: t.type for site, t in graph.tensors.items() if not any(tensor_issues(site, t, ""))}
-    return _Scene(graph, definitions, places, makers, sound)
+    return _GraphIndex(graph, definitions, places, producers, sound)
 
 
-def _tensors(scene: _Scene) -> Iterator[Issue]:
+def _tensors(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues of tensor records that are malformed, and of tensors without a producer."""
-    read = {t for b in scene.graph.blocks for t in b.inputs}
-    for k, (site, tensor) in enumerate(scene.graph.tensors.items()):
+    read = {t for b in context.graph.blocks for t in b.inputs}
+    for k, (site, tensor) in enumerate(context.graph.tensors.items()):
         yield from tensor_issues(site, tensor, f"$.tensors[{k}]")
         yield from dimension_name_issues(tensor, f"$.tensors[{k}]")
-        if site not in scene.makers and site not in read:
+        if site not in context.producers and site not in read:
             yield Issue(
                 "producer", f"$.tensors[{k}]", f"no block produces {site!r}", "add its source or drop it"
             )
 
 
-def _sites(scene: _Scene) -> Iterator[Issue]:
+def _sites(context: _GraphIndex) -> Iterator[Issue]:
     """Yield an issue for each block whose name is not unique or whose device cannot exist."""
-    for k, b in enumerate(scene.graph.blocks):
+    for k, b in enumerate(context.graph.blocks):
         yield from name_issues(b.site, f"$.blocks[{k}].site")
-        first = scene.places[b.site]
+        first = context.places[b.site]
         if first != k:
             yield Issue(
                 "site", f"$.blocks[{k}].site", f"{b.site!r} is $.blocks[{first}] already", "rename one"
@@ -101,20 +101,20 @@ def _sites(scene: _Scene) -> Iterator[Issue]:
             yield Issue("device", f"$.blocks[{k}].device", f"device {b.device!r}", "devices count from 0")
 
 
-def _wiring(scene: _Scene) -> Iterator[Issue]:
+def _wiring(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues of inputs and outputs that name unknown tensors, and of tensors with several producers."""
-    for k, b in enumerate(scene.graph.blocks):
+    for k, b in enumerate(context.graph.blocks):
         for j, t in enumerate(b.inputs):
             path = f"$.blocks[{k}].inputs[{j}]"
-            if t not in scene.makers:
+            if t not in context.producers:
                 yield Issue(
                     "producer", path, f"no block produces {t!r}", "add its source or read another tensor"
                 )
         for j, t in enumerate(b.outputs):
             path = f"$.blocks[{k}].outputs[{j}]"
-            if t not in scene.graph.tensors:
+            if t not in context.graph.tensors:
                 yield Issue("tensor", path, f"{t!r} is not among the tensors", "add it with shape and dtype")
-            first = scene.makers[t][0]
+            first = context.producers[t][0]
             if first != (k, j):
                 other = f"$.blocks[{first[0]}].outputs[{first[1]}]"
                 yield Issue(
@@ -122,16 +122,20 @@ def _wiring(scene: _Scene) -> Iterator[Issue]:
                 )
 
 
-def _order(scene: _Scene) -> Iterator[Issue]:
+def _order(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues where a block precedes a producer or a block in `after`; show a cycle if no order exists."""
-    blocks = scene.graph.blocks
+    blocks = context.graph.blocks
     earlier: list[list[int]] = [[] for _ in blocks]
     late = []
     for k, b in enumerate(blocks):
-        needs = [(f"inputs[{j}]", scene.makers[t][0][0]) for j, t in enumerate(b.inputs) if t in scene.makers]
+        needs = [
+            (f"inputs[{j}]", context.producers[t][0][0])
+            for j, t in enumerate(b.inputs)
+            if t in context.producers
+        ]
         for j, site in enumerate(b.after):
-            if site in scene.places:
-                needs.append((f"after[{j}]", scene.places[site]))
+            if site in context.places:
+                needs.append((f"after[{j}]", context.places[site]))
             else:
                 cure = "name a block of this graph"
                 yield Issue("after", f"$.blocks[{k}].after[{j}]", f"there is no block {site!r}", cure)
@@ -171,9 +175,9 @@ def _cycle(earlier: Sequence[Sequence[int]]) -> list[int]:
     return passed[passed.index(node) :] if node is not None else []
 
 
-def _definitions(scene: _Scene) -> Iterator[Issue]:
+def _definitions(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues of unknown operators, and of attributes not canonical or not storable in a document."""
-    for definition, k in scene.definitions.items():
+    for definition, k in context.definitions.items():
         path = f"$.definitions[{k}]"
         try:
             operator_named(definition.operator)
@@ -195,31 +199,31 @@ def _definitions(scene: _Scene) -> Iterator[Issue]:
             yield Issue("role", f"{path}.attributes.role", f"unknown role {role!r}", cure)
 
 
-def _meaning(scene: _Scene) -> Iterator[Issue]:
+def _meaning(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues of blocks that disagree with their operator or tensors; equal layers are checked once."""
     agreed: set[tuple[Definition, tuple[TensorType, ...], tuple[TensorType, ...], ZRange | None]] = set()
-    for k, b in enumerate(scene.graph.blocks):
+    for k, b in enumerate(context.graph.blocks):
         path = f"$.blocks[{k}]"
-        if not all(t in scene.sound for t in (*b.inputs, *b.outputs)):
+        if not all(t in context.sound for t in (*b.inputs, *b.outputs)):
             yield from arity_issues(b, path)
             yield from index_issues(b, path)
             continue
-        inputs, outputs = (tuple(scene.sound[t] for t in sites) for sites in (b.inputs, b.outputs))
+        inputs, outputs = (tuple(context.sound[t] for t in sites) for sites in (b.inputs, b.outputs))
         application = (b.definition, inputs, outputs, b.index)
         if application not in agreed:
-            issues = list(_application(scene, b, inputs, outputs, path))
+            issues = list(_application(context, b, inputs, outputs, path))
             yield from issues
             if not issues:
                 agreed.add(application)
 
 
 def _application(
-    scene: _Scene, block: Block, inputs: Sequence[TensorType], outputs: Sequence[TensorType], path: str
+    context: _GraphIndex, block: Block, inputs: Sequence[TensorType], outputs: Sequence[TensorType], path: str
 ) -> Iterator[Issue]:
     misfits = [*arity_issues(block, path), *index_issues(block, path)]
     yield from misfits
     definition = block.definition
-    if misfits or definition.operator not in catalogue():
+    if misfits or definition.operator not in catalog():
         return
     operator = operator_named(definition.operator)
     yield from range_issues(block, inputs, outputs, operator, path)
@@ -228,7 +232,7 @@ def _application(
     try:
         inferred = operator.infer(definition.attributes, inputs)
     except Exception as error:  # an operator, perhaps a plug-in's, that stumbles over what it did not foresee
-        cure = f"repair the inputs or $.definitions[{scene.definitions[definition]}].attributes"
+        cure = f"repair the inputs or $.definitions[{context.definitions[definition]}].attributes"
         reason = str(error) if isinstance(error, ValueError) else repr(error)
         yield Issue("operator", path, f"{block.site!r} is no {block.operator!r}: {reason}", cure)
     else:
@@ -240,9 +244,9 @@ def _is_part(block: Block) -> bool:
     return block.index is not None and block.signature is not None
 
 
-def _ends(scene: _Scene) -> Iterator[Issue]:
+def _ends(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless a block is observed and carried state goes from a sink to one source of the same type."""
-    blocks = scene.graph.blocks
+    blocks = context.graph.blocks
     if not any(b.operator in ROOTS for b in blocks):
         message = "there is no sink and no sequence point"
         yield Issue("unobserved", "$.blocks", message, "add a sink for each tensor to be computed")
@@ -252,34 +256,36 @@ def _ends(scene: _Scene) -> Iterator[Issue]:
         site = b.definition.get("carries") if b.operator == "sink" else None
         if site is None or (b.index is not None and site in unfolded):
             continue  # shards keep the name of the abstract source
-        path = f"$.definitions[{scene.definitions[b.definition]}].attributes.carries"
-        source = blocks[scene.places[site]] if site in scene.places else None
+        path = f"$.definitions[{context.definitions[b.definition]}].attributes.carries"
+        source = blocks[context.places[site]] if site in context.places else None
         if source is None or source.operator != "source":
             yield Issue("carries", path, f"{site!r} (of $.blocks[{k}]) is no source", "name a source block")
             continue
         if carried.setdefault(site, k) != k:
             message = f"{site!r} is carried by $.blocks[{carried[site]}] already"
             yield Issue("carries", path, message, f"one sink carries a source; change $.blocks[{k}]")
-        here, there = ([scene.sound.get(t) for t in ts] for ts in (b.inputs, source.outputs))
+        here, there = ([context.sound.get(t) for t in ts] for ts in (b.inputs, source.outputs))
         if here != there and None not in (*here, *there):
             now, then = (", ".join(type_text(t) for t in ts if t) for ts in (here, there))
             yield Issue("carries", f"$.blocks[{k}].inputs[0]", f"{now} carries on {then}", "use one type")
 
 
-def _data(scene: _Scene) -> Iterator[Issue]:
+def _data(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues of values that do not belong to a source or do not have its type."""
-    for site, array in scene.graph.data.items():
+    for site, array in context.graph.data.items():
         path = key_path("$.data", site)
-        made = scene.makers.get(site)
-        if not made or scene.graph.blocks[made[0][0]].operator != "source":
+        made = context.producers.get(site)
+        if not made or context.graph.blocks[made[0][0]].operator != "source":
             yield Issue("data", path, f"{site!r} is no output of a source", "drop it, or make it a source")
-        elif site in scene.sound:
+        elif site in context.sound:
             kind = TensorType(tuple(array.shape), np.dtype(array.dtype).name)
-            if kind != scene.sound[site]:
-                yield Issue("data", path, type_text(kind), f"the source makes {type_text(scene.sound[site])}")
+            if kind != context.sound[site]:
+                yield Issue(
+                    "data", path, type_text(kind), f"the source makes {type_text(context.sound[site])}"
+                )
 
 
-CHECKS: tuple[Callable[[_Scene], Iterator[Issue]], ...] = (
+CHECKS: tuple[Callable[[_GraphIndex], Iterator[Issue]], ...] = (
     _tensors,
     _sites,
     _wiring,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.egraphs.peer import Limits, Peer, judged
+from benchmarks.egraphs.peer import Limits, Peer, evaluated
 from benchmarks.egraphs.shared import normal_rules, searched_rules, shared_rules
 from benchmarks.setting import find_models
 from tapestry.hardware import load_mesh
@@ -47,7 +47,7 @@ def compare(
                 "nodes": limit.nodes,
                 "blocks": len(graph.blocks),
                 "simplified_blocks": len(simple.blocks),
-                "simplified": judged(simple, mesh),
+                "simplified": evaluated(simple, mesh),
                 "ours": ours,
                 "ours_whole_catalogue": whole,
                 "egglog": peer,

@@ -20,10 +20,10 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.validate import InvalidGraphError
 
-__all__ = ["Limits", "Peer", "judged"]
+__all__ = ["Limits", "Peer", "evaluated"]
 
 
-def judged(graph: Graph, mesh: Mesh) -> dict[str, float]:
+def evaluated(graph: Graph, mesh: Mesh) -> dict[str, float]:
     """Compute the time and peak memory of a program on one device, by the reference cost model."""
     tally = reference_cost(graph, Placements(), mesh)
     return {
@@ -68,8 +68,8 @@ class Peer:
             taken_s[name] += solution.cpu_s + time.process_time() - began
             solved = {k: v for k, v in solution._asdict().items() if k != "chosen"}
             programs |= {
-                f"greedy_{name}": self.judged(greedy_program),
-                f"ilp_{name}": {**solved, **self.judged(found)},
+                f"greedy_{name}": self.evaluated(greedy_program),
+                f"ilp_{name}": {**solved, **self.evaluated(found)},
             }
         ilp_cpu_s = programs["ilp_time"]["cpu_s"]
         return {
@@ -96,9 +96,9 @@ class Peer:
         except InvalidGraphError as error:
             return {"additive": chosen.total(cost), "invalid": str(error)}
 
-    def judged(self, described: Mapping[str, Any]) -> dict[str, Any]:
+    def evaluated(self, described: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the `program` of a description by its cost under the reference cost model."""
         found = {k: v for k, v in described.items() if k != "program"}
         if "program" in described:
-            found["cost"] = judged(described["program"], self.mesh)
+            found["cost"] = evaluated(described["program"], self.mesh)
         return found

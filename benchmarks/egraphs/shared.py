@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapestry.rewrites import Rule, catalogue
+from tapestry.rewrites import Rule, catalog
 from tapestry.rewrites.rule import Op
 
 # Laws over several blocks: rewrites of the e-graph, moves or simplifications of our search.
@@ -37,7 +37,7 @@ IMPLIED = ("fuse_shared_cell",)
 
 def shared_rules() -> tuple[Rule, ...]:
     """Return the laws over several blocks."""
-    known = catalogue()
+    known = catalog()
     return tuple(known[name] for name in LAWS)
 
 
@@ -48,7 +48,7 @@ def searched_rules() -> tuple[str, ...]:
 
 def normal_rules() -> tuple[Rule, ...]:
     """Return the terminating laws of a single cell: both sides bring every new expression to their normal form."""
-    return tuple(rule for rule in catalogue().values() if rule.saturating and _is_of_one_cell(rule))
+    return tuple(rule for rule in catalog().values() if rule.saturating and _is_of_one_cell(rule))
 
 
 def _is_of_one_cell(rule: Rule) -> bool:

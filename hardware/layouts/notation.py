@@ -10,14 +10,14 @@ from tapestry.hardware.layouts.layout import Layout
 class Notation:
     """A notation in which layouts are written.
 
-    `recognises` reads a text's first characters only; `parse(text, dtype)` reads it whole or raises `LayoutError`
+    `recognizes` reads a text's first characters only; `parse(text, dtype)` reads it whole or raises `LayoutError`
     (`dtype` for texts that name no element, None = the notation's default); `examples` are texts of it, each read and
     printed back by the contract tests; `shown` is the one that an error message shows, the first if "".
     """
 
     name: str
     title: str
-    recognises: Callable[[str], bool]
+    recognizes: Callable[[str], bool]
     parse: Callable[[str, str | None], Layout]
     examples: tuple[str, ...]
     shown: str = ""

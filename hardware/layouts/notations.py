@@ -15,7 +15,7 @@ def parse_layout(text: str, dtype: str | None = None) -> Layout:
     `dtype` names the element where the text does not. Raises `LayoutError` with the place and what was expected.
     """
     for notation in NOTATIONS:
-        if notation.recognises(text):
+        if notation.recognizes(text):
             return notation.parse(text, dtype)
     names = ", ".join(f"{n.name} like {n.shown or n.examples[0]!r}" for n in NOTATIONS)
     place = len(text) - len(text.lstrip())

@@ -31,8 +31,8 @@ class Liveness:
                     self.kept.add(read.buffer)
         carried = {s.definition.get("carries") for s in program.abstract.sinks}
         for site, key in program.sources.items():
-            maker = program.abstract.producers[site]
-            lasts = maker.definition["role"] != "activation" and maker.site not in carried
+            producer = program.abstract.producers[site]
+            lasts = producer.definition["role"] != "activation" and producer.site not in carried
             if lasts or self.uses[key] == 0:
                 self.kept.add(key)
 

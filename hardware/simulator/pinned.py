@@ -23,7 +23,7 @@ from tapestry.teg.costs import Amount, total
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Graph, index_sizes
-from tapestry.teg.operators import catalogue, operator_named
+from tapestry.teg.operators import catalog, operator_named
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.materialize import origin_of
 
@@ -152,7 +152,7 @@ class _Run:
         start = max(int(self.clock[device]), after)
         for t in dict.fromkeys(block.inputs):
             start = max(start, self._obtain(t, device))
-        view = block.operator in catalogue() and operator_named(block.operator).view
+        view = block.operator in catalog() and operator_named(block.operator).view
         for t in block.outputs:
             if view:
                 self.roots[t, device] = self._root((block.inputs[0], device))

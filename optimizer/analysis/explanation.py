@@ -18,7 +18,7 @@ from tapestry.rewrites import (
     Move,
     RuleError,
     StaleMove,
-    catalogue,
+    catalog,
     is_structural,
     replay_plan,
 )
@@ -116,13 +116,13 @@ def explain(
 
 def first_line(rule: str) -> str:
     """Return the first line of a rule's description; empty for a rule that is not known here."""
-    docs = {r.name: r.doc for r in PLACEMENT} | {name: r.doc for name, r in catalogue().items()}
+    docs = {r.name: r.doc for r in PLACEMENT} | {name: r.doc for name, r in catalog().items()}
     return OPTION_DOC if rule == "set_option" else docs.get(rule, "").partition("\n")[0]
 
 
 def _grouped(moves: Sequence[Move], single: bool) -> list[tuple[int, tuple[Move, ...]]]:
     """Group the moves into steps, with the number of the first move of each."""
-    rules = catalogue()
+    rules = catalog()
 
     def kind(numbered: tuple[int, Move]) -> int:
         k, move = numbered
@@ -146,7 +146,7 @@ def _after(state: State, moves: Sequence[Move], shape: MeshShape, first: int, co
 
 def _cure(move: Move) -> str:
     """Suggest a remedy for a move that does not fit."""
-    if is_structural(move) and move.rule not in catalogue():
+    if is_structural(move) and move.rule not in catalog():
         return (
             "`tapestry rules` lists those that are known, `tapestry plugins` what is installed; install the plug-in "
             "that brings this one, or search again: the history is of another release, perhaps"

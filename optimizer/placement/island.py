@@ -75,11 +75,11 @@ def insert_one(archive, goal, raw, value, genes, prefetch, regather, digest):
 
 
 @njit(cache=True, _nrt=False)
-def _pick(stream, weight, count):
+def _pick(random_state, weight, count):
     total = 0.0
     for i in range(count):
         total += weight[i]
-    at = unit(stream) * total
+    at = unit(random_state) * total
     for i in range(count):
         at -= weight[i]
         if at < 0.0:
@@ -106,14 +106,14 @@ def _copy_plan(source, target):
 
 
 @njit(cache=True)
-def _select(stream, archive, parent):
+def _select(random_state, archive, parent):
     """Copy a parent from the front (by weight) or, more rarely, the pool; return its hash."""
     front, pool = archive.size[0], archive.size[1]
-    if front == 0 or (pool > 0 and unit(stream) < POOL_SHARE):
-        i = between(stream, 0, pool)
+    if front == 0 or (pool > 0 and unit(random_state) < POOL_SHARE):
+        i = between(random_state, 0, pool)
         _copy_plan((archive.pool_genes[i], archive.pool_prefetch[i], archive.pool_regather[i]), parent)
         return archive.pool_digest[i]
-    i = _pick(stream, archive.weight, front)
+    i = _pick(random_state, archive.weight, front)
     _copy_plan((archive.genes[i], archive.prefetch[i], archive.regather[i]), parent)
     return archive.digest[i]
 
@@ -128,7 +128,7 @@ def score(goal, violation, value):
 
 
 @njit(cache=True)
-def _descend(space, state, search, archive, goal, stream, plan, child, raw, value, digest, evaluations):
+def _descend(space, state, search, archive, goal, random_state, plan, child, raw, value, digest, evaluations):
     """Optimize a plan's layouts: for every tied class in turn, try and insert all choices of orders, and keep the
     best.
 
@@ -138,7 +138,7 @@ def _descend(space, state, search, archive, goal, stream, plan, child, raw, valu
     least = score(goal, objective_values(goal, raw, value), value)
     own, done, entered = digest[0], 1, 0
     classes = search.slot_classes.shape[0]
-    first = between(stream, 0, classes)
+    first = between(random_state, 0, classes)
     for k in range(classes):
         c = search.slot_classes[(first + k) % classes]
         low, high = search.gene_start[c], search.gene_start[c + 1]
@@ -164,7 +164,7 @@ def _descend(space, state, search, archive, goal, stream, plan, child, raw, valu
 
 
 @njit(cache=True)
-def run_epoch(space, state, search, archive, goal, stream, rule_weight, statistics, seen, evaluations):
+def run_epoch(space, state, search, archive, goal, random_state, rule_weight, statistics, seen, evaluations):
     """Evaluate about `evaluations` new plans (fewer only if variation finds none); return how many.
 
     Where devices support several orders, a share of them optimizes the layouts of plans of the front.
@@ -176,24 +176,24 @@ def run_epoch(space, state, search, archive, goal, stream, rule_weight, statisti
     used = np.zeros(MOST_MOVES, np.int64)
     done, tries = 0, 0
     while space.has_orders and archive.size[0] > 0 and done < evaluations * SETTLING_SHARE:
-        digest[0] = _select(stream, archive, parent)
+        digest[0] = _select(random_state, archive, parent)
         left = np.int64(evaluations - done)
         more, entered = _descend(
-            space, state, search, archive, goal, stream, parent, child, raw, value, digest, left
+            space, state, search, archive, goal, random_state, parent, child, raw, value, digest, left
         )
         done += more
         statistics.applied[RELAYOUT] += more
         statistics.improved[RELAYOUT] += entered
     while done < evaluations and tries < 64 * evaluations:
-        parent_digest = _select(stream, archive, parent)
+        parent_digest = _select(random_state, archive, parent)
         for _ in range(min(CHILDREN, evaluations - done)):
             tries += 1
             _copy_plan(parent, child)
             digest[0] = parent_digest
             moves = 0
-            while moves < MOST_MOVES and (moves == 0 or unit(stream) < MORE_MOVES_SHARE):
-                used[moves] = _pick(stream, rule_weight, rule_weight.shape[0])
-                vary(used[moves], stream, space, search, child[0], child[1], child[2], digest)
+            while moves < MOST_MOVES and (moves == 0 or unit(random_state) < MORE_MOVES_SHARE):
+                used[moves] = _pick(random_state, rule_weight, rule_weight.shape[0])
+                vary(used[moves], random_state, space, search, child[0], child[1], child[2], digest)
                 moves += 1
             place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
             if seen[place] == digest[0]:

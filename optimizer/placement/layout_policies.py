@@ -24,14 +24,14 @@ def order_policies(space: PlanSpace) -> np.ndarray:
     """Compute each policy's choice of orders per gene, `(policies, genes)`; the first is the program's own order."""
     rows = [np.zeros(space.gene_count, dtype=np.int64)]
     if any(len(family.orders) > 1 for family in space.families):
-        rows += [_Agreement(space, wish).settle() for wish in range(1, WISHES + 1)]
+        rows += [_Agreement(space, preference).settle() for preference in range(1, WISHES + 1)]
     return np.unique(np.array(rows), axis=0)
 
 
 class _Agreement:
     """The preferred orders of tensors, and the orders chosen by blocks."""
 
-    def __init__(self, space: PlanSpace, wish: int) -> None:
+    def __init__(self, space: PlanSpace, preference: int) -> None:
         self.space = space
         graph = space.graph
         self.reads = [
@@ -41,8 +41,8 @@ class _Agreement:
         self.weight: dict[str, int] = {}
         for tensor in (t for b in space.blocks for t in b.outputs):
             kind = graph.tensors[tensor]
-            offers = candidate_orders(space.storage.native, kind.shape, kind.dtype)
-            self.wanted[tensor] = offers[min(wish, len(offers) - 1)]
+            candidates = candidate_orders(space.storage.native, kind.shape, kind.dtype)
+            self.wanted[tensor] = candidates[min(preference, len(candidates) - 1)]
             self.weight[tensor] = kind.type.size_bytes
         self.known: dict[object, int] = {}
 

@@ -30,7 +30,7 @@ def propagate_placements(
         for block in order:
             if block.site in placements.blocks:
                 continue
-            strategy = _agreed(block, sorted(_wishes(graph, block, placements), reverse=True))
+            strategy = _agreed(block, sorted(_preferences(graph, block, placements), reverse=True))
             placed = {**placements.blocks, block.site: Placement(strategy)}
             alone = replace(placements, blocks={block.site: placed[block.site]})
             if any(s.axes for s in strategy.splits) and not check_placements(graph, alone, mesh):
@@ -38,26 +38,26 @@ def propagate_placements(
     return placements
 
 
-def _agreed(block: Block, wishes: list[Wish]) -> Strategy:
+def _agreed(block: Block, preferences: list[Wish]) -> Strategy:
     """Choose at most one split per index dimension, using each axis once; the first wishes take precedence."""
     allowed = splittable(block.signature)
     splits, taken = [WHOLE] * len(allowed), set[str]()
-    for _, dim, axes in wishes:
+    for _, dim, axes in preferences:
         if allowed[dim] and splits[dim] is WHOLE and not taken & set(axes):
             splits[dim] = Split(axes)
             taken |= set(axes)
     return Strategy(tuple(splits))
 
 
-def _wishes(graph: Graph, block: Block, placements: Placements) -> Iterator[Wish]:
+def _preferences(graph: Graph, block: Block, placements: Placements) -> Iterator[Wish]:
     """Yield the splits proposed by the placed producers of a block's inputs and the placed readers of its outputs."""
     for position in range(len(block.inputs)):
         read = read_of(graph, block.site, position)
-        maker, made = graph.producers[read.root], graph.tensors[read.root]
-        if maker.site in placements.blocks:
-            place = maker.outputs.index(read.root)
-            strategy = placements.blocks[maker.site].strategy
-            spec = producer_spec(maker.signature, place, len(made.shape), strategy)
+        producer, made = graph.producers[read.root], graph.tensors[read.root]
+        if producer.site in placements.blocks:
+            place = producer.outputs.index(read.root)
+            strategy = placements.blocks[producer.site].strategy
+            spec = producer_spec(producer.signature, place, len(made.shape), strategy)
             yield from _along([row.dim for row in read.rows], spec, made.type.size_bytes)
     assert block.signature is not None
     for place, tensor in enumerate(block.outputs):

@@ -17,22 +17,22 @@ def new_rng(rng: np.random.Generator) -> np.ndarray:
 
 
 @njit(cache=True, _nrt=False)
-def draw(stream):
+def draw(random_state):
     """Draw the next 64 random bits."""
-    stream[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = stream[0]
+    random_state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = random_state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
 @njit(cache=True, _nrt=False)
-def unit(stream):
+def unit(random_state):
     """Draw a number in [0, 1)."""
-    return np.float64(draw(stream) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return np.float64(draw(random_state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @njit(cache=True, _nrt=False)
-def between(stream, low, high):
+def between(random_state, low, high):
     """Draw an integer in [low, high)."""
-    return np.int64(low) + np.int64(unit(stream) * (high - low))
+    return np.int64(low) + np.int64(unit(random_state) * (high - low))

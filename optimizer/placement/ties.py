@@ -39,18 +39,18 @@ def ties_from_labels(label: np.ndarray) -> Ties:
 
 def gene_ties(space: PlanSpace) -> Ties:
     """Tie genes with equal definitions whose neighborhoods agree to a few steps (color refinement)."""
-    colours = _numbered(space.class_of)
+    colors = _numbered(space.class_of)
     arrays = space.space
     edge_slot = np.repeat(np.arange(len(space.slots)), np.diff(arrays.edge_start))
-    maker = arrays.made_gene[arrays.edge_tensor]
+    producer = arrays.made_gene[arrays.edge_tensor]
     position = np.arange(len(edge_slot)) - arrays.edge_start[edge_slot]
     for _ in range(ROUNDS):
         seen: list[list[tuple[int, int, int]]] = [[] for _ in space.blocks]
-        for s, m, k in zip(edge_slot, maker, position, strict=True):
-            seen[s].append((0, int(k), int(colours[m])))
-            seen[m].append((1, int(k), int(colours[s])))
-        colours = _numbered([(int(c), tuple(sorted(n))) for c, n in zip(colours, seen, strict=True)])
-    return ties_from_labels(colours)
+        for s, m, k in zip(edge_slot, producer, position, strict=True):
+            seen[s].append((0, int(k), int(colors[m])))
+            seen[m].append((1, int(k), int(colors[s])))
+        colors = _numbered([(int(c), tuple(sorted(n))) for c, n in zip(colors, seen, strict=True)])
+    return ties_from_labels(colors)
 
 
 def edge_ties(space: PlanSpace, genes: Ties) -> Ties:
@@ -108,10 +108,10 @@ def _link(
     dims: list[int],
 ) -> None:
     maker_gene = space.gene_of[maker_site]
-    maker = space.blocks[maker_gene]
-    if maker.signature is None:
+    producer = space.blocks[maker_gene]
+    if producer.signature is None:
         return
-    written = rows_of(maker.signature.outputs[maker.outputs.index(root)])
+    written = rows_of(producer.signature.outputs[producer.outputs.index(root)])
     for reads, row in zip(dims, written, strict=True):
         if reads >= 0 and row is not None and row.dim >= 0:
             union.join((int(class_of[gene]), reads), (int(class_of[maker_gene]), row.dim))
@@ -123,12 +123,12 @@ def _link_edges(union: _Union, space: PlanSpace, class_of: np.ndarray) -> None:
     for g, block in enumerate(space.slots):
         for k in range(len(block.inputs)):
             read = read_of(space.graph, block.site, k)
-            maker = space.graph.producers[read.root]
-            key = (int(class_of[g]), k, int(class_of[space.gene_of[maker.site]]))
+            producer = space.graph.producers[read.root]
+            key = (int(class_of[g]), k, int(class_of[space.gene_of[producer.site]]))
             if block.signature is None or key in seen:
                 continue
             seen.add(key)
-            _link(union, space, class_of, g, maker.site, read.root, [r.dim for r in read.rows])
+            _link(union, space, class_of, g, producer.site, read.root, [r.dim for r in read.rows])
 
 
 def _flops_per_gene(space: PlanSpace) -> np.ndarray:

@@ -63,56 +63,61 @@ def put(values, position, value, offset, digest):
 
 
 @njit(cache=True, _nrt=False)
-def members_of(stream, start, members, c):
+def members_of(random_state, start, members, c):
     """Choose a range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
     low, high = start[c], start[c + 1]
-    if high - low > 1 and unit(stream) > TIED_SHARE:
-        first = low + between(stream, 0, high - low)
-        last = first + 1 if unit(stream) < 0.5 else first + 1 + between(stream, 0, high - first)
+    if high - low > 1 and unit(random_state) > TIED_SHARE:
+        first = low + between(random_state, 0, high - low)
+        last = first + 1 if unit(random_state) < 0.5 else first + 1 + between(random_state, 0, high - first)
         return first, last
     return low, high
 
 
 @njit(cache=True, _nrt=False)
-def vary(rule, stream, space, search, genes, prefetch, regather, digest):
+def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
     """Apply one random move of `rule`; the plan may come out unchanged."""
     if rule in (RESHARD, TURN, FOLLOW, LEAD):
-        c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
-        low, high = members_of(stream, search.gene_start, search.gene_members, c)
-        follow = unit(stream) < SOURCES_FOLLOW_SHARE
+        c = search.slot_classes[between(random_state, 0, search.slot_classes.shape[0])]
+        low, high = members_of(random_state, search.gene_start, search.gene_members, c)
+        follow = unit(random_state) < SOURCES_FOLLOW_SHARE
         if rule == RESHARD:
-            _reshard(stream, space, search, genes, low, high, follow, digest)
+            _reshard(random_state, space, search, genes, low, high, follow, digest)
         elif rule == TURN:
-            _turn(stream, space, search, genes, low, high, follow, digest)
+            _turn(random_state, space, search, genes, low, high, follow, digest)
         elif rule == FOLLOW:
-            _follow(stream, space, search, genes, low, high, follow, digest)
+            _follow(random_state, space, search, genes, low, high, follow, digest)
         else:
-            _lead(stream, space, search, genes, low, high, digest)
+            _lead(random_state, space, search, genes, low, high, digest)
     elif rule == GROUP:
-        _group(stream, space, search, genes, digest)
+        _group(random_state, space, search, genes, digest)
     elif rule == RELAYOUT:
         if search.policies.shape[0] > 1:
-            _relayout(stream, space, search, genes, digest)
+            _relayout(random_state, space, search, genes, digest)
     elif rule in (PLACE_SOURCE, FOLLOW_READER):
         if search.source_classes.shape[0] == 0:
             return
-        c = search.source_classes[between(stream, 0, search.source_classes.shape[0])]
-        low, high = members_of(stream, search.gene_start, search.gene_members, c)
+        c = search.source_classes[between(random_state, 0, search.source_classes.shape[0])]
+        low, high = members_of(random_state, search.gene_start, search.gene_members, c)
         if rule == PLACE_SOURCE:
-            s = between(stream, 0, space.strategy_count[search.gene_members[low]])
+            s = between(random_state, 0, space.strategy_count[search.gene_members[low]])
             for r in range(low, high):
                 put(genes, search.gene_members[r], s, 0, digest)
         else:
             for r in range(low, high):
                 source_follows(
-                    space, search, genes, search.gene_members[r] - space.slot_count, unit(stream), digest
+                    space,
+                    search,
+                    genes,
+                    search.gene_members[r] - space.slot_count,
+                    unit(random_state),
+                    digest,
                 )
     elif search.edge_start.shape[0] > 1:
-        c = between(stream, 0, search.edge_start.shape[0] - 1)
-        low, high = members_of(stream, search.edge_start, search.edge_members, c)
+        c = between(random_state, 0, search.edge_start.shape[0] - 1)
+        low, high = members_of(random_state, search.edge_start, search.edge_members, c)
         n, m = genes.shape[0], prefetch.shape[0]
         if rule == PREFETCH:
-            distance = between(stream, 0, LONGEST_PREFETCH + 1)
+            distance = between(random_state, 0, LONGEST_PREFETCH + 1)
             for r in range(low, high):
                 put(prefetch, search.edge_members[r], distance, n, digest)
         else:
@@ -149,8 +154,8 @@ def source_follows(space, search, genes, t, at, digest):
 
 
 @njit(cache=True, _nrt=False)
-def _reshard(stream, space, search, genes, low, high, follow, digest):
-    s = between(stream, 0, space.strategy_count[search.gene_members[low]])
+def _reshard(random_state, space, search, genes, low, high, follow, digest):
+    s = between(random_state, 0, space.strategy_count[search.gene_members[low]])
     for r in range(low, high):
         _set_slot(space, search, genes, search.gene_members[r], s, follow, digest)
 
@@ -174,9 +179,9 @@ def with_digit(space, search, g, s, axis, dim):
 
 
 @njit(cache=True, _nrt=False)
-def _turn(stream, space, search, genes, low, high, follow, digest):
-    axis = between(stream, 0, search.axes)
-    dim = between(stream, -1, search.dim_count[search.gene_members[low]])
+def _turn(random_state, space, search, genes, low, high, follow, digest):
+    axis = between(random_state, 0, search.axes)
+    dim = between(random_state, -1, search.dim_count[search.gene_members[low]])
     for r in range(low, high):
         g = search.gene_members[r]
         s = with_digit(space, search, g, genes[g], axis, dim)
@@ -185,16 +190,16 @@ def _turn(stream, space, search, genes, low, high, follow, digest):
 
 
 @njit(cache=True, _nrt=False)
-def _group(stream, space, search, genes, digest):
+def _group(random_state, space, search, genes, digest):
     """Assign an axis to one dimension group, or remove it, over all slots or a run of them."""
-    group = between(stream, -1, search.group_dim.shape[1])
-    axis = between(stream, 0, search.axes)
-    everything = unit(stream) < 0.2
-    all_axes = unit(stream) < 0.3
+    group = between(random_state, -1, search.group_dim.shape[1])
+    axis = between(random_state, 0, search.axes)
+    everything = unit(random_state) < 0.2
+    all_axes = unit(random_state) < 0.3
     first, last = np.int64(0), np.int64(space.slot_count)
-    if unit(stream) > TIED_SHARE:
-        first = between(stream, 0, space.slot_count)
-        last = first + 1 + between(stream, 0, min(np.int64(64), space.slot_count - first))
+    if unit(random_state) > TIED_SHARE:
+        first = between(random_state, 0, space.slot_count)
+        last = first + 1 + between(random_state, 0, min(np.int64(64), space.slot_count - first))
     for g in range(first, last):
         dim = np.int64(-1)
         if group >= 0:
@@ -217,22 +222,22 @@ def store_as(space, search, genes, low, high, o, digest):
 
 
 @njit(cache=True, _nrt=False)
-def _relayout(stream, space, search, genes, digest):
+def _relayout(random_state, space, search, genes, digest):
     """Store tensors in other orders: a policy over all blocks or a run of them, or any choice for a tied class."""
-    kind = unit(stream)
-    policy = between(stream, 0, search.policies.shape[0])
+    kind = unit(random_state)
+    policy = between(random_state, 0, search.policies.shape[0])
     if kind < 0.6:
         first, last = np.int64(0), np.int64(space.slot_count)
         if kind > 0.15:
-            first = between(stream, 0, space.slot_count)
-            last = first + 1 + between(stream, 0, min(np.int64(64), space.slot_count - first))
+            first = between(random_state, 0, space.slot_count)
+            last = first + 1 + between(random_state, 0, min(np.int64(64), space.slot_count - first))
         for g in range(first, last):
             o = genes[g] - genes[g] % search.choices[g] + search.policies[policy, g]
             _set_slot(space, search, genes, g, o, True, digest)
         return
-    c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
-    low, high = members_of(stream, search.gene_start, search.gene_members, c)
-    o = between(stream, 0, search.choices[search.gene_members[low]])
+    c = search.slot_classes[between(random_state, 0, search.slot_classes.shape[0])]
+    low, high = members_of(random_state, search.gene_start, search.gene_members, c)
+    o = between(random_state, 0, search.choices[search.gene_members[low]])
     store_as(space, search, genes, low, high, o, digest)
 
 
@@ -252,19 +257,19 @@ def _is_view(space, genes, t, need):
 
 
 @njit(cache=True, _nrt=False)
-def _follow(stream, space, search, genes, low, high, follow, digest):
+def _follow(random_state, space, search, genes, low, high, follow, digest):
     """Shard blocks so that they read one input without a copy: the strategy that splits most among those possible."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]
     if inputs == 0:
         return
-    position = between(stream, 0, inputs)
+    position = between(random_state, 0, inputs)
     for r in range(low, high):
         g = search.gene_members[r]
         e = space.edge_start[g] + position
         t = space.edge_tensor[e]
         best, most = np.int64(-1), np.int64(-1)
-        offset = between(stream, 0, space.strategy_count[g])
+        offset = between(random_state, 0, space.strategy_count[g])
         for k in range(space.strategy_count[g]):
             s = (k + offset) % space.strategy_count[g]
             if not _is_view(space, genes, t, space.edge_needed[e] + s):
@@ -280,13 +285,13 @@ def _follow(stream, space, search, genes, low, high, follow, digest):
 
 
 @njit(cache=True, _nrt=False)
-def _lead(stream, space, search, genes, low, high, digest):
+def _lead(random_state, space, search, genes, low, high, digest):
     """Set the producers of one input to the consumer spec of the block."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]
     if inputs == 0:
         return
-    position = between(stream, 0, inputs)
+    position = between(random_state, 0, inputs)
     for r in range(low, high):
         g = search.gene_members[r]
         e = space.edge_start[g] + position
@@ -295,8 +300,8 @@ def _lead(stream, space, search, genes, low, high, digest):
         s = search.fit[space.key_offset[t] + n]
         if s < 0:
             continue
-        maker = space.made_gene[t]
-        if maker < space.slot_count:
-            _set_slot(space, search, genes, maker, s, True, digest)
+        producer = space.made_gene[t]
+        if producer < space.slot_count:
+            _set_slot(space, search, genes, producer, s, True, digest)
         else:
-            put(genes, maker, s, 0, digest)
+            put(genes, producer, s, 0, digest)

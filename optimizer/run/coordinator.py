@@ -59,7 +59,7 @@ class Coordinator:
 
     def finish(self) -> None:
         """Publish the state that the search ends with."""
-        self.publisher.offer(self.state, self._rng_state(), self.budget, is_last=True)
+        self.publisher.publish_if_due(self.state, self._rng_state(), self.budget, is_last=True)
 
     def _rng_state(self) -> Mapping[str, Any]:
         return dict(self.state.rng.bit_generator.state)
@@ -68,7 +68,7 @@ class Coordinator:
         """Load compiled code in this process, then in the workers, before the clock starts."""
         began = time.perf_counter()
         first = self.state.variants[0]
-        empty = self._epoch(first, 0, self.state.first_stream)
+        empty = self._epoch(first, 0, self.state.first_random_state)
         run(empty)
         load_compiled(first)
         for future in [executor.submit(run, empty) for _ in range(self.state.islands)]:
@@ -93,10 +93,12 @@ class Coordinator:
                 self.on_progress(report)
         return "converged"
 
-    def _epoch(self, variant: Variant, evaluations: int, stream: np.ndarray) -> Epoch:
+    def _epoch(self, variant: Variant, evaluations: int, random_state: np.ndarray) -> Epoch:
         weight = RULE_WEIGHT.copy()
         weight[RELAYOUT] *= variant.space.space.has_orders
-        return Epoch(self._file(variant), variant.archive, variant.machine.goal, weight, stream, evaluations)
+        return Epoch(
+            self._file(variant), variant.archive, variant.machine.goal, weight, random_state, evaluations
+        )
 
     def _file(self, variant: Variant) -> VariantFile:
         """Return the file of a variant's arrays for the workers, written when it is first needed."""
@@ -113,7 +115,7 @@ class Coordinator:
         futures: list[Future[EpochResult]] = []
         try:
             futures += [executor.submit(run, task) for _, task in tasks]
-            self.publisher.offer(self.state, between, self.budget)
+            self.publisher.publish_if_due(self.state, between, self.budget)
             child = None
             period = structural_period(self.state.variants[0], self.state.rounds)
             if self.state.rounds % period == 0 and (left is None or left > planned):

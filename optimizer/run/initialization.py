@@ -79,8 +79,8 @@ def initialize(
     for number, (machine, program, history) in enumerate(starts):
         state.variants.append(new_variant(number, machine, program, history, state.settings))
     if seeds:
-        for machine, sounded in _rewritten(state, simple, moves, limit, until_s):
-            state.variants.append(_joining(state, machine, sounded))
+        for machine, evaluated_graph in _rewritten(state, simple, moves, limit, until_s):
+            state.variants.append(_joining(state, machine, evaluated_graph))
     ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans)
@@ -121,19 +121,19 @@ def _rewritten(
     """
     whole, structural = state.machines[0], state.structural
     is_alone = _is_alone(state)
-    judged = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
+    evaluated = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
     ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
     sounding = structural.sounding(
-        graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort, tuple(ordered)
+        graph, moves, whole.mesh.device, state.settings, min(evaluated, default=None), effort, tuple(ordered)
     )
     found = sounding.run(until_s if is_alone else math.inf)
     front = [s for s in found if s.graph.structural_hash not in structural.known]
-    state.evaluations += sounding.judged
+    state.evaluations += sounding.evaluated
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
-    for sounded in joining:
-        structural.known.add(sounded.graph.structural_hash)
-        structural.improved[sounded.moves[-1].rule] += 1
+    for evaluated_graph in joining:
+        structural.known.add(evaluated_graph.graph.structural_hash)
+        structural.improved[evaluated_graph.moves[-1].rule] += 1
     alone = [m for m in state.machines[1:] if m.mesh.device_count == 1 and not is_alone]
     parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
     return [(ordered[s.order], s) for s in joining] + parts
@@ -144,10 +144,10 @@ def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
     return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
 
 
-def _joining(state: SearchState, machine: SubMesh, sounded: EvaluatedGraph) -> Variant:
+def _joining(state: SearchState, machine: SubMesh, evaluated_graph: EvaluatedGraph) -> Variant:
     """Build a variant of the search from a rewritten graph on a mesh."""
     number = 1 + max(v.number for v in state.variants)
-    return new_variant(number, machine, sounded.graph, sounded.moves, state.settings)
+    return new_variant(number, machine, evaluated_graph.graph, evaluated_graph.moves, state.settings)
 
 
 def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:

@@ -65,7 +65,7 @@ class Publisher:
         self._objectives, self._constraints = objectives, constraints
         self._next_s = 0.0
 
-    def offer(
+    def publish_if_due(
         self, state: SearchState, rng: Mapping[str, Any], budget: Budget, is_last: bool = False
     ) -> None:
         """Call back with a snapshot if it is time; `rng` is the generator's state between the rounds."""

@@ -52,7 +52,9 @@ class SearchState:
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        self.first_stream = new_rng(self.rng)  # of the epochs that only load code; the rounds draw after it
+        self.first_random_state = new_rng(
+            self.rng
+        )  # of the epochs that only load code; the rounds draw after it
 
     def all_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the objective values of all variants' fronts `(n, m)`, and the variant of each row."""

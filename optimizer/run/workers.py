@@ -33,7 +33,7 @@ class Epoch:
     archive: Archive
     goal: Goal
     rule_weight: np.ndarray
-    stream: np.ndarray
+    random_state: np.ndarray
     evaluations: int
 
 
@@ -83,7 +83,7 @@ def run(epoch: Epoch) -> EpochResult:
         search,
         archive,
         epoch.goal,
-        epoch.stream,
+        epoch.random_state,
         epoch.rule_weight,
         statistics,
         seen,

@@ -38,7 +38,7 @@ class EvaluatedGraph:
     origin: Worklist | None = None
     changes: Changes | None = None
 
-    def offers(self, rules: Sequence[Rule]) -> Worklist:
+    def candidates(self, rules: Sequence[Rule]) -> Worklist:
         """Return all candidate moves of this graph."""
         if self.origin is None or self.changes is None:
             return Worklist.of(self.graph, rules)
@@ -57,7 +57,7 @@ class Evaluator:
     ) -> None:
         self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
         self.most, self.orders, self.until_s = most, tuple(orders), math.inf
-        self.judged = 0
+        self.evaluated = 0
         self.front: list[EvaluatedGraph] = []
         self.waiting: list[EvaluatedGraph] = []
         self._seen: set[tuple[UnshardedCost, int]] = set()
@@ -66,26 +66,26 @@ class Evaluator:
     @property
     def has_more(self) -> bool:
         """True if another graph may be evaluated."""
-        return self.judged < self.most and time.perf_counter() < self.until_s
+        return self.evaluated < self.most and time.perf_counter() < self.until_s
 
     def start(self, graph: Graph, moves: tuple[Move, ...]) -> EvaluatedGraph:
         """Evaluate the graph that all others are derived from."""
-        start = self._sounded(graph, moves, None, None, self.costs.time_ticks(graph))
+        start = self._evaluated(graph, moves, None, None, self.costs.time_ticks(graph))
         self._longest = SLOWEST * max(1, start.cost.time_ticks)
         return self._kept(start)
 
     def rewritten(self, graph: Graph, move: Move) -> Saturated | None:
         """Apply a move to a graph and count the evaluation; None where the move fails or the limit is reached."""
         made = self.rewrite(graph, move) if self.has_more else None
-        self.judged += made is not None
+        self.evaluated += made is not None
         return made
 
-    def judge(self, parent: EvaluatedGraph, move: Move, offers: Worklist) -> EvaluatedGraph | None:
+    def evaluator(self, parent: EvaluatedGraph, move: Move, candidates: Worklist) -> EvaluatedGraph | None:
         """Evaluate the result of a move, if it fits and is new; add it to front and queue if it belongs there."""
-        return self._child(parent, move, offers, None)
+        return self._child(parent, move, candidates, None)
 
-    def judge_further(self, child: EvaluatedGraph, move: Move) -> EvaluatedGraph | None:
-        """Apply another move of a child's origin to the child, and evaluate the result as `judge` does."""
+    def evaluate_further(self, child: EvaluatedGraph, move: Move) -> EvaluatedGraph | None:
+        """Apply another move of a child's origin to the child, and evaluate the result as `evaluator` does."""
         return None if child.origin is None else self._child(child, move, child.origin, child.changes)
 
     def _child(
@@ -113,10 +113,10 @@ class Evaluator:
             return None
         if time_ticks > self._longest:
             return None
-        child = self._sounded(graph, moves, origin, changes, time_ticks)
+        child = self._evaluated(graph, moves, origin, changes, time_ticks)
         return child if _fingerprint(child) in self._seen else self._kept(child)
 
-    def _sounded(
+    def _evaluated(
         self,
         graph: Graph,
         moves: tuple[Move, ...],
@@ -138,21 +138,21 @@ class Evaluator:
             self.waiting.append(child)
         return child
 
-    def is_promising(self, sounded: EvaluatedGraph) -> bool:
+    def is_promising(self, evaluated_graph: EvaluatedGraph) -> bool:
         """Return whether no graph of the front takes as little memory and is faster by more than the allowance."""
         return not any(
-            other.cost.time_ticks * ALLOWANCE < sounded.cost.time_ticks
-            and other.cost.peak_memory_bytes <= sounded.cost.peak_memory_bytes
+            other.cost.time_ticks * ALLOWANCE < evaluated_graph.cost.time_ticks
+            and other.cost.peak_memory_bytes <= evaluated_graph.cost.peak_memory_bytes
             for other in self.front
         )
 
 
-def _fingerprint(sounded: EvaluatedGraph) -> tuple[UnshardedCost, int]:
+def _fingerprint(evaluated_graph: EvaluatedGraph) -> tuple[UnshardedCost, int]:
     """Return a key that is equal for graphs of the same cost and the same definitions: one of them is enough."""
     counts: dict[Definition, int] = {}
-    for block in sounded.graph.blocks:
+    for block in evaluated_graph.graph.blocks:
         counts[block.definition] = counts.get(block.definition, 0) + 1
-    return sounded.cost, hash(frozenset(counts.items()))
+    return evaluated_graph.cost, hash(frozenset(counts.items()))
 
 
 def _is_as_good(one: UnshardedCost, other: UnshardedCost) -> bool:

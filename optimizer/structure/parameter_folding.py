@@ -51,16 +51,16 @@ def fold_parameters(graph: Graph, rules: Sequence[Rule], simplifying: Sequence[R
     Raises:
         RuleError: a simplification fails or does not end.
     """
-    left, offers, moves = work_per_run(graph), Worklist.of(graph, rules), list[Move]()
+    left, candidates, moves = work_per_run(graph), Worklist.of(graph, rules), list[Move]()
     changes, tried = Changes(frozenset(), frozenset()), set[Move]()
     while True:
-        offered = (move for move in offers.tied() if move not in tried)
+        offered = (move for move in candidates.tied() if move not in tried)
         better = _first_better(graph, offered, simplifying, left, tried)
         if better is None:
             return Saturated(graph, moves, changes)
         left, made = better
         graph, moves, changes = made.graph, [*moves, *made.moves], changes | made.changes
-        offers = offers.after(graph, made.changes)
+        candidates = candidates.after(graph, made.changes)
 
 
 def _first_better(

@@ -59,13 +59,13 @@ class Presearch:
     ) -> None:
         most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
-        self.judge = Evaluator(costs, rules, rewrite, self.most, issue_orders)
-        self.judge.start(graph, moves)
+        self.evaluator = Evaluator(costs, rules, rewrite, self.most, issue_orders)
+        self.evaluator.start(graph, moves)
 
     @property
-    def judged(self) -> int:
+    def evaluated(self) -> int:
         """The number of rewritten graphs that were built."""
-        return self.judge.judged
+        return self.evaluator.evaluated
 
     def run(self, until_s: float = math.inf) -> list[EvaluatedGraph]:
         """Return the non-dominated graphs in time and memory, fastest first.
@@ -73,38 +73,38 @@ class Presearch:
         The search stops when nothing promising is left, nothing new is found, the limit is reached, or
         `time.perf_counter()` passes `until_s`.
         """
-        judge = self.judge
-        judge.until_s = until_s
+        evaluator = self.evaluator
+        evaluator.until_s = until_s
         quiet = turn = 0
-        while judge.waiting and judge.has_more and quiet < QUIET:
+        while evaluator.waiting and evaluator.has_more and quiet < QUIET:
             order = ORDERS[turn % len(ORDERS)]
-            best = min(judge.waiting, key=order)
-            judge.waiting.remove(best)
-            if judge.is_promising(best):
+            best = min(evaluator.waiting, key=order)
+            evaluator.waiting.remove(best)
+            if evaluator.is_promising(best):
                 turn += 1
                 quiet = 0 if self._expand(best) else quiet + 1
-        Rematerialization(judge).run()
-        return sorted(judge.front, key=lambda s: s.cost)
+        Rematerialization(evaluator).run()
+        return sorted(evaluator.front, key=lambda s: s.cost)
 
     def _expand(self, parent: EvaluatedGraph) -> bool:
         """Evaluate all single moves of a graph, combine those that help, and apply their rules repeatedly.
 
         Returns True if the front improved.
         """
-        before = list(self.judge.front)
-        offers = parent.offers(self.judge.rules)
-        made = [(move, self.judge.judge(parent, move, offers)) for move in offers.tied()]
+        before = list(self.evaluator.front)
+        candidates = parent.candidates(self.evaluator.rules)
+        made = [(move, self.evaluator.evaluator(parent, move, candidates)) for move in candidates.tied()]
         for order in ORDERS:
             helping = [(m, c) for m, c in made if c is not None and order(c) < order(parent)]
-            vain = {m for m, c in made if c is None or order(c) >= order(parent)}
+            rejected = {m for m, c in made if c is None or order(c) >= order(parent)}
             helping.sort(key=lambda found: order(found[1]))
             best: dict[str, EvaluatedGraph] = {}
             for move, child in helping:
                 best.setdefault(move.rule, child)
             joined = self._joined(helping, order)
             for rule, child in best.items():
-                self._pursue(child if joined is None else joined, rule, order, vain)
-        return self.judge.front != before
+                self._pursue(child if joined is None else joined, rule, order, rejected)
+        return self.evaluator.front != before
 
     def _joined(self, helping: Sequence[tuple[Move, EvaluatedGraph]], order: Key) -> EvaluatedGraph | None:
         """Apply the moves that help one after the other, best first, as long as they do; None where only one does."""
@@ -112,21 +112,21 @@ class Presearch:
             return None
         first = current = helping[0][1]
         for move, _ in helping[1:]:
-            further = self.judge.judge_further(current, move)
+            further = self.evaluator.evaluate_further(current, move)
             if further is not None and order(further) < order(current):
                 current = further
         return None if current is first else current
 
-    def _pursue(self, start: EvaluatedGraph, rule: str, order: Key, vain: AbstractSet[Move]) -> None:
+    def _pursue(self, start: EvaluatedGraph, rule: str, order: Key, rejected: AbstractSet[Move]) -> None:
         """Apply one rule repeatedly as long as it helps; moves that did not help once are not tried again."""
-        tried = set(vain)
+        tried = set(rejected)
         while True:
-            offers = start.offers(self.judge.rules)
+            candidates = start.candidates(self.evaluator.rules)
             best = start
-            for move in offers.tied():
+            for move in candidates.tied():
                 if move.rule != rule or move in tried:
                     continue
-                child = self.judge.judge(start, move, offers)
+                child = self.evaluator.evaluator(start, move, candidates)
                 if child is None or order(child) >= order(start):
                     tried.add(move)
                 elif order(child) < order(best):

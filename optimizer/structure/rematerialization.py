@@ -22,13 +22,13 @@ LEVELS = 6
 class Rematerialization:
     """A runner of rematerialization passes over the graphs of a front."""
 
-    def __init__(self, judge: Evaluator) -> None:
-        self.judge = judge
-        self.repeating = {rule.name for rule in judge.rules if rule.duplicates}
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.repeating = {rule.name for rule in evaluator.rules if rule.duplicates}
 
     def run(self) -> None:
         """Refine the fastest and the smallest graph of the front, under memory bounds from the least upwards."""
-        front = sorted(self.judge.front, key=lambda s: s.cost) if self.repeating else []
+        front = sorted(self.evaluator.front, key=lambda s: s.cost) if self.repeating else []
         for start in dict.fromkeys((*front[-1:], *front[:1])):
             least = start.cost.peak_memory_bytes
             met = self._sweep(start, None)
@@ -42,45 +42,45 @@ class Rematerialization:
         """
         met: set[int] = set()
         tried: set[str] = set()
-        offers = None
-        while self.judge.has_more:
-            offers = offers or current.offers(self.judge.rules)
-            block = next((b for b in self._shared(offers) if b.site not in tried), None)
+        candidates = None
+        while self.evaluator.has_more:
+            candidates = candidates or current.candidates(self.evaluator.rules)
+            block = next((b for b in self._shared(candidates) if b.site not in tried), None)
             if block is None:
                 break
             tried.add(block.site)
-            child = self._carried(current, offers, block)
+            child = self._carried(current, candidates, block)
             if child is None or child.cost.time_ticks >= current.cost.time_ticks:
                 continue
             met.add(child.cost.peak_memory_bytes)
             if bound is None or child.cost.peak_memory_bytes <= bound:
-                current, offers = child, None
+                current, candidates = child, None
         return met
 
-    def _shared(self, offers: Worklist) -> Iterator[Block]:
+    def _shared(self, candidates: Worklist) -> Iterator[Block]:
         """Yield the blocks, in program order, that each of their readers can absorb."""
-        graph = offers.graph
+        graph = candidates.graph
         for block in graph.blocks:
             readers = _readers(graph, block)
-            if len(readers) > 1 and all(self._repeats(offers, reader, block) for reader in readers):
+            if len(readers) > 1 and all(self._repeats(candidates, reader, block) for reader in readers):
                 yield block
 
-    def _repeats(self, offers: Worklist, reader: Block, block: Block) -> bool:
-        return any(move.rule in self.repeating for move in _taking_in(offers, reader, block))
+    def _repeats(self, candidates: Worklist, reader: Block, block: Block) -> bool:
+        return any(move.rule in self.repeating for move in _taking_in(candidates, reader, block))
 
-    def _carried(self, start: EvaluatedGraph, offers: Worklist, block: Block) -> EvaluatedGraph | None:
+    def _carried(self, start: EvaluatedGraph, candidates: Worklist, block: Block) -> EvaluatedGraph | None:
         """Recompute a block in all its readers instead, and evaluate the graph; None where a reader cannot."""
         graph, moves, changes = start.graph, start.moves, None
         while block.site in graph.by_site:
             if changes is not None:
-                offers = offers.after(graph, changes)
+                candidates = candidates.after(graph, changes)
             readers = _readers(graph, block)
-            move = next((m for reader in readers for m in _taking_in(offers, reader, block)), None)
-            made = self.judge.rewritten(graph, move) if move is not None else None
+            move = next((m for reader in readers for m in _taking_in(candidates, reader, block)), None)
+            made = self.evaluator.rewritten(graph, move) if move is not None else None
             if made is None or len(_readers(made.graph, block)) >= len(readers):
                 return None
             graph, moves, changes = made.graph, (*moves, *made.moves), made.changes
-        return self.judge.kept(graph, moves, offers, changes) if changes is not None else None
+        return self.evaluator.kept(graph, moves, candidates, changes) if changes is not None else None
 
 
 def _readers(graph: Graph, block: Block) -> list[Block]:
@@ -88,9 +88,11 @@ def _readers(graph: Graph, block: Block) -> list[Block]:
     return list(dict.fromkeys(r for t in block.outputs if t in graph.readers for r, _ in graph.readers[t]))
 
 
-def _taking_in(offers: Worklist, reader: Block, block: Block) -> Iterator[Move]:
+def _taking_in(candidates: Worklist, reader: Block, block: Block) -> Iterator[Move]:
     """Yield the moves whose match consists of this reader and this block, according to the tensors it reads."""
-    place = offers.places.get(reader.site)
-    for offer in place.offers if place is not None else ():
-        if offer.move.place == reader.site and sorted(offer.reads) == sorted((*reader.inputs, *block.inputs)):
-            yield offer.move
+    place = candidates.places.get(reader.site)
+    for candidate in place.candidates if place is not None else ():
+        if candidate.move.place == reader.site and sorted(candidate.reads) == sorted(
+            (*reader.inputs, *block.inputs)
+        ):
+            yield candidate.move

@@ -58,7 +58,7 @@ class StructuralSearch:
         self.improved = {r.name: 0 for r in self.rules}
         self.refused: dict[str, str] = {}
         self.taken: dict[int, list[int]] = {}
-        self._offers: dict[int, Worklist] = {}
+        self._candidates: dict[int, Worklist] = {}
         self._left: dict[int, list[Move]] = {}
         self._origins: dict[int, tuple[Graph, int, Changes]] = {}
         self._most = (inf, inf)
@@ -117,13 +117,13 @@ class StructuralSearch:
 
         `number` is the future number of the variant of this graph.
         """
-        offers = self._offered(parent)
-        count = Counter(move.rule for move in offers)
-        weight = np.array([self._chance(move.rule) / count[move.rule] for move in offers])
+        candidates = self._candidates_of(parent)
+        count = Counter(move.rule for move in candidates)
+        weight = np.array([self._chance(move.rule) / count[move.rule] for move in candidates])
         if not weight.any():
             return None
-        place = int(rng.choice(len(offers), p=weight / weight.sum()))
-        move = offers.pop(place)
+        place = int(rng.choice(len(candidates), p=weight / weight.sum()))
+        move = candidates.pop(place)
         self.taken.setdefault(parent.number, []).append(place)
         made = self._rewritten(parent.graph, move)
         if made is None or made.graph.structural_hash in self.known:
@@ -160,23 +160,23 @@ class StructuralSearch:
             except RuleError as error:
                 self.refuse(error.rule, error.reason)
 
-    def _offered(self, parent: Variant) -> list[Move]:
+    def _candidates_of(self, parent: Variant) -> list[Move]:
         """Return the candidate moves not yet tried on a variant."""
         if parent.number not in self._left:
             known = self._known_offers(parent)
             for failure in known.failures:
                 self.refuse(*failure)
-            offers = known.tied()
+            candidates = known.tied()
             for place in self.taken.get(parent.number, ()):
-                del offers[place]
-            self._offers[parent.number], self._left[parent.number] = known, offers
+                del candidates[place]
+            self._candidates[parent.number], self._left[parent.number] = known, candidates
         return self._left[parent.number]
 
     def _known_offers(self, parent: Variant) -> Worklist:
         """Return the candidate moves of a variant, updated from those of its parent where they are known."""
         graph, origin, changes = self._origins.pop(parent.number, (None, 0, None))
-        if graph is parent.graph and changes is not None and origin in self._offers:
-            return self._offers[origin].after(graph, changes)
+        if graph is parent.graph and changes is not None and origin in self._candidates:
+            return self._candidates[origin].after(graph, changes)
         return Worklist.of(parent.graph, self.endless)
 
     def start(self, given: Graph) -> None:

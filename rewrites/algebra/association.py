@@ -59,7 +59,7 @@ def _flat_sites(m: Match) -> tuple[str, ...]:
 def _other_orders(m: Match) -> list[str]:
     """List all contraction orders of three operands but the present, by first pair; of more, the best ones."""
     sites = _flat_sites(m)
-    if len({m.draft.tensors[t].dtype for t in sites}) > 1:
+    if len({m.edited.tensors[t].dtype for t in sites}) > 1:
         return []
     if len(m["inner"]) == 2 and len(sites) == 3:
         return [pair for pair in ORDERS if pair != ("0,1" if m["after"] else "1,2")]
@@ -68,14 +68,14 @@ def _other_orders(m: Match) -> list[str]:
 
 def _associated(m: Match) -> Op:
     sites = _flat_sites(m)
-    network = network_of(_flat_labels(m), m["output"], [m.draft.tensors[t].type for t in sites])
+    network = network_of(_flat_labels(m), m["output"], [m.edited.tensors[t].type for t in sites])
     tree = ORDERS[m.choice] if m.choice in ORDERS else best_tree(network, m.choice)
     return in_order(sites, network, tree, m.result().dtype)
 
 
-def _is_inner(draft: TrackedGraph, block: Block, root: Block) -> bool:
+def _is_inner(edited: TrackedGraph, block: Block, root: Block) -> bool:
     """Return whether a contraction is read once, so that it may be computed in another way."""
-    return all(len(draft.readers[t]) == 1 for t in block.outputs)
+    return all(len(edited.readers[t]) == 1 for t in block.outputs)
 
 
 ALL_INSIDE = all_above("contract", ends=("contract",), most=DEEPEST, takes=_is_inner)
@@ -93,32 +93,32 @@ class FlatContraction(NamedTuple):
 def _spread(m: Match) -> FlatContraction:
     """Collect all operands of the matched contractions that none of these produces; rename inner names apart."""
     root, *inner = m.blocks
-    makers = {b.outputs[0]: b for b in inner}
+    producers = {b.outputs[0]: b for b in inner}
     sites: list[str] = []
     labels: list[Labels] = []
 
     def visit(block: Block, names: Mapping[str, str], path: str) -> None:
         for k, (site, own) in enumerate(zip(block.inputs, block.definition["labels"], strict=True)):
             called = tuple(names.get(n, f"{path}{n}") for n in own)
-            if site in makers:
-                maker = makers[site]
-                outer = dict(zip(maker.definition["output"], called, strict=True))
-                visit(maker, outer, f"{path}{k}.")
+            if site in producers:
+                producer = producers[site]
+                outer = dict(zip(producer.definition["output"], called, strict=True))
+                visit(producer, outer, f"{path}{k}.")
             else:
                 sites.append(site)
                 labels.append(called)
 
     visit(root, {n: n for n in m["output"]}, "sum.")
-    types = [m.draft.tensors[t].type for t in sites]
+    types = [m.edited.tensors[t].type for t in sites]
     spaces = [b.definition.signature for b in m.blocks]
     products = sum(math.prod(s.index_range.shape) for s in spaces if s is not None)
-    largest = max(math.prod(m.draft.tensors[t].shape) for t in makers)
+    largest = max(math.prod(m.edited.tensors[t].shape) for t in producers)
     return FlatContraction(tuple(sites), network_of(labels, m["output"], types), Cost(products, largest))
 
 
 def _is_inside(m: Match) -> bool:
     """Return whether the root itself is inside another contraction, from which all is then recomputed."""
-    readers = m.draft.readers[m.roots[0].outputs[0]]
+    readers = m.edited.readers[m.roots[0].outputs[0]]
     return len(readers) == 1 and readers[0][0].operator == "contract"
 
 
@@ -127,7 +127,7 @@ def _better_orders(m: Match) -> list[str]:
     if (
         len(m.blocks) < 3
         or _is_inside(m)
-        or len({m.draft.tensors[t].dtype for b in m.blocks for t in b.inputs}) > 1
+        or len({m.edited.tensors[t].dtype for b in m.blocks for t in b.inputs}) > 1
     ):
         return []
     found = _spread(m)

@@ -30,10 +30,10 @@ def _points(m: Match) -> int:
 
 def _is_known(m: Match) -> bool:
     """Return whether the block has one result, which is small, and data for all its inputs."""
-    data = m.draft.data
+    data = m.edited.data
     return bool(
         m["xs"]
-        and all(t in data and m.draft.producers[t].definition.get("role") == "constant" for t in m["xs"])
+        and all(t in data and m.edited.producers[t].definition.get("role") == "constant" for t in m["xs"])
         and len(m.roots[0].outputs) == 1
         and math.prod(m.result().shape) <= MOST_ELEMENTS
         and _points(m) <= MOST_POINTS
@@ -43,7 +43,7 @@ def _is_known(m: Match) -> bool:
 
 def _computed(m: Match) -> np.ndarray:
     with np.errstate(all="ignore"):
-        (value,) = run_block(m["definition"], None, [m.draft.data[t] for t in m["xs"]], [m.result()])
+        (value,) = run_block(m["definition"], None, [m.edited.data[t] for t in m["xs"]], [m.result()])
     return value
 
 

@@ -109,10 +109,10 @@ def _distribute_example(size: ExampleSizes) -> Graph:
     b = ExampleBuilder("distribute_contract")
     x = b.tensor("x", size(3), size(4))
     mean = b.tensor("mean", b.shape(x)[0])
-    centred = b.cell(SUBTRACT, {x: "mk", mean: "m"})
+    centered = b.cell(SUBTRACT, {x: "mk", mean: "m"})
     biased = b.cell(ADD, {x: "mk", b.tensor("bias", b.shape(x)[1], role="parameter"): "k"})
     w, v = (b.tensor(n, b.shape(x)[1], size(5)) for n in "wv")
-    return b.result(b.contract("kn,mk->nm", w, centred), b.contract("mk,kn->mn", biased, v))
+    return b.result(b.contract("kn,mk->nm", w, centered), b.contract("mk,kn->mn", biased, v))
 
 
 DISTRIBUTION: tuple[Rule, ...] = (

@@ -50,7 +50,7 @@ def _sites(m: Match) -> tuple[str, ...]:
 
 
 def _dtypes(m: Match) -> tuple[str, ...]:
-    return tuple(m.draft.tensors[t].dtype for t in _sites(m))
+    return tuple(m.edited.tensors[t].dtype for t in _sites(m))
 
 
 def _weights(m: Match) -> tuple[str, Mapping[int, int]]:
@@ -68,7 +68,7 @@ def _fold(m: Match) -> Fold | None:
     k, site = len(m["before"]), m["y"]
     read: Labels = m["labels"][k]
     weights, along = _weights(m)
-    kinds = {m.type("y").dtype, m.draft.tensors[weights].dtype}
+    kinds = {m.type("y").dtype, m.edited.tensors[weights].dtype}
     named = [n for n in read if n]
     if site in m["before"] + m["after"] or len(set(named)) != len(named):
         return None
@@ -121,7 +121,7 @@ def _scaled_weights(m: Match) -> CellForm:
     """Multiply the weights by the scale."""
     fold = sure(_fold(m))
     site, _ = _weights(m)
-    kind = m.draft.tensors[site].type
+    kind = m.edited.tensors[site].type
     names = dim_labels(len(kind.shape))
     sites, labels, scale = _own(m, fold.scale or ("const", 1.0), tuple(fold.axes))
     renamed = tuple(tuple(names[fold.axes[n]] if n else "" for n in part) for part in labels)

@@ -32,12 +32,12 @@ def _clamped_variance(x: Any) -> Any:
     return _moments_variance(x).relu()
 
 
-def _times(centred: Any, variance: Any, eps: Any) -> Any:
-    return centred * (variance + eps).rsqrt()
+def _times(centered: Any, variance: Any, eps: Any) -> Any:
+    return centered * (variance + eps).rsqrt()
 
 
-def _over(centred: Any, variance: Any, eps: Any) -> Any:
-    return centred / (variance + eps).sqrt()
+def _over(centered: Any, variance: Any, eps: Any) -> Any:
+    return centered / (variance + eps).sqrt()
 
 
 def _per_row(end: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,30 +48,30 @@ def _per_row(end: Callable[..., Any]) -> Callable[..., Any]:
 def _behind_centred(end: Callable[..., Any]) -> Callable[..., Any]:
     """Return a pattern that takes the root for every element, in a cell that reads the centered values."""
 
-    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+    def normalized(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
         return (x - mean).fused("normalised", lambda c, v: end(c, v, eps), variance)
 
-    return normalised
+    return normalized
 
 
 def _apart(end: Callable[..., Any]) -> Callable[..., Any]:
     """Return a pattern that takes the root per row and subtracts the mean again in the cell that scales."""
 
-    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+    def normalized(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
         root = (variance + eps).rsqrt() if end is _times else (variance + eps).sqrt()
         scale = "mul" if end is _times else "div"
         return x.fused("normalised", lambda a, b, r: (a - b).function(scale, r), mean, root)
 
-    return normalised
+    return normalized
 
 
 def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
     """Return a pattern that takes the root of the variance for every element, in the cell that scales it."""
 
-    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+    def normalized(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
         return x.fused("normalised", lambda a, b, v: end(a - b, v, eps), mean, variance)
 
-    return normalised
+    return normalized
 
 
 def _multiplied_out(x: Any, mean: Any, variance: Any, eps: Any) -> Any:

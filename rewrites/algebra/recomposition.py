@@ -65,14 +65,14 @@ def _sum_guarded_in_cells(x: Any) -> Any:
 
 def _is_exponential(m: Match) -> bool:
     """Return whether a cell computes `e` as exponentials, for the matched blocks only."""
-    maker = m.draft.producers[m["e"]]
+    producer = m.edited.producers[m["e"]]
     if (
-        maker.operator != "cell"
-        or maker.definition["expr"][0] not in ("exp", "exp2")
+        producer.operator != "cell"
+        or producer.definition["expr"][0] not in ("exp", "exp2")
         or not is_float(m.dtype("e"))
     ):
         return False
-    return all(reader in m.blocks for reader, _ in m.draft.readers[m["e"]])
+    return all(reader in m.blocks for reader, _ in m.edited.readers[m["e"]])
 
 
 def _exponentials_example(size: ExampleSizes) -> Graph:

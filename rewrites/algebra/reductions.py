@@ -45,7 +45,7 @@ def _scaled_example(size: ExampleSizes) -> Graph:
 def _rescaled(m: Match) -> tuple[float, Expression] | None:
     """Find the constant that scales the sum wherever a cell reads it, and the expression without it, or None."""
     k, expr = len(m["before"]), m["expr"]
-    kinds = tuple(m.draft.tensors[t].dtype for t in (*m["before"], m["y"], *m["after"]))
+    kinds = tuple(m.edited.tensors[t].dtype for t in (*m["before"], m["y"], *m["after"]))
     if not is_float(kinds[k]) or m["y"] in m["before"] + m["after"]:
         return None
     for text, part in parts_of(expr).items():

@@ -24,7 +24,7 @@ def _keeps_order(m: Match, labels: str = "cell_labels", dims: str = "cell_dims")
 
 def _scaled(m: Match, name: str) -> Mapping[str, Any]:
     """Build the attributes of the cell that scales a tensor by k."""
-    kind = m.draft.tensors[name].type
+    kind = m.edited.tensors[name].type
     expr = ("mul", INPUT, ("const", m["k"]))
     return pointwise(expr, (dim_labels(len(kind.shape)),), kind.shape, kind.dtype)
 

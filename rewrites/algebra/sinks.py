@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 def _weighed(m: Match) -> Mapping[str, Any] | None:
     """Separate the parts; None if the view reads all of them, or the softmax is over other dimensions."""
-    if any(reader.operator != "view" for reader, _ in m.draft.readers[m["weights"]]):
+    if any(reader.operator != "view" for reader, _ in m.edited.readers[m["weights"]]):
         return None
     axis, view, shape = m["axis"], view_of(m), m.shape("whole")
     if axis not in {a % len(shape) for a in m["axes"]} or len(m["parts"]) > MOST_PARTS:
@@ -59,8 +59,8 @@ def _weighed(m: Match) -> Mapping[str, Any] | None:
         return None
     first = starts[inside.index(True)]
     moved = replaced_at(view.dims, axis, ViewDim(d.dim, d.stride, d.offset - first))
-    told = list(zip(m["parts"], inside, strict=True))
-    looked_at, weighing = (tuple(s for s, looked in told if looked is wanted) for wanted in (True, False))
+    reported = list(zip(m["parts"], inside, strict=True))
+    looked_at, weighing = (tuple(s for s, looked in reported if looked is wanted) for wanted in (True, False))
     return {"weighed": Weighed(looked_at, ViewMap(moved, view.shape), weighing)}
 
 
@@ -105,7 +105,7 @@ def _apart(m: Match) -> Sequence[Op]:
     """Build the softmax of the parts that are read, by the maximum and the sum over all parts."""
     parts: Weighed = m["weighed"]
     axis, whole, dtype = m["axis"], m.shape("whole"), m.dtype("whole")
-    shapes = {s: m.draft.tensors[s].shape for s in m["parts"]}
+    shapes = {s: m.edited.tensors[s].shape for s in m["parts"]}
     length = sum(shapes[s][axis] for s in parts.looked_at)
     kept: Term = at(*parts.looked_at)
     if len(parts.looked_at) > 1:

@@ -74,7 +74,7 @@ def _normalisation(cell: Definition, dtypes: tuple[str, ...]) -> Normalisation |
     return Normalisation(large[0], part.text, part.form.scale, summed(terms) if terms else None)
 
 
-def _normalised(m: Match) -> Normalisation | None:
+def _normalized(m: Match) -> Normalisation | None:
     return _normalisation(m.block(ANY).definition, _dtypes(m))
 
 
@@ -121,8 +121,8 @@ def _hoisted(m: Match) -> Op:
 
 
 def _scaled_and_shifted(m: Match) -> Op:
-    found = sure(_normalised(m))
-    had, dtype = len(m["xs"]), m.draft.tensors[m["xs"][found.operand]].dtype
+    found = sure(_normalized(m))
+    had, dtype = len(m["xs"]), m.edited.tensors[m["xs"][found.operand]].dtype
     expr: Expression = ("mul", ("input", found.operand), ("input", had))
     parts = [_coefficient(m, found.scale, dtype, "scale")]
     if found.shift is not None:
@@ -139,8 +139,8 @@ def _coefficient(m: Match, expr: Expression, dtype: str, role: str) -> tuple[Op,
 def batch_norm(b: ExampleBuilder, x: str, parameters: Sequence[str], letters: str) -> str:
     """Build an example's batch norm, as importers write it: scale, bias, mean and variance per channel."""
     spread = ("sqrt", ("add", ("input", 4), ("const", 1e-5)))
-    centred = ("div", ("sub", ("input", 0), ("input", 3)), spread)
-    expr = ("relu", ("add", ("mul", centred, ("input", 1)), ("input", 2)))
+    centered = ("div", ("sub", ("input", 0), ("input", 3)), spread)
+    expr = ("relu", ("add", ("mul", centered, ("input", 1)), ("input", 2)))
     return b.cell(expr, {x: letters, **dict.fromkeys(parameters, "c")})
 
 
@@ -163,7 +163,7 @@ CELL_EXPANSIONS: tuple[Rule, ...] = (
         name="expand_batch_norm",
         left=ANY,
         right=computed(lambda m: [_scaled_and_shifted(m)]),
-        when=lambda m: _normalised(m) is not None,
+        when=lambda m: _normalized(m) is not None,
         doc="""
         A batch normalisation becomes one scale and one shift per channel.
 

@@ -28,7 +28,7 @@ SQUARE = op("cell", CENTRED, given=lambda m: row_cell(m, ("square", INPUT), wide
 VARIANCE = reduce_rows(SQUARE, "sum", "variance", mean_scale)
 
 
-def _normalised(m: Match) -> Mapping[str, Any]:
+def _normalized(m: Match) -> Mapping[str, Any]:
     """Build (first operand) rsqrt(second + eps), times scale, plus bias, as far as these are present."""
     expr: Expression = ("mul", INPUT, ("rsqrt", ("add", ("input", 1), ("const", m["eps"]))))
     for k, name in enumerate(("mul", "add")[: len(m["affine"])]):
@@ -50,7 +50,7 @@ NORMALISATIONS: tuple[Rule, ...] = (
     Rule(
         name="expand_layer_norm",
         left=op("layer_norm", X, rest("affine"), axes=attr("axes"), eps=attr("eps")),
-        right=op("cell", CENTRED, VARIANCE, rest("affine"), given=_normalised).named("normalised"),
+        right=op("cell", CENTRED, VARIANCE, rest("affine"), given=_normalized).named("normalised"),
         when=lambda m: len(m["affine"]) <= 2,
         doc="""
         A layer normalisation becomes mean, variance and cells, so that its rows can be split.

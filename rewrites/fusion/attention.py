@@ -52,10 +52,10 @@ def _are_scores(m: Match) -> bool:
 
     Rows that are fully masked are recognized by their greatest score, which bypasses the softmax.
     """
-    makers = {t: b for b in m.blocks for t in b.outputs}
+    producers = {t: b for b in m.blocks for t in b.outputs}
     waiting, seen = [t for b in m.blocks if _is_soft(b) for t in b.inputs], set[str]()
     while waiting:
-        block = makers.get(waiting.pop())
+        block = producers.get(waiting.pop())
         if block is not None and block.site not in seen:
             seen.add(block.site)
             waiting += block.inputs
@@ -80,7 +80,7 @@ def _is_backward(m: Match) -> bool:
 
 def _first_reader(m: Match) -> str:
     """Find the first product in the program that reads the gradient of scores: one match per attention."""
-    readers = m.draft.readers[m.bindings[SQUARE]]
+    readers = m.edited.readers[m.bindings[SQUARE]]
     return next(r.site for r, _ in readers if r.operator == "contract")
 
 

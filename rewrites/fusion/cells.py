@@ -31,7 +31,7 @@ GENERATOR = any_cell(prefix="inner_").named("y")
 def _fused(m: Match) -> CellForm:
     """Inline the inner cell into the root cell in place of its reads of `y`."""
     ys = m.bindings.get("ys", ())
-    dtypes = [m.draft.tensors[t].dtype for t in ys]
+    dtypes = [m.edited.tensors[t].dtype for t in ys]
     form = bound_cell(m, (*m["before"], m["y"], *m["after"]))
     return form.inlined(m["y"], bound_cell(m, ys, "inner_"), dtypes)
 
@@ -45,7 +45,7 @@ def _may_be_one(m: Match) -> bool:
     """Return whether this is the first read, and the fused cell is no larger than the limit of a kernel."""
     if not _is_first_read(m):
         return False
-    own, inner = m.roots[0], m.draft.producers[m["y"]].definition
+    own, inner = m.roots[0], m.edited.producers[m["y"]].definition
     reads = sum(reads_of(own.definition).get(k, 0) for k, t in enumerate(own.inputs) if t == m["y"])
     return size_of(own.definition) + reads * size_of(inner) <= MOST_PARTS
 
@@ -69,7 +69,7 @@ def _is_little(m: Match) -> bool:
 
 
 def _inner_flops(m: Match) -> float:
-    return flops_of(m.draft.producers[m["y"]].definition)
+    return flops_of(m.edited.producers[m["y"]].definition)
 
 
 def _is_at_hand(m: Match) -> bool:
@@ -80,7 +80,7 @@ def _is_at_hand(m: Match) -> bool:
 
 def _is_shared(m: Match) -> bool:
     """Return whether the inner cell has inputs, and another reader than the root."""
-    return bool(m["ys"]) and not m.draft.is_private(m["y"], m.roots)
+    return bool(m["ys"]) and not m.edited.is_private(m["y"], m.roots)
 
 
 def _chain_example(size: ExampleSizes) -> Graph:

@@ -29,7 +29,7 @@ Example = Callable[[ExampleSizes], Graph]
 
 def _own_dims(m: Match, site: str) -> tuple[IndexDim, ...]:
     """Return the index dimensions of the producer of a tensor; none if it has no signature."""
-    signature = m.draft.producers[site].signature
+    signature = m.edited.producers[site].signature
     return () if signature is None else signature.dims
 
 
@@ -45,7 +45,10 @@ def _follows(m: Match) -> bool:
 def _precedes(m: Match) -> bool:
     """Return whether the cell precedes an operand element by element, and all dimensions stay."""
     root = m.roots[0]
-    if root.operator in ("contract", "conv") and flops_of(m.draft.producers[m["y"]].definition) > CHEAP_FLOPS:
+    if (
+        root.operator in ("contract", "conv")
+        and flops_of(m.edited.producers[m["y"]].definition) > CHEAP_FLOPS
+    ):
         return False
     found, own = estimated(m), _own_dims(m, root.outputs[0])
     return found is not None and [(d.size, d.kind) for d in found.dims] == [(d.size, d.kind) for d in own]

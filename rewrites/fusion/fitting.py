@@ -46,7 +46,7 @@ _judged: dict[tuple[Any, ...], KernelEstimate | None] = {}
 
 def estimated(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> KernelEstimate | None:
     """Evaluate the matched blocks as one fused block; None if they cannot be one."""
-    whole = region(m.draft, m.roots, m.blocks, recomputes, joined)
+    whole = region(m.edited, m.roots, m.blocks, recomputes, joined)
     key = whole.key
     if key not in _judged:
         if len(_judged) >= MOST_JUDGED:

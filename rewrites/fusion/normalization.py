@@ -31,7 +31,7 @@ def _is_normalisation(m: Match) -> bool:
     """Return whether whole rows are computed from statistics of rows, in parts that fit into fast memory."""
     widest = math.prod(m.result().shape)
     reductions = [b for b in m.blocks if b.operator == "reduce"]
-    if any(math.prod(m.draft.tensors[b.outputs[0]].shape) >= widest for b in reductions):
+    if any(math.prod(m.edited.tensors[b.outputs[0]].shape) >= widest for b in reductions):
         return False
     found = estimated(m)
     return found is not None and found.streams

@@ -10,9 +10,9 @@ from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Graph
 
 
-def _is_alongside(draft: TrackedGraph, block: Block, root: Block) -> bool:
+def _is_alongside(edited: TrackedGraph, block: Block, root: Block) -> bool:
     """Return whether a cell produces a tensor of the same shape as the root."""
-    return draft.tensors[block.outputs[0]].shape == draft.tensors[root.outputs[0]].shape
+    return edited.tensors[block.outputs[0]].shape == edited.tensors[root.outputs[0]].shape
 
 
 STATE = all_above(ends=("cell",), most=0, takes=_is_alongside)
@@ -25,7 +25,7 @@ def _is_update(m: Match) -> bool:
     """
     inside, (root,) = {b.site for b in m.blocks}, m.roots
     readers = {
-        b.site: [r for t in b.outputs for r, _ in m.draft.readers[t] if r.site not in inside]
+        b.site: [r for t in b.outputs for r, _ in m.edited.readers[t] if r.site not in inside]
         for b in m.blocks
     }
     seen = [site for site, found in readers.items() if any(r.operator == "sink" for r in found)]

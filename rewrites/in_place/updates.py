@@ -27,7 +27,7 @@ def _adds_part(m: Match) -> Mapping[str, Any] | None:
         return None
     pad, other = ("input", len(m["before"])), ("input", 1 - len(m["before"]))
     functions = {("add", other, pad): "add", ("add", pad, other): "add", ("sub", other, pad): "sub"}
-    if m["expr"] not in functions or m["dtype"] != m.draft.tensors[sites[0]].dtype:
+    if m["expr"] not in functions or m["dtype"] != m.edited.tensors[sites[0]].dtype:
         return None
     axis = changed[0]
     start = m["low"][axis]
@@ -57,11 +57,11 @@ def _part_updated(m: Match) -> Sequence[Op]:
 
 def _is_own_part(m: Match, site: str, start: int, end: int) -> bool:
     """Return whether a tensor is the part of `x` at the same position."""
-    maker = m.draft.producers[site]
-    if maker.operator != "view" or maker.inputs != (m["x"],):
+    producer = m.edited.producers[site]
+    if producer.operator != "view" or producer.inputs != (m["x"],):
         return False
     own = _slice_along(m.shape("x"), m["axis"], start, end)
-    return parse(maker.definition["map"], maker.definition["shape"]) == own
+    return parse(producer.definition["map"], producer.definition["shape"]) == own
 
 
 def _updates_part(m: Match) -> Mapping[str, Any] | None:
@@ -70,7 +70,7 @@ def _updates_part(m: Match) -> Mapping[str, Any] | None:
     if m.result() != m.type("x"):
         return None
     for k, site in enumerate(root.inputs):
-        end = start + m.draft.tensors[site].shape[axis]
+        end = start + m.edited.tensors[site].shape[axis]
         here = k == len(m["before"])
         if not _is_own_part(m, m["part"] if here else site, start, end):
             return None
@@ -105,7 +105,7 @@ def _row_written(m: Match) -> Mapping[str, Any] | None:
     others: list[tuple[int, str]] = []
     first = ""
     for site in root.inputs:
-        end = start + m.draft.tensors[site].shape[axis]
+        end = start + m.edited.tensors[site].shape[axis]
         if not _is_own_part(m, site, start, end):
             others.append((start, site))
         elif not first:
@@ -114,7 +114,7 @@ def _row_written(m: Match) -> Mapping[str, Any] | None:
     if len(others) != 1 or m["part"] != first or m["part"] in m["before"]:
         return None
     place, site = others[0]
-    return {"row": site, "place": place} if m.draft.tensors[site].shape[axis] == 1 else None
+    return {"row": site, "place": place} if m.edited.tensors[site].shape[axis] == 1 else None
 
 
 def _with_row(m: Match) -> Sequence[Op]:

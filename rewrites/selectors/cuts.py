@@ -36,7 +36,7 @@ class Cut(NamedTuple):
 
     def terms(self, m: Match) -> list[Term]:
         """Build the operands through their views."""
-        return [seen(at(site), view, m.draft.tensors[site].shape) for site, view, _ in self.operands]
+        return [seen(at(site), view, m.edited.tensors[site].shape) for site, view, _ in self.operands]
 
 
 def only_reorders(m: Match) -> bool:
@@ -58,7 +58,7 @@ def cut_of(m: Match, view: ViewMap, names: Labels, sites: Sequence[str], labels:
     operands = []
     for site, own in zip(sites, labels, strict=True):
         followed = [names.index(n) if n and n in names else None for n in own]
-        looked = cut_like(view, m.draft.tensors[site].shape, followed)
+        looked = cut_like(view, m.edited.tensors[site].shape, followed)
         kept = (n for n, f in zip(own, followed, strict=True) if f is None or view.dims[f].dim >= 0)
         operands.append((site, looked, tuple(kept)))
     return Cut(tuple(names[k] if k >= 0 else "" for k in origins(view)), tuple(operands))

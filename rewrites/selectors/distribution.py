@@ -79,7 +79,7 @@ def _cuts(m: Match, sizes: Mapping[str, int]) -> Iterator[tuple[Cut, ViewMap, li
 
 def _sizes(m: Match) -> dict[str, int]:
     """Return the sizes of all names that the operands have."""
-    shapes = [m.draft.tensors[s].shape for s in _operands(m)]
+    shapes = [m.edited.tensors[s].shape for s in _operands(m)]
     return {
         n: s
         for names, shape in zip(m["labels"], shapes, strict=True)

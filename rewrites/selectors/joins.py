@@ -49,19 +49,19 @@ def _looks(m: Match) -> Mapping[str, Any] | None:
 
 
 def _joined_looks(m: Match) -> Sequence[Op]:
-    terms = [seen(at(site), view, m.draft.tensors[site].shape) for site, view in m["looks"]]
+    terms = [seen(at(site), view, m.edited.tensors[site].shape) for site, view in m["looks"]]
     return [op("concat", *terms, axis=m["along"])]
 
 
-def _makers(m: Match, operator: str) -> list[Block] | None:
+def _producers(m: Match, operator: str) -> list[Block] | None:
     """Find the producers of the operands, if all are different blocks of an operator read only here, or None."""
-    draft, root = m.draft, m.roots[0]
-    makers = [draft.producers[t] for t in root.inputs]
+    edited, root = m.edited, m.roots[0]
+    producers = [edited.producers[t] for t in root.inputs]
     private = all(
-        b.operator == operator and draft.is_free(b) and all(r is root for r, _ in draft.readers[t])
-        for b, t in zip(makers, root.inputs, strict=True)
+        b.operator == operator and edited.is_free(b) and all(r is root for r, _ in edited.readers[t])
+        for b, t in zip(producers, root.inputs, strict=True)
     )
-    return makers if private and 1 < len(set(root.inputs)) == len(makers) else None
+    return producers if private and 1 < len(set(root.inputs)) == len(producers) else None
 
 
 class Alike(NamedTuple):
@@ -72,10 +72,10 @@ class Alike(NamedTuple):
 
 
 def _alike(m: Match) -> Mapping[str, Any] | None:
-    makers, axis = _makers(m, "cell"), m["axis"]
-    if makers is None:
+    producers, axis = _producers(m, "cell"), m["axis"]
+    if producers is None:
         return None
-    first, *others = (b.definition for b in makers)
+    first, *others = (b.definition for b in producers)
     joined = first["dims"][axis][0]
     for other in others:
         same_dims = replaced_at(other["dims"], axis, first["dims"][axis]) == first["dims"]
@@ -86,7 +86,7 @@ def _alike(m: Match) -> Mapping[str, Any] | None:
         )
         if not (same and same_dims):
             return None
-    operands = tuple(zip(zip(*(b.inputs for b in makers), strict=True), first["labels"], strict=True))
+    operands = tuple(zip(zip(*(b.inputs for b in producers), strict=True), first["labels"], strict=True))
     split = [joined in labels for _, labels in operands]
     shared = [len(set(sites)) == 1 for sites, _ in operands]
     if (
@@ -111,18 +111,27 @@ def _one_cell(m: Match) -> Sequence[Op]:
         else at(sites[0])
         for sites, labels in operands
     ]
-    maker = sure(_makers(m, "cell"))[0].definition
-    dims = replaced_at(maker["dims"], m["axis"], (joined, m.result().shape[m["axis"]]))
-    return [op("cell", *terms, expr=maker["expr"], labels=maker["labels"], dims=dims, dtype=maker["dtype"])]
+    producer = sure(_producers(m, "cell"))[0].definition
+    dims = replaced_at(producer["dims"], m["axis"], (joined, m.result().shape[m["axis"]]))
+    return [
+        op(
+            "cell",
+            *terms,
+            expr=producer["expr"],
+            labels=producer["labels"],
+            dims=dims,
+            dtype=producer["dtype"],
+        )
+    ]
 
 
 def _common_view(m: Match) -> Mapping[str, Any] | None:
     """Find the view that all operands share of their roots, which are whole along the joined dimension, or None."""
-    makers, axis = _makers(m, "view"), m["axis"]
-    if makers is None:
+    producers, axis = _producers(m, "view"), m["axis"]
+    if producers is None:
         return None
-    roots = [m.draft.tensors[b.inputs[0]].type for b in makers]
-    views = [parse(b.definition["map"], b.definition["shape"]) for b in makers]
+    roots = [m.edited.tensors[b.inputs[0]].type for b in producers]
+    views = [parse(b.definition["map"], b.definition["shape"]) for b in producers]
     first = views[0]
     along = next((k for k, d in enumerate(first.dims) if d.dim == axis), None)
     if along is None or {v.dims for v in views} != {first.dims}:
@@ -131,7 +140,7 @@ def _common_view(m: Match) -> Mapping[str, Any] | None:
     if len(alike) > 1 or not all(is_whole(v, t.shape, along) for v, t in zip(views, roots, strict=True)):
         return None
     view = ViewMap(first.dims, m.result().shape)
-    return {"sites": tuple(b.inputs[0] for b in makers), "along": along, "view": view}
+    return {"sites": tuple(b.inputs[0] for b in producers), "along": along, "view": view}
 
 
 def _is_dealt_out(m: Match) -> bool:
@@ -140,12 +149,14 @@ def _is_dealt_out(m: Match) -> bool:
     if m.result().shape != root:
         return False
     for k, t in enumerate(m.roots[0].inputs):
-        maker = m.draft.producers[t]
-        if maker.operator != "view" or maker.inputs[0] != m["x"]:
+        producer = m.edited.producers[t]
+        if producer.operator != "view" or producer.inputs[0] != m["x"]:
             return False
         start = replaced_at((0,) * len(root), axis, k)
         steps = replaced_at((1,) * len(root), axis, count)
-        if parse(maker.definition["map"], maker.definition["shape"]) != sliced(root, start, root, steps):
+        if parse(producer.definition["map"], producer.definition["shape"]) != sliced(
+            root, start, root, steps
+        ):
             return False
     return True
 

@@ -82,7 +82,7 @@ def _operands(
     terms: list[Term] = []
     renamed: list[Labels] = []
     for site, own in zip(sites, labels, strict=True):
-        shape = m.draft.tensors[site].shape
+        shape = m.edited.tensors[site].shape
         found = _regrouped(own, shape, factored)
         if found is None:
             return None

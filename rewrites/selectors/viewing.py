@@ -80,7 +80,7 @@ def cut_like(view: ViewMap, shape: Sequence[int], followed: Sequence[int | None]
     return cut(shape, picked, sizes)
 
 
-def relabelled(view: ViewMap, root: Sequence[int], labels: Labels) -> Labels | None:
+def relabeled(view: ViewMap, root: Sequence[int], labels: Labels) -> Labels | None:
     """Return the labels by which a reader of a view reads its root; None if the view selects or steps."""
     result = []
     for k, (size, d) in enumerate(zip(root, view.dims, strict=True)):

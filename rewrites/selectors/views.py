@@ -7,7 +7,7 @@ from dataclasses import replace
 from tapestry.rewrites.cell_form import INPUT, CellForm, CellRead, Labels, any_cell, bound_cell, cell
 from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at, sure
 from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, pick, rest
-from tapestry.rewrites.selectors.viewing import X, any_view, given, relabelled, view_of
+from tapestry.rewrites.selectors.viewing import X, any_view, given, relabeled, view_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import broadcast, permuted, sliced
 from tapestry.teg.views import ViewDim, ViewMap, identity
@@ -18,7 +18,7 @@ def _through_view(m: Match) -> CellForm | None:
     form = bound_cell(m, (*m["before"], m["v"], *m["after"]))
     reads = []
     for read in form.reads:
-        labels = relabelled(view_of(m), m.shape("x"), read.labels) if read.site == m["v"] else read.labels
+        labels = relabeled(view_of(m), m.shape("x"), read.labels) if read.site == m["v"] else read.labels
         if labels is None:
             return None
         reads.append(CellRead(m["x"] if read.site == m["v"] else read.site, labels))
@@ -26,12 +26,12 @@ def _through_view(m: Match) -> CellForm | None:
 
 
 def _is_permutation(m: Match) -> bool:
-    labels = relabelled(view_of(m), m.shape("x"), tuple(map(str, range(len(m["shape"])))))
+    labels = relabeled(view_of(m), m.shape("x"), tuple(map(str, range(len(m["shape"])))))
     return labels is not None and "" not in labels and len(labels) == len(m["shape"])
 
 
 def _permuted_labels(m: Match, labels: Labels) -> Labels:
-    return sure(relabelled(view_of(m), m.shape("x"), labels))
+    return sure(relabeled(view_of(m), m.shape("x"), labels))
 
 
 def _part(m: Match) -> tuple[int, ViewMap] | None:

@@ -24,7 +24,7 @@ def _makes_partial_sums(m: Match) -> bool:
     if definition.signature is None or len(root.outputs) != 1:
         return False
     combines = any(d.kind != PARALLEL for d in definition.signature.dims)
-    return combines and not any(reader.operator == "waypoint" for reader, _ in m.draft.readers[m["y"]])
+    return combines and not any(reader.operator == "waypoint" for reader, _ in m.edited.readers[m["y"]])
 
 
 def _through(m: Match) -> Sequence[Op]:

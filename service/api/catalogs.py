@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from tapestry.service import catalogs
 from tapestry.service.api.answers import revalidated
-from tapestry.service.api.models import CatalogueAnswer
+from tapestry.service.api.models import CatalogAnswer
 from tapestry.service.api.openapi_parts import KEPT, json_answer, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.requests import Fault
@@ -49,7 +49,7 @@ def _add_list(router: APIRouter, name: str, read: Read, summary: str) -> None:
     router.add_api_route(
         f"/{name}",
         list_all,
-        response_model=CatalogueAnswer,
+        response_model=CatalogAnswer,
         responses=KEPT | problems(),
         operation_id=f"list_{name}",
         summary=f"List {name}",

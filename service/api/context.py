@@ -19,13 +19,13 @@ class Context:
 
     store: Store
     settings: ServiceSettings
-    desk: TaskPool
-    feed: EventFeed
+    pool: TaskPool
+    event_feed: EventFeed
 
     def close(self) -> None:
         """Release all resources: end the event streams and the pool's processes, close the connections."""
-        self.feed.close()
-        self.desk.close()
+        self.event_feed.close()
+        self.pool.close()
         self.store.close()
 
 

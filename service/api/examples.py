@@ -230,7 +230,7 @@ EXAMPLES: dict[str, Any] = {
     "MovesAnswer": {"moves": _MOVES},
     "ExplanationAnswer": _EXPLANATION,
     "ExecutionAnswer": _EXECUTION,
-    "CatalogueAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
+    "CatalogAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
     "LayoutAnswer": _LAYOUT,
     "HealthAnswer": {"status": "ok"},
     "ReadyAnswer": {"status": "ok", "workers": 1},

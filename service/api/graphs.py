@@ -75,7 +75,7 @@ async def post_graph(request: Request, parts: Parts) -> Response:
                 await run_in_threadpool(file.write, portion)
         limits = parts.settings.limits
         url, blocks, size = parts.settings.database_url, limits.graph_blocks, limits.document_bytes
-        saved = await run_in_threadpool(parts.desk.do, tasks.save_document, str(path), url, blocks, size)
+        saved = await run_in_threadpool(parts.pool.do, tasks.save_document, str(path), url, blocks, size)
     return await run_in_threadpool(_answer, parts, saved)
 
 
@@ -105,7 +105,7 @@ def import_graph(
             while portion := file.file.read(PORTION):
                 target.write(portion)
         url, blocks = parts.settings.database_url, parts.settings.limits.graph_blocks
-        saved = parts.desk.do(tasks.save_file, str(path), url, blocks, sizes, called)
+        saved = parts.pool.do(tasks.save_file, str(path), url, blocks, sizes, called)
     return _answer(parts, saved)
 
 

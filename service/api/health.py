@@ -99,7 +99,7 @@ class _StoreCollector:
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         viewers = GaugeMetricFamily("tapestry_event_viewers", "Open streams of events")
-        viewers.add_metric((), self._context.feed.viewers)
+        viewers.add_metric((), self._context.event_feed.viewers)
         yield viewers
         try:
             counts = self._context.store.jobs.counts()

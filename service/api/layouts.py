@@ -30,7 +30,7 @@ EXAMPLE = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"></svg>
 )
 def describe_layout(body: LayoutBody, parts: Parts) -> Response:
     """Describe a layout in any notation: shapes, buffers, bytes, an element's place, an offset's element."""
-    document, faults = parts.desk.do(tasks.describe_layout, body.text, body.dtype, body.at, body.offset)
+    document, faults = parts.pool.do(tasks.describe_layout, body.text, body.dtype, body.at, body.offset)
     _refuse(faults)
     return answer(document)
 
@@ -43,9 +43,9 @@ def describe_layout(body: LayoutBody, parts: Parts) -> Response:
 )
 def draw_layout(body: DrawingBody, parts: Parts) -> Response:
     """Draw a layout as SVG: the slot of each element, padding, the borders of tiles and buffers."""
-    picture, faults = parts.desk.do(tasks.draw_layout, body.text, body.dtype)
+    diagram, faults = parts.pool.do(tasks.draw_layout, body.text, body.dtype)
     _refuse(faults)
-    return Response(picture, headers={"Cache-Control": "no-store"}, media_type=SVG)
+    return Response(diagram, headers={"Cache-Control": "no-store"}, media_type=SVG)
 
 
 def _refuse(faults: Sequence[Fault]) -> None:

@@ -303,7 +303,7 @@ class ExplanationAnswer(Answer):
     blocks: dict[str, BlockHistoryAnswer]
 
 
-class CatalogueAnswer(Answer):
+class CatalogAnswer(Answer):
     """All members of a catalog."""
 
     items: list[dict[str, Any]]

@@ -112,7 +112,7 @@ def export_plan(
         return revalidated(request, dict(plan.placements or {}))
     if to == "dot":
         url = parts.settings.database_url
-        return _file(parts.desk.do(tasks.draw, plan.key, url), "text/vnd.graphviz", f"{plan.public_id}.dot")
+        return _file(parts.pool.do(tasks.draw, plan.key, url), "text/vnd.graphviz", f"{plan.public_id}.dot")
     return _file(_csv(plan), "text/csv", f"{plan.public_id}.csv")
 
 
@@ -136,7 +136,7 @@ def _explained(plan: StoredPlan, parts: Context) -> bytes:
     """Return the explanation of a plan: computed in the task pool the first time, stored from then on."""
     content = parts.store.plans.artifact(plan.key, tasks.EXPLANATION)
     if content is None:
-        refusal = parts.desk.do(tasks.render_explanation, plan.public_id, parts.settings.database_url)
+        refusal = parts.pool.do(tasks.render_explanation, plan.public_id, parts.settings.database_url)
         content = parts.store.plans.artifact(plan.key, tasks.EXPLANATION)
         if content is None:
             raise Problem(422, "stale_history", refusal)
@@ -149,7 +149,7 @@ def _explicit(plan: StoredPlan, parts: Context) -> bytes:
     if content is None:
         limit = parts.settings.limits.explicit_nodes
         url = parts.settings.database_url
-        refusal = parts.desk.do(tasks.render_explicit, plan.key, plan.run_id, url, limit)
+        refusal = parts.pool.do(tasks.render_explicit, plan.key, plan.run_id, url, limit)
         content = parts.store.plans.artifact(plan.key, tasks.EXPLICIT)
         if content is None:
             raise Problem(422, "too_large_to_unfold", refusal)

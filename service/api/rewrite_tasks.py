@@ -9,7 +9,7 @@ from typing import Any
 
 from tapestry.rewrites.preparation import prepared
 from tapestry.service.api.tasks import store_at
-from tapestry.service.graphs import graph_flops, summarise
+from tapestry.service.graphs import graph_flops, summarize
 from tapestry.service.requests import Fault, InvalidRequest
 from tapestry.service.rewriting import RewriteRequest, listing, rewritten, stage_documents
 from tapestry.service.store import Rewriting
@@ -57,7 +57,7 @@ def rewrite(
 
     def keep(part: Graph, called: str) -> tuple[str, bool]:
         made = Rewriting(graph_id, called, moves, now)
-        saved = store.graphs.save_rewritten(part, made, summarise(part).to_json())
+        saved = store.graphs.save_rewritten(part, made, summarize(part).to_json())
         return saved.id, saved.is_new
 
     parts = prepared(graph) if asked.prepare else None

@@ -65,11 +65,13 @@ def list_offers(
     summary = parts.store.graphs.get(graph_id)
     asked = RewriteRequest(_names("rules", rules), _names("families", families), kind)
     url = parts.settings.database_url
-    told, faults = parts.desk.do(rewrite_tasks.list_moves, graph_id, asked, after, limit, url)
+    reported, faults = parts.pool.do(rewrite_tasks.list_moves, graph_id, asked, after, limit, url)
     _refuse([replace(f, pointer=f"#query{f.pointer}") for f in faults])
-    end = after + len(told["moves"])
-    following = end if end < told["total"] else None
-    return revalidated(request, {"graph_id": summary.id, "graph": summary.name, **told, "next": following})
+    end = after + len(reported["moves"])
+    following = end if end < reported["total"] else None
+    return revalidated(
+        request, {"graph_id": summary.id, "graph": summary.name, **reported, "next": following}
+    )
 
 
 @router.post(
@@ -89,7 +91,7 @@ def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Respons
         body.rules, body.families, body.kind, body.mode, body.pipeline, moves, body.prepare
     )
     url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
-    made = parts.desk.do(rewrite_tasks.rewrite, graph_id, asked, body.name, url, most)
+    made = parts.pool.do(rewrite_tasks.rewrite, graph_id, asked, body.name, url, most)
     if made.is_too_large:
         raise Problem(413, "too_large", made.faults[0].detail, made.faults)
     _refuse(made.faults)

@@ -172,7 +172,7 @@ def _checked(body: RunBody, parts: Context) -> RunRequest:
         raise InvalidRequest([*error.faults, *faults]) from error
     if not faults and body.pins:
         url = parts.settings.database_url
-        faults += parts.desk.do(tasks.faults_of_pins, body.graph_id, dict(body.pins), dict(request.mesh), url)
+        faults += parts.pool.do(tasks.faults_of_pins, body.graph_id, dict(body.pins), dict(request.mesh), url)
     if faults:
         raise InvalidRequest(faults)
     return request

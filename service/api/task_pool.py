@@ -34,20 +34,22 @@ RETRY_AFTER_S = 5
 
 T = TypeVar("T")
 
-log = logging.getLogger("tapestry.desk")
+log = logging.getLogger("tapestry.pool")
 
 
 class TaskPool:
     """A pool of worker processes that run tasks; `do` may be called from any thread, and waits."""
 
-    def __init__(self, seats: int = SEATS, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE) -> None:
+    def __init__(self, workers: int = SEATS, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE) -> None:
         self._limit_s = limit_s
         self._is_closed = False
         self._places = threading.BoundedSemaphore(places)
-        self._seats = [_Seat() for _ in range(seats)]
-        self._free: queue.LifoQueue[_Seat] = queue.LifoQueue()  # the one that is warm already comes first
-        for seat in self._seats:
-            self._free.put(seat)
+        self._workers = [_PoolWorker() for _ in range(workers)]
+        self._free: queue.LifoQueue[_PoolWorker] = (
+            queue.LifoQueue()
+        )  # the one that is warm already comes first
+        for worker in self._workers:
+            self._free.put(worker)
 
     def do(self, task: Callable[..., T], *arguments: Any) -> T:
         """Run a task in a worker process and return its result.
@@ -59,30 +61,30 @@ class TaskPool:
         if not self._places.acquire(blocking=False):
             raise _later("busy", "many programs are being read and unfolded; try again soon")
         try:
-            seat = self._free.get(timeout=self._limit_s)
+            worker = self._free.get(timeout=self._limit_s)
         except queue.Empty:
             raise _later("busy", "many programs are being read and unfolded; try again soon") from None
         else:
             try:
-                return self._attempt(seat, task, arguments)
+                return self._attempt(worker, task, arguments)
             finally:
-                self._free.put(seat)
+                self._free.put(worker)
         finally:
             self._places.release()
 
-    def _attempt(self, seat: _Seat, task: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    def _attempt(self, worker: _PoolWorker, task: Callable[..., T], arguments: tuple[Any, ...]) -> T:
         for _ in range(0 if self._is_closed else ATTEMPTS):
             try:
-                result: T = seat.do(task, arguments, self._limit_s)
+                result: T = worker.do(task, arguments, self._limit_s)
                 return result
             except TimeoutError:
-                seat.dismiss()
+                worker.dismiss()
                 said = (
                     f"this took more than the {self._limit_s:g} s that are allowed; hand in something smaller"
                 )
                 raise _later("too_slow", said) from None
             except (EOFError, OSError):
-                seat.dismiss()
+                worker.dismiss()
                 if self._is_closed:
                     break
                 log.warning("a process of the desk died doing %s", task.__name__)
@@ -94,15 +96,15 @@ class TaskPool:
     def close(self) -> None:
         """End the processes, even in the middle of a task; callers that wait get an error that the service ends."""
         self._is_closed = True
-        for seat in self._seats:
-            seat.kill()
+        for worker in self._workers:
+            worker.kill()
 
 
 def _later(code: str, said: str) -> Problem:
     return Problem(503, code, said, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
-class _Seat:
+class _PoolWorker:
     """A slot of the pool: one process at a time, and our end of the pipe to it."""
 
     def __init__(self) -> None:

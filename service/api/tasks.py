@@ -18,7 +18,7 @@ from tapestry.optimizer import StaleHistory, canonicalize, explain
 from tapestry.optimizer.run.optimize import check_pins, compile_pinned
 from tapestry.rewrites import Provenance
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
-from tapestry.service.graphs import PYTORCH, STABLEHLO, summarise
+from tapestry.service.graphs import PYTORCH, STABLEHLO, summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.requests import Fault, escape
@@ -95,7 +95,7 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
         if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
             said = f"its name is not printable, or has more than {LONGEST_NAME} characters"
             return SaveResult(faults=(Fault(where or "/name", said),))
-        summary = summarise(graph).to_json()
+        summary = summarize(graph).to_json()
     except (DocumentError, InvalidGraphError, InvalidLoom) as error:
         found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
         return SaveResult(faults=tuple(found))
@@ -182,14 +182,14 @@ def render_explanation(plan_id: str, url: str) -> str:
     request = store.runs.request(plan.run_id)
     graph, moves = canonicalize(store.graphs.load(request.graph_id)), moves_of(plan.moves)
     try:
-        told = explain(
+        reported = explain(
             graph, moves, mesh_of(request.mesh), compute_dtype=request.compute_dtype, ablation=True
         )
     except StaleHistory as error:
         return " ".join(str(error).split())
     document = {
         "plan": plan.public_id,
-        **explanation_document(told, request.objectives, plan.cost),
+        **explanation_document(reported, request.objectives, plan.cost),
         **block_histories_document(Provenance(graph, moves)),
     }
     content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

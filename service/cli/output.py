@@ -61,12 +61,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
     ]
 
 
-def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+def paint(text: str, color: str, stream: TextIO | None = None) -> str:
     """Return the text in a color, if `stream` (standard output) is a terminal that may show one."""
     target = sys.stdout if stream is None else stream
     if not target.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
-    return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m"
+    return f"\x1b[{COLOURS[color]}m{text}\x1b[0m"
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:

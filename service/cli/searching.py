@@ -159,9 +159,10 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
 
 def warn_of(refused: Sequence[Mapping[str, str]]) -> None:
     """Print on standard error the rules that misbehaved and were disabled, the reasons, and the remedies."""
-    for told in refused:
+    for reported in refused:
         print(
-            f"tapestry: rule {told['rule']!r} was left out: {told['reason']}; {told['cure']}", file=sys.stderr
+            f"tapestry: rule {reported['rule']!r} was left out: {reported['reason']}; {reported['cure']}",
+            file=sys.stderr,
         )
 
 

@@ -21,7 +21,7 @@ from tapestry.service.store.records import OPTIONS, RunRequest, RunSummary, Stor
 from tapestry.service.store.sessions import Unreadable
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.graph import Graph
-from tapestry.teg.operators import catalogue, plug_ins
+from tapestry.teg.operators import catalog, plug_ins
 from tapestry.teg.sharding.text import placements_from_document, placements_to_document
 
 LARGEST_DATA_BYTES = 256 * 2**20
@@ -54,9 +54,9 @@ def graph_of(document: bytes) -> Graph:
         Unreadable: it has operators that are missing here, such as those of a plug-in that was removed.
     """
     graph = loads(gzip.decompress(document), max_bytes=sys.maxsize)
-    for name in {block.operator for block in graph.blocks} - catalogue().keys():
-        told = plug_ins().left_out(name) or "there is none of that name"
-        raise Unreadable(f"the stored program needs operator {name!r}: {told}; {LACKING}")
+    for name in {block.operator for block in graph.blocks} - catalog().keys():
+        reported = plug_ins().left_out(name) or "there is none of that name"
+        raise Unreadable(f"the stored program needs operator {name!r}: {reported}; {LACKING}")
     return graph
 
 

@@ -48,8 +48,8 @@ class WorkerSettings:
 
 def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> None:
     """Carry out jobs until `draining` is set; the current job then goes back to the queue."""
-    heart = Heartbeat(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
-    heart.start()
+    heartbeat = Heartbeat(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
+    heartbeat.start()
     log.info("worker %s: %d islands", settings.name, settings.islands)
     islands = ProcessIslands(settings.islands)
 
@@ -59,8 +59,8 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
     def execute(held: ClaimedJob) -> None:
         do_execution(store, held)
 
-    runs = _Lane("run", search, store, settings, heart, draining)
-    executions = _Lane("execution", execute, store, settings, heart, draining)
+    runs = _Lane("run", search, store, settings, heartbeat, draining)
+    executions = _Lane("execution", execute, store, settings, heartbeat, draining)
     beside = threading.Thread(target=executions.run, name="executions", daemon=True)
     beside.start()
     try:
@@ -68,7 +68,7 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
     finally:
         draining.set()
         beside.join()
-        heart.stop()
+        heartbeat.stop()
         islands.abandon()  # a round whose result nobody takes any more
         log.info("worker %s has ended", settings.name)
 
@@ -86,11 +86,11 @@ class _Lane:
         do: Callable[[ClaimedJob], None],
         store: Store,
         settings: WorkerSettings,
-        heart: Heartbeat,
+        heartbeat: Heartbeat,
         draining: threading.Event,
     ) -> None:
         self._kind, self._do, self._store, self._settings = kind, do, store, settings
-        self._heart, self._draining = heart, draining
+        self._heart, self._draining = heartbeat, draining
 
     def run(self) -> None:
         while not self._draining.is_set():

@@ -58,8 +58,8 @@ class _Writing:
         operator = block.operator
         definition = block.definition
         body: dict[str, Any] = {"kernel": ends.get(operator, f"teg:{operator}")}
-        told = ("shape", "dtype") if operator == "source" else ()  # its tensor says these
-        params = {k: encode_value(v, f"$.params.{k}") for k, v in definition.attributes if k not in told}
+        specified = ("shape", "dtype") if operator == "source" else ()  # its tensor says these
+        params = {k: encode_value(v, f"$.params.{k}") for k, v in definition.attributes if k not in specified}
         if params:
             body["params"] = params
         sides = {
@@ -106,8 +106,8 @@ class _Writing:
         if signature is None:
             return tags, {}
         boxes = signature.project(signature.index_range)
-        told = [*zip(block.inputs, boxes[0], strict=True), *zip(block.outputs, boxes[1], strict=True)]
-        if any(box != ZRange.of_shape(self.graph.tensors[t].shape) for t, box in told):
+        specified = [*zip(block.inputs, boxes[0], strict=True), *zip(block.outputs, boxes[1], strict=True)]
+        if any(box != ZRange.of_shape(self.graph.tensors[t].shape) for t, box in specified):
             return tags, {}
         ports = IpfSignature(
             {"input": signature.inputs} if signature.inputs else {},

@@ -45,16 +45,17 @@ class Candidate(NamedTuple):
     state: str
 
 
-def with_carried_state(program: Program, told: Mapping[str, str] | None = None) -> Program:
-    """Add `carries` to a program: those in `told` (output -> state), or found by its dataflow if `told` is None.
+def with_carried_state(program: Program, specified: Mapping[str, str] | None = None) -> Program:
+    """Add `carries` to a program: those in `specified` (output -> state), or found by its dataflow if `specified` is
+    None.
 
     The program's own entries stay.
 
     Raises:
-        ImportFailure: `told` names no output or no input, or shapes or types differ.
+        ImportFailure: `specified` names no output or no input, or shapes or types differ.
     """
-    if told is not None:
-        return replace(program, carries={**program.carries, **_checked(program, told)})
+    if specified is not None:
+        return replace(program, carries={**program.carries, **_checked(program, specified)})
     stated = program.carries
     states = [n for n, e in program.entries.items() if e.role in STATES and n not in stated.values()]
     if not states:
@@ -67,8 +68,8 @@ def with_carried_state(program: Program, told: Mapping[str, str] | None = None) 
     return replace(program, carries={**stated, **{o: s for o, s in updates.items() if s not in parameters}})
 
 
-def _checked(program: Program, told: Mapping[str, str]) -> dict[str, str]:
-    for output, state in told.items():
+def _checked(program: Program, specified: Mapping[str, str]) -> dict[str, str]:
+    for output, state in specified.items():
         where = f"{program.name}: output {output!r} is said to be the next value of {state!r}"
         if output not in program.outputs or state not in program.entries:
             missing = "output" if output not in program.outputs else "input"
@@ -78,7 +79,7 @@ def _checked(program: Program, told: Mapping[str, str]) -> dict[str, str]:
             raise ImportFailure(
                 f"{where}, but that is {old.dtype}{list(old.shape)}, not {new.dtype}{list(new.shape)}"
             )
-    return dict(told)
+    return dict(specified)
 
 
 def _nearest(candidates: list[Candidate]) -> dict[str, str]:
@@ -93,14 +94,14 @@ def _nearest(candidates: list[Candidate]) -> dict[str, str]:
 
 
 def _candidates(program: Program, states: list[str]) -> Iterator[Candidate]:
-    makers = {name: step for step in program.steps for name in outputs_of(step)}
+    producers = {name: step for step in program.steps for name in outputs_of(step)}
     sources = _sources(program)
     kinds = {(program.values[s].shape, program.values[s].dtype) for s in states}
     for output, value in program.outputs.items():
         wanted = program.values[value]
         if output in program.carries or (wanted.shape, wanted.dtype) not in kinds:
             continue
-        walk = _walk(program, makers, sources, value)
+        walk = _walk(program, producers, sources, value)
         for name, (depth, scaled) in walk.reached.items():
             own = program.values[name]
             if name not in states or not depth or (own.shape, own.dtype) != (wanted.shape, wanted.dtype):
@@ -131,7 +132,7 @@ class _Walk(NamedTuple):
     rest: int
 
 
-def _walk(program: Program, makers: Mapping[str, Step], sources: Mapping[str, int], output: str) -> _Walk:
+def _walk(program: Program, producers: Mapping[str, Step], sources: Mapping[str, int], output: str) -> _Walk:
     """Search from an output back along its terms, nearest first."""
     reached: dict[str, tuple[int, bool]] = {}
     rest, seen = 0, {output}
@@ -141,7 +142,7 @@ def _walk(program: Program, makers: Mapping[str, Step], sources: Mapping[str, in
         if name in program.entries:
             reached.setdefault(name, (depth, updated))
             continue
-        step = makers.get(name)
+        step = producers.get(name)
         terms = [] if step is None else list(_terms(program, step))
         for term in terms:
             assert step is not None

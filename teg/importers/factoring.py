@@ -94,7 +94,7 @@ class Factoring:
         for d in whole:
             found = self.classes[self._find(d)]
             found.whole = found.kept = True
-        self._propagate(self._wishes())
+        self._propagate(self._preferences())
 
     def factors(self, name: str) -> tuple[tuple[int, ...], ...]:
         """Return the factors of each dimension of a value, outermost first."""
@@ -187,23 +187,23 @@ class Factoring:
                 else:
                     self._union(a, b)
 
-    def _wishes(self) -> list[tuple[int, int]]:
+    def _preferences(self) -> list[tuple[int, int]]:
         """Find the cuts that are useful by themselves: where parts of equal size (or stride) cover a dimension."""
         covers: dict[tuple[int, int, int], set[int]] = {}
         for link in self._links:
             if isinstance(link, PartLink) and self._sizes[link.part]:
                 key = (self._find(link.whole), self._sizes[link.part], link.stride)
                 covers.setdefault(key, set()).add(link.start)
-        wishes = []
+        preferences = []
         for (whole, size, stride), starts in covers.items():
             total = self._sizes[whole]
             if stride == 1 and starts == set(range(0, total, size)) and total % size == 0:
-                wishes.append((whole, size))
+                preferences.append((whole, size))
             elif stride > 1 and starts == set(range(stride)) and total == size * stride:
-                wishes.append((whole, stride))
-        return wishes
+                preferences.append((whole, stride))
+        return preferences
 
-    def _propagate(self, wishes: Iterable[tuple[int, int]]) -> None:
+    def _propagate(self, preferences: Iterable[tuple[int, int]]) -> None:
         """Propagate cuts along the links until nothing changes: each class gets a few cuts, so this is linear."""
         by_class: dict[int, list[Link]] = {}
         for link in self._links:
@@ -212,7 +212,7 @@ class Factoring:
                 by_class.setdefault(c, []).append(link)
         queue = deque(dict.fromkeys(self._links))
         waiting = set(queue)
-        for dim, cut in wishes:
+        for dim, cut in preferences:
             if self._class(dim).accepts(cut):
                 self._class(dim).add(cut)
         while queue:

@@ -65,7 +65,7 @@ def plug_ins() -> Loaded[Operator]:
 
 
 @cache
-def catalogue() -> dict[str, Operator]:
+def catalog() -> dict[str, Operator]:
     """Return all operators by name, including those of installed plug-ins; one that is left out is not in it."""
     known = {o.name: o for o in SIMPLE} | dict(plug_ins().members)
     return known | {FUSED: fused_operator(known)}  # the steps of fused blocks may be those of plug-ins
@@ -79,7 +79,7 @@ def body_of(definition: Definition) -> FusedBody:
     """
     if definition.operator != FUSED:
         raise ValueError(f"only a fused block has a body, not {definition.operator!r}")
-    return read_body(definition.attributes, catalogue())
+    return read_body(definition.attributes, catalog())
 
 
 def operator_named(name: str) -> Operator:
@@ -88,10 +88,10 @@ def operator_named(name: str) -> Operator:
     Raises:
         ValueError: there is none; near names are listed.
     """
-    known = catalogue()
+    known = catalog()
     if name not in known:
         near = get_close_matches(name, known, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(sorted(known))}"
-        told = plug_ins().left_out(name)
-        raise ValueError(f"unknown operator {name!r}{f' ({told})' if told else hint}")
+        specified = plug_ins().left_out(name)
+        raise ValueError(f"unknown operator {name!r}{f' ({specified})' if specified else hint}")
     return known[name]

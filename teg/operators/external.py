@@ -65,8 +65,8 @@ def external_attributes(
     params: Any = None,
 ) -> Attributes:
     """Build the attributes of a block that runs `kernel` on these types; without signature it is fixed."""
-    told = (tuple(map(tuple, side)) for side in (inputs, outputs))
-    inner = dict(zip(("inputs", "outputs"), told, strict=True))
+    specified = (tuple(map(tuple, side)) for side in (inputs, outputs))
+    inner = dict(zip(("inputs", "outputs"), specified, strict=True))
     if signature is None:
         return attributes(kernel=kernel, **inner, params=params)
     return attributes(
@@ -91,8 +91,8 @@ def _example(signature: bool) -> OperatorExample:
     window = IndexProjection(ZAffineMap(((1, 0), (0, 0)), (0, 0)), (1, 6))
     whole = IndexProjection(ZAffineMap(((1, 0), (0, 1)), (0, 0)), (1, 1))
     dims = (IndexDim("m", 4), IndexDim("n", 6))
-    told = Signature(dims, (window,), (whole,)) if signature else None
-    return OperatorExample(external_attributes("op:mixing", (kind,), (kind,), told), (kind,))
+    specified = Signature(dims, (window,), (whole,)) if signature else None
+    return OperatorExample(external_attributes("op:mixing", (kind,), (kind,), specified), (kind,))
 
 
 EXTERNAL = Operator(

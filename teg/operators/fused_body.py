@@ -32,7 +32,7 @@ class FusedBody(NamedTuple):
     steps: tuple[Step, ...]
     outputs: tuple[int, ...]
 
-    def makers(self) -> dict[int, tuple[int, int]]:
+    def producers(self) -> dict[int, tuple[int, int]]:
         """Map each value that a step makes to the step's number and the position among its results."""
         return {v: (s, k) for s, step in enumerate(self.steps) for k, v in enumerate(step.makes)}
 
@@ -48,8 +48,8 @@ def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> FusedBody:
     if not isinstance(given["body"], tuple) or not given["body"]:
         raise ValueError(f"attribute 'body' must be a tuple of at least one step, not {given['body']!r}")
     types, steps = list(inputs), []
-    for k, told in enumerate(given["body"]):
-        step, made = _step(k, told, types, known)
+    for k, specified in enumerate(given["body"]):
+        step, made = _step(k, specified, types, known)
         steps.append(step)
         types += made
     body = FusedBody(inputs, tuple(types), tuple(steps), _outputs(given["results"], len(inputs), len(types)))
@@ -57,22 +57,22 @@ def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> FusedBody:
     return body
 
 
-def _types(told: Any) -> tuple[TensorType, ...]:
-    good = isinstance(told, tuple) and all(
+def _types(specified: Any) -> tuple[TensorType, ...]:
+    good = isinstance(specified, tuple) and all(
         isinstance(t, tuple) and len(t) == 2 and isinstance(t[0], tuple) and isinstance(t[1], str)
-        for t in told
+        for t in specified
     )
     if not good:
-        raise ValueError(f"attribute 'types' must be a tuple of (shape, element type), not {told!r}")
-    return tuple(TensorType(shape, dtype) for shape, dtype in told)
+        raise ValueError(f"attribute 'types' must be a tuple of (shape, element type), not {specified!r}")
+    return tuple(TensorType(shape, dtype) for shape, dtype in specified)
 
 
 def _step(
-    k: int, told: Any, types: Sequence[TensorType], known: Mapping[str, Operator]
+    k: int, specified: Any, types: Sequence[TensorType], known: Mapping[str, Operator]
 ) -> tuple[Step, tuple[TensorType, ...]]:
-    if not isinstance(told, tuple) or len(told) != 3:
-        raise ValueError(f"step {k} must be (operator, attributes, reads), not {told!r}")
-    name, attrs, reads = told
+    if not isinstance(specified, tuple) or len(specified) != 3:
+        raise ValueError(f"step {k} must be (operator, attributes, reads), not {specified!r}")
+    name, attrs, reads = specified
     if name == FUSED:
         raise ValueError(f"step {k} is a fused block itself; write its steps in its place")
     operator = known.get(name) if isinstance(name, str) else None
@@ -92,13 +92,17 @@ def _step(
     return Step(operator, Definition(name, attrs, inferred.signature), reads, makes), inferred.outputs
 
 
-def _outputs(told: Any, inputs: int, count: int) -> tuple[int, ...]:
-    good = isinstance(told, tuple) and told and all(type(v) is int and inputs <= v < count for v in told)
-    if not good or len(set(told)) != len(told):
+def _outputs(specified: Any, inputs: int, count: int) -> tuple[int, ...]:
+    good = (
+        isinstance(specified, tuple)
+        and specified
+        and all(type(v) is int and inputs <= v < count for v in specified)
+    )
+    if not good or len(set(specified)) != len(specified):
         raise ValueError(
-            f"attribute 'results' must list results of steps, {inputs} to {count - 1}, each once, not {told!r}"
+            f"attribute 'results' must list results of steps, {inputs} to {count - 1}, each once, not {specified!r}"
         )
-    return tuple(told)
+    return tuple(specified)
 
 
 def check_use(body: FusedBody) -> None:

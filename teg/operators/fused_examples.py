@@ -35,8 +35,8 @@ def _fused(
     shapes: Sequence[tuple[int, ...]], body: Sequence[Told], outputs: Sequence[int], dtype: str = "float32"
 ) -> OperatorExample:
     types = tuple(TensorType(shape, dtype) for shape in shapes)
-    told = tuple((shape, dtype) for shape in shapes)
-    return OperatorExample(attributes(body=tuple(body), types=told, results=tuple(outputs)), types)
+    specified = tuple((shape, dtype) for shape in shapes)
+    return OperatorExample(attributes(body=tuple(body), types=specified, results=tuple(outputs)), types)
 
 
 _X, _Y, _Z = ("input", 0), ("input", 1), ("input", 2)

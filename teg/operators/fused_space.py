@@ -52,15 +52,15 @@ class FusedIndexSpace(NamedTuple):
 def space_of(body: FusedBody) -> FusedIndexSpace:
     """Derive the index space of the block with this body."""
     classes = _Classes(body)
-    for v, (s, k) in body.makers().items():
+    for v, (s, k) in body.producers().items():
         _join_value(classes, body, v, s, k)
     for v in range(len(body.inputs)):
         for d in range(len(body.inputs[v].shape)):
             _join_input(classes, body, v, d)
-    told = [(place, *kind) for place in classes.roots() if (kind := _kind(classes, body, place))]
-    told.sort(key=lambda a: (a[2], _standing(classes, body, a[0])))
-    order = [place for place, _, _ in told]
-    named = zip(_names(classes, body, order), told, strict=True)
+    specified = [(place, *kind) for place in classes.roots() if (kind := _kind(classes, body, place))]
+    specified.sort(key=lambda a: (a[2], _standing(classes, body, a[0])))
+    order = [place for place, _, _ in specified]
+    named = zip(_names(classes, body, order), specified, strict=True)
     both = [(IndexDim(name, _size(body, place), kind), is_loop) for name, (place, kind, is_loop) in named]
     dims = tuple(d for d, is_loop in both if not is_loop)
     along = tuple(
@@ -135,10 +135,10 @@ def _reads(body: FusedBody, v: int) -> Iterator[tuple[int, tuple[Row | None, ...
 
 def _join_value(classes: _Classes, body: FusedBody, v: int, s: int, k: int) -> None:
     """Join producer and readers along an inner value, or block dimensions so that the producer computes all of it."""
-    maker = body.steps[s]
-    for d, made in enumerate(_rows(maker, "made", k)):
+    producer = body.steps[s]
+    for d, made in enumerate(_rows(producer, "made", k)):
         if made is None:
-            classes.blocked.update((s, i) for i in range(len(_dims(maker))))
+            classes.blocked.update((s, i) for i in range(len(_dims(producer))))
             continue
         if made.dim < 0:
             continue
@@ -175,14 +175,14 @@ def _kind(classes: _Classes, body: FusedBody, root: Place) -> tuple[str, bool] |
     if any(s not in steps and _is_product(body, step) for s, step in enumerate(body.steps)):
         return None
     kinds = {s: _dims(body.steps[s])[i].kind for s, i in members}
-    makers = body.makers()
-    found = {kinds.get(makers[v][0], "") for v in body.outputs}
+    producers = body.producers()
+    found = {kinds.get(producers[v][0], "") for v in body.outputs}
     monoids = {k for k in kinds.values() if k != PARALLEL}
     if "" in found or len(monoids) > 1 or not monoids <= found:
         return None
     reducing = {s for s, k in kinds.items() if k != PARALLEL}
-    read = {makers[v][0] for step in body.steps for v in step.reads if v in makers}
-    if reducing & read or not reducing <= {makers[v][0] for v in body.outputs}:
+    read = {producers[v][0] for step in body.steps for v in step.reads if v in producers}
+    if reducing & read or not reducing <= {producers[v][0] for v in body.outputs}:
         return None
     return next(iter(monoids), PARALLEL), len(found) > 1
 
@@ -195,13 +195,13 @@ def _is_product(body: FusedBody, step: Step) -> bool:
 
 def _standing(classes: _Classes, body: FusedBody, root: Place) -> tuple[int, int]:
     """Return the sort key of a class: its dimension's position in the step of the first output."""
-    last = body.makers()[body.outputs[0]][0]
+    last = body.producers()[body.outputs[0]][0]
     return next((0, i) for s, i in classes.members(root) if s == last)
 
 
 def _names(classes: _Classes, body: FusedBody, roots: Sequence[Place]) -> list[str]:
     """Return the dimensions' names in the step of the first output, which differ."""
-    last = body.makers()[body.outputs[0]][0]
+    last = body.producers()[body.outputs[0]][0]
     places = [next(p for p in classes.members(root) if p[0] == last) for root in roots]
     return [_dims(body.steps[s])[i].name for s, i in places]
 
@@ -233,7 +233,7 @@ def _covers(row: Row, steps: int, size: int) -> bool:
 
 
 def _output_rows(body: FusedBody, along: Sequence[Sequence[int]], v: int) -> list[Row]:
-    s, k = body.makers()[v]
+    s, k = body.producers()[v]
     rows = []
     for row, size in zip(_rows(body.steps[s], "made", k), body.types[v].shape, strict=True):
         k = along[s][row.dim] if row is not None and row.dim >= 0 else -1

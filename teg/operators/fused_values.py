@@ -52,7 +52,7 @@ class _Result:
 
     @staticmethod
     def of(body: FusedBody, space: FusedIndexSpace, v: int, index: ZRange) -> _Result:
-        s, k = body.makers()[v]
+        s, k = body.producers()[v]
         step = body.steps[s]
         box = _made(step, space.part(s, _own(step), index))[k]
         assert step.definition.signature is not None

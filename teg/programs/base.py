@@ -131,7 +131,7 @@ class TensorBase:
         )
         return self.made(value, names)
 
-    def relabelled(
+    def relabeled(
         self, site: str, source: Labels, target: Labels, shape: Sequence[int], names: Sequence[str]
     ) -> Self:
         """Move dimensions, drop them (`""` in `source`) or add them by broadcast (`""` in `target`)."""

@@ -37,7 +37,7 @@ class Cell(Elementwise):
     ramp: float64[row=8, column=6]
     """
 
-    scene: CellContext
+    context: CellContext
     expression: Expression
     size: int = 1
     depth: int = 1
@@ -54,11 +54,11 @@ class Cell(Elementwise):
         """
         try:
             with np.errstate(all="ignore"):
-                ones = [np.ones(1, numpy_dtype(name)) for name in self.scene.dtypes]
-                coordinates = {label: np.ones(1, np.int64) for label in self.scene.labels}
+                ones = [np.ones(1, numpy_dtype(name)) for name in self.context.dtypes]
+                coordinates = {label: np.ones(1, np.int64) for label in self.context.labels}
                 result = np.asarray(run_steps(steps_of(self.expression), ones, coordinates))
         except (TypeError, ValueError, OverflowError) as error:
-            types = ", ".join(self.scene.dtypes)
+            types = ", ".join(self.context.dtypes)
             raise ProgramError(f"{self.expression[0]} has no meaning on {types}: {error}") from None
         return str(result.dtype.name)
 
@@ -83,22 +83,22 @@ class Cell(Elementwise):
                 f"the expression of this cell has grown beyond {LARGEST_EXPRESSION} parts or {DEEPEST_EXPRESSION} "
                 "levels; compute a part of it as a tensor of its own"
             )
-        return type(self)(self.scene, (name, *(c.expression for c in parts)), size, depth)
+        return type(self)(self.context, (name, *(c.expression for c in parts)), size, depth)
 
     def cast(self, dtype: str) -> Self:
         """Cast the element to another element type."""
         if dtype not in NAMES:
             raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
-        return type(self)(self.scene, ("cast", dtype, self.expression), self.size + 1, self.depth + 1)
+        return type(self)(self.context, ("cast", dtype, self.expression), self.size + 1, self.depth + 1)
 
     def coordinate(self, dim: str | int) -> Self:
         """Return this element's coordinate along a dimension of the result, as int64."""
-        if isinstance(dim, int) and -len(self.scene.labels) <= dim < len(self.scene.labels):
-            return self._with(("index", self.scene.labels[dim]))
-        if isinstance(dim, str) and dim and dim in self.scene.names:
-            return self._with(("index", self.scene.labels[self.scene.names.index(dim)]))
+        if isinstance(dim, int) and -len(self.context.labels) <= dim < len(self.context.labels):
+            return self._with(("index", self.context.labels[dim]))
+        if isinstance(dim, str) and dim and dim in self.context.names:
+            return self._with(("index", self.context.labels[self.context.names.index(dim)]))
         raise ProgramError(
-            f"the result has no dimension {dim!r}; its dimensions are {list(self.scene.labels)}"
+            f"the result has no dimension {dim!r}; its dimensions are {list(self.context.labels)}"
         )
 
     def __truediv__(self, other: Operand) -> Self:
@@ -119,7 +119,7 @@ class Cell(Elementwise):
     def lift(self, value: Operand) -> Self:
         """Convert a number to a cell; Python numbers take the element type of what they meet, numpy's keep theirs."""
         if isinstance(value, Cell):
-            return type(self)(self.scene, value.expression, value.size, value.depth)
+            return type(self)(self.context, value.expression, value.size, value.depth)
         if isinstance(value, np.generic):
             return self._with(("cast", value.dtype.name, ("const", value.item())))
         if isinstance(value, (bool, int, float, complex)):
@@ -127,4 +127,4 @@ class Cell(Elementwise):
         raise ProgramError(f"inside a cell operands are cells and numbers, not {type(value).__name__}")
 
     def _with(self, expression: Expression) -> Self:
-        return type(self)(self.scene, expression)
+        return type(self)(self.context, expression)

@@ -57,12 +57,12 @@ class Generators:
         """
         sizes, names = read_dims(shape, dims)
         labels = labels_for(names)
-        scene = CellContext((), labels, names)
+        context = CellContext((), labels, names)
         nothing = Handle(self.writer, self.writer.declare(self.writer.site("nothing"), (), "int64", ()), ())
         del self.writer.program.values[nothing.site]
-        given = [Cell(scene, ("index", label)) for label in labels] or [Cell(scene, ("const", 0))]
+        given = [Cell(context, ("index", label)) for label in labels] or [Cell(context, ("const", 0))]
         call = function if labels else lambda _: function()
-        found: Handle = cell_block(nothing, name, call, given, [], Aligned((), labels, sizes, names), scene)
+        found: Handle = cell_block(nothing, name, call, given, [], Aligned((), labels, sizes, names), context)
         return found
 
     def full(

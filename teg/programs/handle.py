@@ -106,9 +106,9 @@ def fused_cell(site: str, function: Callable[..., Any], operands: Sequence[Opera
     tensors: list[TensorBase] = []
     places: list[int | None] = [_place(first, o, tensors) for o in operands]
     aligned = align(tensors)
-    scene = CellContext(tuple(t.dtype for t in tensors), aligned.target, aligned.names)
-    given = [o if k is None else Cell(scene, ("input", k)) for o, k in zip(operands, places, strict=True)]
-    return cell_block(first, site, function, given, tensors, aligned, scene)
+    context = CellContext(tuple(t.dtype for t in tensors), aligned.target, aligned.names)
+    given = [o if k is None else Cell(context, ("input", k)) for o, k in zip(operands, places, strict=True)]
+    return cell_block(first, site, function, given, tensors, aligned, context)
 
 
 def cell_block(
@@ -118,10 +118,10 @@ def cell_block(
     given: Sequence[Any],
     tensors: Sequence[TensorBase],
     aligned: Aligned,
-    scene: CellContext,
+    context: CellContext,
 ) -> Any:
     """Build the block of an expression that `function` writes."""
-    lead = next((c for c in given if isinstance(c, Cell)), Cell(scene, ("const", 0)))
+    lead = next((c for c in given if isinstance(c, Cell)), Cell(context, ("const", 0)))
     found = function(*(c if isinstance(c, Cell) else lead.lift(c) for c in given))
     result = lead.lift(found)
     dtype = result.dtype

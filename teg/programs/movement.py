@@ -54,7 +54,7 @@ class Movement(TensorBase):
         target = tuple("" if k is None else found.labels[k] for k in kept)
         shape = [1 if k is None else found.shape[k] for k in kept]
         names = ["" if k is None else found.names[k] for k in kept]
-        return found.relabelled("select", source, target, shape, names)
+        return found.relabeled("select", source, target, shape, names)
 
     def _complete(self, key: Sequence[object]) -> list[int | slice | None]:
         """Return the key with the ellipsis written out."""
@@ -108,7 +108,7 @@ class Movement(TensorBase):
             return self
         target = tuple(self.labels[k] for k in axes)
         names = [self.names[k] for k in axes]
-        return self.relabelled("transpose", self.labels, target, [self.shape[k] for k in axes], names)
+        return self.relabeled("transpose", self.labels, target, [self.shape[k] for k in axes], names)
 
     permute = transpose
 
@@ -208,7 +208,7 @@ class Movement(TensorBase):
         kept = [k for k in range(self.rank) if k not in axes]
         source = tuple("" if k in axes else label for k, label in enumerate(self.labels))
         shape, names = [self.shape[k] for k in kept], [self.names[k] for k in kept]
-        return self.relabelled("squeeze", source, tuple(self.labels[k] for k in kept), shape, names)
+        return self.relabeled("squeeze", source, tuple(self.labels[k] for k in kept), shape, names)
 
     def unsqueeze(self, axis: int, name: str = "") -> Self:
         """Insert a new dimension of size 1 at `axis` of the result."""
@@ -220,7 +220,7 @@ class Movement(TensorBase):
         target = (*self.labels[:axis], "", *self.labels[axis:])
         shape = (*self.shape[:axis], size, *self.shape[axis:])
         names = self._distinct((*self.names[:axis], check_name(name), *self.names[axis:]))
-        return self.relabelled(site, self.labels, target, shape, names)
+        return self.relabeled(site, self.labels, target, shape, names)
 
     def broadcast_to(self, *shape: Any, **named: int) -> Self:
         """Repeat the tensor along new dimensions and along those of size 1: by name, or by numpy's rule."""
@@ -246,7 +246,7 @@ class Movement(TensorBase):
         target = tuple(own[k] if k >= 0 else "" for k in source)
         if wanted == self.shape and source == list(range(self.rank)):
             return self.made(self.value, names)
-        return self.relabelled("broadcast", own, target, wanted, names)
+        return self.relabeled("broadcast", own, target, wanted, names)
 
     def flip(self, *dims: Dim) -> Self:
         """Reverse the elements along these dimensions (all where none is given)."""

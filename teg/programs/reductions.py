@@ -101,13 +101,13 @@ class Reductions(Movement, Elementwise):
 
     def softmax(self, *dims: Dim) -> Self:
         """Divide exponentials by their sum along `dims` (the last dimension where none is given)."""
-        return self._normalised("softmax", dims)
+        return self._normalized("softmax", dims)
 
     def log_softmax(self, *dims: Dim) -> Self:
         """Compute the logarithm of the softmax."""
-        return self._normalised("log_softmax", dims)
+        return self._normalized("log_softmax", dims)
 
-    def _normalised(self, operator: str, dims: Sequence[Dim]) -> Self:
+    def _normalized(self, operator: str, dims: Sequence[Dim]) -> Self:
         if not is_float(self.dtype):
             raise ProgramError(f"{operator} needs a float type, not {self.dtype}; cast first")
         axes = self.axes(dims, [self.axis(-1)])

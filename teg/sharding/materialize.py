@@ -61,7 +61,7 @@ def materialize(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialize
     least = _least_nodes(explicit)
     if least > limit:
         raise too_large(limit, least)
-    return _Materialisation(explicit, limit).run()
+    return _Materialization(explicit, limit).run()
 
 
 def _least_nodes(explicit: ExplicitGraph) -> int:
@@ -79,7 +79,7 @@ def _least_nodes(explicit: ExplicitGraph) -> int:
     return total
 
 
-class _Materialisation:
+class _Materialization:
     def __init__(self, explicit: ExplicitGraph, limit: int) -> None:
         self.explicit, self.abstract = explicit, explicit.abstract
         self.writer = NodeWriter(limit)
@@ -196,7 +196,7 @@ class _Materialisation:
 
 
 def evaluate_explicit(
-    materialised: MaterializedGraph, inputs: Mapping[str, np.ndarray]
+    materialized: MaterializedGraph, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Compute the values of all sinks of the abstract graph, by site, from the nodes of its expansion.
 
@@ -205,12 +205,12 @@ def evaluate_explicit(
     Raises:
         ValueError: an input is missing, unknown, or of another shape or element type.
     """
-    graph = materialised.graph
+    graph = materialized.graph
     parts = {}
     for block in graph.sources:
         value = inputs.get(origin_of(block.site))
         if value is not None:
-            box = materialised.boxes[block.outputs[0]]
+            box = materialized.boxes[block.outputs[0]]
             parts[block.site] = _part(value, block, box)
     unknown = set(inputs) - {origin_of(block.site) for block in graph.sources}
     if unknown:
@@ -219,10 +219,10 @@ def evaluate_explicit(
     results: dict[str, np.ndarray] = {}
     shapes: dict[str, ZRange] = {}
     for sink in graph.sinks:
-        site, box = origin_of(sink.site), materialised.boxes[sink.inputs[0]]
+        site, box = origin_of(sink.site), materialized.boxes[sink.inputs[0]]
         shapes[site] = shapes.get(site, box).bounding(box)
     for sink in graph.sinks:
-        site, box = origin_of(sink.site), materialised.boxes[sink.inputs[0]]
+        site, box = origin_of(sink.site), materialized.boxes[sink.inputs[0]]
         value = values[sink.site]
         whole = results.setdefault(site, np.zeros(shapes[site].end, value.dtype))
         whole[tuple(map(slice, box.start, box.end))] = value

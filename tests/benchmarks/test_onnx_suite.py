@@ -43,11 +43,11 @@ def test_what_no_static_program_says_is_refused() -> None:
 
 @pytest.mark.slow
 def test_all_cases_match_or_are_refused_with_a_reason() -> None:
-    told = []
-    result = run_suite("", told.append)
+    reported = []
+    result = run_suite("", reported.append)
     assert result.failures == ()
     assert result.matched + result.refused == result.total
-    assert all(o.reason for o in told if o.state == REFUSED)
-    assert not [o for o in told if o.state == CRASHED]
+    assert all(o.reason for o in reported if o.state == REFUSED)
+    assert not [o for o in reported if o.state == CRASHED]
     assert result.matched >= 1790
     assert result.native >= 1740

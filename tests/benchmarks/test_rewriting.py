@@ -17,12 +17,12 @@ from benchmarks.egraphs.decoding import decoded
 from benchmarks.egraphs.extraction import Classes, classes_of, greedy, optimal
 from benchmarks.egraphs.kinds import Kinds
 from benchmarks.egraphs.laws import Laws, patterns
-from benchmarks.egraphs.peer import Peer, judged
+from benchmarks.egraphs.peer import Peer, evaluated
 from benchmarks.egraphs.saturation import Limits, Saturation
 from benchmarks.egraphs.shared import LAWS, normal_rules, shared_rules
 from benchmarks.egraphs.table import HEADER, row, table
 from benchmarks.setting import ROOT, find_models
-from tapestry.rewrites import catalogue
+from tapestry.rewrites import catalog
 from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rule import ExampleSizes
 from tapestry.teg.evaluate import evaluate
@@ -44,7 +44,7 @@ def two_projections() -> Graph:
 
 def saturated(graph: Graph, *names: str, limits: Limits = LIMITS) -> tuple[Saturation, Kinds]:
     kinds = Kinds(MESH)
-    known = catalogue()
+    known = catalog()
     saturation = Saturation([known[n] for n in names], kinds, Laws(kinds, normal_rules()))
     saturation.insert(graph)
     saturation.saturate(limits)
@@ -68,7 +68,7 @@ def test_a_program_comes_back_as_it_went_in() -> None:
         *("cell",) * 2,
         "sink",
     ]
-    assert judged(back, MESH) == judged(graph, MESH)
+    assert evaluated(back, MESH) == evaluated(graph, MESH)
     assert (values(back) == values(graph)).all()
 
 
@@ -91,7 +91,7 @@ def test_additive_costs_are_the_time_of_the_program() -> None:
     graph = two_projections()
     saturation, kinds = saturated(graph)
     chosen = greedy(saturation.egraph, saturation.root, kinds.ticks)
-    assert chosen.total(kinds.ticks) == round(judged(graph, MESH)["time_s"] * 1e12)
+    assert chosen.total(kinds.ticks) == round(evaluated(graph, MESH)["time_s"] * 1e12)
 
 
 def test_both_extractions_find_the_factored_and_fused_program() -> None:
@@ -158,7 +158,7 @@ def needed(classes: Classes, choice: tuple[int, ...]) -> set[int] | None:
 
 
 def test_a_pattern_says_which_operands_are_the_same() -> None:
-    (found, *others) = patterns(catalogue()["factor_contracts"], {"contract": {2}, "cell": {2}})
+    (found, *others) = patterns(catalog()["factor_contracts"], {"contract": {2}, "cell": {2}})
     assert len(others) == 3, "the shared operand is first or second in either contraction"
     assert [n.operator for n in found.nodes] == ["contract", "contract", "cell"]
     assert found.nodes[0].operands[0] == found.nodes[1].operands[0] == ("leaf", 0)

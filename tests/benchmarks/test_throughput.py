@@ -30,8 +30,8 @@ def test_a_replay_judges_the_plans_of_the_run(island: throughput.Island) -> None
     run = throughput.drive(island, 0.01, rng)
     witness, same = throughput.replay(island, before, run, 50, rng)
     assert same
-    assert witness.place.tolist() == [sum(run.judged), 50]
-    assert len(np.unique(witness.digests)) > 0.9 * sum(run.judged)
+    assert witness.place.tolist() == [sum(run.evaluated), 50]
+    assert len(np.unique(witness.digests)) > 0.9 * sum(run.evaluated)
 
 
 @pytest.mark.slow

@@ -12,12 +12,12 @@ PRODUCT = {"M": 2048, "K": 2048, "N": 2048, "dtype": "bf16", "math_fidelity": "H
 GATHER = {"op": "all_gather", "ranks": 8, "topology": "ring", "bytes": 8 * 10**6, "dtype": "bf16"}
 
 
-def cases(tmp_path: Path, kind: str, device: str, told: dict[str, Any], time_s: float) -> list[Case]:
+def cases(tmp_path: Path, kind: str, device: str, reported: dict[str, Any], time_s: float) -> list[Case]:
     row = {
         "group": "g",
         "kind": kind,
         "device_id": device,
-        "inputs": told,
+        "inputs": reported,
         "predictable": True,
         "quality": "ok",
     }

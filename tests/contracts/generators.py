@@ -258,7 +258,7 @@ def factorise(draw: Draw) -> OperatorExample:
     return example(inputs, function=function)
 
 
-def told(kind: TensorType) -> tuple[Any, ...]:
+def reported(kind: TensorType) -> tuple[Any, ...]:
     return (kind.shape, kind.dtype)
 
 
@@ -297,7 +297,7 @@ def fused(draw: Draw) -> OperatorExample:
         outputs = [6]
     if last == "both":
         outputs = [5, 4]
-    return example([x, w], body=tuple(body), types=(told(x), told(w)), results=tuple(outputs))
+    return example([x, w], body=tuple(body), types=(reported(x), reported(w)), results=tuple(outputs))
 
 
 GENERATORS: Mapping[str, Generator] = {

@@ -18,7 +18,7 @@ from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import evaluate, output_boxes, run_block
 from tapestry.teg.graph import Definition, Graph, TensorType, attributes
-from tapestry.teg.operators import OPERATORS, catalogue
+from tapestry.teg.operators import OPERATORS, catalog
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import OperatorExample
 from tapestry.teg.operators.testing import assert_same, random_values
@@ -98,7 +98,7 @@ def assert_shards(
     definition = definition or known
     assert definition.signature is not None
     dims = definition.signature.dims
-    inputs = random_values(catalogue()[operator], drawn, np.random.default_rng(seed))
+    inputs = random_values(catalog()[operator], drawn, np.random.default_rng(seed))
     whole = run_block(definition, None, inputs, kinds)
     for split in (*combinations(range(len(dims)), 1), *combinations(range(len(dims)), 2)):
         monoids = {dims[k].kind for k in split} - {PARALLEL}
@@ -143,7 +143,7 @@ def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(oper
     drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)
     if any(0 in kind.shape for kind in drawn.inputs):
         return  # such tensors are folded away before
-    arrays = random_values(catalogue()[operator], drawn, rng)
+    arrays = random_values(catalog()[operator], drawn, rng)
     graph = alone(operator, drawn, arrays)
     inputs = {f"x{k}": a for k, a in enumerate(arrays)}
     wanted = evaluate(graph, inputs)
@@ -169,7 +169,7 @@ def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(oper
 
 def test_a_wrong_meaning_of_a_part_is_caught(monkeypatch):
     """Check that coordinates that start at zero in every shard, and padding at every shard's own border, are caught."""
-    cell, pad = catalogue()["cell"], catalogue()["pad"]
+    cell, pad = catalog()["cell"], catalog()["pad"]
 
     def local(definition, index, operands):
         moved = ZRange.of_shape(index.shape)
@@ -187,7 +187,7 @@ def test_a_wrong_meaning_of_a_part_is_caught(monkeypatch):
     ]
     for operator, wrong, drawn in cases:
         assert_shards(drawn, operator.name, (3, 2), 0)
-        monkeypatch.setitem(catalogue(), operator.name, replace(operator, evaluate=wrong))
+        monkeypatch.setitem(catalog(), operator.name, replace(operator, evaluate=wrong))
         with pytest.raises((AssertionError, ValueError)):
             assert_shards(drawn, operator.name, (3, 2), 0)
 

@@ -23,7 +23,7 @@ def fresh_cost(space: PlanSpace, *plan: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_walk_of_every_rule(name: str, mesh: str, rng: np.random.Generator) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
-    search, stream = search_space(space), new_rng(rng)
+    search, random_state = search_space(space), new_rng(rng)
     start = random_genes(rng, space)
     plan = (start.strategies, start.prefetch, start.regather)
     digest = np.array([hash_plan(*plan)], np.uint64)
@@ -31,7 +31,7 @@ def test_a_walk_of_every_rule(name: str, mesh: str, rng: np.random.Generator) ->
     seen = set()
 
     for step in range(180 * len(RULES)):
-        vary(step % len(RULES), stream, space.space, search, *plan, digest)
+        vary(step % len(RULES), random_state, space.space, search, *plan, digest)
         evaluate(space.space, space.state, *plan, cost)
 
         assert cost.tolist() == fresh_cost(space, *plan).tolist(), f"step {step}, {RULES[step % len(RULES)]}"

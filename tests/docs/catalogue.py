@@ -1,4 +1,4 @@
-"""The tables of `docs/language.md`, generated from the catalogue; `python -m tests.docs.catalogue` rewrites them."""
+"""The tables of `docs/language.md`, generated from the catalogue; `python -m tests.docs.catalog` rewrites them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _rules(module: ModuleType) -> Iterator[Rule]:
             yield from value
 
 
-def catalogue() -> str:
+def catalog() -> str:
     """Build the catalogue text: every family, every file of it, every rule."""
     parts = []
     for package, files in families():
@@ -156,7 +156,7 @@ def silent_rules() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "catalogue": catalogue,
+    "catalogue": catalog,
     "short table": short_table,
     "full table": full_table,
     "silent rules": silent_rules,

@@ -44,15 +44,15 @@ def test_the_commands_of_the_api_page_do_what_it_says(tmp_path: Path) -> None:
     def document(name: str) -> Any:
         return json.loads((tmp_path / name).read_text())
 
-    offers, fused, made = document("offers.json"), document("fused.json"), document("rewritten.json")
-    assert {rule["family"] for rule in offers["rules"].values()} == {"fusion"}
-    assert fused["stages"][0]["moves"] == offers["moves"][:1]
+    candidates, fused, made = document("offers.json"), document("fused.json"), document("rewritten.json")
+    assert {rule["family"] for rule in candidates["rules"].values()} == {"fusion"}
+    assert fused["stages"][0]["moves"] == candidates["moves"][:1]
     assert fused["blocks"]["after"] < fused["blocks"]["before"]
     assert (
         len(document("rewritten.teg.json")["blocks"]) == made["blocks"]["after"] != made["blocks"]["before"]
     )
-    (told,) = document("history.json")["items"]
-    assert (told["source"], told["moves"]) == (
+    (reported,) = document("history.json")["items"]
+    assert (reported["source"], reported["moves"]) == (
         made["source"],
         [m for s in made["stages"] for m in s["moves"]],
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tapestry.teg.graph import ROLES
 from tapestry.teg.signature import MONOIDS
-from tests.docs.catalogue import PAGE, with_tables
+from tests.docs.catalog import PAGE, with_tables
 
 
 def test_tables_are_those_of_the_catalogue() -> None:
     text = PAGE.read_text()
-    assert with_tables(text) == text, "run `python -m tests.docs.catalogue`, which writes the tables anew"
+    assert with_tables(text) == text, "run `python -m tests.docs.catalog`, which writes the tables anew"
 
 
 def test_monoids_and_roles_are_named() -> None:

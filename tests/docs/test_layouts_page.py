@@ -18,10 +18,10 @@ def test_there_are_drawings() -> None:
 
 @pytest.mark.parametrize(("text", "picture"), DRAWN)
 def test_a_drawing_is_what_the_command_draws(
-    text: str, picture: str, capsys: pytest.CaptureFixture[str]
+    text: str, diagram: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["layout", "draw", text]) == 0
-    assert capsys.readouterr().out == picture
+    assert capsys.readouterr().out == diagram
 
 
 def test_the_picture_is_the_one_of_the_last_drawing(tmp_path) -> None:

@@ -73,7 +73,7 @@ def random_plans(space: PlanSpace, count: int, seed: int) -> Iterator[Genes]:
     """Yield in turn any genes at all, and a seed changed by a dozen moves of all rules, as a search would."""
     rng = np.random.default_rng(seed)
     search = search_space(space)
-    seeds, stream = seed_plans(space, search), new_rng(rng)
+    seeds, random_state = seed_plans(space, search), new_rng(rng)
     for k in range(count):
         genes = random_genes(rng, space)
         if k % 2:
@@ -81,5 +81,5 @@ def random_plans(space: PlanSpace, count: int, seed: int) -> Iterator[Genes]:
             plan = (genes.strategies, genes.prefetch, genes.regather)
             digest = np.array([hash_plan(*plan)], np.uint64)
             for rule in rng.integers(0, len(RULES), MOVES):
-                vary(rule, stream, space.space, search, *plan, digest)
+                vary(rule, random_state, space.space, search, *plan, digest)
         yield genes

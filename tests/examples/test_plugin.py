@@ -190,13 +190,13 @@ def test_the_service_stands_and_tells_what_is_broken(
     assert refused.status_code == 422
     (fault,) = [e for e in refused.json()["errors"] if e["pointer"] == "/rules/0"]
     assert "the name 'find_swiglu' is offered more than once" in fault["detail"]
-    told = [line for line in lines if line["logger"] == "tapestry.plugins"]
-    detailed = [line["message"] for line in told if line["level"] == "info"]
+    reported = [line for line in lines if line["logger"] == "tapestry.plugins"]
+    detailed = [line["message"] for line in reported if line["level"] == "info"]
     assert len(detailed) == len(faults)
     assert all(
         re.match(r"plug-in (broken-friend 0\.3|tapestry-swiglu 0\.1\.0), tapestry\.", w) for w in detailed
     )
-    warned = " ".join(line["message"] for line in told if line["level"] == "warning")
+    warned = " ".join(line["message"] for line in reported if line["level"] == "warning")
     assert warned.count("broken-friend 0.3") == warned.count("tapestry-swiglu 0.1.0") == 1
 
 
@@ -213,13 +213,13 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     run = json.loads(made.stdout)
     (plan, *_) = [p["id"] for p in run["frontier"] if "find_swiglu" in {m["rule"] for m in p["moves"]}]
 
-    told = tapestry("show", run["run"], *home, folders=())
+    reported = tapestry("show", run["run"], *home, folders=())
     shown = tapestry("show", f"{run['run']}/{plan}", "--json", *home, folders=())
     executed = tapestry("simulate", "--plan", f"{run['run']}/{plan}", *home, folders=())
     again = tapestry(*asked, *home, folders=())
     elsewhere = tapestry(*asked[:3], "dgx-h100", *asked[4:], *home, folders=())
 
-    assert "plug-ins: tapestry-swiglu 0.1.0" in told.stdout.splitlines()
+    assert "plug-ins: tapestry-swiglu 0.1.0" in reported.stdout.splitlines()
     assert "find_swiglu" in {move["rule"] for move in json.loads(shown.stdout)["moves"]}
     assert (executed.returncode, again.returncode, elsewhere.returncode) == (2, 2, 2)
     assert "the stored plan cannot be made again here: find_swiglu at " in executed.stderr

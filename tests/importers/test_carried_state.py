@@ -22,7 +22,7 @@ def step(
     lines: str,
     states: Mapping[str, str],
     outputs: Sequence[str],
-    told: Sequence[Mapping[str, str]] | None = None,
+    specified: Sequence[Mapping[str, str]] | None = None,
 ) -> onnx.ModelProto:
     """Build a model of lines `y = Op a b`; `states` are inputs by role, `x` an input `[4, 3]`, `rate` a number."""
     nodes = []
@@ -35,8 +35,8 @@ def step(
     model = model_of(nodes, {n: s for n, s in shapes.items() if n in read}, outputs)
     roles = [{"name": n, "role": r} for n, r in states.items()]
     model.metadata_props.add(key="teg.inputs", value=json.dumps(roles))
-    if told is not None:
-        model.metadata_props.add(key="teg.outputs", value=json.dumps(told))
+    if specified is not None:
+        model.metadata_props.add(key="teg.outputs", value=json.dumps(specified))
     return model
 
 
@@ -111,8 +111,8 @@ def test_a_residual_stream_that_begins_with_a_parameter_is_not_carried() -> None
 
 
 def test_the_model_may_say_so_itself() -> None:
-    told = [{"name": "forward"}, {"name": "gradient", "carries": "w"}]
-    graph = from_onnx(step(SGD, {"w": "parameter"}, ["forward", "gradient", "next"], told))
+    specified = [{"name": "forward"}, {"name": "gradient", "carries": "w"}]
+    graph = from_onnx(step(SGD, {"w": "parameter"}, ["forward", "gradient", "next"], specified))
     assert carried(graph) == {"gradient": "w"}
 
 
@@ -124,9 +124,9 @@ def test_the_model_may_say_so_itself() -> None:
         (["next"], "metadata 'teg.outputs' must be a JSON list of objects with name and carries"),
     ],
 )
-def test_what_the_model_says_must_fit(told: list[Mapping[str, str]], message: str) -> None:
+def test_what_the_model_says_must_fit(specified: list[Mapping[str, str]], message: str) -> None:
     with pytest.raises(ImportFailure, match=message):
-        from_onnx(step(SGD, {"w": "parameter"}, ["next"], told))
+        from_onnx(step(SGD, {"w": "parameter"}, ["next"], specified))
 
 
 TRAINING = sorted(p for p in GRAPHS.rglob("tiny_train_*.onnx"))

@@ -80,9 +80,9 @@ def test_a_left_side_that_fails_is_refused_by_all_who_ask(left: Any) -> None:
     for asked in ask:
         with pytest.raises(RuleError, match=r"rule 'bad': its left side fails.*by zero"):
             asked()
-    offers = Worklist.of(program(), [bad, good])
-    assert [f.rule for f in offers.failures] == ["bad"]
-    assert offers.moves() == [Move("good", "y")], "the others are not lost"
+    candidates = Worklist.of(program(), [bad, good])
+    assert [f.rule for f in candidates.failures] == ["bad"]
+    assert candidates.moves() == [Move("good", "y")], "the others are not lost"
 
 
 @pytest.mark.parametrize("choices", [{"a"}, "ab", iter(["a"]), (c for c in "ab")])

@@ -30,8 +30,8 @@ def counting(asked: list[str]) -> Rule:
 
     def guard(m: Match) -> bool:
         asked.append(m.roots[0].site)
-        maker = m.draft.producers[m["xs"][0]]
-        return maker.operator == "cell" and len(maker.inputs) == 2
+        producer = m.edited.producers[m["xs"][0]]
+        return producer.operator == "cell" and len(producer.inputs) == 2
 
     left = op("cell", rest("xs"))
     return Rule("counting", left, left, "counts", "a test", lambda size: layers(1), when=guard)
@@ -63,10 +63,10 @@ def test_what_differs_where_a_rule_looks_is_not_taken_for_the_same(look: str) ->
     def guard(m: Match) -> bool:
         (t,) = m.roots[0].outputs
         if look == "readers":
-            return any(r.definition["expr"][0] == "tanh" for r, _ in m.draft.readers[t])
+            return any(r.definition["expr"][0] == "tanh" for r, _ in m.edited.readers[t])
         if look == "data":
-            return all(t in m.draft.data for t in m["xs"])
-        return "other" in m.draft.blocks
+            return all(t in m.edited.data for t in m["xs"])
+        return "other" in m.edited.blocks
 
     left = op("cell", rest("xs"), expr=("exp", INPUT))
     rule = Rule("looking", left, left, "looks", "a test", lambda size: layers(1), when=guard)
@@ -88,16 +88,16 @@ def test_what_differs_where_a_rule_looks_is_not_taken_for_the_same(look: str) ->
 @pytest.mark.parametrize("name", TWINS)
 def test_recognised_or_found_from_nothing_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    offers = Worklist.of(model(name), RULES)
+    candidates = Worklist.of(model(name), RULES)
     for _ in range(8):
-        moves = offers.moves()
-        applied = apply_all(offers.graph, [moves[rng.integers(len(moves))]])
-        offers = offers.after(applied.graph, applied.changes)
+        moves = candidates.moves()
+        applied = apply_all(candidates.graph, [moves[rng.integers(len(moves))]])
+        candidates = candidates.after(applied.graph, applied.changes)
         with monkeypatch.context() as patched:
             patched.setattr("tapestry.rewrites.worklist.index_of", Index)
             anew = Worklist.of(applied.graph, RULES)
-        assert offers.moves() == anew.moves()
-        assert offers.tied() == anew.tied()
+        assert candidates.moves() == anew.moves()
+        assert candidates.tied() == anew.tied()
 
 
 def test_what_is_remembered_keeps_no_program_alive() -> None:

@@ -127,32 +127,32 @@ def test_a_failing_guard_is_named_with_its_rule() -> None:
 
 
 def test_near_a_change_is_as_far_as_the_deepest_pattern_reaches() -> None:
-    draft = MutableGraph(chain())
+    edited = MutableGraph(chain())
     pair, single = rule(cell("exp", cell("neg", X))), rule(cell("exp", X))
     changes = Changes(frozenset({"two"}), frozenset())
-    assert near(draft, [pair], changes) == {"two", "three", "sum"}
-    assert near(draft, [single], changes) == {"two"}, "patterns of one block look nowhere else"
-    assert near(draft, [single], Changes(frozenset(), frozenset({"one"}))) == {"one"}
+    assert near(edited, [pair], changes) == {"two", "three", "sum"}
+    assert near(edited, [single], changes) == {"two"}, "patterns of one block look nowhere else"
+    assert near(edited, [single], Changes(frozenset(), frozenset({"one"}))) == {"one"}
 
 
 def test_sight_knows_what_was_looked_at() -> None:
-    sight = TrackedGraph(chain())
-    assert sight.seen() == ()
-    assert sight.producers["one"].site == "one" and "two" in sight.producers
-    assert [b.site for b, _ in sight.readers["one"]] == ["two", "sum"]
-    assert sight.seen() == ("one", "two", ("one",))
-    sight.forget()
-    assert sight.data.get("x") is None
-    assert sight.seen() == ("x", ("x", "data")), "values belong to the block that gives them"
-    assert len(list(sight.producers)) == len(sight.tensors) and EVERYTHING in sight.seen()
+    tracked = TrackedGraph(chain())
+    assert tracked.seen() == ()
+    assert tracked.producers["one"].site == "one" and "two" in tracked.producers
+    assert [b.site for b, _ in tracked.readers["one"]] == ["two", "sum"]
+    assert tracked.seen() == ("one", "two", ("one",))
+    tracked.clear_reads()
+    assert tracked.data.get("x") is None
+    assert tracked.seen() == ("x", ("x", "data")), "values belong to the block that gives them"
+    assert len(list(tracked.producers)) == len(tracked.tensors) and EVERYTHING in tracked.seen()
 
 
 def test_what_was_remembered_was_looked_at_too() -> None:
-    sight = TrackedGraph(chain())
+    tracked = TrackedGraph(chain())
     for _ in range(2):
-        sight.forget()
-        assert sight.remembered("key", lambda: sight.producers["two"].site) == "two"
-        assert sight.seen() == ("two",)
+        tracked.clear_reads()
+        assert tracked.memoized("key", lambda: tracked.producers["two"].site) == "two"
+        assert tracked.seen() == ("two",)
 
 
 def test_a_rule_is_tried_again_only_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,17 +160,17 @@ def test_a_rule_is_tried_again_only_where_it_looked(monkeypatch: pytest.MonkeyPa
 
     def guard(m: Match) -> bool:
         asked.append(m.roots[0].site)
-        return all(r.operator == "cell" for r, _ in m.draft.readers[m.roots[0].outputs[0]])
+        return all(r.operator == "cell" for r, _ in m.edited.readers[m.roots[0].outputs[0]])
 
     graph, rules = chain(), (rule(op("cell", rest("x")), when=guard),)
-    offers = Worklist.of(graph, rules)
+    candidates = Worklist.of(graph, rules)
     assert len(asked) == len([b for b in graph.blocks if b.operator == "cell"])
     asked.clear()
     monkeypatch.setattr(
         "tapestry.rewrites.worklist.index_of", Index
     )  # one that has not met these surroundings
-    same = offers.after(graph, Changes(frozenset(), frozenset({"one"})))
-    assert asked == ["one"] and same.moves() == offers.moves()
+    same = candidates.after(graph, Changes(frozenset(), frozenset({"one"})))
+    assert asked == ["one"] and same.moves() == candidates.moves()
 
 
 def test_a_rule_is_checked_when_it_is_written() -> None:

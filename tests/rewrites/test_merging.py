@@ -59,15 +59,15 @@ def test_what_needs_another_one_stays_apart() -> None:
 def test_lists_stay_current_while_pairs_are_merged(seed: int) -> None:
     rng, rules = np.random.default_rng(seed), (PAIRS, TOGETHER)
     graph = gates(6)
-    offers, history = Worklist.of(graph, rules), list[Move]()
-    while moves := offers.moves():
+    candidates, history = Worklist.of(graph, rules), list[Move]()
+    while moves := candidates.moves():
         history.append(moves[rng.integers(len(moves))])
-        applied = apply_all(offers.graph, history[-1:])
-        offers = offers.after(applied.graph, applied.changes)
-        assert offers.moves() == find(applied.graph, rules)
-        assert offers.tied() == Worklist.of(applied.graph, rules).tied()
-    assert contractions(offers.graph) == 1
-    assert replay(graph, history) == offers.graph
+        applied = apply_all(candidates.graph, history[-1:])
+        candidates = candidates.after(applied.graph, applied.changes)
+        assert candidates.moves() == find(applied.graph, rules)
+        assert candidates.tied() == Worklist.of(applied.graph, rules).tied()
+    assert contractions(candidates.graph) == 1
+    assert replay(graph, history) == candidates.graph
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,11 +78,11 @@ def test_lists_stay_current_while_nested_contractions_change(seed: int) -> None:
         product = b.contract("ij,jk->ik", product, b.tensor(f"m{k}", b.shape(product)[1], size))
     names = ("associate_contract", "flatten_contract", "best_order_of_contracts", "order_contract")
     rules = tuple(rule_named(name) for name in names)
-    offers = Worklist.of(b.result(product), rules)
+    candidates = Worklist.of(b.result(product), rules)
     for _ in range(12):
-        moves = offers.moves()
+        moves = candidates.moves()
         if not moves:
             break
-        applied = apply_all(offers.graph, [moves[rng.integers(len(moves))]])
-        offers = offers.after(applied.graph, applied.changes)
-        assert offers.moves() == find(applied.graph, rules)
+        applied = apply_all(candidates.graph, [moves[rng.integers(len(moves))]])
+        candidates = candidates.after(applied.graph, applied.changes)
+        assert candidates.moves() == find(applied.graph, rules)

@@ -67,17 +67,17 @@ def test_every_single_move_keeps_the_values(name: str, rng: np.random.Generator)
 def test_random_histories_keep_values_and_the_list_of_moves(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = model(name)
-    current, offers, history = graph, Worklist.of(graph, RULES), []
+    current, candidates, history = graph, Worklist.of(graph, RULES), []
     for _ in range(25):
-        moves = offers.moves() + offers.tied()
+        moves = candidates.moves() + candidates.tied()
         if not moves:
             break
         history.append(moves[rng.integers(len(moves))])
         applied = apply_all(current, [history[-1]])
-        offers = offers.after(applied.graph, applied.changes)
+        candidates = candidates.after(applied.graph, applied.changes)
         current = applied.graph
-        assert offers.moves() == find(current, RULES), history[-1]
-        assert offers.tied() == find_tied(current, RULES), history[-1]
+        assert candidates.moves() == find(current, RULES), history[-1]
+        assert candidates.tied() == find_tied(current, RULES), history[-1]
     check(current)
     assert replay(graph, history) == current
     assert_close(graph, current, rng, 5e-5)

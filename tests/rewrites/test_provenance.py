@@ -28,16 +28,16 @@ def names(events):  # type: ignore[no-untyped-def]
 
 
 def test_a_block_that_no_move_met_stems_from_itself() -> None:
-    story = Provenance(two_softmaxes(), []).story("a2")
-    assert (story.events, story.origins, story.is_there) == ((), ("a2",), True)
+    block_history = Provenance(two_softmaxes(), []).block_history("a2")
+    assert (block_history.events, block_history.origins, block_history.is_there) == ((), ("a2",), True)
 
 
 def test_a_tied_move_is_told_at_the_place_concerned() -> None:
-    told = Provenance(two_softmaxes(), [Move("concat_of_one", ("a0", "b0"))])
-    assert names(told.story("b1").events) == [(0, "concat_of_one", REBOUND, "b1")]
-    assert told.story("b1").events[0].move == Move("concat_of_one", "b0")
-    assert told.story("ax").origins == ("ax", "a0")
-    gone = told.story("a0")
+    reported = Provenance(two_softmaxes(), [Move("concat_of_one", ("a0", "b0"))])
+    assert names(reported.block_history("b1").events) == [(0, "concat_of_one", REBOUND, "b1")]
+    assert reported.block_history("b1").events[0].move == Move("concat_of_one", "b0")
+    assert reported.block_history("ax").origins == ("ax", "a0")
+    gone = reported.block_history("a0")
     assert (gone.is_there, gone.became) == (False, ("ax",))
 
 
@@ -47,11 +47,11 @@ def test_what_was_made_from_what_was_made_is_told_back_to_the_start() -> None:
     moves = [Move("expand_softmax", ("a1", "b1"), choice)]
     expanded = Provenance(graph, moves)
     after = saturate(expanded.graph, [r for r in RULES if r.saturating])
-    told = Provenance(graph, [*moves, *after.moves])
-    assert told.graph == after.graph
-    last = told.graph.producers[told.graph.sinks[0].inputs[0]].site
-    assert told.story(last).origins == ("a1", "a2")
-    assert told.story(last).numbers[0] == 0
+    reported = Provenance(graph, [*moves, *after.moves])
+    assert reported.graph == after.graph
+    last = reported.graph.producers[reported.graph.sinks[0].inputs[0]].site
+    assert reported.block_history(last).origins == ("a1", "a2")
+    assert reported.block_history(last).numbers[0] == 0
 
 
 def histories(rule: Rule, rng: np.random.Generator):  # type: ignore[no-untyped-def]
@@ -74,12 +74,12 @@ def histories(rule: Rule, rng: np.random.Generator):  # type: ignore[no-untyped-
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_a_history_tells_exactly_what_the_programs_before_and_after_each_move_differ_in(rule: Rule) -> None:
     graphs, moves = histories(rule, np.random.default_rng(7))
-    told = Provenance(graphs[0], moves)
-    assert told.graph == graphs[-1]
+    reported = Provenance(graphs[0], moves)
+    assert reported.graph == graphs[-1]
     for k, (before, after) in enumerate(pairwise(graphs)):
         old, new = before.by_site, after.by_site
         effects = {
-            e: {v.site for v in told.events if (v.number, v.effect) == (k, e)}
+            e: {v.site for v in reported.events if (v.number, v.effect) == (k, e)}
             for e in (MADE, REMADE, REBOUND, REMOVED)
         }
         assert effects[MADE] == new.keys() - old.keys()
@@ -91,16 +91,16 @@ def test_a_history_tells_exactly_what_the_programs_before_and_after_each_move_di
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_every_block_of_the_result_stems_from_given_ones_and_its_events_lie_on_the_way(rule: Rule) -> None:
     graphs, moves = histories(rule, np.random.default_rng(11))
-    told = Provenance(graphs[0], moves)
-    for block in told.graph.blocks:
-        story = told.story(block.site)
-        assert set(story.origins) <= graphs[0].by_site.keys()
-        assert [e.number for e in story.events] == sorted(e.number for e in story.events)
-        assert story.origins or any(e.effect == MADE for e in story.events)
-        if not story.events:
+    reported = Provenance(graphs[0], moves)
+    for block in reported.graph.blocks:
+        block_history = reported.block_history(block.site)
+        assert set(block_history.origins) <= graphs[0].by_site.keys()
+        assert [e.number for e in block_history.events] == sorted(e.number for e in block_history.events)
+        assert block_history.origins or any(e.effect == MADE for e in block_history.events)
+        if not block_history.events:
             assert graphs[0].by_site[block.site] == block
         for tensor in block.outputs:
-            assert told.story(tensor).numbers == story.numbers
+            assert reported.block_history(tensor).numbers == block_history.numbers
 
 
 def test_of_equal_blocks_that_are_merged_one_stands_for_both() -> None:
@@ -110,10 +110,10 @@ def test_of_equal_blocks_that_are_merged_one_stands_for_both() -> None:
         b.sink(b.op("softmax", x, axes=(1,), site=site), site=f"{site}!")
     graph = b.build()
     move = next(m for m in find(graph, RULES) if "&" in m.place)
-    told = Provenance(graph, [move])
-    assert told.story("a").origins == ("a", "b")
-    assert names(told.story("a").events)[-1] == (0, move.rule, TOOK_OVER, "a")
-    assert told.story("b").became == ("a",)
+    reported = Provenance(graph, [move])
+    assert reported.block_history("a").origins == ("a", "b")
+    assert names(reported.block_history("a").events)[-1] == (0, move.rule, TOOK_OVER, "a")
+    assert reported.block_history("b").became == ("a",)
 
 
 def test_stale_moves_and_unknown_sites_are_refused_by_name() -> None:
@@ -123,4 +123,4 @@ def test_stale_moves_and_unknown_sites_are_refused_by_name() -> None:
     with pytest.raises(StaleMove, match="there is no rule 'nonesuch'"):
         Provenance(graph, [Move("nonesuch", "a1")])
     with pytest.raises(ValueError, match=r"no block or tensor 'a9' in this history; there are, e.g., ax, a0"):
-        Provenance(graph, []).story("a9")
+        Provenance(graph, []).block_history("a9")

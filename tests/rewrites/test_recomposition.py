@@ -44,7 +44,7 @@ def exponential(x: Any, *dims: str) -> Any:
     return (x - x.max(*dims, keep=True)).exp()
 
 
-def centred(x: Any, *dims: str) -> Any:
+def centered(x: Any, *dims: str) -> Any:
     return x - x.mean(*dims, keep=True)
 
 
@@ -108,8 +108,8 @@ def centred_by_max(x: Any) -> Any:
 
 
 VARIANCES = [
-    lambda x: (centred(x, "c") * centred(x, "c")).mean("c", keep=True),
-    lambda x: centred(x, "c").contract(centred(x, "c"), "c").unsqueeze(2, "one") / 5.0,
+    lambda x: (centered(x, "c") * centered(x, "c")).mean("c", keep=True),
+    lambda x: centered(x, "c").contract(centered(x, "c"), "c").unsqueeze(2, "one") / 5.0,
     lambda x: (x * x).mean("c", keep=True) - x.mean("c", keep=True) ** 2,
     lambda x: ((x * x).sum("c", keep=True) / 5.0 - x.mean("c", keep=True).square()).maximum(0.0),
 ]
@@ -118,7 +118,7 @@ VARIANCES = [
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_a_layer_norm_is_found_by_any_variance_with_its_scale(variance: Callable[[Any], Any]) -> None:
     def normal(x: Any, s: Any, t: Any) -> Any:
-        return centred(x, "c") * (variance(x) + 1e-5).rsqrt() * s + t
+        return centered(x, "c") * (variance(x) + 1e-5).rsqrt() * s + t
 
     assert operators(normal, s=5, t=5) == {"layer_norm": 1}
 
@@ -133,8 +133,8 @@ def test_a_layer_norm_is_found_by_any_variance_with_its_scale(variance: Callable
     ],
 )
 def test_a_layer_norm_is_found_by_any_root(over: Callable[[Any], Any]) -> None:
-    assert operators(lambda x: centred(x, "c") * over(VARIANCES[0](x))) == {"layer_norm": 1}
-    assert operators(lambda x: centred(x, "c") / (VARIANCES[0](x) + 1e-5).sqrt()) == {"layer_norm": 1}
+    assert operators(lambda x: centered(x, "c") * over(VARIANCES[0](x))) == {"layer_norm": 1}
+    assert operators(lambda x: centered(x, "c") / (VARIANCES[0](x) + 1e-5).sqrt()) == {"layer_norm": 1}
 
 
 @pytest.mark.parametrize(

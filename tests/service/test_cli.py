@@ -136,6 +136,6 @@ def test_no_command_is_loaded_before_it_is_chosen(command: str) -> None:
 
 def test_programs_of_pytorch_are_read_by_their_ending(tapestry: Run) -> None:
     path = PAGE.parents[1] / "tests" / "data" / "graphs" / "pt2json" / "mlp_784_4x4096_10_b1024.json.gz"
-    told = tapestry("import", path, "--json").json
-    assert told["name"] == "mlp_784_4x4096_10_b1024"
-    assert [s["role"] for s in told["sources"]] == ["parameter"] * 10 + ["activation"]
+    reported = tapestry("import", path, "--json").json
+    assert reported["name"] == "mlp_784_4x4096_10_b1024"
+    assert [s["role"] for s in reported["sources"]] == ["parameter"] * 10 + ["activation"]

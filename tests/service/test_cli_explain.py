@@ -41,16 +41,16 @@ def saved(found: dict[str, Any], tmp_path: Path) -> Path:
 
 def test_a_stored_plans_history_ends_at_its_cost(tapestry: Run, found: dict[str, Any]) -> None:
     for plan in found["frontier"][:4]:
-        told = tapestry("explain", plan["id"], "--json").json
-        assert told["plan"] == plan["id"]
-        assert told["cost"] == plan["cost"]
-        assert told["as_stored"] is True
-        assert [move for step in told["steps"] for move in step["moves"]] == plan["moves"]
-        before = told["start"]
-        for step in told["steps"]:
+        reported = tapestry("explain", plan["id"], "--json").json
+        assert reported["plan"] == plan["id"]
+        assert reported["cost"] == plan["cost"]
+        assert reported["as_stored"] is True
+        assert [move for step in reported["steps"] for move in step["moves"]] == plan["moves"]
+        before = reported["start"]
+        for step in reported["steps"]:
             assert step["effect"] == {name: step["cost"][name] - before[name] for name in before}
             before = step["cost"]
-        assert before == told["cost"]
+        assert before == reported["cost"]
 
 
 def test_for_people_it_is_a_table_with_units_and_percent(tapestry: Run, found: dict[str, Any]) -> None:
@@ -74,13 +74,13 @@ def test_only_the_objectives_that_are_asked_for_are_shown(tapestry: Run, found: 
 
 def test_a_plan_of_a_file_is_explained_with_its_program(tapestry: Run, saved: Path, document: Path) -> None:
     plan = json.loads(saved.read_text())["frontier"][-1]
-    told = tapestry("explain", f"{saved}:{plan['id'][:9]}", "--graph", document, "--json").json
-    assert (told["plan"], told["cost"], told["as_stored"]) == (plan["id"], plan["cost"], True)
+    reported = tapestry("explain", f"{saved}:{plan['id'][:9]}", "--graph", document, "--json").json
+    assert (reported["plan"], reported["cost"], reported["as_stored"]) == (plan["id"], plan["cost"], True)
     alone = saved.with_name("plan.json")
     alone.write_text(json.dumps(plan))
     assert (
         tapestry("explain", alone, "--graph", document, "--mesh", "dgx-h100", "--json").json["steps"]
-        == told["steps"]
+        == reported["steps"]
     )
     assert tapestry("explain", saved, "--graph", document, "--json").json["plan"] in saved.read_text()
 
@@ -101,10 +101,10 @@ def test_a_site_tells_which_moves_made_it(tapestry: Run, found: dict[str, Any]) 
     plan = max(found["frontier"], key=lambda p: p["move_count"])
     move = next(m for m in plan["moves"] if m["rule"] == "reshard")
     site = move["place"] if isinstance(move["place"], str) else move["place"][0]
-    told = tapestry("explain", plan["id"], "--site", site, "--json").json
-    assert (told["site"], told["is_there"]) == (site, True)
-    assert [(e["rule"], e["place"], e["effect"]) for e in told["events"]] == [("reshard", site, "placed")]
-    assert told["events"][0]["move"] == plan["moves"].index(move) + 1
+    reported = tapestry("explain", plan["id"], "--site", site, "--json").json
+    assert (reported["site"], reported["is_there"]) == (site, True)
+    assert [(e["rule"], e["place"], e["effect"]) for e in reported["events"]] == [("reshard", site, "placed")]
+    assert reported["events"][0]["move"] == plan["moves"].index(move) + 1
     said = tapestry("explain", plan["id"], "--site", site)
     assert f"block {site} of plan {plan['id']} stems from {site}" in said.out
 
@@ -157,5 +157,5 @@ def test_costs_that_are_not_those_that_were_said_are_found_out(
 
 @pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, got ''"), ("/", "cannot read '/'")])
 def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, said: str) -> None:
-    told = complaint(tapestry("explain", reference))
-    assert told.startswith(said) and "`tapestry show RUN` lists a run's" in told
+    reported = complaint(tapestry("explain", reference))
+    assert reported.startswith(said) and "`tapestry show RUN` lists a run's" in reported

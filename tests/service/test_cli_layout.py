@@ -19,16 +19,16 @@ METAL = (
 
 def test_sizes_and_places_are_told(tapestry: Run) -> None:
     """Check the document's example: rows of 53 over 3 cores are 18 per core, columns of 63 over 2 are 32."""
-    told = tapestry("layout", "describe", METAL, "--at", "20,33", "--offset", "1023", "--json").json
-    assert (told["shape"], told["physical_shape"]) == ([53, 63], [96, 64])
-    assert (told["buffer_count"], told["buffer_elements"], told["size_bytes"]) == (6, 1024, 12288)
-    assert told["padding_bytes"] == 12288 - 53 * 63 * 2
-    assert told["padding_share"] == told["padding_bytes"] / 12288
-    assert told["element"] == {
+    reported = tapestry("layout", "describe", METAL, "--at", "20,33", "--offset", "1023", "--json").json
+    assert (reported["shape"], reported["physical_shape"]) == ([53, 63], [96, 64])
+    assert (reported["buffer_count"], reported["buffer_elements"], reported["size_bytes"]) == (6, 1024, 12288)
+    assert reported["padding_bytes"] == 12288 - 53 * 63 * 2
+    assert reported["padding_share"] == reported["padding_bytes"] / 12288
+    assert reported["element"] == {
         "coordinates": [20, 33], "is_padding": False, "offset": 3 * 1024 + 65, "buffer": 3,
         "buffer_name": "core [1, 1]", "slot": 2 * 32 + 1, "byte": 130, "bit": 0,
     }  # fmt: skip
-    assert (told["slot"]["coordinates"], told["slot"]["is_padding"]) == (None, True)
+    assert (reported["slot"]["coordinates"], reported["slot"]["is_padding"]) == (None, True)
 
 
 def test_people_are_told_the_same(tapestry: Run) -> None:
@@ -45,14 +45,14 @@ def test_people_are_told_the_same(tapestry: Run) -> None:
 def test_every_example_is_described_and_drawn(tapestry: Run, notation, tmp_path: Path) -> None:
     for text in notation.examples:
         layout = parse_layout(text)
-        told = tapestry("layout", "describe", text, "--json").json
-        assert (told["text"], told["size_bytes"]) == (str(layout), layout.size_bytes)
+        reported = tapestry("layout", "describe", text, "--json").json
+        assert (reported["text"], reported["size_bytes"]) == (str(layout), layout.size_bytes)
         answer = tapestry("layout", "draw", text)
         assert (answer.code, answer.err) == (0, "") and answer.out
-        picture = tmp_path / "picture.svg"
-        assert tapestry("layout", "draw", text, "--svg", picture).out == ""
-        assert picture.stat().st_size < 2_000_000
-        assert ElementTree.parse(picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+        diagram = tmp_path / "picture.svg"
+        assert tapestry("layout", "draw", text, "--svg", diagram).out == ""
+        assert diagram.stat().st_size < 2_000_000
+        assert ElementTree.parse(diagram).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_a_drawing_shows_slots_padding_and_the_borders_of_tiles(tapestry: Run) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.rewrites import Move, Rule, catalogue, replay
+from tapestry.rewrites import Move, Rule, catalog, replay
 from tapestry.rewrites.rule import op, tensor
 from tapestry.teg.document import load, save
 from tapestry.teg.graph import Graph
@@ -22,18 +22,18 @@ def document(tmp_path: Path) -> Path:
     return path
 
 
-def moves_of(told: dict[str, object]) -> list[Move]:
-    return [Move.from_json(m) for stage in told["stages"] for m in stage["moves"]]  # type: ignore[attr-defined]
+def moves_of(reported: dict[str, object]) -> list[Move]:
+    return [Move.from_json(m) for stage in reported["stages"] for m in stage["moves"]]  # type: ignore[attr-defined]
 
 
 def test_what_fits_is_listed(tapestry: Run, document: Path) -> None:
-    told = tapestry("rewrite", document, "--list", "--rules", "expand_softmax", "--json").json
-    assert told["moves"] == [
+    reported = tapestry("rewrite", document, "--list", "--rules", "expand_softmax", "--json").json
+    assert reported["moves"] == [
         {"rule": "expand_softmax", "place": site, "choice": ""} for site in ("one", "two")
     ]
-    assert told["rules"]["expand_softmax"]["family"] == "expansions"
+    assert reported["rules"]["expand_softmax"]["family"] == "expansions"
     assert (
-        told
+        reported
         == tapestry(
             "rewrite",
             document,
@@ -54,16 +54,16 @@ def test_what_fits_is_listed(tapestry: Run, document: Path) -> None:
 def test_the_result_is_written_and_its_moves_replay(tapestry: Run, document: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     names = ("--rules", "expand_softmax", "--mode", "once")
-    told = tapestry("rewrite", document, *names, "-o", out, "--json").json
+    reported = tapestry("rewrite", document, *names, "-o", out, "--json").json
     after: Graph = load(out)
-    assert told["blocks"] == {"before": len(program().blocks), "after": len(after.blocks)}
-    assert replay(program(), moves_of(told)) == after
-    assert told["structural_hash"] == after.structural_hash
+    assert reported["blocks"] == {"before": len(program().blocks), "after": len(after.blocks)}
+    assert replay(program(), moves_of(reported)) == after
+    assert reported["structural_hash"] == after.structural_hash
 
 
 def test_a_pipeline_has_stages(tapestry: Run, document: Path) -> None:
-    told = tapestry("rewrite", document, "--pipeline", "standard", "--json").json
-    assert [stage["stage"] for stage in told["stages"]] == ["expand", "simplify", "fuse"]
+    reported = tapestry("rewrite", document, "--pipeline", "standard", "--json").json
+    assert [stage["stage"] for stage in reported["stages"]] == ["expand", "simplify", "fuse"]
     assert "\nexpand\n" in tapestry("rewrite", document, "--pipeline", "standard").out
 
 
@@ -72,11 +72,11 @@ def test_a_bad_rule_is_left_out_with_a_warning(
 ) -> None:
     x = tensor("x")
     bad = Rule("bad", op("cell", x), x, "", "", lambda size: program(), when=failing)
-    monkeypatch.setitem(catalogue(), "bad", bad)
+    monkeypatch.setitem(catalog(), "bad", bad)
     answer = tapestry("rewrite", document, "--rules", "bad,expand_softmax", "--mode", "once", "--json")
     assert answer.code == 0
     assert answer.err.startswith("tapestry: rule 'bad' was left out: its guard or choices fail at 'minus'")
-    assert [told["rule"] for told in answer.json["stages"][0]["refused"]] == ["bad"]
+    assert [reported["rule"] for reported in answer.json["stages"][0]["refused"]] == ["bad"]
     assert [m.rule for m in moves_of(answer.json)] == ["expand_softmax"]
     listed = tapestry("rewrite", document, "--list", "--rules", "bad,expand_softmax", "--json")
     assert "rule 'bad' was left out" in listed.err
@@ -107,7 +107,7 @@ def test_a_search_warns_of_a_bad_rule(tapestry: Run, document: Path, monkeypatch
     x = tensor("x")
     left = op("softmax", x)
     bad = Rule("bad", left, x, "", "", lambda size: program(), when=failing, saturating=True)
-    monkeypatch.setitem(catalogue(), "bad", bad)
+    monkeypatch.setitem(catalog(), "bad", bad)
     options = (
         "--mesh",
         "dgx-h100",
@@ -122,17 +122,17 @@ def test_a_search_warns_of_a_bad_rule(tapestry: Run, document: Path, monkeypatch
     answer = tapestry("optimize", document, *options, "--rules", "bad", "--json", "--no-store")
     assert answer.code == 0
     assert "tapestry: rule 'bad' was left out: its guard or choices fail at 'one'" in answer.err
-    (told,) = answer.json["refused_rules"]
-    assert told["rule"] == "bad" and "name the others in `rules`" in told["cure"]
+    (reported,) = answer.json["refused_rules"]
+    assert reported["rule"] == "bad" and "name the others in `rules`" in reported["cure"]
 
 
 def test_listed_moves_are_made(tapestry: Run, document: Path, tmp_path: Path) -> None:
     listed = tapestry("rewrite", document, "--list", "--rules", "expand_softmax", "--json").json
     chosen, out = tmp_path / "moves.json", tmp_path / "out.json"
     chosen.write_text(json.dumps(listed["moves"][1:]))
-    told = tapestry("rewrite", document, "--moves", chosen, "-o", out, "--json").json
+    reported = tapestry("rewrite", document, "--moves", chosen, "-o", out, "--json").json
     after: Graph = load(out)
-    assert [m.place for m in moves_of(told)] == ["two"]
+    assert [m.place for m in moves_of(reported)] == ["two"]
     assert "softmax" in {b.operator for b in after.blocks} and "two" in program().by_site
 
 
@@ -165,9 +165,9 @@ def test_an_inference_program_is_divided_in_what_is_computed_once_and_the_rest(
     b.output("y", x @ w * s)
     given, once, rest = (tmp_path / name for name in ("given.json", "once.json", "rest.json"))
     save(b.graph, given)
-    told = tapestry("rewrite", given, "--prepare", once, "-o", rest, "--json").json
-    assert [stage["stage"] for stage in told["stages"]] == ["fixpoint", "fold"]
-    assert told["flops"] == {"before": 90, "after": 80}
+    reported = tapestry("rewrite", given, "--prepare", once, "-o", rest, "--json").json
+    assert [stage["stage"] for stage in reported["stages"]] == ["fixpoint", "fold"]
+    assert reported["flops"] == {"before": 90, "after": 80}
     (made,) = [block for block in load(once).blocks if block.operator == "sink"]
     assert made.site.removesuffix(".prepared") in {s.outputs[0] for s in load(rest).sources}
     said = tapestry("rewrite", given, "--prepare", once, "-o", rest).out
@@ -213,5 +213,5 @@ def test_a_file_that_holds_no_moves_is_refused_with_what_was_expected(
     path = tmp_path / "moves.json"
     if content is not None:
         path.write_bytes(content)
-    told = complaint(tapestry("rewrite", document, "--moves", path))
-    assert said in told and told.endswith("such as `tapestry rewrite --list --json` prints")
+    reported = complaint(tapestry("rewrite", document, "--moves", path))
+    assert said in reported and reported.endswith("such as `tapestry rewrite --list --json` prints")

@@ -37,8 +37,8 @@ def test_coordinates_are_index_nodes_and_stay_so_through_slices() -> None:
         ("BlockOp", {"dependencies": ["Tensor", "Signature", "Sink"]}, ["dependency"]),
     ],
 )
-def test_what_a_node_may_depend_on(kind: str, told: dict, issues: list[str]) -> None:
-    assert [i.kind for i in node_issues(kind, **told)] == issues
+def test_what_a_node_may_depend_on(kind: str, specified: dict, issues: list[str]) -> None:
+    assert [i.kind for i in node_issues(kind, **specified)] == issues
 
 
 def test_kinds_are_known_by_name() -> None:

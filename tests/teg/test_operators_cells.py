@@ -41,8 +41,8 @@ def splitmix(seed: int, counter: int) -> int:
         z = (z ^ z >> 27) * 0x94D049BB133111EB & word
         return z ^ z >> 31
 
-    stream = mixed(seed + golden & word)
-    return mixed(mixed(counter * golden + stream & word) ^ stream)
+    random_state = mixed(seed + golden & word)
+    return mixed(mixed(counter * golden + random_state & word) ^ random_state)
 
 
 # What each function means, on Python numbers.

@@ -11,7 +11,7 @@ from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.document import from_document, to_document
 from tapestry.teg.evaluate import evaluate, random_inputs, run_block
 from tapestry.teg.graph import Definition, Graph, TensorType, attributes
-from tapestry.teg.operators import body_of, catalogue
+from tapestry.teg.operators import body_of, catalog
 from tapestry.teg.operators.fused_examples import EXAMPLES
 from tapestry.teg.operators.operator import part_amounts
 from tapestry.teg.svg import svg
@@ -123,7 +123,7 @@ def test_time_is_the_sum_of_the_steps_beside_one_stream_of_bytes() -> None:
     body = (("contract", shape, (0, 1)), ("cell", relu, (2,)))
     attrs = attributes(body=body, types=(tuple(big),) * 2, results=(3,))
     definition, outputs = define("fused", attrs, (big, big))
-    work = catalogue()["fused"].work(definition, (big, big), outputs)
+    work = catalog()["fused"].work(definition, (big, big), outputs)
     parts = part_amounts(work, ["m", "n"], np.array([4096, 4096]))
     tiles = {"m": 4096, "n": 4096, "k": 4096}
     alone = block_ticks(device, "contraction", 2 * 4096**3, 0, "bfloat16", **tiles)
@@ -164,14 +164,14 @@ def test_a_document_a_picture_and_the_body_need_nothing_special() -> None:
         ),
     ],
 )
-def test_what_cannot_be_a_body_is_refused_with_its_place(step, outputs, told) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_cannot_be_a_body_is_refused_with_its_place(step, outputs, specified) -> None:
+    with pytest.raises(ValueError, match=specified):
         one_step(*step, outputs=outputs)
 
 
 def test_steps_that_nobody_needs_are_refused() -> None:
     softmax = ("softmax", attributes(axes=(1,)), (0,))
-    for results, told in (((1,), "nobody uses what step 1"), ((2,), "nobody uses what step 0")):
+    for results, specified in (((1,), "nobody uses what step 1"), ((2,), "nobody uses what step 0")):
         attrs = attributes(body=(softmax, softmax), types=(tuple(KIND),), results=results)
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=specified):
             define("fused", attrs, (KIND,))

@@ -39,7 +39,7 @@ class Entry:
     """An entry point as `importlib.metadata` returns it."""
 
     name: str
-    offer: Any
+    candidate: Any
     distribution: str = "acme"
     value: str = "acme:THINGS"
     dist: Any = field(init=False)
@@ -49,7 +49,7 @@ class Entry:
         object.__setattr__(self, "dist", origin)
 
     def load(self) -> Any:
-        return self.offer() if callable(self.offer) else self.offer
+        return self.candidate() if callable(self.candidate) else self.candidate
 
 
 Plug = Callable[..., Loaded[Thing]]
@@ -65,10 +65,10 @@ def plug(monkeypatch: pytest.MonkeyPatch) -> Plug:
 
 
 def raising(error: BaseException) -> Callable[[], Any]:
-    def offer() -> Any:
+    def candidate() -> Any:
         raise error
 
-    return offer
+    return candidate
 
 
 def said(loaded: Loaded[Thing]) -> list[str]:
@@ -132,8 +132,8 @@ def test_other_names_clash_too(plug: Plug) -> None:
         (raising(ValueError("\x1b[2J")), "ValueError: ?[2J; repair or uninstall it"),
     ],
 )
-def test_a_broken_plug_in_is_left_out_by_name(plug: Plug, offer: Any, fault: str) -> None:
-    loaded = plug(Entry("broken", offer), Entry("fine", Thing("fine"), distribution="bolt"))
+def test_a_broken_plug_in_is_left_out_by_name(plug: Plug, candidate: Any, fault: str) -> None:
+    loaded = plug(Entry("broken", candidate), Entry("fine", Thing("fine"), distribution="bolt"))
 
     assert list(loaded.members) == ["fine"]
     (only,) = said(loaded)
@@ -169,12 +169,12 @@ def test_plug_ins_with_faults_are_named_once_in_one_line(
         plug(Entry("a", (Thing("ours"), 3)), Entry("b", Thing("fine")))
 
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    told = [r.getMessage() for r in caplog.records if r.levelname == "INFO"]
+    specified = [r.getMessage() for r in caplog.records if r.levelname == "INFO"]
     assert warned == [
         "plug-ins left out in part or whole: acme 1.0; `tapestry plugins` says why and what to do"
     ]
-    assert all(line.startswith("plug-in acme 1.0, tapestry.things 'a' (acme:THINGS): ") for line in told)
-    assert len(told) == 2 and told[0].endswith("(and 1 more)")
+    assert all(line.startswith("plug-in acme 1.0, tapestry.things 'a' (acme:THINGS): ") for line in specified)
+    assert len(specified) == 2 and specified[0].endswith("(and 1 more)")
 
 
 def test_damaged_metadata_of_one_distribution_are_reported_and_the_rest_is_found(
@@ -198,12 +198,12 @@ def test_damaged_metadata_of_one_distribution_are_reported_and_the_rest_is_found
 
 def test_a_plug_in_that_asks_for_its_own_catalogue_is_told_so(plug: Plug) -> None:
     @once
-    def catalogue() -> Loaded[Thing]:
-        return plug(Entry("a", lambda: catalogue().members["ours"]))
+    def catalog() -> Loaded[Thing]:
+        return plug(Entry("a", lambda: catalog().members["ours"]))
 
-    (plug_in,) = catalogue().plug_ins
+    (plug_in,) = catalog().plug_ins
     assert plug_in.faults[0].said == "asks for the catalogue that it is being added to"
-    assert catalogue() is catalogue()
+    assert catalog() is catalog()
 
 
 def test_loading_happens_once_and_again_after_an_interruption() -> None:

@@ -9,7 +9,7 @@ import tapestry
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.evaluate import evaluate, random_inputs, run_block
 from tapestry.teg.graph import Graph, TensorType
-from tapestry.teg.operators import catalogue
+from tapestry.teg.operators import catalog
 from tapestry.teg.operators.testing import random_values as operands_of
 from tapestry.teg.pullback import pull_back, pull_back_block
 from tapestry.teg.zspace import ZRange
@@ -65,7 +65,7 @@ def test_nothing_else_of_the_inputs_matters(operator, data, seed):
     """Check that the part of the result stays the same when everything outside of the ranges is changed."""
     drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)
     definition, outputs = define(operator, drawn.attributes, drawn.inputs)
-    arrays, others = (operands_of(catalogue()[operator], drawn, rng) for _ in range(2))
+    arrays, others = (operands_of(catalog()[operator], drawn, rng) for _ in range(2))
     box = part_of(data.draw, outputs[0].shape)
 
     for array, other, read in zip(

@@ -42,25 +42,25 @@ def chain(length: int, name: str = "chain", site: str = "x") -> Graph:
     return b.build()
 
 
-def texts(picture: str) -> list[str]:
-    return [e.text or "" for e in ET.fromstring(picture).iter(f"{NAMESPACE}text")]
+def texts(diagram: str) -> list[str]:
+    return [e.text or "" for e in ET.fromstring(diagram).iter(f"{NAMESPACE}text")]
 
 
 def test_blocks_types_and_arrows_are_drawn() -> None:
-    picture = to_svg(chain(1))
-    assert texts(picture) == [
+    diagram = to_svg(chain(1))
+    assert texts(diagram) == [
         *("x", "float32[row=4]", "exp0", "cell exp", "float32[4]"),
         *("neg0", "cell neg", "float32[4]", "y", "float32[4]"),
     ]
-    assert picture.count("marker-end") == 3
-    assert chain(1)._repr_html_() == picture
+    assert diagram.count("marker-end") == 3
+    assert chain(1)._repr_html_() == diagram
 
 
 def test_equal_layers_are_drawn_once() -> None:
-    picture = to_svg(chain(200), max_blocks=20)
-    assert "199 more of these 2" in texts(picture)
-    assert "398 blocks" in texts(picture)
-    assert len(texts(picture)) < 20
+    diagram = to_svg(chain(200), max_blocks=20)
+    assert "199 more of these 2" in texts(diagram)
+    assert "398 blocks" in texts(diagram)
+    assert len(texts(diagram)) < 20
 
 
 def test_what_does_not_repeat_is_counted() -> None:
@@ -72,11 +72,11 @@ def test_what_does_not_repeat_is_counted() -> None:
 
 def test_names_are_text_and_not_markup() -> None:
     evil = "</text><script>alert(1)</script>&\"'\x07"
-    picture = to_svg(chain(1, name=evil, site=evil))
-    assert "<script" not in picture
-    found = {e.tag.removeprefix(NAMESPACE) for e in ET.fromstring(picture).iter()}
+    diagram = to_svg(chain(1, name=evil, site=evil))
+    assert "<script" not in diagram
+    found = {e.tag.removeprefix(NAMESPACE) for e in ET.fromstring(diagram).iter()}
     assert found == {"svg", "title", "style", "defs", "marker", "path", "g", "rect", "text"}
-    assert texts(picture)[0].startswith("</text><script>")
+    assert texts(diagram)[0].startswith("</text><script>")
 
 
 def test_the_longest_repetition_is_found() -> None:

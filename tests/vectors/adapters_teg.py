@@ -12,9 +12,9 @@ from tests.vectors.runner import Adapter, Values
 
 
 def node_rule(v: Values, _: Values) -> Values:
-    told = ["Signature"] * v["signatures"] if "signatures" in v else v.get("deps")
+    specified = ["Signature"] * v["signatures"] if "signatures" in v else v.get("deps")
     consumers = [v["consumer"]] if "consumer" in v else []
-    issues = node_issues(v["type"], told if told != 0 else [], consumers, v.get("outputs"))
+    issues = node_issues(v["type"], specified if specified != 0 else [], consumers, v.get("outputs"))
     return {"valid": not list(issues)}
 
 

@@ -72,14 +72,14 @@ def dimension_map(v: Values, asked: Values) -> Values:
 
 
 def construct(v: Values, _: Values) -> Values:
-    makers = {
+    producers = {
         "ZAffineMap": affine,
         "ZRange": box,
         "ZRangeProjectionMap": projection,
         "ZPoint": lambda value: permuted(value, range(len(value))),
         "DimensionMap": lambda value: DimensionMap(tuple(value)),
     }
-    makers[v["type"]](v["json"])
+    producers[v["type"]](v["json"])
     return {"error": False}
 
 

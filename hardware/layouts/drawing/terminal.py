@@ -29,15 +29,15 @@ UNICODE = Glyphs(" ┊│║", " ┈─═", "┼", "·", "…")
 ASCII = Glyphs(" :|#", " .-=", "+", ".", "~")
 
 
-def text_of(picture: Diagram, glyphs: Glyphs = UNICODE, *, elements: bool = False) -> list[str]:
+def text_of(diagram: Diagram, glyphs: Glyphs = UNICODE, *, elements: bool = False) -> list[str]:
     """Format a diagram as lines: in each cell its slot, or with `elements` the coordinates of its element."""
     lines: list[str] = []
-    for panel in picture.panels:
-        if picture.panel_count > 1:
+    for panel in diagram.panels:
+        if diagram.panel_count > 1:
             lines += [f"[{', '.join(map(str, panel.index))}, :, :]"]
         lines += _panel(panel, glyphs, elements)
-        lines += _names(picture, panel)
-    return [*lines, picture.left_out] if picture.left_out else lines
+        lines += _names(diagram, panel)
+    return [*lines, diagram.left_out] if diagram.left_out else lines
 
 
 def _panel(panel: Panel, glyphs: Glyphs, elements: bool) -> list[str]:
@@ -95,14 +95,14 @@ def _between(
     return lines
 
 
-def _names(picture: Diagram, panel: Panel) -> list[str]:
+def _names(diagram: Diagram, panel: Panel) -> list[str]:
     """List the buffers that are shown, in the order of their positions, if there are several."""
-    if picture.layout.buffer_count < 2:
+    if diagram.layout.buffer_count < 2:
         return []
     bands = panel.buffers[_starts(panel.above)][:, _starts(panel.left.T)]
     if bands.size > MOST_NAMES:
-        return [f"{bands.shape[0]} x {bands.shape[1]} buffers, the first one {_name(picture, bands[0, 0])}"]
-    return ["buffers: " + "; ".join(" | ".join(_name(picture, b) for b in band) for band in bands)]
+        return [f"{bands.shape[0]} x {bands.shape[1]} buffers, the first one {_name(diagram, bands[0, 0])}"]
+    return ["buffers: " + "; ".join(" | ".join(_name(diagram, b) for b in band) for band in bands)]
 
 
 def _starts(borders: NDArray[np.int8]) -> Indices:
@@ -111,5 +111,5 @@ def _starts(borders: NDArray[np.int8]) -> Indices:
     return np.flatnonzero(begins)
 
 
-def _name(picture: Diagram, buffer: int) -> str:
-    return picture.layout.buffer_name(int(buffer))
+def _name(diagram: Diagram, buffer: int) -> str:
+    return diagram.layout.buffer_name(int(buffer))

@@ -40,26 +40,26 @@ HATCH = (
 )
 
 
-def svg_of(picture: Diagram) -> str:
+def svg_of(diagram: Diagram) -> str:
     """Build an SVG document; the content of a cell is also in its tooltip."""
-    texts = [str(n) for panel in picture.panels for n in (*panel.slots.flat, *panel.columns)]
+    texts = [str(n) for panel in diagram.panels for n in (*panel.slots.flat, *panel.columns)]
     cell = DIGIT_WIDTH * max(map(len, texts), default=1) + 8
-    label = DIGIT_WIDTH * max((len(t) for p in picture.panels for t in p.row_labels), default=0) + 8
+    label = DIGIT_WIDTH * max((len(t) for p in diagram.panels for t in p.row_labels), default=0) + 8
     body: list[str] = []
     top, right = float(MARGIN), 0.0
-    heading = f"{picture.layout.notation}: {picture.layout}"
-    for panel in picture.panels:
+    heading = f"{diagram.layout.notation}: {diagram.layout}"
+    for panel in diagram.panels:
         lefts = MARGIN + label + _starts(panel.columns, cell)
-        if picture.panel_count > 1:
+        if diagram.panel_count > 1:
             title = f"[{', '.join(map(str, panel.index))}, :, :]"
             body.append(_text(MARGIN, top + TITLE / 2, title, "title"))
             top += TITLE
         tops = top + CELL_HEIGHT + _starts(panel.rows, CELL_HEIGHT)
         body += _headings(panel, lefts, tops, cell)
-        body += _cells(picture, panel, lefts, tops, cell)
+        body += _cells(diagram, panel, lefts, tops, cell)
         body += _borders(panel, lefts, tops, cell)
         top, right = tops[-1] + CELL_HEIGHT + MARGIN, max(right, lefts[-1] + cell)
-    if said := picture.left_out:
+    if said := diagram.left_out:
         body.append(_text(MARGIN, top + TITLE / 2, said, "title"))
         top, right = top + TITLE, max(right, MARGIN + DIGIT_WIDTH * len(said))
     size = f'width="{right + MARGIN:g}" height="{top + MARGIN:g}"'
@@ -90,8 +90,8 @@ def _headings(panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterato
         yield _text(lefts[0] - 6, top + CELL_HEIGHT / 2, said, "label")
 
 
-def _cells(picture: Diagram, panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
-    names = {int(b): picture.layout.buffer_name(int(b)) for b in np.unique(panel.buffers)}
+def _cells(diagram: Diagram, panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
+    names = {int(b): diagram.layout.buffer_name(int(b)) for b in np.unique(panel.buffers)}
     for row, top in enumerate(tops):
         for column, left in enumerate(lefts):
             buffer, slot = int(panel.buffers[row, column]), int(panel.slots[row, column])

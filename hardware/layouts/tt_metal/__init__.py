@@ -29,7 +29,7 @@ EXAMPLES = (
 NOTATION = Notation(
     name="tt_metal",
     title="tt-metal's metal_layout",
-    recognises=lambda text: text.lstrip().startswith(("tensor", "#tt.", "#ttcore.", "#ttnn.")),
+    recognizes=lambda text: text.lstrip().startswith(("tensor", "#tt.", "#ttcore.", "#ttnn.")),
     parse=lambda text, _: parse_metal_layout(text),
     examples=EXAMPLES,
 )

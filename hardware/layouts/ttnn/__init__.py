@@ -34,7 +34,7 @@ from tapestry.hardware.layouts.ttnn.sharded_config import (
 )
 from tapestry.hardware.layouts.ttnn.spec import TensorSpec
 from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
-from tapestry.hardware.layouts.ttnn.text import parse, parse_memory_config, recognises
+from tapestry.hardware.layouts.ttnn.text import parse, parse_memory_config, recognizes
 from tapestry.hardware.layouts.ttnn.tile import Tile
 from tapestry.hardware.layouts.ttnn.words import (
     BufferType,
@@ -49,7 +49,7 @@ from tapestry.hardware.layouts.ttnn.words import (
 NOTATION = Notation(
     name="ttnn",
     title="ttnn tensor spec",
-    recognises=recognises,
+    recognizes=recognizes,
     parse=parse,
     examples=EXAMPLES,
     shown="ttnn.TensorSpec(shape=[14, 28], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT)",

@@ -35,7 +35,7 @@ PREFIXES = ("TensorSpec(", "ttnn.TensorSpec(", *SHAPES)
 DEFAULT_DTYPE = "bfloat16"
 
 
-def recognises(text: str) -> bool:
+def recognizes(text: str) -> bool:
     """Return whether a text begins like a tensor spec, or a shape with its padding."""
     return text.lstrip().startswith(PREFIXES)
 

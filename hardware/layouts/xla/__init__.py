@@ -25,7 +25,7 @@ from tapestry.hardware.layouts.xla.sizes import (
     max_elements_in_per_split,
     max_split_size,
 )
-from tapestry.hardware.layouts.xla.text import parse_layout_fields, parse_shape, recognises
+from tapestry.hardware.layouts.xla.text import parse_layout_fields, parse_shape, recognizes
 from tapestry.hardware.layouts.xla.tile import COMBINE, Tile, starred, tile_of, tile_text
 from tapestry.hardware.layouts.xla.tiling import (
     TileStep,
@@ -39,7 +39,7 @@ from tapestry.hardware.layouts.xla.validation import validate, validate_for
 NOTATION = Notation(
     name="xla",
     title="XLA's tiled layout",
-    recognises=recognises,
+    recognizes=recognizes,
     parse=parse,
     examples=(
         "f32[3,5]{1,0:T(2,2)}",

@@ -32,7 +32,7 @@ START = re.compile(rf"\s*(?:{'|'.join(p.name for p in PRIMITIVES)})\s*\[", re.IG
 LEVEL_OF = {letter: level for level, letter in LEVELS.items()}
 
 
-def recognises(text: str) -> bool:
+def recognizes(text: str) -> bool:
     """Return whether a text begins as XLA's shapes of arrays do: an element type and a bracket."""
     return START.match(text[:64]) is not None
 

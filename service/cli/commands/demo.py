@@ -59,7 +59,7 @@ class Outcome:
     is_interrupted: bool
 
     @property
-    def telling(self) -> dict[str, FrontierPlan]:
+    def representative(self) -> dict[str, FrontierPlan]:
         """The most representative plans, by their roles."""
         objectives = [KNOWN_OBJECTIVES[POSITION[name]] for name in OBJECTIVES]
         return representative_plans(self.plans, objectives) if self.plans else {}
@@ -185,7 +185,7 @@ def _follow(client: Client, run_id: str, reported: Reporter) -> None:
 
 
 def _report(client: Client, outcome: Outcome, as_json: bool) -> int:
-    executions = {mark: _executions(client, plan) for mark, plan in outcome.telling.items()}
+    executions = {mark: _executions(client, plan) for mark, plan in outcome.representative.items()}
     claims = _claims(outcome) if outcome.plans else []
     if as_json:
         documents = [plan.document for plan in outcome.plans]
@@ -206,11 +206,11 @@ def _executions(client: Client, plan: FrontierPlan) -> list[dict[str, Any]]:
 
 
 def _claims(outcome: Outcome) -> list[Claim]:
-    plans, telling = outcome.plans, outcome.telling
+    plans, representative = outcome.plans, outcome.representative
     count = len(plans)
     correlation, (one, other) = largest_rank_correlation([plan.cost for plan in plans], OBJECTIVES)
     proven = sum(plan.verified.get("sharding", {}).get("ok", False) for plan in plans)
-    distinct = {plan.id: plan for plan in telling.values()}
+    distinct = {plan.id: plan for plan in representative.values()}
     right = sum(plan.verified.get("values", {}).get("ok", False) for plan in distinct.values())
 
     def equal(what: str) -> int:
@@ -246,7 +246,7 @@ def _claims(outcome: Outcome) -> list[Claim]:
 
 def _print(outcome: Outcome, executions: dict[str, list[dict[str, Any]]], claims: list[Claim]) -> None:
     marks: dict[str, list[str]] = {}
-    for mark, plan in outcome.telling.items():
+    for mark, plan in outcome.representative.items():
         marks.setdefault(plan.document["plan"], []).append(mark)
     print(f"\nThe Pareto frontier: {len(outcome.plans)} plans, none of which is beaten by another\n")
     if outcome.plans:
@@ -257,7 +257,11 @@ def _print(outcome: Outcome, executions: dict[str, list[dict[str, Any]]], claims
         f"\n{run_['evaluations']:,} plans evaluated in {run_['seconds']:.1f} s; "
         f"seed {run_['seed']}, {run_['islands']} islands\n"
     )
-    rows = [row for mark, plan in outcome.telling.items() for row in _executed(mark, plan, executions[mark])]
+    rows = [
+        row
+        for mark, plan in outcome.representative.items()
+        for row in _executed(mark, plan, executions[mark])
+    ]
     if rows:
         headers = ("executed", "plan", "", "predicted", "counted", "", "error of outputs")
         print_table(headers, rows, right=(3, 4))

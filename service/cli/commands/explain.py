@@ -56,15 +56,15 @@ def run(arguments: Namespace) -> int:
     try:
         names = arguments.objectives or history.objectives or tuple(history.cost)[:4]
         chosen = require_objectives(names or ("time_s", "peak_memory_bytes"), subject.mesh.device)
-        with reporter(arguments.quiet) as reported:
-            told = explain(
+        with reporter(arguments.quiet) as progress:
+            explanation = explain(
                 subject.graph,
                 history.moves,
                 subject.mesh,
                 compute_dtype=history.compute_dtype,
                 single=arguments.single,
                 ablation=True,
-                on_step=_patient(reported),
+                on_step=_patient(progress),
             )
     except ValueError as error:
         raise CommandError(f"plan {history.plan}: {error}") from error
@@ -73,13 +73,13 @@ def run(arguments: Namespace) -> int:
         "plan": history.plan,
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
-        **explanation_document(told, objectives, history.cost or None),
+        **explanation_document(explanation, objectives, history.cost or None),
     }
     if arguments.json:
         print_json(document)
     else:
         _print(document)
-    return _compared(history, told.cost)
+    return _compared(history, explanation.cost)
 
 
 def _compared(history: History, cost: Mapping[str, float]) -> int:
@@ -159,7 +159,7 @@ def _tell_story(subject: Subject, arguments: Namespace) -> None:
     """Print the moves that made one block."""
     history = subject.history
     try:
-        story = Provenance(subject.graph, history.moves).story(arguments.site)
+        block_history = Provenance(subject.graph, history.moves).block_history(arguments.site)
     except (StaleMove, RuleError) as error:
         raise CommandError(
             f"plan {history.plan}: its history cannot be replayed: {error}; is this the program it was found for, "
@@ -167,22 +167,26 @@ def _tell_story(subject: Subject, arguments: Namespace) -> None:
         ) from error
     except ValueError as error:
         raise CommandError(f"plan {history.plan}: {error}") from error
-    document = {"plan": history.plan, "graph": subject.graph.name, **block_history_document(story)}
+    document = {"plan": history.plan, "graph": subject.graph.name, **block_history_document(block_history)}
     if arguments.json:
         print_json(document)
         return
-    if story.is_there:
+    if block_history.is_there:
         print(
-            f"block {story.site} of plan {history.plan} stems from {_listed(story.origins) or 'no given block'}\n"
+            f"block {block_history.site} of plan {history.plan} stems from "
+            f"{_listed(block_history.origins) or 'no given block'}\n"
         )
     else:
-        heirs = _listed(story.became)
-        print(f"block {story.site} is not in plan {history.plan}; {heirs or 'nothing'} stems from it\n")
-    if not story.events:
+        heirs = _listed(block_history.became)
+        print(
+            f"block {block_history.site} is not in plan {history.plan}; {heirs or 'nothing'} stems from it\n"
+        )
+    if not block_history.events:
         print("no move met it: it is as it was handed in")
         return
     rows = [
-        (str(e.number + 1), e.move.rule, e.move.choice, f"{DEEDS[e.effect]} {e.site}") for e in story.events
+        (str(e.number + 1), e.move.rule, e.move.choice, f"{DEEDS[e.effect]} {e.site}")
+        for e in block_history.events
     ]
     print_table(("move", "rule", "choice", "what it does"), rows, right=(0,))
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from tapestry.service.cli.errors import OK
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import read_graph, write_graph
-from tapestry.service.graphs import GraphSummary, SourceSummary, summarise
+from tapestry.service.graphs import GraphSummary, SourceSummary, summarize
 
 
 def run(arguments: Namespace) -> int:
@@ -15,7 +15,7 @@ def run(arguments: Namespace) -> int:
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     if arguments.output is not None:
         write_graph(graph, arguments.output)
-    summary = summarise(graph)
+    summary = summarize(graph)
     if arguments.json:
         print_json(
             {**summary.to_json(), "structural_hash": graph.structural_hash, "output": arguments.output}
@@ -37,9 +37,9 @@ def _print(summary: GraphSummary) -> None:
         f"{summary.fixed_blocks} of {summary.blocks} blocks are fixed"
     )
     if summary.is_explicit:
-        told = summary.shards or {}
-        proof = {True: "proven", False: "NOT proven", None: "not tried"}[told.get("verified")]
-        print(f"already sharded  over {told.get('devices', 0)} devices; sharding {proof}")
+        reported = summary.shards or {}
+        proof = {True: "proven", False: "NOT proven", None: "not tried"}[reported.get("verified")]
+        print(f"already sharded  over {reported.get('devices', 0)} devices; sharding {proof}")
     if summary.unobserved:
         print(f"unobserved       {summary.unobserved} blocks, which a search leaves out")
     for resource, amount in summary.named_costs.items():

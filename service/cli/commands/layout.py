@@ -53,17 +53,17 @@ def _describe(document: dict[str, Any], as_json: bool) -> None:
         print(f"{name.ljust(width)}{said}")
 
 
-def _asked(lying: dict[str, Any], what: str) -> str:
-    return str(lying["coordinates"] if what == "element" else lying["offset"])
+def _asked(position: dict[str, Any], what: str) -> str:
+    return str(position["coordinates"] if what == "element" else position["offset"])
 
 
-def _lying(lying: dict[str, Any], what: str) -> str:
-    byte = "" if lying["byte"] is None else f", byte {lying['byte']:,}"
-    bit = f" bit {lying['bit']}" if lying["bit"] else ""
-    place = f"{lying['buffer_name']}, slot {lying['slot']:,}{byte}{bit}"
+def _lying(position: dict[str, Any], what: str) -> str:
+    byte = "" if position["byte"] is None else f", byte {position['byte']:,}"
+    bit = f" bit {position['bit']}" if position["bit"] else ""
+    place = f"{position['buffer_name']}, slot {position['slot']:,}{byte}{bit}"
     if what == "element":
-        return f"offset {lying['offset']:,}: {place}"
-    lies = "padding" if lying["is_padding"] else f"element {lying['coordinates']}"
+        return f"offset {position['offset']:,}: {place}"
+    lies = "padding" if position["is_padding"] else f"element {position['coordinates']}"
     return f"{lies}: {place}"
 
 

@@ -31,9 +31,9 @@ def run(arguments: Namespace) -> int:
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     try:
         if arguments.list:
-            told = listing(graph, asked)
+            reported = listing(graph, asked)
             _note_excluded(asked)
-            return _list(graph, told, arguments.json)
+            return _list(graph, reported, arguments.json)
         done = rewritten(graph, asked)
         _note_excluded(asked)
     except InvalidRequest as error:
@@ -100,15 +100,15 @@ def _note_excluded(asked: RewriteRequest) -> None:
         print(f"tapestry: {said}", file=sys.stderr)
 
 
-def _list(graph: Graph, told: dict[str, Any], as_json: bool) -> int:
-    warn_of(told["refused"])
+def _list(graph: Graph, reported: dict[str, Any], as_json: bool) -> int:
+    warn_of(reported["refused"])
     if as_json:
-        print_json({"graph": graph.name, **told})
+        print_json({"graph": graph.name, **reported})
         return OK
     print(
-        f"{graph.name}: {told['total']:,} moves at {told['places']:,} places, those of equal layers as one\n"
+        f"{graph.name}: {reported['total']:,} moves at {reported['places']:,} places, those of equal layers as one\n"
     )
-    _table([Move.from_json(move) for move in told["moves"]])
+    _table([Move.from_json(move) for move in reported["moves"]])
     return OK
 
 

@@ -39,11 +39,11 @@ def loom_issues(obj: Any) -> list[Issue]:
 
 def constraint_issues(graph: LoomGraph) -> list[Issue]:
     """Find the violations of constraints among nodes that are well formed."""
-    scene = _scene(graph)
-    return [issue for constraint in CONSTRAINTS for issue in constraint(scene)]
+    context = _context(graph)
+    return [issue for constraint in CONSTRAINTS for issue in constraint(context)]
 
 
-class _Scene(NamedTuple):
+class _GraphIndex(NamedTuple):
     graph: LoomGraph
     tensors: dict[str, tuple[Node, TensorBody]]
     operations: dict[str, tuple[Node, OperationBody]]
@@ -51,59 +51,59 @@ class _Scene(NamedTuple):
     shards: dict[str, list[tuple[Node, ApplicationBody]]]  # by operation
 
 
-def _scene(graph: LoomGraph) -> _Scene:
+def _context(graph: LoomGraph) -> _GraphIndex:
     tensors = {n.id: (n, n.body) for n in graph.nodes if isinstance(n.body, TensorBody)}
     operations = {n.id: (n, n.body) for n in graph.nodes if isinstance(n.body, OperationBody)}
     applications = tuple((n, n.body) for n in graph.nodes if isinstance(n.body, ApplicationBody))
     shards: dict[str, list[tuple[Node, ApplicationBody]]] = {name: [] for name in operations}
     for node, body in applications:
         shards.setdefault(body.operation, []).append((node, body))
-    return _Scene(graph, tensors, operations, applications, shards)
+    return _GraphIndex(graph, tensors, operations, applications, shards)
 
 
-def _ids_are_unique(scene: _Scene) -> Iterator[Issue]:
+def _ids_are_unique(context: _GraphIndex) -> Iterator[Issue]:
     first: dict[str, str] = {}
-    for node in scene.graph.nodes:
+    for node in context.graph.nodes:
         if first.setdefault(node.id, node.path) != node.path:
             message = f"{node.id!r} is {first[node.id]} already"
             yield Issue("validation", f"{node.path}.id", message, "give every node an id of its own")
 
 
-def _dtypes_are_known(scene: _Scene) -> Iterator[Issue]:
-    for node, body in scene.tensors.values():
+def _dtypes_are_known(context: _GraphIndex) -> Iterator[Issue]:
+    for node, body in context.tensors.values():
         if body.dtype not in NAMES:
             message = f"tensor dtype {body.dtype!r} is not a recognized type"
             yield Issue("validation", f"{node.path}.body.dtype", message, f"known are {', '.join(NAMES)}")
 
 
-def _selections_lie_in_tensors(scene: _Scene) -> Iterator[Issue]:
+def _selections_lie_in_tensors(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless the tensors of an operation exist and contain its selections."""
-    for node, body in scene.operations.values():
+    for node, body in context.operations.values():
         for path, selection in _selected(body, f"{node.path}.body"):
-            known = scene.tensors.get(selection.tensor)
+            known = context.tensors.get(selection.tensor)
             if known is None:
-                yield _reference(scene, f"{path}.tensorId", selection.tensor, "Tensor")
+                yield _reference(context, f"{path}.tensorId", selection.tensor, "Tensor")
             elif not _holds(known[1].range, selection.range):
                 message = f"selects {selection.range} of a tensor of {known[1].range}"
                 yield Issue("validation", f"{path}.range", message, "stay inside the tensor")
 
 
-def _operations_are_acyclic(scene: _Scene) -> Iterator[Issue]:
+def _operations_are_acyclic(context: _GraphIndex) -> Iterator[Issue]:
     links = nx.DiGraph()
-    for name, (_, body) in scene.operations.items():
+    for name, (_, body) in context.operations.items():
         links.add_edges_from((s.tensor, name) for _, s in _side(body.inputs, ""))
         links.add_edges_from((name, s.tensor) for _, s in _side(body.outputs, ""))
     for group in nx.strongly_connected_components(links):
         if len(group) > 1:
             cycle = [a for a, _ in nx.find_cycle(links.subgraph(group))]
-            at = next(scene.operations[n][0].path for n in cycle if n in scene.operations)
+            at = next(context.operations[n][0].path for n in cycle if n in context.operations)
             text = " feeds ".join(repr(n) for n in (*cycle, cycle[0]))
             yield Issue("cycle", at, f"a cycle: {text}", "cut it: a graph is acyclic")
 
 
-def _operations_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
+def _operations_agree_with_signatures(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless each signature has an index and projects it to exactly the operation's selections."""
-    for node, body in scene.operations.values():
+    for node, body in context.operations.values():
         if node.signature is not None and node.index is None:
             cure = "tag the operation with its IPFIndex, too"
             yield Issue("validation", f"{node.path}.tags", "an IPFSignature without IPFIndex", cure)
@@ -111,12 +111,12 @@ def _operations_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
             yield from _projections(node, node.signature, node.index, body)
 
 
-def _shards_belong_to_operations(scene: _Scene) -> Iterator[Issue]:
+def _shards_belong_to_operations(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless every shard has its operation, with the same names of inputs and outputs."""
-    for node, body in scene.applications:
-        known = scene.operations.get(body.operation)
+    for node, body in context.applications:
+        known = context.operations.get(body.operation)
         if known is None:
-            yield _reference(scene, f"{node.path}.body.operationId", body.operation, "Operation")
+            yield _reference(context, f"{node.path}.body.operationId", body.operation, "Operation")
             continue
         for side in SIDES:
             path = f"{node.path}.body.{side}"
@@ -143,10 +143,10 @@ def _shard_ports(path: str, mine: Sequence[Selection], whole: Sequence[Selection
             yield Issue("validation", f"{path}[{k}].range", message, "stay inside the operation's range")
 
 
-def _operations_have_shards(scene: _Scene) -> Iterator[Issue]:
+def _operations_have_shards(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless each operation has shards, which together extend over all of its selections."""
-    for name, (node, body) in scene.operations.items():
-        shards = scene.shards[name]
+    for name, (node, body) in context.operations.items():
+        shards = context.shards[name]
         if not shards:
             cure = "add an Application of all of it"
             yield Issue("validation", node.path, "the operation has no shards", cure)
@@ -160,12 +160,12 @@ def _operations_have_shards(scene: _Scene) -> Iterator[Issue]:
                     yield Issue("validation", at, message, f"the operation selects {whole.range}")
 
 
-def _shards_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
+def _shards_agree_with_signatures(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless each shard of an operation with a signature has an index and selects its projection
     exactly.
     """
-    for node, body in scene.applications:
-        known = scene.operations.get(body.operation)
+    for node, body in context.applications:
+        known = context.operations.get(body.operation)
         if known is None or known[0].signature is None:
             continue
         if node.index is None:
@@ -179,11 +179,11 @@ def _shards_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
         yield from _projections(node, known[0].signature, node.index, body)
 
 
-def _outputs_are_made_once(scene: _Scene) -> Iterator[Issue]:
+def _outputs_are_made_once(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless the shards of an operation make each element of its outputs exactly once."""
-    for name, (node, body) in scene.operations.items():
+    for name, (node, body) in context.operations.items():
         for port, k, whole in _ports(body.outputs):
-            parts = _parts(scene.shards[name], "outputs", port, k, whole)
+            parts = _parts(context.shards[name], "outputs", port, k, whole)
             if parts is None:
                 continue
             at = f"{node.path}.body.outputs.{port}[{k}]"
@@ -215,18 +215,18 @@ def _projections(
     node: Node, signature: IpfSignature, index: ZRange, body: OperationBody | ApplicationBody
 ) -> Iterator[Issue]:
     for side in SIDES:
-        told: Selections = getattr(body, side) or {}
+        specified: Selections = getattr(body, side) or {}
         ports = getattr(signature, side)
         path = f"{node.path}.body.{side}"
-        if told.keys() != ports.keys():
-            message = f"the names {sorted(told)}"
+        if specified.keys() != ports.keys():
+            message = f"the names {sorted(specified)}"
             yield Issue("validation", path, message, f"the signature has {sorted(ports)}")
-        for name in told.keys() & ports.keys():
-            if len(told[name]) != len(ports[name]):
+        for name in specified.keys() & ports.keys():
+            if len(specified[name]) != len(ports[name]):
                 expected = f"the signature has {len(ports[name])} projections"
-                yield Issue("validation", f"{path}.{name}", f"{len(told[name])} selections", expected)
+                yield Issue("validation", f"{path}.{name}", f"{len(specified[name])} selections", expected)
                 continue
-            for k, (selection, projection) in enumerate(zip(told[name], ports[name], strict=True)):
+            for k, (selection, projection) in enumerate(zip(specified[name], ports[name], strict=True)):
                 where = f"{path}.{name}[{k}].range"
                 if any(len(row) != index.rank for row in projection.start.matrix):
                     message = f"the index {index} has rank {index.rank}"
@@ -256,8 +256,8 @@ def _ports(ports: Selections | None) -> Iterator[tuple[str, int, Selection]]:
             yield name, k, selection
 
 
-def _reference(scene: _Scene, path: str, name: str, kind: str) -> Issue:
-    other = next((n for n in scene.graph.nodes if n.id == name), None)
+def _reference(context: _GraphIndex, path: str, name: str, kind: str) -> Issue:
+    other = next((n for n in context.graph.nodes if n.id == name), None)
     message = f"there is no node {name!r}" if other is None else f"{name!r} is no {kind}"
     return Issue("reference", path, message, f"name a {kind} node of this graph")
 

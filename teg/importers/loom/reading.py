@@ -77,7 +77,7 @@ class _Reading:
         self.exports = 0
 
     def run(self) -> Graph:
-        made = self._makers()
+        made = self._producers()
         for tensor in self.tensors:
             if tensor not in made:
                 self._source(tensor, {})
@@ -90,7 +90,7 @@ class _Reading:
                     self.builder.sink(self.sites[tensor], site=f"{node.label or tensor}.out")
         return self.builder.build()
 
-    def _makers(self) -> dict[str, str]:
+    def _producers(self) -> dict[str, str]:
         made: dict[str, str] = {}
         for name, (node, body) in self.operations.items():
             for selection in _flat(body.outputs):
@@ -131,16 +131,16 @@ class _Reading:
 
     def _source(self, tensor: str, params: Mapping[str, Any]) -> None:
         node, body = self.tensors[tensor]
-        told = {"role": "activation", **_known(params, ("role", "logical_shape"))}
-        attrs = attributes(shape=body.range.shape, dtype=body.dtype, **told)
+        specified = {"role": "activation", **_known(params, ("role", "logical_shape"))}
+        attrs = attributes(shape=body.range.shape, dtype=body.dtype, **specified)
         self.sites[tensor] = self.builder.add("source", (), attrs, site=node.label or tensor)[0]
 
     def _sinks(self, node: Node, body: OperationBody) -> None:
         self.exports += 1
-        told = _known(body.params or {}, ("carries", "logical_shape"))
+        specified = _known(body.params or {}, ("carries", "logical_shape"))
         for selection in _flat(body.inputs):
             part = self._part(selection)
-            self.builder.add("sink", (part,), attributes(**told), site=node.label or f"{part}.out")
+            self.builder.add("sink", (part,), attributes(**specified), site=node.label or f"{part}.out")
 
     def _block(
         self, node: Node, body: OperationBody, inputs: tuple[str, ...], outputs: Sequence[Selection]
@@ -190,10 +190,13 @@ class _Reading:
         index = node.index
         dims = tuple(IndexDim(f"d{k}", n) for k, n in enumerate(index.shape))
         sides = []
-        for told, ports in ((body.inputs, node.signature.inputs), (body.outputs, node.signature.outputs)):
+        for specified, ports in (
+            (body.inputs, node.signature.inputs),
+            (body.outputs, node.signature.outputs),
+        ):
             moved = [
                 _moved(projection, index, selection)
-                for name, selections in (told or {}).items()
+                for name, selections in (specified or {}).items()
                 for selection, projection in zip(selections, ports[name], strict=True)
             ]
             sides.append(tuple(moved))

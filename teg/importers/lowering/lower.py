@@ -114,9 +114,9 @@ class _Lowering:
         for point in ready:
             self.waiting.remove(point)
             stored = [self.storage.site(self.reps[name].root) for name in point.after]
-            makers = {t: b.site for b in self.builder.blocks for t in b.outputs}
+            producers = {t: b.site for b in self.builder.blocks for t in b.outputs}
             site = self.builder.sequence_point(
-                tuple(dict.fromkeys(makers[t] for t in stored)), site=self.storage.free_site(point.site)
+                tuple(dict.fromkeys(producers[t] for t in stored)), site=self.storage.free_site(point.site)
             )
             for step in point.before:
                 self.behind.setdefault(step, []).append(site)

@@ -31,10 +31,10 @@ def find_carried_state(
 
     Roles in `given` stay.
     """
-    makers = {name: step for step in program.steps for name in outputs_of(step)}
-    chains = {name: _chain(program, makers, value) for name, value in program.outputs.items()}
+    producers = {name: step for step in program.steps for name in outputs_of(step)}
+    chains = {name: _chain(program, producers, value) for name, value in program.outputs.items()}
     reached = _dependences(program)
-    signs = UpdatePatterns(program, makers, reached)
+    signs = UpdatePatterns(program, producers, reached)
     updated = {name: signs.of(value) for name, value in program.outputs.items()}
     likely = {n: ({e: d for e, d in c[0].items() if e in updated[n]}, c[1]) for n, c in chains.items()}
     carries = {**_matched(program, likely, stated), **stated}
@@ -62,7 +62,7 @@ def _with_given(program: Program, carries: Mapping[str, str], given: Mapping[str
     return with_carried_state(replace(program, carries=dict(carries))).carries
 
 
-def _chain(program: Program, makers: Mapping[str, Step], value: str) -> Chain:
+def _chain(program: Program, producers: Mapping[str, Step], value: str) -> Chain:
     """Find the inputs that a value is computed from element by element (with their distance), and its other reads."""
     inputs: dict[str, int] = {}
     others: set[str] = set()
@@ -70,7 +70,7 @@ def _chain(program: Program, makers: Mapping[str, Step], value: str) -> Chain:
     while level:
         following = []
         for name in level:
-            step = makers.get(name)
+            step = producers.get(name)
             if name in program.entries:
                 inputs[name] = distance
             elif isinstance(step, Compute) and step.operator == "cell":

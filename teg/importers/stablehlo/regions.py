@@ -40,13 +40,13 @@ def monoid_of(region: Region, bools: bool) -> str | None:
     """
     if len(region.results) != 1 or len(region.arguments) != 2:
         return None
-    makers = {o.results[0]: o for o in region.operations if len(o.results) == 1}
-    last = _behind_conversions(region.results[0], makers)
+    producers = {o.results[0]: o for o in region.operations if len(o.results) == 1}
+    last = _behind_conversions(region.results[0], producers)
     if not isinstance(last, Operation) or last.name not in MONOIDS:
         return None
     if last.name in ("stablehlo.and", "stablehlo.or") and not bools:
         return None
-    reached = [_behind_conversions(n, makers) for n in last.operands]
+    reached = [_behind_conversions(n, producers) for n in last.operands]
     if reached not in ([*region.arguments], [*region.arguments][::-1]):
         return None
     monoid = MONOIDS[last.name]
@@ -55,14 +55,16 @@ def monoid_of(region: Region, bools: bool) -> str | None:
 
 def replaces(region: Region) -> bool:
     """Return whether a scatter's body returns the update."""
-    makers = {o.results[0]: o for o in region.operations if len(o.results) == 1}
-    return len(region.results) == 1 and _behind_conversions(region.results[0], makers) == region.arguments[-1]
+    producers = {o.results[0]: o for o in region.operations if len(o.results) == 1}
+    return (
+        len(region.results) == 1 and _behind_conversions(region.results[0], producers) == region.arguments[-1]
+    )
 
 
-def _behind_conversions(number: int, makers: dict[int, Operation]) -> int | Operation:
-    while number in makers and makers[number].name in TRANSPARENT:
-        number = makers[number].operands[0]
-    return makers.get(number, number)
+def _behind_conversions(number: int, producers: dict[int, Operation]) -> int | Operation:
+    while number in producers and producers[number].name in TRANSPARENT:
+        number = producers[number].operands[0]
+    return producers.get(number, number)
 
 
 def depends_on_order_only(region: Region) -> bool:

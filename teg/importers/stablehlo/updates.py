@@ -26,9 +26,9 @@ class UpdatePatterns:
     """A search for updates in one program; `reached` are the inputs that each value depends on."""
 
     def __init__(
-        self, program: Program, makers: Mapping[str, Step], reached: Mapping[str, frozenset[str]]
+        self, program: Program, producers: Mapping[str, Step], reached: Mapping[str, frozenset[str]]
     ) -> None:
-        self.program, self.makers, self.reached = program, makers, reached
+        self.program, self.producers, self.reached = program, producers, reached
 
     def of(self, value: str) -> dict[str, bool]:
         """Find the inputs that a value may be the next value of, and whether the signs are strong."""
@@ -40,7 +40,7 @@ class UpdatePatterns:
                 if moved:
                     found[name] = strong or found.get(name, False)
                 continue
-            step = self.makers.get(name)
+            step = self.producers.get(name)
             for term in () if step is None else self._terms(step):
                 assert isinstance(step, (Compute, Reshape))
                 inner = step.inputs[term.position] if isinstance(step, Compute) else step.input
@@ -107,11 +107,13 @@ class UpdatePatterns:
 
     def _is_broadcast(self, name: str) -> bool:
         """Return whether a value repeats the elements of smaller ones."""
-        maker = self.makers.get(name)
+        producer = self.producers.get(name)
         size = self.program.values[name].size
-        if maker is None or (isinstance(maker, Compute) and maker.operator != "cell"):
+        if producer is None or (isinstance(producer, Compute) and producer.operator != "cell"):
             return False
-        return bool(inputs_of(maker)) and all(self.program.values[n].size < size for n in inputs_of(maker))
+        return bool(inputs_of(producer)) and all(
+            self.program.values[n].size < size for n in inputs_of(producer)
+        )
 
     def _is_number(self, step: Compute, expr: Any) -> bool:
         """Return whether a part is one number for all elements, or known."""
@@ -137,9 +139,9 @@ class UpdatePatterns:
             return any(self._is_scaled(step, p, left - 1) for p in parts if isinstance(p, tuple))
         if name != "input":
             return False
-        maker = self.makers.get(step.inputs[parts[0]])
-        if isinstance(maker, Compute) and maker.operator == "cell":
-            return self._is_scaled(maker, maker.attributes["expr"], left - 1)
+        producer = self.producers.get(step.inputs[parts[0]])
+        if isinstance(producer, Compute) and producer.operator == "cell":
+            return self._is_scaled(producer, producer.attributes["expr"], left - 1)
         return False
 
 

@@ -124,7 +124,7 @@ def dtype_by_name(text: Any, where: str) -> str:
     return name
 
 
-def told_apart(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], dict[str, str]]:
+def made_unique(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], dict[str, str]]:
     """Rename inputs to be distinct; return them, and the new names of all inputs but activations by their old ones.
 
     The user's arguments keep their names; a parameter with the same name gets the name that the calls use.

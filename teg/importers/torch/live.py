@@ -16,7 +16,7 @@ from tapestry.teg.importers.torch.listing import (
     Listing,
     Ref,
     dtype_by_name,
-    told_apart,
+    made_unique,
     unique_outputs,
 )
 from tapestry.teg.importers.torch.sizes import Sizes
@@ -48,7 +48,7 @@ def read_exported(exported: Any, name: str, dims: Mapping[str, int] | None = Non
         site = ref if kind == "USER_INPUT" else spec.target
         data = _stored(exported, spec) if kind != "USER_INPUT" else None
         inputs.append(Input(ref, _value(holders[ref], site, name, sizes), ROLE_BY_KIND[kind], data))
-    apart, names = told_apart(inputs)
+    apart, names = made_unique(inputs)
     calls, items = _calls(exported.graph, name, sizes)
     found = [(o, items.get(ref, ref), carried) for o, ref, carried in _signed_outputs(signature, names, name)]
     found.sort(key=lambda o: o[2] is not None)  # what the user sees first

@@ -20,7 +20,7 @@ from tapestry.teg.importers.torch.listing import (
     Listing,
     Ref,
     dtype_by_code,
-    told_apart,
+    made_unique,
     unique_outputs,
 )
 from tapestry.teg.importers.torch.sizes import Sizes
@@ -75,7 +75,7 @@ class _Reader:
 
     def listing(self) -> Listing:
         found = (self._input(*next(iter(spec.items()))) for spec in self.signature["input_specs"])
-        inputs, names = told_apart([i for i in found if i is not None])
+        inputs, names = made_unique([i for i in found if i is not None])
         nodes = [n for n in self.graph["nodes"] if not _is_about_sizes(n)]
         calls = tuple(self._call(n, k) for k, n in enumerate(nodes))
         outputs: list[tuple[str, str, str | None]] = []

@@ -10,14 +10,15 @@ from tapestry.teg.importers.program import Program
 
 
 def with_roles_of_outputs(
-    program: Program, told: Mapping[str, str] | None = None, gradients: bool = True
+    program: Program, specified: Mapping[str, str] | None = None, gradients: bool = True
 ) -> Program:
-    """Return the program with carried state as in `told`, or as its dataflow shows (see `teg.importers.carried_state`).
+    """Return the program with carried state as in `specified`, or as its dataflow shows (see
+    `teg.importers.carried_state`).
 
     Outputs that carry a state are named `STATE.next`. Where nothing is carried and the last outputs have the
     shapes of the parameters, in order, they are `gradients`, named `PARAMETER.grad`.
     """
-    found = with_carried_state(program, told or None)
+    found = with_carried_state(program, specified or None)
     names = {o: f"{s}.next" for o, s in found.carries.items()}
     if not names and gradients:
         names = _gradients(found)

@@ -100,11 +100,11 @@ class _Translation:
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the listing's outputs, and the inputs that were overwritten."""
-        told = {o.carries for o in self.listing.outputs}
+        specified = {o.carries for o in self.listing.outputs}
         written = [
             Output(f"{i.value.name}.next", i.ref, i.value.name)
             for i in self.listing.inputs
-            if self.value(i.ref) != i.value.name and i.value.name not in told
+            if self.value(i.ref) != i.value.name and i.value.name not in specified
         ]
         return (*self.listing.outputs, *written)
 

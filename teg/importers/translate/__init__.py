@@ -143,12 +143,12 @@ def _refusal(node: Node, error: Exception) -> ImportFailure:
 
 def _list_refusals(refused: dict[str, list[str]]) -> str:
     """Format the first reason of the first operators, and the names of all others."""
-    told = [
+    specified = [
         reasons[0] + (f" (and {len(reasons) - 1} more of its kind)" if len(reasons) > 1 else "")
         for reasons in list(refused.values())[:SHOWN_REFUSALS]
     ]
     others = list(refused)[SHOWN_REFUSALS:]
-    return "; ".join(told) + (f"; and nodes of {', '.join(others)}" if others else "")
+    return "; ".join(specified) + (f"; and nodes of {', '.join(others)}" if others else "")
 
 
 def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) -> None:

@@ -59,14 +59,14 @@ def _law_of(t: Translation, name: str, depth: int, seen: Seen) -> AffineIndex | 
 
 
 def _step_law(t: Translation, value: Value, depth: int, seen: Seen) -> AffineIndex | None:
-    step = t.maker(value.name)
+    step = t.producer(value.name)
     if depth > DEEPEST or value.dtype not in ("int32", "int64"):
         return None
     if isinstance(step, Compute) and step.operator == "cell":
         return _cell_law(t, step, depth, seen)
     if isinstance(step, Relabel):
         inner = _law_of(t, step.input, depth + 1, seen)
-        return None if inner is None else _relabelled(inner, step.input_labels, step.output_labels)
+        return None if inner is None else _relabeled(inner, step.input_labels, step.output_labels)
     if isinstance(step, Reshape):
         inner = _law_of(t, step.input, depth + 1, seen)
         return None if inner is None else _with_ones(inner, t.value(step.input).shape, value.shape)
@@ -87,7 +87,7 @@ def known_law(known: Literal) -> AffineIndex | None:
     return AffineIndex(first, tuple(strides)) if np.array_equal(line, array) else None
 
 
-def _relabelled(law: AffineIndex, source: Sequence[str], target: Sequence[str]) -> AffineIndex:
+def _relabeled(law: AffineIndex, source: Sequence[str], target: Sequence[str]) -> AffineIndex:
     strides = {d: s for d, s in zip(source, law.strides, strict=True) if d}
     return AffineIndex(law.start, tuple(strides.get(d, 0) if d else 0 for d in target))
 

@@ -106,7 +106,7 @@ def _dequantize(t: Translation, node: Node) -> None:
     t.cell(node.name, names, node.outputs[0], ("cast", dtype, ("mul", expr, ("input", 1))), dtype)
 
 
-def _centred(t: Translation, node: Node, position: int, zero: str, lead: Sequence[int] = ()) -> str:
+def _centered(t: Translation, node: Node, position: int, zero: str, lead: Sequence[int] = ()) -> str:
     """Convert the operand to 32-bit integers minus its zero point; a line of these gets the shape `(n, *lead)`."""
     name, site = f"{node.outputs[0]}.centred{position}", f"{node.name}.centred{position}"
     known = t.literal(zero) if zero else None
@@ -131,15 +131,15 @@ def _product(t: Translation, node: Node, a: str, b: str, output: str) -> None:
 
 
 def _matmul_integer(t: Translation, node: Node) -> None:
-    a = _centred(t, node, 0, _operand(node, 2), (1,))
-    b = _centred(t, node, 1, _operand(node, 3))
+    a = _centered(t, node, 0, _operand(node, 2), (1,))
+    b = _centered(t, node, 1, _operand(node, 3))
     _product(t, node, a, b, node.outputs[0])
 
 
 def _conv_integer(t: Translation, node: Node) -> None:
     rank = len(t.value(node.inputs[1]).shape)
-    x = _centred(t, node, 0, _operand(node, 2))
-    w = _centred(t, node, 1, _operand(node, 3), (1,) * (rank - 1))
+    x = _centered(t, node, 0, _operand(node, 2))
+    w = _centered(t, node, 1, _operand(node, 3), (1,) * (rank - 1))
     convolve(t, replace(node, inputs=(x, w)))
 
 
@@ -170,8 +170,8 @@ def _qlinear_matmul(t: Translation, node: Node) -> None:
     for k, (position, lead) in enumerate(((1, (1,)), (4, ()))):
         scale = _line(t, f"{node.name}.scale{k}", node.inputs[position], f"{output}.scale{k}", lead)
         scales.append(scale)
-    a = _centred(t, pair, 0, node.inputs[2], (1,))
-    b = _centred(t, pair, 1, node.inputs[5])
+    a = _centered(t, pair, 0, node.inputs[2], (1,))
+    b = _centered(t, pair, 1, node.inputs[5])
     _product(t, node, a, b, f"{output}.product")
     _requantized(t, node, f"{output}.product", scales, node.inputs[6], node.inputs[7])
 
@@ -184,8 +184,8 @@ def _qlinear_conv(t: Translation, node: Node) -> None:
     output, product = node.outputs[0], f"{node.outputs[0]}.product"
     rank = len(t.value(node.inputs[3]).shape)
     pair = replace(node, inputs=(node.inputs[0], node.inputs[3]))
-    x = _centred(t, pair, 0, node.inputs[2])
-    w = _centred(t, pair, 1, node.inputs[5], (1,) * (rank - 1))
+    x = _centered(t, pair, 0, node.inputs[2])
+    w = _centered(t, pair, 1, node.inputs[5], (1,) * (rank - 1))
     bias = tuple(n for n in node.inputs[8:9] if n)
     convolve(t, replace(node, name=f"{node.name}.product", inputs=(x, w, *bias), outputs=(product,)))
     scales = [

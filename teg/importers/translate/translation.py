@@ -38,7 +38,7 @@ class Translation:
         self.versions = {**(versions or {}), "": opset}
         self.known: dict[str, Literal] = {}
         self._aliases: dict[str, str] = {}
-        self._makers: dict[str, Step] = {}
+        self._producers: dict[str, Step] = {}
         self.unrolled_nodes = 0
         # How a node becomes steps, the values read later given: for translators of nodes that hold others.
         self.translate_node: Callable[[Node, set[str]], None] = _nowhere
@@ -122,15 +122,15 @@ class Translation:
         made = [self.program.values[name] for name in outputs_of(step)]
         if any(value.size for value in made):
             self.program.steps.append(step)
-            self._makers.update((value.name, step) for value in made)
+            self._producers.update((value.name, step) for value in made)
         for value in made:
             if value.size == 0:
                 self.know(value.name, nothing(value))
         return made[0].name
 
-    def maker(self, name: str) -> Step | None:
+    def producer(self, name: str) -> Step | None:
         """Return the step that produces a value; None for inputs and known values."""
-        return self._makers.get(self.resolve(name))
+        return self._producers.get(self.resolve(name))
 
     def fixed(
         self,
@@ -153,7 +153,7 @@ class Translation:
         steps, values = progress
         for step in self.program.steps[steps:]:
             for name in outputs_of(step):
-                self._makers.pop(name, None)
+                self._producers.pop(name, None)
         del self.program.steps[steps:]
         for name in [*list(self.program.values)[values:], *node.outputs]:
             self._aliases.pop(name, None)

@@ -88,7 +88,7 @@ def vectors_of(t: Translation, node: Node, table: Sequence[int], first: int = 0)
 
 def _column_laws(t: Translation, name: str, depth: int) -> list[AffineIndex | None]:
     """Find the law of each column, of a known value or of the parts of a concatenation; None where there is none."""
-    known, step = t.literal(name), t.maker(name)
+    known, step = t.literal(name), t.producer(name)
     outer = t.value(name).shape[:-1]
     if known is not None:
         array = np.broadcast_to(known.array, (*known.array.shape[:-1], depth))

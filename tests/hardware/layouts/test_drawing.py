@@ -22,15 +22,15 @@ SVG = "{http://www.w3.org/2000/svg}"
 @given(data=st.data())
 def test_every_cell_agrees_with_the_layout(data: st.DataObject) -> None:
     layout = data.draw(STRATEGIES[data.draw(st.sampled_from(sorted(STRATEGIES)))])
-    picture = diagram_of(layout, data.draw(st.integers(3, 9)), data.draw(st.integers(3, 9)))
-    for panel in picture.panels:
+    diagram = diagram_of(layout, data.draw(st.integers(3, 9)), data.draw(st.integers(3, 9)))
+    for panel in diagram.panels:
         assert panel.slots.shape == (len(panel.rows), len(panel.columns))
         offsets = panel.buffers * layout.buffer_elements + panel.slots
         for place in np.ndindex(*offsets.shape):
             found = layout.coords_of(int(offsets[place]))
             assert (found is not None) == panel.real[place]
             assert found is None or found == tuple(panel.coords[place].tolist())
-    assert text_of(picture) and ElementTree.fromstring(svg_of(picture)).tag == f"{SVG}svg"
+    assert text_of(diagram) and ElementTree.fromstring(svg_of(diagram)).tag == f"{SVG}svg"
 
 
 def test_borders_tell_faces_from_tiles() -> None:
@@ -71,17 +71,17 @@ def test_rows_are_named_by_what_their_elements_share() -> None:
 
 def test_a_cell_of_the_svg_says_what_lies_there() -> None:
     root = ElementTree.fromstring(svg_of(diagram_of(parse_layout("f32[3,5]{1,0:T(2,2)}"), 40, 40)))
-    told = [title.text for title in root.findall(f"{SVG}g/{SVG}title")]
-    assert len(told) == 24 and sum(text.startswith("padding") for text in told) == 9
-    assert "element [2, 3]: buffer 0, slot 17" in told
+    specified = [title.text for title in root.findall(f"{SVG}g/{SVG}title")]
+    assert len(specified) == 24 and sum(text.startswith("padding") for text in specified) == 9
+    assert "element [2, 3]: buffer 0, slot 17" in specified
     hatched = [r for r in root.iter(f"{SVG}rect") if r.get("class") == "padding"]
     assert len(hatched) == 9
 
 
 def test_matrices_beyond_the_first_are_counted() -> None:
-    picture = diagram_of(parse_layout("f32[20,3,5]"), 40, 40)
-    assert (len(picture.panels), picture.panel_count) == (MOST_PANELS, 20)
-    assert text_of(picture, ASCII)[-1] == "Shown are, of the matrices, the first 8 of 20."
+    diagram = diagram_of(parse_layout("f32[20,3,5]"), 40, 40)
+    assert (len(diagram.panels), diagram.panel_count) == (MOST_PANELS, 20)
+    assert text_of(diagram, ASCII)[-1] == "Shown are, of the matrices, the first 8 of 20."
 
 
 def test_what_is_too_large_is_refused_with_a_cure() -> None:

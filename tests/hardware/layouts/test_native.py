@@ -74,9 +74,9 @@ def test_texts_of_the_vendors() -> None:
 @settings(max_examples=40, deadline=None)
 @given(shape=SHAPES)
 def test_orders_that_are_offered_take_no_more_than_the_programs(native, shape) -> None:
-    offers = candidate_orders(native, shape, "float32")
-    assert offers[0] == "" and len(set(offers)) == len(offers) <= 4
-    sizes = [size(native.name, order, shape, "float32") for order in offers]
+    candidates = candidate_orders(native, shape, "float32")
+    assert candidates[0] == "" and len(set(candidates)) == len(candidates) <= 4
+    sizes = [size(native.name, order, shape, "float32") for order in candidates]
     assert max(sizes) == sizes[0]
 
 

@@ -120,9 +120,9 @@ def test_an_archive_brings_its_weights(tmp_path: Path) -> None:
     ],
 )
 def test_weights_that_are_pickled_or_missing_are_refused(
-    tmp_path: Path, entry: dict[str, Any], data: bytes, told: str
+    tmp_path: Path, entry: dict[str, Any], data: bytes, specified: str
 ) -> None:
-    with pytest.raises(ImportFailure, match=told):
+    with pytest.raises(ImportFailure, match=specified):
         from_torch(archive(tmp_path / "bad.pt2", entry, data))
 
 
@@ -173,10 +173,10 @@ def changed(**values: Any) -> dict[str, Any]:
         ([1, 2], "neither"),
     ],
 )
-def test_programs_that_cannot_come_in_say_why(tmp_path: Path, document: Any, told: str) -> None:
+def test_programs_that_cannot_come_in_say_why(tmp_path: Path, document: Any, specified: str) -> None:
     path = tmp_path / "program.json"
     path.write_text(json.dumps(document))
-    with pytest.raises(ImportFailure, match=told) as failure:
+    with pytest.raises(ImportFailure, match=specified) as failure:
         from_torch(path)
     assert "\n" not in str(failure.value)
 

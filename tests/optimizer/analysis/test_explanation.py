@@ -30,9 +30,9 @@ def plain(graph: Graph, moves: list[Move]) -> dict[str, float]:
 def test_the_last_line_is_the_plans_cost_to_the_last_digit(mesh: str) -> None:
     result = search(mesh=load_mesh(mesh), evaluations=600)
     for plan in result.frontier:
-        told = explain(result.graph, plan.moves, result.mesh)
-        assert told.cost == plan.cost
-        assert told.devices == plan.placements.devices
+        reported = explain(result.graph, plan.moves, result.mesh)
+        assert reported.cost == plan.cost
+        assert reported.devices == plan.placements.devices
 
 
 @pytest.mark.slow
@@ -40,10 +40,10 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
     result = search(evaluations=2000)
     plan = max(result.frontier, key=lambda p: len(p.moves))
     moves = list(plan.moves)
-    told = explain(result.graph, moves, EIGHT, ablation=True)
+    reported = explain(result.graph, moves, EIGHT, ablation=True)
     before = plain(result.graph, [])
-    assert told.start == before
-    for step in told.steps:
+    assert reported.start == before
+    for step in reported.steps:
         end = step.first + len(step.moves)
         after = plain(result.graph, moves[:end])
         assert step.cost == after
@@ -79,19 +79,19 @@ def test_saturating_moves_in_a_row_are_one_step_unless_they_are_asked_for_singly
     after = saturate(apply_move(before.graph, expansion), rules)
     moves = [*before.moves, expansion, *after.moves]
     assert len(before.moves) > 1
-    told = explain(graph, moves, EIGHT)
-    assert [step.moves for step in told.steps] == [tuple(before.moves), (expansion,), tuple(after.moves)]
+    reported = explain(graph, moves, EIGHT)
+    assert [step.moves for step in reported.steps] == [tuple(before.moves), (expansion,), tuple(after.moves)]
     singly = explain(graph, moves, EIGHT, single=True)
     assert [step.moves for step in singly.steps] == [(move,) for move in moves]
     assert [step.first for step in singly.steps] == list(range(len(moves)))
-    assert singly.cost == told.cost
+    assert singly.cost == reported.cost
 
 
 def test_a_history_of_nothing_is_the_program_as_it_was_handed_in() -> None:
     graph = GRAPHS["attention"]()
-    told = explain(graph, [], EIGHT)
-    assert told.steps == ()
-    assert told.cost == told.start == plain(graph, [])
+    reported = explain(graph, [], EIGHT)
+    assert reported.steps == ()
+    assert reported.cost == reported.start == plain(graph, [])
 
 
 def layer() -> Graph:
@@ -108,13 +108,13 @@ def test_a_move_is_left_out_with_those_that_build_on_it() -> None:
     spelled = apply_move(graph, expansion)
     everywhere = [b.site for b in spelled.blocks if b.operator != "sink"]
     split = Move("reshard", tuple(everywhere), "(gpu.0*gpu.1*gpu.2, -)")
-    told = explain(graph, [expansion, split], EIGHT, ablation=True)
-    assert [step.gone_with for step in told.steps] == [(1,), ()]
+    reported = explain(graph, [expansion, split], EIGHT, ablation=True)
+    assert [step.gone_with for step in reported.steps] == [(1,), ()]
     kept = tuple(site for site in everywhere if site in graph.by_site)
     along = [Move("reshard", kept, split.choice), Move("reshard", "soft", "(gpu.0*gpu.1*gpu.2)")]
     left = plain(graph, along)
-    assert told.steps[0].ablation == {name: left[name] - told.cost[name] for name in left}
-    assert told.steps[0].ablation["traffic_bytes"] == 0
+    assert reported.steps[0].ablation == {name: left[name] - reported.cost[name] for name in left}
+    assert reported.steps[0].ablation["traffic_bytes"] == 0
 
 
 def test_what_builds_on_what_builds_on_a_move_goes_too() -> None:
@@ -122,19 +122,19 @@ def test_what_builds_on_what_builds_on_a_move_goes_too() -> None:
     expansion = next(m for m in find(graph, RULES) if m.rule == "expand_softmax")
     spelled = apply_move(graph, expansion)
     fusion = next(m for m in find(spelled, RULES) if m.rule == "fuse_normalisation")
-    told = explain(graph, [expansion, fusion], EIGHT, ablation=True)
-    first, second = told.steps
+    reported = explain(graph, [expansion, fusion], EIGHT, ablation=True)
+    first, second = reported.steps
     assert (first.gone_with, second.gone_with) == ((1,), ())
-    assert first.ablation == {name: told.start[name] - told.cost[name] for name in told.cost}
-    assert second.ablation == {name: first.cost[name] - told.cost[name] for name in told.cost}
+    assert first.ablation == {name: reported.start[name] - reported.cost[name] for name in reported.cost}
+    assert second.ablation == {name: first.cost[name] - reported.cost[name] for name in reported.cost}
 
 
 def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
     result = search(evaluations=1000)
     for plan in result.frontier[::4]:
-        told = explain(result.graph, plan.moves, result.mesh, ablation=True)
-        assert all(step.ablation is not None for step in told.steps)
-        for step in told.steps:
+        reported = explain(result.graph, plan.moves, result.mesh, ablation=True)
+        assert all(step.ablation is not None for step in reported.steps)
+        for step in reported.steps:
             assert all(step.first + len(step.moves) <= k < len(plan.moves) for k in step.gone_with)
 
 

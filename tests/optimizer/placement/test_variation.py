@@ -39,14 +39,14 @@ def test_every_rule_keeps_plans_legal_and_hashes_current(
     name: str, mesh: str, tied: bool, rng: np.random.Generator
 ) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
-    search, stream = search_space(space, tied=tied), new_rng(rng)
+    search, random_state = search_space(space, tied=tied), new_rng(rng)
     plan, digest = start(space, rng)
     moved = [0] * len(RULES)
 
     for _ in range(250):
         for rule in range(len(RULES)):
             before = [a.copy() for a in plan]
-            vary(rule, stream, space.space, search, *plan, digest)
+            vary(rule, random_state, space.space, search, *plan, digest)
 
             assert_legal(space, plan)
             assert digest[0] == hash_plan(*plan)
@@ -62,13 +62,13 @@ def test_every_rule_keeps_plans_legal_and_hashes_current(
 
 def test_rules_for_sources_touch_nothing_else(rng: np.random.Generator) -> None:
     space = PlanSpace(GRAPHS["attention"](), load_mesh("dgx-h100"))
-    search, stream = search_space(space), new_rng(rng)
+    search, random_state = search_space(space), new_rng(rng)
     plan, digest = start(space, rng)
     slots = len(space.slots)
     for rule in ("place-source", "follow-reader"):
         for _ in range(200):
             before = plan[0].copy()
-            vary(RULES.index(rule), stream, space.space, search, *plan, digest)
+            vary(RULES.index(rule), random_state, space.space, search, *plan, digest)
             assert (plan[0][:slots] == before[:slots]).all()
 
 
@@ -84,13 +84,13 @@ def tensor_pairs(space: PlanSpace, genes: np.ndarray) -> np.ndarray:
 def test_following_and_leading_remove_copies(rule: int, end: str, rng: np.random.Generator) -> None:
     """Check that a changed gene has an edge without a copy afterwards: the one it was moved along."""
     space = PlanSpace(GRAPHS["perceptron"](), load_mesh("dgx-h100"))
-    search, stream = search_space(space, tied=False), new_rng(rng)
+    search, random_state = search_space(space, tied=False), new_rng(rng)
     edges, slots = space.space, len(space.slots)
     seen = 0
     for _ in range(400):
         plan, digest = start(space, rng)
         before = plan[0].copy()
-        vary(rule, stream, space.space, search, *plan, digest)
+        vary(rule, random_state, space.space, search, *plan, digest)
         copied = tensor_pairs(space, plan[0].astype(np.int64))
         for gene in np.flatnonzero(plan[0] != before):
             if end == "reader" and gene >= slots:
@@ -103,13 +103,13 @@ def test_following_and_leading_remove_copies(rule: int, end: str, rng: np.random
 
 def test_equal_blocks_move_together_most_of_the_time(rng: np.random.Generator) -> None:
     space = PlanSpace(layers(5), load_mesh("dgx-h100"))
-    search, stream = search_space(space), new_rng(rng)
+    search, random_state = search_space(space), new_rng(rng)
     inner = [space.gene_of[f"up{k}"] for k in (2, 3)]
     together = alone = 0
     for _ in range(3000):
         plan, digest = start(space, rng)
         plan[0][:] = 0
-        vary(RULES.index("reshard"), stream, space.space, search, *plan, digest)
+        vary(RULES.index("reshard"), random_state, space.space, search, *plan, digest)
         moved = plan[0][inner] != 0
         together += moved.all()
         alone += moved.any() and not moved.all()

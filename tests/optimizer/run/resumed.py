@@ -12,7 +12,7 @@ from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import frontier, search
 
 
-def told(result: Result) -> list[Any]:
+def reported(result: Result) -> list[Any]:
     """Return the parts of a result that must repeat, as plain values: all but the seconds."""
     history = [[p.evaluations, p.front, p.hypervolume, list(p.best), p.fraction] for p in result.history]
     rules = {name: list(counts) for name, counts in result.rules.items()}
@@ -29,7 +29,7 @@ def main(path: str, program: str, evaluations: str) -> None:
         evaluations=int(evaluations),
         resume=saved,
     )
-    sys.stdout.write(json.dumps(told(result)))
+    sys.stdout.write(json.dumps(reported(result)))
 
 
 if __name__ == "__main__":

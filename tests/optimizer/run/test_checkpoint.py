@@ -23,7 +23,7 @@ from tapestry.optimizer.run.checkpoint import MAGIC, SavedVariant
 from tapestry.optimizer.run.serialization import serialize
 from tapestry.optimizer.run.workers import InlineExecutor
 from tests.costmodel.programs import GRAPHS
-from tests.optimizer.run.resumed import told
+from tests.optimizer.run.resumed import reported
 from tests.optimizer.run.test_processes import are_gone, children_of, command_of
 from tests.optimizer.searches import EIGHT, search
 
@@ -75,7 +75,7 @@ def test_watching_changes_nothing(leftovers: tuple[Result, Watcher]) -> None:
     alone = search(
         GRAPHS["observed"](), seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor()
     )
-    assert told(alone) == told(leftovers[0])
+    assert reported(alone) == reported(leftovers[0])
 
 
 @pytest.mark.parametrize("at", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, -2, -1))])
@@ -90,7 +90,7 @@ def test_resumed_anywhere_a_search_gives_the_same(leftovers: tuple[Result, Watch
         executor=InlineExecutor(),
         resume=saved,
     )
-    assert told(again) == told(result)
+    assert reported(again) == reported(result)
     assert again.seconds >= saved.timings["search_s"], "the clock goes on"
 
 
@@ -109,7 +109,7 @@ def test_stopped_again_and_again(leftovers: tuple[Result, Watcher]) -> None:
             attempts += 1
         saved = Checkpoint.from_bytes(watcher.saved[-1])
     assert attempts >= 2
-    assert told(result) == told(leftovers[0])
+    assert reported(result) == reported(leftovers[0])
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_resumed_in_a_fresh_process(program: str, islands: int, at: int, tmp_pat
         text=True,
         check=True,
     )
-    assert json.loads(answer.stdout) == told(result)
+    assert json.loads(answer.stdout) == reported(result)
     assert any(variant.taken for variant in watcher.snapshots[-1].checkpoint().variants)
 
 
@@ -271,7 +271,7 @@ def test_a_converged_search_stays_converged() -> None:
     result, watcher = watched("joints", **options)
     assert result.stopped == watcher.snapshots[-1].stopped == "converged"
     again = search(GRAPHS["joints"](), resume=Checkpoint.from_bytes(watcher.saved[-1]), **options)
-    assert told(again) == told(result)
+    assert reported(again) == reported(result)
 
 
 def test_either_resumed_or_started_from_plans(leftovers: tuple[Result, Watcher]) -> None:

@@ -9,7 +9,7 @@ from tapestry.rewrites import RECOMPOSITION, RULES, replay
 from tapestry.teg.graph import Graph
 
 
-def spelled_out(layers: int) -> Graph:
+def expanded_steps(layers: int) -> Graph:
     """Build layer norms and softmaxes written out, one after the other."""
     p = tapestry.program()
     x: Any = p.input("x", row=6, column=8)
@@ -24,7 +24,7 @@ def spelled_out(layers: int) -> Graph:
 
 
 def test_spelled_out_operators_are_found_before_the_search() -> None:
-    graph = spelled_out(layers=3)
+    graph = expanded_steps(layers=3)
     simple, moves = StructuralSearch(RULES).simplified(graph)
     work = Counter(b.operator for b in simple.blocks if b.operator not in ("source", "sink"))
     assert work == {"layer_norm": 3, "softmax": 3}
@@ -33,5 +33,5 @@ def test_spelled_out_operators_are_found_before_the_search() -> None:
 
 def test_a_search_with_rules_of_its_own_uses_these_only() -> None:
     rules = [r for r in RULES if r not in RECOMPOSITION]
-    simple, _ = StructuralSearch(rules).simplified(spelled_out(layers=1))
+    simple, _ = StructuralSearch(rules).simplified(expanded_steps(layers=1))
     assert {b.operator for b in simple.blocks} == {"source", "reduce", "cell", "sink"}

@@ -105,12 +105,12 @@ def test_energy_figures_are_missed_only_where_energy_is_asked_for(missing: str) 
 
     assert {"time_s", "price_usd"} <= set(found.frontier[0].cost)
     assert "energy_j" not in found.frontier[0].cost
-    for wish in (
+    for preference in (
         {"objectives": ("time_s", "energy_j")},
         {"constraints": ("energy_j<=1J",), "objectives": ("time_s",)},
     ):
         with pytest.raises(ValueError, match=f"'energy_j' cannot be computed.*joules_per_flop.{missing}"):
-            search(mesh=mesh, **wish)
+            search(mesh=mesh, **preference)
 
 
 def test_a_budget_is_positive() -> None:

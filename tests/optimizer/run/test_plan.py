@@ -67,12 +67,12 @@ def test_structure_is_searched_and_its_history_replays(found: Result) -> None:
 def test_moves_rebuild_graph_and_placements_from_nothing(found: Result) -> None:
     shape = MeshShape(found.mesh.axis_sizes)
     for plan in found.frontier:
-        told = [Move.from_json(json.loads(json.dumps(m.to_json()))) for m in plan.moves]
-        graph, placements = replay_plan(found.graph, told, shape)
+        reported = [Move.from_json(json.loads(json.dumps(m.to_json()))) for m in plan.moves]
+        graph, placements = replay_plan(found.graph, reported, shape)
         assert graph.structural_hash == plan.graph.structural_hash
         assert placement_moves(graph, placements, plan.placements) == []
         assert placements.devices == plan.placements.devices
-        kinds = [m.rule in PLACEMENTS for m in told]
+        kinds = [m.rule in PLACEMENTS for m in reported]
         assert kinds == sorted(kinds), "structure first, then placements"
 
 

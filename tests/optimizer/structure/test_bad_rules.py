@@ -11,7 +11,7 @@ import pytest
 from tapestry.optimizer import Checkpoint
 from tapestry.optimizer.run.variants import Variant
 from tapestry.optimizer.structure.search import StructuralSearch
-from tapestry.rewrites import Rule, catalogue, rule_named
+from tapestry.rewrites import Rule, catalog, rule_named
 from tapestry.rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell, dim_labels, pointwise
 from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rule import NOTHING, Match, op, rest, tensor
@@ -98,14 +98,14 @@ def test_a_bad_rule_is_refused_by_name_and_others_are_proposed_all_the_same(
 
 
 def test_a_search_tells_which_rules_it_refused_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(catalogue(), "endless", replace(BAD["an end that never comes"][0], name="endless"))
+    monkeypatch.setitem(catalog(), "endless", replace(BAD["an end that never comes"][0], name="endless"))
     result = search(program(), rules=("expand_softmax", "endless"))
     assert result.refused.keys() == {"endless"}
     assert result.frontier and result.rules.keys() >= {"reshard"}
 
 
 def test_refusals_survive_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(catalogue(), "endless", replace(BAD["an end that never comes"][0], name="endless"))
+    monkeypatch.setitem(catalog(), "endless", replace(BAD["an end that never comes"][0], name="endless"))
     saved: list[bytes] = []
     search(program(), rules=("endless",), on_checkpoint=lambda s: saved.append(s.checkpoint().to_bytes()))
     again = Checkpoint.from_bytes(saved[-1])

@@ -58,7 +58,7 @@ def test_moves_that_help_are_made_together() -> None:
     found = sounding(b.result(*made), "merge_contracts")
     (fastest, *_) = found.run()
     assert [b.operator for b in fastest.graph.blocks].count("contract") == 6
-    assert found.judged < 6 * 6, "not one search for each of the six, one after the other"
+    assert found.evaluated < 6 * 6, "not one search for each of the six, one after the other"
 
 
 def test_a_sounding_ends_in_time() -> None:
@@ -89,8 +89,8 @@ def steps(count: int) -> Graph:
 def test_what_several_read_is_carried_into_all_of_them_or_none() -> None:
     graph = steps(4)
     search = sounding(graph, "fuse_shared_cell", "fuse_broadcast_cell", "fuse_cells")
-    Rematerialization(search.judge).run()
-    fastest = min(search.judge.front, key=lambda s: s.cost)
+    Rematerialization(search.evaluator).run()
+    fastest = min(search.evaluator.front, key=lambda s: s.cost)
     assert [b.operator for b in graph.blocks].count("cell") == 8
     assert [b.operator for b in fastest.graph.blocks].count("cell") == 5  # four wide ones and the last state
     assert replay(graph, fastest.moves).structural_hash == fastest.graph.structural_hash
@@ -112,7 +112,7 @@ def test_memory_is_saved_in_all_layers_before_it_shows() -> None:
 def test_a_limit_is_kept() -> None:
     search = sounding(four_heads(), "merge_contracts", limit=3)
     search.run()
-    assert search.judged == 3
+    assert search.evaluated == 3
 
 
 def test_what_costs_more_is_left_alone() -> None:

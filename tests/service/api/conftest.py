@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tapestry.service.graphs import summarise
+from tapestry.service.graphs import summarize
 from tapestry.service.serving import ServiceServer
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store
@@ -31,7 +31,7 @@ class Service:
     def graph(self, name: str = "two_layers") -> str:
         """Save a small program in the store and return its id."""
         graph = two_layers(name)
-        return self.store.graphs.save(graph, NOON, summarise(graph).to_json()).id
+        return self.store.graphs.save(graph, NOON, summarize(graph).to_json()).id
 
     def finished(self) -> str:
         """Save a finished run with two plans and return its id."""

@@ -9,7 +9,7 @@ import pytest
 
 from tapestry.costmodel.objectives import NAMES
 from tapestry.hardware import load_mesh, mesh_names
-from tapestry.rewrites import catalogue
+from tapestry.rewrites import catalog
 from tapestry.service.api.bodies import RunBody
 from tapestry.service.store import mesh_to_document
 from tests.service.api.conftest import Service, complaint
@@ -110,7 +110,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     *[("seed", value, "/seed", None) for value in (*NO_WHOLE, None, -1, 2**63, 10**400)],
     *[("islands", value, "/islands", None) for value in (*NO_WHOLE, 0, -1, 65, 10**400)],
     *[("rules", value, "/rules", None) for value in (5, "fuse_cells", {})],
-    ("rules", ["fuse_cell"], "/rules/0", list(catalogue())),
+    ("rules", ["fuse_cell"], "/rules/0", list(catalog())),
     ("rules", [5], "/rules/0", None),
     *[("pins", value, "/pins", None) for value in (5, "y=[-]", [], None)],
     ("pins", {"y": 5}, "/pins/y", None),

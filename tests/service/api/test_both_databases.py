@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.service.api.conftest import Service, complaint, serving
-from tests.service.api.test_events import find_plans, finish, told
+from tests.service.api.test_events import find_plans, finish, reported
 
 STRANGE = ("%00", "%ed%a0%80", "%f0%9f%98%80", "'%22;--", "%25%5f", "0" * 3000)
 
@@ -33,7 +33,7 @@ def test_a_run_from_its_request_to_its_plans(anywhere: Service) -> None:
     finish(anywhere, job)
 
     path = accepted.headers["location"]
-    kinds = [kind for _, kind, _ in told(anywhere.http.get(f"{path}/events").text)]
+    kinds = [kind for _, kind, _ in reported(anywhere.http.get(f"{path}/events").text)]
     assert kinds == ["status", "status", "status", "progress", "frontier", "rules", "status"]
     plans = anywhere.http.get(f"{path}/frontier").json()["plans"]
     assert [plan["cost"]["time_s"] for plan in plans] == [1e-3, 2e-3]

@@ -6,14 +6,14 @@ import pytest
 
 from tapestry.costmodel.objectives import NAMES
 from tapestry.hardware import device_names, mesh_from_dict, mesh_names
-from tapestry.rewrites import PLACEMENT, catalogue
-from tapestry.teg.operators import catalogue as operators
+from tapestry.rewrites import PLACEMENT, catalog
+from tapestry.teg.operators import catalog as operators
 from tests.service.api.conftest import Service, complaint
 
 MEMBERS = {
     "meshes": list(mesh_names()),
     "devices": list(device_names()),
-    "rules": [*catalogue(), *(rule.name for rule in PLACEMENT)],
+    "rules": [*catalog(), *(rule.name for rule in PLACEMENT)],
     "operators": list(operators()),
     "objectives": list(NAMES),
 }

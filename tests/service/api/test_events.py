@@ -22,7 +22,7 @@ from tests.service.store.submissions import plans, update_of
 SOON_S = 10.0
 
 
-def told(text: str) -> list[tuple[int, str, Any]]:
+def reported(text: str) -> list[tuple[int, str, Any]]:
     """Parse the events of an event feed's text: number, kind, data."""
     found = []
     for portion in text.split("\n\n"):
@@ -49,7 +49,7 @@ class Watch:
         self.has_ended = True
 
     def numbers(self) -> list[int]:
-        return [number for number, _, _ in told(self.text)]
+        return [number for number, _, _ in reported(self.text)]
 
 
 def claimed(service: Service) -> Job:
@@ -77,7 +77,7 @@ def test_a_run_that_is_over_is_told_from_the_first_event(service: Service) -> No
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert answer.headers["cache-control"] == "no-store"
     assert answer.text.startswith("retry: 2000\n\n")
-    events = told(answer.text)
+    events = reported(answer.text)
     assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
     assert events[0][1:] == ("status", {"status": "queued", "phase": "queued", "attempt": 0, "problem": None})
     assert events[-1][2]["status"] == "succeeded"
@@ -89,11 +89,11 @@ def test_events_are_taken_up_after_the_last_one_seen(service: Service) -> None:
     job = claimed(service)
     finish(service, job)
     path = f"/v1/runs/{job.subject}/events"
-    numbers = [number for number, _, _ in told(service.http.get(path).text)]
+    numbers = [number for number, _, _ in reported(service.http.get(path).text)]
     assert numbers == [1, 2, 3]
 
     def after(**given: Any) -> list[int]:
-        return [number for number, _, _ in told(service.http.get(path, **given).text)]
+        return [number for number, _, _ in reported(service.http.get(path, **given).text)]
 
     assert after(headers={"Last-Event-ID": "1"}) == after(params={"after": 1}) == [2, 3]
     assert after(headers={"Last-Event-ID": "2"}, params={"after": "0"}) == [3]

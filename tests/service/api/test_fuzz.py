@@ -96,8 +96,8 @@ def send_all(strategy: Any, known: dict[str, str], service: Service, answered: C
 def about(case: Case, known: dict[str, str]) -> None:
     """Change a request to refer to things that exist."""
     for name in case.path_parameters:
-        catalogue = case.operation.path.split("/")[2]
-        case.path_parameters[name] = MEMBERS[catalogue][0] if name == "member" else known[name]
+        catalog = case.operation.path.split("/")[2]
+        case.path_parameters[name] = MEMBERS[catalog][0] if name == "member" else known[name]
     if isinstance(case.body, dict) and "graph_id" in case.body:
         case.body["graph_id"] = known["graph_id"]
     if isinstance(case.body, dict) and "text" in case.body:

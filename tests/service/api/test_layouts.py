@@ -22,9 +22,9 @@ def test_every_notation_is_described_as_the_command_line_does_and_drawn(shared: 
         at, offset = [0] * len(layout.shape), layout.buffer_count * layout.buffer_elements - 1
         answer = shared.http.post("/v1/layouts/describe", json={"text": text, "at": at, "offset": offset})
         assert (answer.status_code, answer.json()) == (200, describe(layout, at, offset))
-        picture = shared.http.post("/v1/layouts/draw", json={"text": text})
-        assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
-        assert ElementTree.fromstring(picture.content).tag.endswith("svg")
+        diagram = shared.http.post("/v1/layouts/draw", json={"text": text})
+        assert (diagram.status_code, diagram.headers["content-type"]) == (200, "image/svg+xml")
+        assert ElementTree.fromstring(diagram.content).tag.endswith("svg")
 
 
 def test_a_type_is_taken_where_the_text_has_none(shared: Service) -> None:

@@ -152,7 +152,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         "MovesAnswer": service.http.get(f"/v1/plans/{plan}/moves"),
         "ExecutionAnswer": service.http.get(execution.headers["location"]),
         "LayoutAnswer": service.http.post("/v1/layouts/describe", json=bodies["POST /v1/layouts/describe"]),
-        "CatalogueAnswer": service.http.get("/v1/objectives"),
+        "CatalogAnswer": service.http.get("/v1/objectives"),
         "ReadyAnswer": service.http.get("/readyz"),
         "RunAnswer": service.http.post(f"{run.headers['location']}/cancel"),
     }
@@ -160,8 +160,8 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         check(document, name, answer)
         assert set(answer.json()) == set(examples.EXAMPLES[name]), name
     assert answers["LayoutAnswer"].json() == examples.EXAMPLES["LayoutAnswer"]
-    picture = service.http.post("/v1/layouts/draw", json=bodies["POST /v1/layouts/draw"])
-    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
+    diagram = service.http.post("/v1/layouts/draw", json=bodies["POST /v1/layouts/draw"])
+    assert (diagram.status_code, diagram.headers["content-type"]) == (200, "image/svg+xml")
 
 
 def check(document: dict[str, Any], name: str, answer: httpx.Response) -> None:

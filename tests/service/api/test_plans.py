@@ -48,16 +48,16 @@ def test_a_short_id_is_the_plan_of_the_newest_run(service: Service) -> None:
 @pytest.mark.slow
 def test_a_history_is_costed_once_and_kept(shared: Service) -> None:
     plan_id = first_plan(shared)
-    told = shared.http.get(f"/v1/plans/{plan_id}/explanation", timeout=120).json()
+    reported = shared.http.get(f"/v1/plans/{plan_id}/explanation", timeout=120).json()
     plan = shared.http.get(f"/v1/plans/{plan_id}").json()
-    assert (told["plan"], told["objectives"]) == (plan_id, plan["objectives"])
-    assert [move for step in told["steps"] for move in step["moves"]] == plan["moves"]
-    assert told["steps"][-1]["cost"] == told["cost"]
-    assert told["as_stored"] is False, "the costs of this plan were made up"
-    assert told["blocks"]["hidden"]["origins"] == ["hidden"]
-    assert told["events"][0] == {"move": 1, **plan["moves"][0], "effect": "placed", "site": "y"}
+    assert (reported["plan"], reported["objectives"]) == (plan_id, plan["objectives"])
+    assert [move for step in reported["steps"] for move in step["moves"]] == plan["moves"]
+    assert reported["steps"][-1]["cost"] == reported["cost"]
+    assert reported["as_stored"] is False, "the costs of this plan were made up"
+    assert reported["blocks"]["hidden"]["origins"] == ["hidden"]
+    assert reported["events"][0] == {"move": 1, **plan["moves"][0], "effect": "placed", "site": "y"}
     kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, EXPLANATION)
-    assert kept is not None and json.loads(gzip.decompress(kept)) == told
+    assert kept is not None and json.loads(gzip.decompress(kept)) == reported
 
 
 def test_a_history_whose_rule_is_gone_is_refused_with_a_cure(shared: Service) -> None:

@@ -65,8 +65,8 @@ def test_listed_moves_are_made_kept_and_told(shared: Service) -> None:
     assert after.structural_hash == replay(program(), map(Move.from_json, listed["moves"])).structural_hash
     assert made["blocks"] == {"before": len(program().blocks), "after": len(after.blocks)}
     assert made["graph"]["name"] == "spelled out" and made["graph"]["summary"]["blocks"] == len(after.blocks)
-    (told,) = shared.http.get(made["graph"]["links"]["history"]).json()["items"]
-    assert (told["source"], told["part"], told["moves"]) == (graph_id, None, listed["moves"])
+    (reported,) = shared.http.get(made["graph"]["links"]["history"]).json()["items"]
+    assert (reported["source"], reported["part"], reported["moves"]) == (graph_id, None, listed["moves"])
     assert shared.http.get(f"/v1/graphs/{graph_id}/history").json()["items"] == []
     assert (
         rewritten(shared, graph_id, 200, moves=listed["moves"], name="spelled out")["graph"] == made["graph"]

@@ -22,95 +22,95 @@ PATIENCE_S = 60.0  # of tests on a loaded machine; usually a moment
 
 
 @pytest.fixture(scope="module")
-def desk() -> Iterator[TaskPool]:
-    opened = TaskPool(seats=1)
+def pool() -> Iterator[TaskPool]:
+    opened = TaskPool(workers=1)
     yield opened
     opened.close()
 
 
-def test_a_task_is_done_elsewhere_and_gives_way(desk: TaskPool) -> None:
-    assert desk.do(os.getpid) != os.getpid()
-    assert desk.do(os.getpid) == desk.do(os.getpid)
-    assert desk.do(os.nice, 0) == os.nice(0) + desk_module.NICENESS
+def test_a_task_is_done_elsewhere_and_gives_way(pool: TaskPool) -> None:
+    assert pool.do(os.getpid) != os.getpid()
+    assert pool.do(os.getpid) == pool.do(os.getpid)
+    assert pool.do(os.nice, 0) == os.nice(0) + desk_module.NICENESS
 
 
-def test_what_a_task_raises_is_a_fault_and_the_desk_goes_on(desk: TaskPool) -> None:
+def test_what_a_task_raises_is_a_fault_and_the_desk_goes_on(pool: TaskPool) -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-        desk.do(divmod, 1, 0)
+        pool.do(divmod, 1, 0)
     with pytest.raises(StoreError, match="no such place"):
-        desk.do(_refuse, "no such place")
-    assert desk.do(divmod, 7, 2) == (3, 1)
+        pool.do(_refuse, "no such place")
+    assert pool.do(divmod, 7, 2) == (3, 1)
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_replaced_and_its_task_done_again(desk: TaskPool, tmp_path: Path) -> None:
-    before = desk.do(os.getpid)
+def test_a_process_that_dies_is_replaced_and_its_task_done_again(pool: TaskPool, tmp_path: Path) -> None:
+    before = pool.do(os.getpid)
     os.kill(before, signal.SIGKILL)
-    assert desk.do(os.getpid) != before
-    assert desk.do(_die_once, str(tmp_path / "mark")) == "done"
+    assert pool.do(os.getpid) != before
+    assert pool.do(_die_once, str(tmp_path / "mark")) == "done"
 
 
 @pytest.mark.slow
-def test_a_task_that_always_kills_its_process_is_given_up(desk: TaskPool) -> None:
+def test_a_task_that_always_kills_its_process_is_given_up(pool: TaskPool) -> None:
     with pytest.raises(Problem, match="brought its process down, twice") as refusal:
-        desk.do(os._exit, 1)
+        pool.do(os._exit, 1)
     assert (refusal.value.status, refusal.value.code) == (503, "unavailable")
-    assert desk.do(divmod, 7, 2) == (3, 1)
+    assert pool.do(divmod, 7, 2) == (3, 1)
 
 
 @pytest.mark.slow
 def test_a_task_that_takes_too_long_is_ended_with_its_process(tmp_path: Path) -> None:
-    desk = TaskPool(seats=1, limit_s=5.0)
+    pool = TaskPool(workers=1, limit_s=5.0)
     with pytest.raises(Problem, match="more than the 5 s that are allowed") as refusal:
-        desk.do(_say_and_sleep, str(tmp_path / "pid"))
+        pool.do(_say_and_sleep, str(tmp_path / "pid"))
     assert (refusal.value.status, refusal.value.code) == (503, "too_slow")
     pid = int((tmp_path / "pid").read_text())
     eventually(lambda: not Path(f"/proc/{pid}").exists(), PATIENCE_S, "the process has ended")
-    assert desk.do(divmod, 7, 2) == (3, 1)
-    desk.close()
+    assert pool.do(divmod, 7, 2) == (3, 1)
+    pool.close()
 
 
 @pytest.mark.slow
 def test_a_process_is_replaced_after_some_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "TASKS_PER_PROCESS", 2)
-    desk = TaskPool(seats=1)
-    pids = [desk.do(os.getpid) for _ in range(4)]
-    desk.close()
+    pool = TaskPool(workers=1)
+    pids = [pool.do(os.getpid) for _ in range(4)]
+    pool.close()
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
 @pytest.mark.slow
 def test_too_many_who_wait_are_sent_away(tmp_path: Path) -> None:
-    desk = TaskPool(seats=1, places=2)
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(desk.do, _say_and_wait, str(tmp_path / "busy"))
+    pool = TaskPool(workers=1, places=2)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(pool.do, _say_and_wait, str(tmp_path / "busy"))
         eventually((tmp_path / "busy").exists, PATIENCE_S, "the desk is busy")
-        second = pool.submit(desk.do, divmod, 7, 2)
-        eventually(lambda: desk._places._value == 0, PATIENCE_S, "one waits")  # type: ignore[attr-defined]
+        second = threads.submit(pool.do, divmod, 7, 2)
+        eventually(lambda: pool._places._value == 0, PATIENCE_S, "one waits")  # type: ignore[attr-defined]
         with pytest.raises(Problem) as refusal:
-            desk.do(divmod, 7, 2)
+            pool.do(divmod, 7, 2)
         (tmp_path / "busy").unlink()
         assert (first.result(), second.result()) == ("done", (3, 1))
-    desk.close()
+    pool.close()
     assert (refusal.value.status, refusal.value.code) == (503, "busy")
     assert refusal.value.headers == {"Retry-After": "5"}
 
 
 @pytest.mark.slow
 def test_closing_ends_processes_and_tells_those_who_wait(tmp_path: Path) -> None:
-    desk = TaskPool(seats=1)
+    pool = TaskPool(workers=1)
     refusals: list[Problem] = []
 
     def wait() -> None:
         try:
-            desk.do(_say_and_sleep, str(tmp_path / "pid"))
+            pool.do(_say_and_sleep, str(tmp_path / "pid"))
         except Problem as refusal:
             refusals.append(refusal)
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), PATIENCE_S, "it works")
-    desk.close()
+    pool.close()
     waiting.join(5)
     assert [refusal.code for refusal in refusals] == ["unavailable"]
     pid = int((tmp_path / "pid").read_text())

@@ -39,10 +39,10 @@ def test_the_history_is_shown_with_what_each_move_changed(
     page.get_by_role("button", name="What each move changed").click()
     rows = page.locator(".effects tbody tr")
     expect(rows.first).to_contain_text("as handed in", timeout=REPLAYING_MS)
-    told = idle_service.get(f"/v1/plans/{plan}/explanation")
-    expect(rows).to_have_count(len(told["steps"]) + 2)
+    reported = idle_service.get(f"/v1/plans/{plan}/explanation")
+    expect(rows).to_have_count(len(reported["steps"]) + 2)
     expect(rows.last).to_contain_text("this plan")
-    changes = sum(step["effect"][name] != 0 for step in told["steps"] for name in told["objectives"])
+    changes = sum(step["effect"][name] != 0 for step in reported["steps"] for name in reported["objectives"])
     expect(page.locator(".effects .bar")).to_have_count(changes)
     heads = page.locator(".effects thead th").all_inner_texts()
     assert heads[:3] == ["move", "rule", "where"] and heads[-1].startswith("without it")
@@ -53,11 +53,11 @@ def test_a_block_lists_its_moves_by_its_name_or_a_click(
     idle_service: Service, plan: str, visit: Open
 ) -> None:
     page = visit(idle_service, f"/plans/{plan}")
-    told = idle_service.get(f"/v1/plans/{plan}/explanation")
+    reported = idle_service.get(f"/v1/plans/{plan}/explanation")
     site = "y"
     page.locator("#decisions .site", has_text=site).click()
     expect(page.locator("#story p")).to_contain_text(f"{site} stems from")
-    expect(page.locator("#story li")).to_have_count(len(told["blocks"][site]["events"]))
+    expect(page.locator("#story li")).to_have_count(len(reported["blocks"][site]["events"]))
     expect(page.get_by_label("block", exact=True)).to_have_value(site)
 
     page.get_by_label("block", exact=True).fill("nowhere")

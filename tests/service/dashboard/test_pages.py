@@ -200,8 +200,8 @@ def test_another_like_this_asks_for_the_same(service: Service, idle_service: Ser
     assert second != first
     same = ("graph_id", "machine", "objectives", "constraints", "budget", "seed", "pins", "devices", "rules")
     one, other = idle_service.get(f"/v1/runs/{first}"), idle_service.get(f"/v1/runs/{second}")
-    told = [{**run, "machine": without_sources(run["machine"])} for run in (one, other)]
-    assert [told[0][name] for name in same] == [told[1][name] for name in same]
+    reported = [{**run, "machine": without_sources(run["machine"])} for run in (one, other)]
+    assert [reported[0][name] for name in same] == [reported[1][name] for name in same]
 
 
 def without_sources(document: Any) -> Any:
@@ -250,11 +250,11 @@ def test_a_rewritten_program_says_of_which_it_was_made(idle_service: Service, vi
     move = {"rule": "fuse_after_contract", "place": "active"}
     made = idle_service.post(f"/v1/graphs/{source}/rewrites", json={"moves": [move]})["graph"]
     page = visit(idle_service, f"/graphs/{made['id']}")
-    told = page.get_by_role("region", name="Made from")
-    expect(told.locator(".moves li")).to_have_count(1)
-    expect(told.locator(".moves li")).to_contain_text("fuse_after_contract")
-    expect(told.locator(".moves .place")).to_have_text("active")
-    expect(told.get_by_role("link")).to_have_attribute("href", f"/graphs/{source}")
+    reported = page.get_by_role("region", name="Made from")
+    expect(reported.locator(".moves li")).to_have_count(1)
+    expect(reported.locator(".moves li")).to_contain_text("fuse_after_contract")
+    expect(reported.locator(".moves .place")).to_have_text("active")
+    expect(reported.get_by_role("link")).to_have_attribute("href", f"/graphs/{source}")
     page = visit(idle_service, f"/graphs/{source}")
     expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
     expect(page.locator("#history")).to_be_hidden()

@@ -20,14 +20,14 @@ def test_plug_ins_stand_beside_the_form_and_nothing_where_there_are_none(
     page = visit(idle_service, "/runs/new")
     expect(page.locator("#rules input").first).to_be_attached()
     expect(page.locator("#plug-ins-card")).to_be_hidden()
-    told = {
+    reported = {
         "name": "acme",
         "distribution": "acme-rules",
         "version": "1.2",
         "members": ["acme_cube"],
         "faults": [{"member": HOSTILE, "said": "its example fails", "cure": "repair it"}],
     }
-    body = json.dumps({"items": [told]})
+    body = json.dumps({"items": [reported]})
 
     page.route("**/v1/plugins", lambda route: route.fulfill(body=body, content_type="application/json"))
     page.reload()

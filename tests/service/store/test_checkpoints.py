@@ -199,5 +199,5 @@ def test_refused_rules_are_kept_and_told_when_there_are_more(store: Store, job: 
     for second_s, refused in enumerate(([], [first], [first], [first, second]), start=2):
         store.jobs.checkpoint(job, later(second_s), LEASE_S, update_of(refused=refused))
     assert store.runs.details(job.subject).refused == [first, second]
-    told = [event.data for event in store.runs.events(job.subject, before) if event.kind == "refused"]
-    assert told == [[first], [first, second]]
+    reported = [event.data for event in store.runs.events(job.subject, before) if event.kind == "refused"]
+    assert reported == [[first], [first, second]]

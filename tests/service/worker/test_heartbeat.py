@@ -18,16 +18,16 @@ LEASE_S = 0.5
 
 
 @pytest.fixture
-def heart(store: Store) -> Heartbeat:
+def heartbeat(store: Store) -> Heartbeat:
     return Heartbeat(store, "worker", threading.Event(), lease_s=LEASE_S, beat_s=BEAT_S)
 
 
-def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heart: Heartbeat) -> None:
+def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heartbeat: Heartbeat) -> None:
     bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), LEASE_S)
     assert job is not None
-    heart.start()
-    with heart.hold(job) as held:
+    heartbeat.start()
+    with heartbeat.hold(job) as held:
         later = datetime.now(UTC) + timedelta(seconds=2 * LEASE_S)
         eventually(lambda: datetime.now(UTC) > later, 5, "two leases have passed")
         assert bench.store.jobs.claim("another", datetime.now(UTC), LEASE_S) is None
@@ -35,46 +35,46 @@ def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heart: Heartbeat) 
     eventually(
         lambda: bench.store.jobs.claim("another", datetime.now(UTC), LEASE_S), 5, "what is let go of is free"
     )
-    heart.stop()
+    heartbeat.stop()
 
 
-def test_a_cancel_is_heard_of(bench: Bench, heart: Heartbeat) -> None:
+def test_a_cancel_is_heard_of(bench: Bench, heartbeat: Heartbeat) -> None:
     run_id = bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60)
     assert job is not None
-    heart.start()
-    with heart.hold(job) as held:
+    heartbeat.start()
+    with heartbeat.hold(job) as held:
         assert not held.is_cancelled
         bench.store.runs.request_cancel(run_id, datetime.now(UTC))
         eventually(lambda: held.is_cancelled, 5, "the worker hears of the cancel")
-    heart.stop()
+    heartbeat.stop()
 
 
-def test_a_lost_lease_is_heard_of(bench: Bench, heart: Heartbeat) -> None:
+def test_a_lost_lease_is_heard_of(bench: Bench, heartbeat: Heartbeat) -> None:
     bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60)
     assert job is not None
     bench.store.jobs.release_owner("worker", datetime.now(UTC))
     assert bench.store.jobs.claim("another", datetime.now(UTC), 60) is not None
-    heart.start()
-    with heart.hold(job) as held:
+    heartbeat.start()
+    with heartbeat.hold(job) as held:
         eventually(lambda: held.is_lost, 5, "the worker hears of its loss")
         with pytest.raises(LeaseLost, match="belongs to another worker"):
             held.check()
-    heart.stop()
+    heartbeat.stop()
 
 
-def test_a_worker_is_seen_while_it_lives_and_signs_off(bench: Bench, heart: Heartbeat) -> None:
+def test_a_worker_is_seen_while_it_lives_and_signs_off(bench: Bench, heartbeat: Heartbeat) -> None:
     began = datetime.now(UTC)
-    heart.start()
+    heartbeat.start()
     (worker,) = bench.store.workers.alive(began)
     assert (worker.name, worker.status, worker.subject) == ("worker", "idle", None)
     run_id = bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60)
     assert job is not None
-    with heart.hold(job):
+    with heartbeat.hold(job):
         eventually(
             lambda: bench.store.workers.alive(began)[0].subject == run_id, 5, "it says what it works on"
         )
-    heart.stop()
+    heartbeat.stop()
     assert bench.store.workers.alive(began) == ()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tapestry.optimizer import Checkpoint
-from tapestry.rewrites import Rule, catalogue
+from tapestry.rewrites import Rule, catalog
 from tapestry.rewrites.rule import op, tensor
 from tapestry.service.store import LeaseLost, Store
 from tapestry.service.verdicts import verdict_of
@@ -278,7 +278,7 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
 ) -> None:
     x = tensor("x")
     bad = Rule("bad", op("cell", x), x, "", "", lambda size: two_layers(), when=failing, saturating=True)
-    monkeypatch.setitem(catalogue(), "bad", bad)
+    monkeypatch.setitem(catalog(), "bad", bad)
     run_id = bench.run(two_layers(width=256), rules=("bad",), budget_evaluations=500)
     assert bench.store.runs.get(run_id).status == "succeeded"
     (refusal,) = bench.store.runs.details(run_id).refused
@@ -292,7 +292,7 @@ def dropping(monkeypatch: pytest.MonkeyPatch) -> str:
     """Register a rule that changes values in the catalogue, and return its name."""
     x = tensor("x")
     bad = Rule("acme_drop", op("cell", x), x, "", "", lambda size: two_layers(), saturating=True)
-    monkeypatch.setitem(catalogue(), "acme_drop", bad)
+    monkeypatch.setitem(catalog(), "acme_drop", bad)
     return bad.name
 
 

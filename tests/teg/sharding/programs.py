@@ -185,7 +185,7 @@ class Programs:
         keep = (0,) if self.rng.random() < 0.3 else ()
         self.apply("reduce", [tensor], monoid=monoid, labels=labels, output=output, keep=keep)
 
-    def normalise(self) -> None:
+    def normalize(self) -> None:
         tensor = self.pick()
         assert tensor is not None
         shape = self.shape(tensor)
@@ -273,7 +273,7 @@ def random_program(rng: np.random.Generator, steps: int = 10) -> Graph:
         p.source()
     moves: list[Callable[[], None]] = [
         *(p.view, p.view, p.cell, p.cell, p.contract, p.contract, p.reduce),
-        *(p.normalise, p.concat, p.pad, p.gather, p.image, p.image, p.reshape),
+        *(p.normalize, p.concat, p.pad, p.gather, p.image, p.image, p.reshape),
     ]
     for _ in range(steps):
         moves[int(rng.integers(len(moves)))]()

@@ -116,7 +116,7 @@ def combined(_: Program, a: Pair, b: Pair, rng: Rng) -> Pair:
     return Pair(a.handle - b.handle, a.array - b.array)
 
 
-def normalised(_: Program, a: Pair, __: Pair, rng: Rng) -> Pair:
+def normalized(_: Program, a: Pair, __: Pair, rng: Rng) -> Pair:
     if not a.array.size or not a.array.ndim:
         return a
     k = int(rng.integers(a.array.ndim))
@@ -141,7 +141,7 @@ def multiplied(_: Program, a: Pair, __: Pair, rng: Rng) -> Pair:
 
 STEPS: tuple[Callable[[Program, Pair, Pair, Rng], Pair], ...] = (
     *(sliced, transposed, reshaped, merged, reduced, joined),
-    *(repeated, padded, combined, normalised, summed, multiplied),
+    *(repeated, padded, combined, normalized, summed, multiplied),
 )
 
 

@@ -64,8 +64,8 @@ def _mean(e: Emitter, value: Value, axis: int) -> Value:
 
 def _moments(e: Emitter, value: Value, axis: int) -> tuple[Value, Value]:
     mean = _mean(e, value, axis)
-    centred: Expr = ("sub", X, Y)
-    squares = e.cell(("mul", centred, centred), value, along(e, mean, axis, len(value.shape)))
+    centered: Expr = ("sub", X, Y)
+    squares = e.cell(("mul", centered, centered), value, along(e, mean, axis, len(value.shape)))
     return mean, _mean(e, squares, axis)
 
 
