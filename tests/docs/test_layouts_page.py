@@ -16,7 +16,7 @@ def test_there_are_drawings() -> None:
     assert len(DRAWN) == PAGE.count("$ tapestry") == 4
 
 
-@pytest.mark.parametrize(("text", "picture"), DRAWN)
+@pytest.mark.parametrize(("text", "diagram"), DRAWN)
 def test_a_drawing_is_what_the_command_draws(
     text: str, diagram: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -117,7 +117,7 @@ def test_the_model_may_say_so_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("specified", "message"),
     [
         ([{"name": "next", "carries": "v"}], "next value of 'v', but there is no such input"),
         ([{"name": "next", "carries": "rate"}], r"but that is float32\[\], not float32\[4, 3\]"),

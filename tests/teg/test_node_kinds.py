@@ -26,7 +26,7 @@ def test_coordinates_are_index_nodes_and_stay_so_through_slices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "told", "issues"),
+    ("kind", "specified", "issues"),
     [
         ("Selector", {"dependencies": ["Tensor", "Index"], "makes": 1}, []),
         ("Selector", {"dependencies": ["BlockOp"], "makes": 2}, ["dependency", "arity"]),

@@ -150,7 +150,7 @@ def test_a_document_a_picture_and_the_body_need_nothing_special() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "outputs", "told"),
+    ("step", "outputs", "specified"),
     [
         (("nonesuch", (), (0,)), (1,), "step 0 applies 'nonesuch', which is no known operator"),
         (("fused", BIAS.attributes, (0,)), (1,), "step 0 is a fused block itself"),

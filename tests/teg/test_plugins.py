@@ -117,7 +117,7 @@ def test_other_names_clash_too(plug: Plug) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offer", "fault"),
+    ("candidate", "fault"),
     [
         (raising(ImportError("gone")), "ImportError: gone; repair or uninstall it"),
         (raising(SystemExit(3)), "it tried to end the process (exit 3); repair or uninstall it"),

@@ -103,7 +103,7 @@ def test_an_archive_brings_its_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "data", "told"),
+    ("entry", "data", "specified"),
     [
         (
             {"path_name": "weight_0", "use_pickle": True, "tensor_meta": meta((2, 3))},
@@ -155,7 +155,7 @@ def changed(**values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "specified"),
     [
         (dynamic(), r"dynamic shapes: value 'x' has a size that depends on 's0'"),
         (dynamic("__import__('os').getcwd()"), "no expression"),
