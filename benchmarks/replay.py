@@ -64,7 +64,7 @@ def new_witness(space: PlanSpace, evaluated: int, kept: int, rng: np.random.Gene
     )
 
 
-@njit(cache=True)
+@njit()
 def record_epoch(space, state, search, archive, goal, random_state, rule_weight, seen, evaluations, witness):
     """Run `run_epoch` with a witness; return how many plans were evaluated."""
     parent = _new_plan(archive)
@@ -94,7 +94,7 @@ def record_epoch(space, state, search, archive, goal, random_state, rule_weight,
     return done
 
 
-@njit(cache=True)
+@njit()
 def _note(witness, child, raw, digest):
     number, kept = witness.place[0], witness.place[1]
     witness.digests[number] = digest

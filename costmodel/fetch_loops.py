@@ -34,7 +34,7 @@ def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndar
     return np.concatenate(levels, axis=2).reshape(len(held), len(wanted), len(block) * devices)
 
 
-@njit(cache=True)
+@njit()
 def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team, crossing):
     """Compute the transfers that assemble every consumer spec from every holding it is `used` with.
 
@@ -92,7 +92,7 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
     return nested, same, traffic, moved
 
 
-@njit(cache=True)
+@njit()
 def teams(wanted, block):
     """Count devices that differ on axes faster than a only and need the same box, and how many of them each axis
     separates.
@@ -126,7 +126,7 @@ def teams(wanted, block):
     return team, crossing
 
 
-@njit(cache=True)
+@njit()
 def fetch_rounds(rows, used, places, granules, windowed, mesh):
     """Encode kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
 
@@ -167,7 +167,7 @@ def fetch_rounds(rows, used, places, granules, windowed, mesh):
     return result
 
 
-@njit(cache=True)
+@njit()
 def _granules_agree(row, places, granules):
     sub_count = places.shape[0]
     for s in range(sub_count):

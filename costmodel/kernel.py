@@ -37,7 +37,7 @@ from tapestry.costmodel.kernel_arrays import (
 from tapestry.costmodel.kernel_scans import clock, memory
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def evaluate(space, state, genes, prefetch, regather, cost):
     """Fill `cost` `(COSTS,)` int64 with the plan's time (ticks), bytes, flops and dynamic energy (pJ)."""
     if state.filled[0] and _near(state, genes):
@@ -54,7 +54,7 @@ def evaluate(space, state, genes, prefetch, regather, cost):
     cost[FLOPS_WASTE] = cost[FLOPS] - space.base_flops
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _near(state, genes):
     """Return whether so few genes differ that replacing contributions beats adding them all up again."""
     changed = 0
@@ -63,7 +63,7 @@ def _near(state, genes):
     return 4 * changed < genes.shape[0]
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _fill(space, state, genes, prefetch, regather):
     """Add the contributions of all blocks and tensors, starting from zero."""
     state.totals[:] = 0
@@ -86,7 +86,7 @@ def _fill(space, state, genes, prefetch, regather):
     state.filled[0] = 1
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _advance(space, state, genes, prefetch, regather):
     """Replace the contributions of the tensors and blocks around changed genes."""
     state.generation[0] += 1
@@ -116,7 +116,7 @@ def _advance(space, state, genes, prefetch, regather):
     _tensors(space, state, count, 1)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def _touch(state, t, mark, count):
     if state.touched[t] != mark:
         state.touched[t] = mark
@@ -125,7 +125,7 @@ def _touch(state, t, mark, count):
     return count
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def _block(space, state, k, sign):
     """Add (or take back) the work of the block in slot `k`."""
     row = space.block_offset[k] + state.genes[k]
@@ -135,14 +135,14 @@ def _block(space, state, k, sign):
         state.flops[c] += sign * space.block_rows[row, BLOCK_FLOPS + c]
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _tensors(space, state, count, sign):
     """Add (or take back) the first `count` affected tensors."""
     for r in range(count):
         _tensor(space, state, state.affected[r], sign)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def _tensor(space, state, t, sign):
     """Add (or take back) a tensor: its buffer, the copies its readers share, and their lifetimes.
 
@@ -196,7 +196,7 @@ def _tensor(space, state, t, sign):
     _buffer(space, state, t, space.spec_ids[made, PLACED], last_use, last_seen, sign)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def _copy(space, state, row, relayout, size, issue, k, e, sign):
     """Add or subtract one copy: its bytes from its issue on, staging until its reader's slot `k`, its queue place."""
     state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
@@ -227,7 +227,7 @@ def _copy(space, state, row, relayout, size, issue, k, e, sign):
         state.next_due[previous] = following
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def _buffer(space, state, t, p, last_use, last_seen, sign):
     """Add (or take back) the tensor's own buffer, from its producer (sources: from the start) to its last use."""
     classes = space.classes.shape[0]

@@ -8,7 +8,7 @@ from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel_arrays import MEMORY_WASTE, PEAK, TOTAL
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def clock(space, state):
     """Compute the makespan in ticks: one compute stream, one link stream, copies issued slot by slot."""
     now, link = np.int64(0), np.int64(0)
@@ -24,7 +24,7 @@ def clock(space, state):
     return now
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def memory(space, state, cost):
     """Compute the memory peaks per class, their maximum and sum, and the waste at the first sample of the global
     peak.
@@ -48,7 +48,7 @@ def memory(space, state, cost):
     cost[MEMORY_WASTE] = _waste(space, state, first)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _waste(space, state, sample):
     """Compute the live bytes over devices at a sample, minus the logical bytes of distinct live tensors."""
     befores, durings = (sample >> 1) + 1, (sample + 1) >> 1

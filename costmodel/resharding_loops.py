@@ -32,19 +32,19 @@ class MeshArrays(NamedTuple):
     block: np.ndarray
 
 
-@njit(cache=True)
+@njit()
 def code(kind, members, stride):
     """Encode a round as one number: kind of exchange, group size, distance between neighbors."""
     return (kind << 40) | (members << 20) | stride
 
 
-@njit(cache=True)
+@njit()
 def _mixed(h, value):
     h = (h ^ np.uint64(value + 3)) * np.uint64(0xBF58476D1CE4E5B9)
     return h ^ (h >> np.uint64(29))
 
 
-@njit(cache=True)
+@njit()
 def distinct_rows(rows):
     """Find the distinct rows of `(n, k)`: the position where each occurs first, and every row's number among them."""
     n, width = rows.shape
@@ -79,7 +79,7 @@ def distinct_rows(rows):
     return first[:count].copy(), ids
 
 
-@njit(cache=True)
+@njit()
 def requests(places, whole, preference, wish_granule, constant):
     """Find the consumer specs that require the terms of a partial producer spec to be combined in the same way.
 
@@ -127,7 +127,7 @@ def requests(places, whole, preference, wish_granule, constant):
     return request, of[:count].copy()
 
 
-@njit(cache=True)
+@njit()
 def _same_request(places, whole, preference, wish_granule, constant, a, b):
     for s in range(places.shape[0]):
         if places[s] < 0 and (
@@ -140,7 +140,7 @@ def _same_request(places, whole, preference, wish_granule, constant, a, b):
     return True
 
 
-@njit(cache=True)
+@njit()
 def middles(shape, held, places, granules, of, preference, wish_granule, whole, constant, mesh):
     """Compute the holding in which each request combines the terms, and the sub-axes that it scatters.
 
@@ -171,7 +171,7 @@ def middles(shape, held, places, granules, of, preference, wish_granule, whole, 
     return rows, scattered
 
 
-@njit(cache=True)
+@njit()
 def _overfull(shape, row, mesh):
     """Return whether a dimension has more devices than elements."""
     for k in range(shape.shape[0]):
@@ -184,7 +184,7 @@ def _overfull(shape, row, mesh):
     return False
 
 
-@njit(cache=True)
+@njit()
 def _describe(places, granules, row):
     """Fill `row` with a producer spec without its partial terms, as the row of a holding."""
     sub_count, rank = places.shape[0], granules.shape[0]
@@ -197,7 +197,7 @@ def _describe(places, granules, row):
             row[sub_count + places[s]] = granules[places[s]]
 
 
-@njit(cache=True)
+@njit()
 def made_holdings(places, granules):
     """Convert producer specs to rows of holdings, `(specs, sub-axes + 3 rank)`."""
     rows = np.empty((places.shape[0], places.shape[1] + 3 * granules.shape[1]), np.int64)
@@ -206,7 +206,7 @@ def made_holdings(places, granules):
     return rows
 
 
-@njit(cache=True)
+@njit()
 def lay_all(shape, rows, mesh):
     """Compute the boxes `(holdings, devices, rank, 2)` of holdings stated as rows."""
     boxes = np.empty((rows.shape[0], mesh.coordinates.shape[0], shape.shape[0], 2), np.int64)
@@ -215,7 +215,7 @@ def lay_all(shape, rows, mesh):
     return boxes
 
 
-@njit(cache=True)
+@njit()
 def lay(shape, row, mesh, box):
     """Fill `box` `(devices, rank, 2)` of a holding: dimension per sub-axis, granules, constant ranges or -1."""
     sub_count, rank = mesh.sizes.shape[0], shape.shape[0]
@@ -241,7 +241,7 @@ def lay(shape, row, mesh, box):
             box[d, k, 0], box[d, k, 1] = start, min(start + chunk, shape[k])
 
 
-@njit(cache=True)
+@njit()
 def _volume(box):
     v = 1
     for k in range(box.shape[0]):
@@ -249,7 +249,7 @@ def _volume(box):
     return v
 
 
-@njit(cache=True)
+@njit()
 def _nested(outer, inner):
     for d in range(outer.shape[0]):
         for k in range(outer.shape[1]):
@@ -260,7 +260,7 @@ def _nested(outer, inner):
     return True
 
 
-@njit(cache=True)
+@njit()
 def reductions(shape, rows, scattered, places, of, mesh):
     """Compute the reduce-scatter steps, then the all-reduce steps, fastest mesh axis first, of every request.
 
@@ -286,7 +286,7 @@ def reductions(shape, rows, scattered, places, of, mesh):
     return traffic, staging, moved, meta
 
 
-@njit(cache=True)
+@njit()
 def _scatter(volume, scattered, mesh, staging, moved, meta):
     """Compute the reduce-scatter steps; return the traffic, and whether no step has been made."""
     device_count, sub_count = mesh.coordinates.shape
@@ -324,7 +324,7 @@ def _scatter(volume, scattered, mesh, staging, moved, meta):
     return traffic, first
 
 
-@njit(cache=True)
+@njit()
 def _later_volume(volume, d, later, mesh):
     """Count the elements device `d` still reduces: the parts of the devices that differ from it along `later`."""
     count, base = 1, d
@@ -343,7 +343,7 @@ def _later_volume(volume, d, later, mesh):
     return total
 
 
-@njit(cache=True)
+@njit()
 def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
     """Compute the all-reduce steps on slices of the flattened shard; return the traffic."""
     device_count, sub_count = mesh.coordinates.shape
@@ -383,7 +383,7 @@ def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
     return traffic
 
 
-@njit(cache=True)
+@njit()
 def stride_on_axis(chosen, a, mesh):
     """Return the distance on mesh axis `a` between neighbors of a group along the `chosen` sub-axes."""
     stride = 1

@@ -126,7 +126,7 @@ class _Node:
 class ContextLookup(Generic[L]):
     """A lookup of a context in the cache: `leaf` is the result found in an equal context, if there is one."""
 
-    __slots__ = ("answer", "asked", "first", "leaf", "node", "context")
+    __slots__ = ("answer", "asked", "context", "first", "leaf", "node")
 
     def __init__(self, context: MatchContext, first: Hashable, node: _Node | None) -> None:
         self.context, self.first, self.node = context, first, node

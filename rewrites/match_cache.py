@@ -43,7 +43,7 @@ class Place:
     has its `stencil`, and the context by which it was recognized.
     """
 
-    __slots__ = ("_attempts", "moves", "candidates", "rules", "context", "stencil", "watched")
+    __slots__ = ("_attempts", "candidates", "context", "moves", "rules", "stencil", "watched")
 
     def __init__(
         self,

@@ -58,13 +58,13 @@ def new_archive(capacity: int, pool: int, objectives: int, genes: int, edges: in
     )
 
 
-@njit(cache=True)
+@njit()
 def cell(value, epsilon):
     """Compute the grid cell of one objective: logarithmic, so that epsilon is relative."""
     return np.int64(-1) if value <= 0.0 else np.int64(np.floor(np.log(value) / np.log1p(epsilon)))
 
 
-@njit(cache=True)
+@njit()
 def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
     """Insert a feasible plan unless it is dominated; return True if it was inserted. Plans it dominates are removed."""
     count = archive.size[0]
@@ -109,7 +109,7 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
     return True
 
 
-@njit(cache=True)
+@njit()
 def _no_worse(a, b):
     j = 0
     while j < a.shape[0] and a[j] <= b[j]:
@@ -117,7 +117,7 @@ def _no_worse(a, b):
     return j == a.shape[0]
 
 
-@njit(cache=True)
+@njit()
 def _dominates(a, b):
     better = False
     for j in range(a.shape[0]):
@@ -127,7 +127,7 @@ def _dominates(a, b):
     return better
 
 
-@njit(cache=True)
+@njit()
 def _covered(archive, i, kept, value, box, count):
     """Return whether member `i` must leave for a newcomer: dominated, or in a dominated box without being an extreme.
 
@@ -151,7 +151,7 @@ def _covered(archive, i, kept, value, box, count):
     return True
 
 
-@njit(cache=True)
+@njit()
 def _expendable(archive, value):
     """Find the last member of a full archive that is not the only best one at some objective, newcomer included."""
     count, m = archive.value.shape
@@ -169,7 +169,7 @@ def _expendable(archive, value):
     return count - 1
 
 
-@njit(cache=True)
+@njit()
 def _move(archive, i, k):
     archive.value[k] = archive.value[i]
     archive.box[k] = archive.box[i]
@@ -181,7 +181,7 @@ def _move(archive, i, k):
     archive.weight[k] = archive.weight[i]
 
 
-@njit(cache=True)
+@njit()
 def insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest):
     """Insert a plan that breaks a bound by `violation` (relative, summed); the pool keeps the smallest."""
     count = archive.size[1]

@@ -16,7 +16,7 @@ EXACT_HYPERVOLUME_POINTS = 128
 SPREAD_POINTS = 8192
 
 
-@njit(cache=True)
+@njit()
 def merge(target, source, epsilon):
     """Insert all plans of `source` into `target`, in order; return how many plans entered the front."""
     entered = 0

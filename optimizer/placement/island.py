@@ -46,7 +46,7 @@ def new_statistics() -> Statistics:
     return Statistics(np.zeros(len(RULES), np.int64), np.zeros(len(RULES), np.int64))
 
 
-@njit(cache=True)
+@njit()
 def objective_values(goal, raw, value):
     """Fill `value` with the objectives; return by how much the bounds are broken (0: feasible)."""
     for j in range(goal.weights.shape[0]):
@@ -64,7 +64,7 @@ def objective_values(goal, raw, value):
     return violation
 
 
-@njit(cache=True)
+@njit()
 def insert_one(archive, goal, raw, value, genes, prefetch, regather, digest):
     """Evaluate a costed plan's objectives and insert it in the front or the pool; return True for the front."""
     violation = objective_values(goal, raw, value)
@@ -74,7 +74,7 @@ def insert_one(archive, goal, raw, value, genes, prefetch, regather, digest):
     return insert(archive, value, goal.epsilon, raw, genes, prefetch, regather, digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _pick(random_state, weight, count):
     total = 0.0
     for i in range(count):
@@ -87,7 +87,7 @@ def _pick(random_state, weight, count):
     return count - 1
 
 
-@njit(cache=True)
+@njit()
 def _new_plan(archive):
     return (
         np.zeros_like(archive.genes[0]),
@@ -96,7 +96,7 @@ def _new_plan(archive):
     )
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _copy_plan(source, target):
     for g in range(source[0].shape[0]):
         target[0][g] = source[0][g]
@@ -105,7 +105,7 @@ def _copy_plan(source, target):
         target[2][e] = source[2][e]
 
 
-@njit(cache=True)
+@njit()
 def _select(random_state, archive, parent):
     """Copy a parent from the front (by weight) or, more rarely, the pool; return its hash."""
     front, pool = archive.size[0], archive.size[1]
@@ -118,7 +118,7 @@ def _select(random_state, archive, parent):
     return archive.digest[i]
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def score(goal, violation, value):
     """Compute what a descent or a best response lowers: the product of the objectives; broken bounds come first."""
     total = 1e3 * violation
@@ -127,7 +127,7 @@ def score(goal, violation, value):
     return total
 
 
-@njit(cache=True)
+@njit()
 def _descend(space, state, search, archive, goal, random_state, plan, child, raw, value, digest, evaluations):
     """Optimize a plan's layouts: for every tied class in turn, try and insert all choices of orders, and keep the
     best.
@@ -163,7 +163,7 @@ def _descend(space, state, search, archive, goal, random_state, plan, child, raw
     return done, entered
 
 
-@njit(cache=True)
+@njit()
 def run_epoch(space, state, search, archive, goal, random_state, rule_weight, statistics, seen, evaluations):
     """Evaluate about `evaluations` new plans (fewer only if variation finds none); return how many.
 
@@ -208,7 +208,7 @@ def run_epoch(space, state, search, archive, goal, random_state, rule_weight, st
     return done
 
 
-@njit(cache=True)
+@njit()
 def insert_all(space, state, archive, goal, genes, prefetch, regather):
     """Evaluate and insert many plans (rows); return how many entered the front."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])

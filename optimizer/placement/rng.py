@@ -16,7 +16,7 @@ def new_rng(rng: np.random.Generator) -> np.ndarray:
     return rng.integers(0, 1 << 64, size=1, dtype=np.uint64)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def draw(random_state):
     """Draw the next 64 random bits."""
     random_state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -26,13 +26,13 @@ def draw(random_state):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def unit(random_state):
     """Draw a number in [0, 1)."""
     return np.float64(draw(random_state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def between(random_state, low, high):
     """Draw an integer in [low, high)."""
     return np.int64(low) + np.int64(unit(random_state) * (high - low))

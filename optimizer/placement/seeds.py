@@ -64,7 +64,7 @@ def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
     return kept
 
 
-@njit(cache=True)
+@njit()
 def propagate_all(space, search, preferences, rows):
     """Fill two rows of genes per preference: sources placed as they are read, and sources spread over all axes."""
     for n in range(preferences.shape[0]):
@@ -73,7 +73,7 @@ def propagate_all(space, search, preferences, rows):
         spread_sources(space, search, rows[2 * n + 1])
 
 
-@njit(cache=True)
+@njit()
 def propagate(space, search, preference, genes):
     """Choose for each slot and axis the first preferred group that the block can take; sources follow their readers."""
     for g in range(space.slot_count):
@@ -98,7 +98,7 @@ def propagate(space, search, preference, genes):
             )
 
 
-@njit(cache=True)
+@njit()
 def spread_sources(space, search, genes):
     """Shard sources over every axis: idle axes split the last dimension that accepts them."""
     for t in range(space.source_count):

@@ -30,7 +30,7 @@ SOURCES_FOLLOW_SHARE = 0.85
 TRIES = 8
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def mix(position, value):
     """Compute a 64-bit hash of one gene's value (splitmix64)."""
     z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(
@@ -41,7 +41,7 @@ def mix(position, value):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def hash_plan(genes, prefetch, regather):
     """Compute the hash of a whole plan; `vary` keeps it current change by change."""
     h = np.uint64(0)
@@ -53,7 +53,7 @@ def hash_plan(genes, prefetch, regather):
     return h
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def put(values, position, value, offset, digest):
     """Set one gene and update the plan's hash."""
     old = np.int64(values[position])
@@ -62,7 +62,7 @@ def put(values, position, value, offset, digest):
         values[position] = value
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def members_of(random_state, start, members, c):
     """Choose a range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
     low, high = start[c], start[c + 1]
@@ -73,7 +73,7 @@ def members_of(random_state, start, members, c):
     return low, high
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
     """Apply one random move of `rule`; the plan may come out unchanged."""
     if rule in (RESHARD, TURN, FOLLOW, LEAD):
@@ -126,7 +126,7 @@ def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
                 put(regather, search.edge_members[r], flag, n + m, digest)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def _set_slot(space, search, genes, g, s, follow, digest):
     put(genes, g, s, 0, digest)
     if follow:
@@ -136,7 +136,7 @@ def _set_slot(space, search, genes, g, s, follow, digest):
                 source_fits(space, search, genes, t, e, digest)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def source_fits(space, search, genes, t, e, digest):
     """Set the source of tensor `t` to the spec that edge `e` needs."""
     n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]], PLACED]
@@ -145,7 +145,7 @@ def source_fits(space, search, genes, t, e, digest):
         put(genes, space.made_gene[t], s, 0, digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def source_follows(space, search, genes, t, at, digest):
     """Set a source to the consumer spec of one of its readers; `at` in [0, 1) chooses which."""
     low, high = search.reader_start[t], search.reader_start[t + 1]
@@ -153,14 +153,14 @@ def source_follows(space, search, genes, t, at, digest):
         source_fits(space, search, genes, t, search.reader_edge[low + np.int64(at * (high - low))], digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _reshard(random_state, space, search, genes, low, high, follow, digest):
     s = between(random_state, 0, space.strategy_count[search.gene_members[low]])
     for r in range(low, high):
         _set_slot(space, search, genes, search.gene_members[r], s, follow, digest)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(_nrt=False, inline="always")
 def with_digit(space, search, g, s, axis, dim):
     """Find the gene value that differs from `s` in one digit, or -1 where there is none; its orders stay."""
     base, choices = search.dim_count[g] + 1, search.choices[g]
@@ -178,7 +178,7 @@ def with_digit(space, search, g, s, axis, dim):
     return found * choices + s % choices if found >= 0 else found
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _turn(random_state, space, search, genes, low, high, follow, digest):
     axis = between(random_state, 0, search.axes)
     dim = between(random_state, -1, search.dim_count[search.gene_members[low]])
@@ -189,7 +189,7 @@ def _turn(random_state, space, search, genes, low, high, follow, digest):
             _set_slot(space, search, genes, g, s, follow, digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _group(random_state, space, search, genes, digest):
     """Assign an axis to one dimension group, or remove it, over all slots or a run of them."""
     group = between(random_state, -1, search.group_dim.shape[1])
@@ -213,7 +213,7 @@ def _group(random_state, space, search, genes, digest):
                     _set_slot(space, search, genes, g, s, True, digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def store_as(space, search, genes, low, high, o, digest):
     """Set the choice of orders of a range of `gene_members` to `o`; their sources follow."""
     for r in range(low, high):
@@ -221,7 +221,7 @@ def store_as(space, search, genes, low, high, o, digest):
         _set_slot(space, search, genes, g, genes[g] - genes[g] % search.choices[g] + o, True, digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _relayout(random_state, space, search, genes, digest):
     """Store tensors in other orders: a policy over all blocks or a run of them, or any choice for a tied class."""
     kind = unit(random_state)
@@ -241,7 +241,7 @@ def _relayout(random_state, space, search, genes, digest):
     store_as(space, search, genes, low, high, o, digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _is_view(space, genes, t, need):
     """Return whether the spec that gene value `need` (a row of `spec_ids`) needs of tensor `t` requires no copy."""
     made = space.made_offset[t] + genes[space.made_gene[t]]
@@ -256,7 +256,7 @@ def _is_view(space, genes, t, need):
     return space.relayout_rows[relayouts + space.spec_ids[need, PLACED], RELAYOUT_TICKS] < 0
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _follow(random_state, space, search, genes, low, high, follow, digest):
     """Shard blocks so that they read one input without a copy: the strategy that splits most among those possible."""
     g = search.gene_members[low]
@@ -284,7 +284,7 @@ def _follow(random_state, space, search, genes, low, high, follow, digest):
             _set_slot(space, search, genes, g, best, follow, digest)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def _lead(random_state, space, search, genes, low, high, digest):
     """Set the producers of one input to the consumer spec of the block."""
     g = search.gene_members[low]

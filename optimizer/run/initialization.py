@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 
-from tapestry.costmodel.compiled import source_fingerprint
 from tapestry.costmodel.objectives import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive
@@ -245,7 +245,11 @@ def fingerprint_of(
 @cache
 def _release() -> str:
     """Compute a digest of all code whose change would change a search."""
-    return _digest([source_fingerprint(PACKAGES), *(version(name) for name in LIBRARIES)])
+    sources = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((Path(__file__).resolve().parents[2] / package).rglob("*.py")):
+            sources.update(path.name.encode() + path.read_bytes())
+    return _digest([sources.hexdigest(), *(version(name) for name in LIBRARIES)])
 
 
 def _digest(document: object) -> str:

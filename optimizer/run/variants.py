@@ -207,7 +207,7 @@ def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
     return result
 
 
-@njit(cache=True)
+@njit()
 def best_response(space, state, goal, genes, prefetch, regather, members):
     """Set tied genes to the strategy that lowers the product of the objectives most; return the evaluations."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
