@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PREFIX = "tapestry-scratch-"
+PREFIX = "tapestry-tmp-"
 LOCK = "lock"
 
 
@@ -18,7 +18,7 @@ def temporary_folder() -> Iterator[Path]:
     """Create a folder for this process's temporary files and delete it afterwards. Its owner holds a lock in it until
     it ends, however it dies; folders without a lock are abandoned.
     """
-    _remove_those_of_the_dead()
+    _remove_abandoned()
     before = tempfile.tempdir
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     with (folder / LOCK).open("w") as lock:
@@ -31,7 +31,7 @@ def temporary_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_those_of_the_dead() -> None:
+def _remove_abandoned() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
             with (folder / LOCK).open("r+") as lock:

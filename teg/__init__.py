@@ -18,7 +18,7 @@ __all__ = ["program"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the builder when it is first requested, so that `import teg` stays light."""
+    """Load the builder when it is first requested, so that `import tapestry.teg` stays light."""
     if name == "program":
         return import_module("tapestry.teg.programs.program").program
     raise AttributeError(f"module 'teg' has no attribute {name!r}")

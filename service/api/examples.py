@@ -166,7 +166,7 @@ REQUESTS: dict[str, Any] = {
 EXAMPLES: dict[str, Any] = {
     "GraphAnswer": _GRAPH,
     "GraphsAnswer": {"items": [_GRAPH], "next": None},
-    "OffersAnswer": {
+    "CandidateMovesAnswer": {
         "graph_id": GRAPH_ID,
         "graph": "two_layers",
         "total": 1,

@@ -66,9 +66,9 @@ def test_a_bad_file_is_left_out_with_its_place_and_the_others_stay(plug: Plug) -
     assert list(loaded.members) == ["acme"]
     half, none = said(loaded)
     assert half == (
-        "half.toml: CatalogueError: half.toml: cores: expected a whole number above zero, got int 0"
+        "half.toml: CatalogError: half.toml: cores: expected a whole number above zero, got int 0"
     )
-    assert none.startswith("none.toml: CatalogueError: none.toml: not TOML: ")
+    assert none.startswith("none.toml: CatalogError: none.toml: not TOML: ")
 
 
 def test_an_alias_that_is_taken_keeps_the_device_out(plug: Plug) -> None:

@@ -125,7 +125,7 @@ def test_a_reader_that_leaves_is_no_fault(home: Path) -> None:
 @pytest.mark.parametrize("command", ["objectives", "rules"])
 def test_no_command_is_loaded_before_it_is_chosen(command: str) -> None:
     program = (
-        f"import sys, service.cli; service.cli.main([{command!r}]); "
+        f"import sys, tapestry.service.cli; tapestry.service.cli.main([{command!r}]); "
         "print(sorted({'sqlalchemy', 'rich', 'onnx', 'fastapi'} & set(sys.modules)))"
     )
     answer = subprocess.run(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tapestry as package
 from tapestry.rewrites import Move, Rule, catalog, replay
 from tapestry.rewrites.rule import op, tensor
 from tapestry.teg.document import load, save
@@ -160,7 +161,7 @@ def test_a_list_changes_nothing(tapestry: Run, document: Path, tmp_path: Path) -
 def test_an_inference_program_is_divided_in_what_is_computed_once_and_the_rest(
     tapestry: Run, tmp_path: Path
 ) -> None:
-    b = tapestry.program()
+    b = package.program()
     x, w, s = b.input("x", row=2, k=4), b.parameter("w", k=4, out=5), b.parameter("s", out=5)
     b.output("y", x @ w * s)
     given, once, rest = (tmp_path / name for name in ("given.json", "once.json", "rest.json"))

@@ -250,7 +250,7 @@ def test_a_current_database_is_opened_without_a_turn_and_without_alembic(store_u
         if engine.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
         program = (
-            "import sys; from service.store.database import open_database; "
+            "import sys; from tapestry.service.store.database import open_database; "
             f"open_database({store_url!r}).dispose(); sys.exit('alembic' in sys.modules)"
         )
         assert subprocess.run([sys.executable, "-c", program], timeout=20).returncode == 0

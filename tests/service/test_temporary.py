@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OWNER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from tapestry.service.temporary import scratch_folder
-with scratch_folder() as folder:
+from tapestry.service.temporary import temporary_folder
+with temporary_folder() as folder:
     print(folder, flush=True)
     sys.stdin.read()
 """
@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def owner_in(place: Path) -> tuple[subprocess.Popen[str], Path]:
-    """Start a process that has a scratch folder; return the process and the folder."""
+    """Start a process that has a temporary folder; return the process and the folder."""
     command = [sys.executable, "-c", OWNER, str(place)]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

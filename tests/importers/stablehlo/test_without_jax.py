@@ -34,5 +34,5 @@ def test_a_missing_file_is_told_first() -> None:
 
 
 def test_importing_the_importers_loads_no_jax() -> None:
-    code = "import sys, teg.importers; sys.exit(any(m.startswith('jax') for m in sys.modules))"
+    code = "import sys, tapestry.teg.importers; sys.exit(any(m.startswith('jax') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -40,7 +40,7 @@ def test_a_program_without_signature_names_gradients_after_parameters() -> None:
 
 
 def test_torch_is_not_loaded_for_files() -> None:
-    code = f"import sys; from teg.importers import from_torch; from_torch({str(MLP)!r}); print('torch' in sys.modules)"
+    code = f"import sys; from tapestry import from_torch; from_torch({str(MLP)!r}); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

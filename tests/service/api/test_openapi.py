@@ -139,7 +139,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
     assert execution.status_code == 202
     answers = {
         "GraphAnswer": graph,
-        "OffersAnswer": service.http.get(rewrites),
+        "CandidateMovesAnswer": service.http.get(rewrites),
         "RewriteAnswer": made,
         "GraphHistoryAnswer": service.http.get(f"{made.headers['location']}/history"),
         "AcceptedAnswer": run,

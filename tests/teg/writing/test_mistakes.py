@@ -12,7 +12,7 @@ import pytest
 import tapestry
 from tapestry.teg.programs import Cell, Handle, Program, ProgramError
 
-MODEL = """import teg
+MODEL = """import tapestry
 with tapestry.program() as p:
     x = p.input("x", batch=32, features=128)
     w = p.parameter("w", features=64, out=8)
