@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.teg import structure
 from tapestry.teg.costs import Amount, total
 from tapestry.teg.document import DocumentError, read_content
 from tapestry.teg.graph import Block, Graph, index_sizes
@@ -101,7 +102,8 @@ class GraphSummary:
 
     `is_explicit`: it is sharded and pinned to devices already; then `shards` states on how many devices, and whether
     they verify (not tried where they are very many). `unobserved` blocks are left out of a search.
-    `named_costs`: the program's own costs, unsharded, summed by resource.
+    `named_costs`: the program's own costs, unsharded, summed by resource. `layers` is the length of the longest path,
+    `components` the number of parts without a connection, `bottlenecks` are the blocks that every path passes.
     """
 
     name: str
@@ -119,6 +121,9 @@ class GraphSummary:
     shards: Mapping[str, Any] | None = None
     unobserved: int = 0
     named_costs: Mapping[str, Amount] = field(default_factory=dict)
+    layers: int = 0
+    components: int = 0
+    bottlenecks: tuple[str, ...] = ()
 
     @property
     def shardable_share(self) -> float:
@@ -152,6 +157,9 @@ class GraphSummary:
             "shards": None if self.shards is None else dict(self.shards),
             "unobserved": self.unobserved,
             "named_costs": dict(self.named_costs),
+            "layers": self.layers,
+            "components": self.components,
+            "bottlenecks": list(self.bottlenecks),
         }
 
 
@@ -198,6 +206,9 @@ def summarize(graph: Graph) -> GraphSummary:
         shards=_shards(graph) if is_explicit(graph) else None,
         unobserved=len(graph.blocks) - len(observed(graph)),
         named_costs=named_costs(graph),
+        layers=len(structure.layers(graph)),
+        components=len(structure.components(graph)),
+        bottlenecks=tuple(structure.bottlenecks(graph)),
     )
 
 

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from tapestry.teg.intern import InternedValue
 from tapestry.teg.signature import Signature
 from tapestry.teg.svg import svg
 from tapestry.teg.zspace import ZRange
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Attributes = tuple[tuple[str, Any], ...]
 
@@ -222,6 +226,63 @@ class Graph:
     def _repr_html_(self) -> str:
         """Draw the graph as a picture in a notebook."""
         return svg(self.name, self.blocks, self.tensors)
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Convert to networkx: a node per block by its site, an edge per tensor read or order stated.
+
+        A node has the attribute `block`; an edge from a producer to a reader has `tensor`, `position` (of the input)
+        and `size_bytes`, an edge of `after` has none of them. The graph's attributes are `name`, `tensors`, `data`.
+        """
+        result = import_module("networkx").MultiDiGraph(
+            name=self.name, tensors=dict(self.tensors), data=dict(self.data)
+        )
+        result.add_nodes_from((block.site, {"block": block}) for block in self.blocks)
+        for block in self.blocks:
+            for position, tensor in enumerate(block.inputs):
+                size_bytes = self.tensors[tensor].type.size_bytes
+                read = {"tensor": tensor, "position": position, "size_bytes": size_bytes}
+                result.add_edge(self.producers[tensor].site, block.site, **read)
+            result.add_edges_from((site, block.site) for site in block.after)
+        return result
+
+    @staticmethod
+    def from_networkx(source: nx.MultiDiGraph) -> Graph:
+        """Convert back from `to_networkx`: blocks in topological order, nearest to the order of the nodes.
+
+        Edges say in which order blocks stand; what a block reads is stated by the block itself.
+
+        Raises:
+            ValueError: a node without a `block`, a tensor without a producer or a type, or a cycle.
+        """
+        nx = import_module("networkx")
+        place = {site: k for k, site in enumerate(source.nodes)}
+        blocks: dict[Any, Block] = {}
+        for site, values in source.nodes(data=True):
+            block = values.get("block")
+            if not isinstance(block, Block) or block.site != site:
+                raise ValueError(f"node {site!r} has no attribute 'block' with the Block of that site")
+            blocks[site] = block
+        try:
+            order = list(nx.lexicographical_topological_sort(source, key=place.__getitem__))
+        except nx.NetworkXUnfeasible:
+            around = " -> ".join(repr(edge[0]) for edge in nx.find_cycle(source))
+            raise ValueError(f"the nodes {around} form a cycle; a program has none") from None
+        known, produced = source.graph.get("tensors", {}), set[str]()
+        for site in order:
+            for tensor in blocks[site].inputs:
+                if tensor not in produced:
+                    raise ValueError(
+                        f"block {site!r} reads tensor {tensor!r}, which no block before it produces"
+                    )
+            for tensor in blocks[site].outputs:
+                if tensor not in known:
+                    raise ValueError(
+                        f"tensor {tensor!r} has no type: the graph's attribute 'tensors' lacks it"
+                    )
+            produced.update(blocks[site].outputs)
+        data = {site: array for site, array in source.graph.get("data", {}).items() if site in produced}
+        tensors = {tensor: known[tensor] for site in order for tensor in blocks[site].outputs}
+        return Graph(str(source.graph.get("name", "")), tuple(blocks[s] for s in order), tensors, data)
 
     def replace(
         self,

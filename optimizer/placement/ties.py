@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import networkx as nx
 import numpy as np
 
 from tapestry.costmodel.plan_space import PlanSpace
@@ -79,8 +80,11 @@ def dimension_groups(space: PlanSpace) -> tuple[np.ndarray, np.ndarray]:
     two), and the block class of each gene `(genes,)`. Groups are ordered by the flops they split.
     """
     class_of = _numbered(space.class_of)
-    union = _Union()
-    _link_edges(union, space, class_of)
+    links = nx.Graph()
+    _link_edges(links, space, class_of)
+    group_of: dict[tuple[int, int], Hashable] = {}
+    for part in nx.connected_components(links):
+        group_of.update(dict.fromkeys(part, min(part, key=repr)))
     flops = _flops_per_gene(space)
     weight: dict[Hashable, float] = {}
     found: dict[tuple[int, int], Hashable] = {}
@@ -88,8 +92,8 @@ def dimension_groups(space: PlanSpace) -> tuple[np.ndarray, np.ndarray]:
         for d in range(len(block.signature.dims) if block.signature is not None else 0):
             if block.signature is None or block.signature.dims[d].size < 2:
                 continue
-            group = union.find((int(class_of[g]), d))
-            found[int(class_of[g]), d] = group
+            place = (int(class_of[g]), d)
+            group = found[place] = group_of.get(place, place)
             weight[group] = weight.get(group, 0.0) + flops[g] + 1.0
     order = {group: k for k, group in enumerate(sorted(weight, key=lambda x: (-weight[x], repr(x))))}
     table = np.full((int(class_of.max()) + 1, max(len(order), 1)), -1, dtype=np.int64)
@@ -99,7 +103,7 @@ def dimension_groups(space: PlanSpace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _link(
-    union: _Union,
+    links: nx.Graph,
     space: PlanSpace,
     class_of: np.ndarray,
     gene: int,
@@ -114,10 +118,10 @@ def _link(
     written = rows_of(producer.signature.outputs[producer.outputs.index(root)])
     for reads, row in zip(dims, written, strict=True):
         if reads >= 0 and row is not None and row.dim >= 0:
-            union.join((int(class_of[gene]), reads), (int(class_of[maker_gene]), row.dim))
+            links.add_edge((int(class_of[gene]), reads), (int(class_of[maker_gene]), row.dim))
 
 
-def _link_edges(union: _Union, space: PlanSpace, class_of: np.ndarray) -> None:
+def _link_edges(links: nx.Graph, space: PlanSpace, class_of: np.ndarray) -> None:
     """Join dimensions that run along the same tensor dimension; every kind of edge once."""
     seen: set[tuple[int, int, int]] = set()
     for g, block in enumerate(space.slots):
@@ -128,28 +132,9 @@ def _link_edges(union: _Union, space: PlanSpace, class_of: np.ndarray) -> None:
             if block.signature is None or key in seen:
                 continue
             seen.add(key)
-            _link(union, space, class_of, g, producer.site, read.root, [r.dim for r in read.rows])
+            _link(links, space, class_of, g, producer.site, read.root, [r.dim for r in read.rows])
 
 
 def _flops_per_gene(space: PlanSpace) -> np.ndarray:
     arrays = space.space
     return np.asarray(arrays.block_rows[arrays.block_offset, 2], dtype=np.float64)
-
-
-class _Union:
-    def __init__(self) -> None:
-        self.parent: dict[Hashable, Hashable] = {}
-
-    def find(self, x: Hashable) -> Hashable:
-        path = []
-        while self.parent.get(x, x) != x:
-            path.append(x)
-            x = self.parent[x]
-        for p in path:
-            self.parent[p] = x
-        return x
-
-    def join(self, a: Hashable, b: Hashable) -> None:
-        ra, rb = self.find(a), self.find(b)
-        if ra != rb:
-            self.parent[max(ra, rb, key=repr)] = min(ra, rb, key=repr)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
-from heapq import heappop, heappush
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
 from tapestry.teg.graph import Block, Definition, Graph, Tensor, TensorType
@@ -128,23 +127,19 @@ class _Abstraction:
             }
             for g in self.groups
         }
-        sorter = TopologicalSorter(needs)
+        links = nx.DiGraph((need, number) for number, all_needs in needs.items() for need in all_needs)
+        links.add_nodes_from(needs)
+        first = {group.number: min(group.shards, default=-1) for group in self.groups}
         try:
-            sorter.prepare()
-        except CycleError as error:
-            cycle = [self.groups[n].shards[0] for n in error.args[1] if self.groups[n].shards]
-            sites = " reads ".join(repr(self.graph.blocks[k].site) for k in cycle)
+            return list(
+                nx.lexicographical_topological_sort(links, key=lambda number: (first[number], number))
+            )
+        except nx.NetworkXUnfeasible:
+            cycle = [self.groups[n].shards[0] for n, _ in nx.find_cycle(links) if self.groups[n].shards]
+            sites = " reads ".join(repr(self.graph.blocks[k].site) for k in (*cycle, cycle[0])[::-1])
             message = f"taken together, shards read each other: {sites}"
             cure = "name the shards of one block name@part"
             raise CircularShards(Issue("cycle", "$.blocks", message, cure)) from None
-        order: list[int] = []
-        ready: list[tuple[int, int]] = []
-        while sorter.is_active():
-            for number in sorter.get_ready():
-                heappush(ready, (min(self.groups[number].shards, default=-1), number))
-            order.append(heappop(ready)[1])
-            sorter.done(order[-1])
-        return order
 
     def _names(self) -> dict[int, str]:
         taken: set[str] = set()

@@ -85,6 +85,8 @@ def may_import_late(module: Module, target: str) -> str | None:
         return "a front end loads the library of its format when it is called"
     if module.name == "tapestry.teg" and under(target, "tapestry.teg.programs"):
         return "the builder is loaded when it is asked for: `import tapestry.teg` stays light"
+    if module.name == "tapestry.teg.graph" and target == "networkx":
+        return "networkx is loaded when a graph is asked for in its form"
     if module.name == "tapestry.hardware.layouts" and target == "tapestry.hardware.layouts.notations":
         return "the device catalogue needs sizes and orders only: the notations are loaded when asked for"
     if module.name == "tapestry.teg.operators.onnx_fallback" and under(

@@ -183,6 +183,7 @@ def test_import_sums_up_and_writes_a_document(tapestry: Run, document: Path, tmp
     assert summary["parameters"] == 2 * 64 * 256
     assert summary["flops"] == 2 * 2 * 64 * 64 * 256 + 64 * 256
     assert (summary["shardable_share"], summary["fixed_blocks"]) == (1.0, 0)
+    assert summary["components"] == 1 and 2 < summary["layers"] <= summary["blocks"]
     copy = tmp_path / "copy.json.gz"
     answer = tapestry("import", document, "-o", copy)
     assert answer.code == 0 and f"written to {copy}" in answer.out

@@ -36,6 +36,10 @@ def _print(summary: GraphSummary) -> None:
         f"can be sharded   {summary.shardable_share:.1%} of the work; "
         f"{summary.fixed_blocks} of {summary.blocks} blocks are fixed"
     )
+    print(
+        f"structure        {summary.layers} layers, {summary.components} separate parts, "
+        f"{len(summary.bottlenecks)} blocks that every path passes"
+    )
     if summary.is_explicit:
         reported = summary.shards or {}
         proof = {True: "proven", False: "NOT proven", None: "not tried"}[reported.get("verified")]
