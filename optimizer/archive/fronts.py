@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import moocore
 import numpy as np
@@ -44,34 +44,50 @@ def merge(target, source, epsilon):
     return entered
 
 
-class _Individual(list[float]):
+class _Member(list[float]):
     """A front member in the form of DEAP's operators."""
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__(values)
-        self.fitness = _Fitness(values)
+        self.fitness = Fitness(values)
 
 
-class _Fitness(base.Fitness):  # type: ignore[misc]
-    def __init__(self, values: np.ndarray) -> None:
+class Fitness(base.Fitness):  # type: ignore[misc]
+    """The objectives of a plan as DEAP sees them, all minimized."""
+
+    def __init__(self, values: Sequence[float] | np.ndarray) -> None:
         self.weights = (-1.0,) * len(values)
         super().__init__(tuple(values))
 
 
-def set_parent_weights(archive: Archive) -> None:
-    """Set the probability of each front member to be a parent: extremes and sparse regions first.
+def crowding_weights(values: np.ndarray) -> np.ndarray:
+    """Compute the weight `(n,)` of each member of a front `(n, m)` as a parent: extremes and sparse regions first.
 
     Crowding distances are NSGA-II's, by DEAP, on logarithms of the objectives.
+    """
+    members = [_Member(v) for v in np.log(np.maximum(values, 0.0) + 1e-12)]
+    tools.emo.assignCrowdingDist(members)
+    distance = np.array([member.fitness.crowding_dist for member in members])
+    finite = distance[np.isfinite(distance)]
+    middle = float(np.median(finite)) if len(finite) and np.median(finite) > 0 else 1.0
+    return np.asarray(np.clip(np.where(np.isfinite(distance), distance / middle, 4.0), 0.25, 4.0))
+
+
+def set_parent_weights(
+    archive: Archive, weigh: Callable[[np.ndarray], np.ndarray] = crowding_weights
+) -> None:
+    """Set the weight of each front member as a parent of the next epoch's moves.
+
+    Raises:
+        ValueError: `weigh` does not give every member a weight that is finite and above zero.
     """
     n = int(archive.size[0])
     if n == 0:
         return
-    individuals = [_Individual(v) for v in np.log(np.maximum(archive.value[:n], 0.0) + 1e-12)]
-    tools.emo.assignCrowdingDist(individuals)
-    distance = np.array([i.fitness.crowding_dist for i in individuals])
-    finite = distance[np.isfinite(distance)]
-    middle = float(np.median(finite)) if len(finite) and np.median(finite) > 0 else 1.0
-    archive.weight[:n] = np.clip(np.where(np.isfinite(distance), distance / middle, 4.0), 0.25, 4.0)
+    weights = np.asarray(weigh(archive.value[:n].copy()), dtype=np.float64)
+    if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0)).all():
+        raise ValueError(f"toolbox.weigh must give each of {n} members a finite weight above zero")
+    archive.weight[:n] = weights
 
 
 def nondominated(values: np.ndarray) -> np.ndarray:

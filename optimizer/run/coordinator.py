@@ -9,20 +9,28 @@ any executor, and resumes from a checkpoint as if it had never stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from deap import base
 
 from tapestry.optimizer.archive.fronts import merge, nondominated, set_parent_weights
 from tapestry.optimizer.placement.rng import new_rng
+from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.placement.variation import RELAYOUT
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.snapshot import Publisher
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, coarsen_grids, load_compiled
+from tapestry.optimizer.run.variants import (
+    LARGEST_VARIANTS,
+    Variant,
+    coarsen_grids,
+    insert_plans,
+    load_compiled,
+)
 from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
 from tapestry.optimizer.structure.search import try_child
 
@@ -43,10 +51,14 @@ class Coordinator:
         folder: Path,
         publisher: Publisher,
         on_progress: Callable[[Progress], None] | None,
+        toolbox: base.Toolbox,
     ) -> None:
         self.state, self.budget, self.folder = state, budget, folder
-        self.publisher, self.on_progress = publisher, on_progress
+        self.publisher, self.on_progress, self.toolbox = publisher, on_progress, toolbox
         self.files: dict[int, VariantFile] = {}
+        if varies(toolbox):
+            state.structural.applied.setdefault("toolbox", 0)
+            state.structural.improved.setdefault("toolbox", 0)
 
     def loop(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
         """Run rounds until the budget is spent, the front stops improving, or a stop is requested."""
@@ -130,9 +142,11 @@ class Coordinator:
             self._take_in(variant, result)
         if child is not None:
             self._consider(*child)
+        if varies(self.toolbox):
+            self._vary(tasks, None if left is None else left - planned)
         coarsen_grids(self.state.variants)
         for variant in self.state.variants:
-            set_parent_weights(variant.archive)
+            set_parent_weights(variant.archive, self.toolbox.weigh)
         self.state.rounds += 1
 
     def _tasks(self, left: int | None) -> list[tuple[Variant, Epoch]]:
@@ -155,6 +169,22 @@ class Coordinator:
         self.state.evaluations += result.evaluations
         self.state.statistics.applied[:] += result.statistics.applied
         self.state.statistics.improved[:] += result.statistics.improved
+
+    def _vary(self, tasks: Sequence[tuple[Variant, Epoch]], left: int | None) -> None:
+        """Insert the children of the toolbox's own operators into the variants of this round, at most `left`."""
+        state = self.state
+        for variant in {id(variant): variant for variant, _ in tasks}.values():
+            search = variant.search
+            tied = np.zeros(variant.space.gene_count, np.int64)
+            sizes = np.diff(search.gene_start)
+            tied[search.gene_members] = np.repeat(np.arange(len(sizes)), sizes)
+            counts = variant.space.space.strategy_count
+            most = PARENTS if left is None else min(PARENTS, left)
+            genes = children(self.toolbox, variant.archive, counts, tied, most, state.rng)
+            state.evaluations += len(genes)
+            state.structural.applied["toolbox"] += len(genes)
+            state.structural.improved["toolbox"] += insert_plans(variant, genes)
+            left = None if left is None else left - len(genes)
 
     def _choose_variant(self) -> Variant:
         """Choose a variant at random by its share of the common front; each is chosen at least now and then.

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -106,8 +106,9 @@ def _is_alone(state: SearchState) -> bool:
 
 
 def _plant_abstract(variant: Variant) -> int:
-    """Insert the plan in which every device does everything."""
-    return insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
+    """Insert the plan in which every device does everything; return the number of plans evaluated, one."""
+    insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
+    return 1
 
 
 def _rewritten(
@@ -222,6 +223,7 @@ def fingerprint_of(
     mesh: Mesh,
     objectives: Sequence[Objective],
     constraints: Sequence[Constraint],
+    toolbox: Mapping[str, str],
 ) -> dict[str, str]:
     """Collect everything that a checkpoint of this search depends on, by readable names."""
     request = {
@@ -232,6 +234,7 @@ def fingerprint_of(
         "plug_ins": [(str(p), p.members) for loaded in (operators(), rules()) for p in loaded.plug_ins],
         "parts": list(dict.fromkeys(machine.devices for machine in state.machines)),
         "islands": state.islands,
+        "toolbox": dict(toolbox),
         "seed": state.seed,
     }
     return {

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 import numpy as np
+from deap import base
 
 from tapestry.costmodel.objectives import Objective, require_objectives
 from tapestry.costmodel.plan_space import PlanSpace
@@ -18,6 +19,7 @@ from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
 from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of
+from tapestry.optimizer.placement.toolbox import default_toolbox, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.coordinator import Coordinator
@@ -67,6 +69,7 @@ def optimize(
     on_checkpoint: Callable[[Snapshot], None] | None = None,
     checkpoint_s: float = 1.0,
     should_stop: Callable[[], bool] | None = None,
+    toolbox: base.Toolbox | None = None,
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
@@ -82,7 +85,8 @@ def optimize(
     objectives; choices that this mesh lacks become the nearest that it has. `on_checkpoint` is called about every
     `checkpoint_s` seconds with the state between two rounds, while the islands work on the next, and once at the
     end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
-    stopped, its time and evaluations counted in `budget`.
+    stopped, its time and evaluations counted in `budget`. `toolbox` holds operators of selection and variation, a
+    user's own among them; see `optimizer.placement.toolbox.default_toolbox`.
 
     Raises:
         ValueError: an unknown objective, constraint, rule, pin or option, an objective the device lacks
@@ -106,8 +110,9 @@ def optimize(
         seed,
         np.random.default_rng(seed),
     )
+    operators = toolbox or default_toolbox()
     if resume is not None or on_checkpoint is not None:
-        state.fingerprint = fingerprint_of(state, graph, mesh, chosen, bounds)
+        state.fingerprint = fingerprint_of(state, graph, mesh, chosen, bounds, described(operators))
     report = _phases(state, on_progress)
     if resume is not None:
         restore(resume, state, graph, report)
@@ -115,7 +120,7 @@ def optimize(
         initialize(state, graph, seeds, budget, start_from, report)
     publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
-        coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress)
+        coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress, operators)
         if search:
             _run(coordinator, executor, should_stop or (lambda: False))
         else:

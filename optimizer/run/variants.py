@@ -110,26 +110,17 @@ def new_variant(
 
 def insert_seeds(variant: Variant, limit: int | None) -> int:
     """Insert the seeds by propagation, at most `limit`; return how many plans were evaluated."""
-    return insert_plans(
-        variant, stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit]
-    )
+    rows = stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit]
+    insert_plans(variant, rows)
+    return len(rows)
 
 
 def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
-    """Evaluate and insert plans given as strategy rows; return how many."""
-    edges = variant.space.edge_count
-    no_edges = np.zeros((len(strategies), edges), np.int8)
-    space = variant.space
-    insert_all(
-        space.space,
-        space.state,
-        variant.archive,
-        variant.machine.goal,
-        strategies.astype(np.int16),
-        no_edges,
-        no_edges,
-    )
-    return len(strategies)
+    """Evaluate and insert plans given as strategy rows `(n, genes)`; return how many entered the front."""
+    no_edges = np.zeros((len(strategies), variant.space.edge_count), np.int8)
+    space, goal = variant.space, variant.machine.goal
+    plans = (strategies.astype(np.int16), no_edges, no_edges)
+    return int(insert_all(space.space, space.state, variant.archive, goal, *plans))
 
 
 def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:

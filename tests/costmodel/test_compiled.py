@@ -77,12 +77,14 @@ def test_a_constant_inlined_from_two_modules_away_compiles_anew(modules) -> None
     assert modules(factor=2) == (21, 0)
 
 
+@pytest.mark.slow
 def test_comments_docstrings_and_classes_compile_nothing(modules) -> None:
     modules()
     assert modules(comment="another") == (21, 0)
     assert modules(docstring='"""Scale a number."""\n    # Nothing else.') == (21, 0)
 
 
+@pytest.mark.slow
 def test_damaged_files_are_compiled_again(modules) -> None:
     modules()
     for path in modules.folder.iterdir():
@@ -90,6 +92,7 @@ def test_damaged_files_are_compiled_again(modules) -> None:
     assert modules() == (21, 1)
 
 
+@pytest.mark.slow
 def test_only_a_few_versions_are_kept(modules) -> None:
     for factor in range(KEPT_VERSIONS + 3):
         modules(factor=factor)
