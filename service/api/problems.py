@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
 from tapestry.service.api.answers import encoded
+from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.problems import problem
-from tapestry.service.requests import Fault, InvalidRequest, escape
+from tapestry.service.requests import Fault, InvalidRequest
 from tapestry.service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId, Unreadable
 
 MEDIA_TYPE = "application/problem+json"
@@ -126,7 +124,7 @@ def _validation(request: Request, error: Exception) -> Response:
             return respond(400, "malformed", said)
     field = getattr(request.scope.get("route"), "body_field", None)
     form = None if field is None else field.field_info.annotation
-    faults = tuple(dict.fromkeys(_fault_of(detail, error.body, form) for detail in details))
+    faults = shape_faults(details, error.body, form)
     return respond(422, "invalid", _summary(faults), faults)
 
 
@@ -134,47 +132,6 @@ def _summary(faults: Sequence[Fault]) -> str:
     """Format the first faults in one line."""
     more = f" (and {len(faults) - SAID} more)" if len(faults) > SAID else ""
     return "; ".join(f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:SAID]) + more
-
-
-def _fault_of(detail: Mapping[str, Any], body: Any, form: Any) -> Fault:
-    """Convert a fault reported by pydantic, with its place in the request; `form` is the body's expected type."""
-    where, *path = detail["loc"]
-    expected = (detail.get("ctx") or {}).get("expected", "")
-    allowed = tuple(re.findall(r"'([^']*)'", expected))
-    said = detail["msg"].removeprefix("Value error, ")
-    said = said[:1].lower() + said[1:]
-    if detail["type"] == "extra_forbidden":
-        allowed = _members(form, path[:-1])
-        said = f"there is no member {str(path[-1])[:80]!r} here"
-    if where != "body":
-        return Fault(f"#{where}/{'/'.join(escape(str(part)) for part in path)}", said, allowed)
-    return Fault("".join(f"/{escape(part)}" for part in _steps(path, body)), said, allowed)
-
-
-def _members(form: Any, path: Sequence[str | int]) -> tuple[str, ...]:
-    """Return the members that an object at that place of a body may have."""
-    for step in path:
-        field = form.model_fields.get(step) if _is_form(form) else None
-        form = None if field is None else field.annotation
-    return tuple(form.model_fields) if _is_form(form) else ()
-
-
-def _is_form(form: Any) -> bool:
-    return isinstance(form, type) and issubclass(form, BaseModel)
-
-
-def _steps(path: Sequence[str | int], body: Any) -> Iterator[str]:
-    """Yield the steps of a path that lead through the body, and the member that is missing there; names that pydantic
-    gives to the alternatives of a type are skipped.
-    """
-    for k, step in enumerate(path):
-        if isinstance(body, Mapping) and step in body:
-            body = body[step]
-        elif isinstance(body, list) and step in range(len(body)):
-            body = body[int(step)]
-        elif k < len(path) - 1 or not isinstance(body, Mapping):
-            continue
-        yield str(step)
 
 
 def _store(request: Request, error: Exception) -> Response:

@@ -108,7 +108,7 @@ def test_json_that_is_no_object_is_refused(shared: Service, content: bytes) -> N
 
 def test_a_missing_body_is_said(shared: Service) -> None:
     faults = complaint(shared.http.post("/v1/runs"), 422, "invalid")["errors"]
-    assert faults == [{"pointer": "", "detail": "field required"}]
+    assert faults == [{"pointer": "", "detail": "the body is missing: send a JSON object"}]
 
 
 def test_a_broken_form_is_malformed(shared: Service) -> None:
