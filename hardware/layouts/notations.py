@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tapestry.hardware.layouts import cute, tt_metal, ttnn, xla
 from tapestry.hardware.layouts.layout import Layout, LayoutError
 from tapestry.hardware.layouts.notation import Notation
@@ -9,11 +11,15 @@ from tapestry.hardware.layouts.notation import Notation
 NOTATIONS: tuple[Notation, ...] = (xla.NOTATION, tt_metal.NOTATION, ttnn.NOTATION, cute.NOTATION)
 
 
+LONGEST_FRAGMENT = 400
+
+
 def parse_layout(text: str, dtype: str | None = None) -> Layout:
     """Parse the text of a layout in any notation.
 
     `dtype` names the element where the text does not. Raises `LayoutError` with the place and what was expected.
     """
+    _refuse_fragment(text)
     for notation in NOTATIONS:
         if notation.recognizes(text):
             return notation.parse(text, dtype)
@@ -22,3 +28,13 @@ def parse_layout(text: str, dtype: str | None = None) -> Layout:
     raise LayoutError(
         f"at character {place}: {text[place : place + 80]!r} is of no notation known here; expected {names}"
     )
+
+
+def _refuse_fragment(text: str) -> None:
+    """Raise `LayoutError` for a text that is only a part of a layout, with its name and what to write."""
+    bare = text.strip()
+    for notation in NOTATIONS if len(bare) <= LONGEST_FRAGMENT else ():
+        for pattern, meaning in notation.fragments:
+            if re.fullmatch(pattern, bare, re.ASCII):
+                place = len(text) - len(text.lstrip())
+                raise LayoutError(f"at character {place}: {bare[:80]!r} is {meaning}")
