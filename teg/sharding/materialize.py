@@ -170,7 +170,7 @@ class _Materialization:
             dtype = self.abstract.tensors[tensor].dtype
             return self.writer.constant(f"{tensor}.nothing", device, wanted, dtype)
         chain = []
-        while (producer := self.abstract.producers[tensor]).operator == "view":
+        while (producer := self.abstract.producers[tensor]).is_view:
             chain.append((producer, wanted))
             assert producer.signature is not None
             wanted = producer.signature.inputs[0].project(wanted)

@@ -45,7 +45,7 @@ def made_piece(
     definition: Definition, inputs: Sequence[Piece], shape: tuple[int, ...], dtype: str
 ) -> Piece | None:
     """Return the piece that a block makes of the pieces it reads; None if it does more than move or combine them."""
-    if definition.operator == "view" and len(inputs) == 1:
+    if definition.is_view and len(inputs) == 1:
         return _sliced(definition, inputs[0])
     if definition.operator == "reduce" and inputs[0].stack:
         labels, output = definition["labels"], definition["output"]
