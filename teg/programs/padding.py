@@ -23,8 +23,8 @@ class Padding(Movement):
     pad: float32[row=10, column=8]
     >>> x.pad(row=(-1, 3), mode="wrap")
     concat: float32[row=10, column=6]
-    >>> x.pad(row=(2, 0), mode=lambda position, size: size - 1)
-    concat: float32[row=10, column=6]
+    >>> x.pad(column=(2, 0), mode=lambda position, size: size - 1)
+    concat.1: float32[row=8, column=8]
     """
 
     def pad(

@@ -9,7 +9,6 @@ from tapestry.hardware.layouts.xla.fields import (
     ascending,
     descending,
     equal,
-    from_major_to_minor,
     logical_to_physical,
     move_dim_to_major,
 )
@@ -89,7 +88,6 @@ __all__ = [
     "default_tpu_tiles",
     "descending",
     "equal",
-    "from_major_to_minor",
     "linear_index",
     "linear_index_of_first_tile",
     "linear_index_with_tiles",

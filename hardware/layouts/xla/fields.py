@@ -125,11 +125,6 @@ def ascending(rank: int) -> LayoutFields:
     return LayoutFields(tuple(range(rank)))
 
 
-def from_major_to_minor(dims: Sequence[int]) -> LayoutFields:
-    """Build the layout whose dimensions, most major first, are `dims` (MakeLayoutFromMajorToMinor)."""
-    return LayoutFields(tuple(reversed(dims)))
-
-
 def move_dim_to_major(layout: LayoutFields, dim: int) -> LayoutFields:
     """Make one dimension of the layout the most major, keeping the order of the others (MoveDimToMajor)."""
     if dim not in layout.minor_to_major:
