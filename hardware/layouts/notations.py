@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
-from tapestry.hardware.layouts import cute, tt_metal, ttnn, xla
+from tapestry.hardware.layouts.cute import NOTATION as CUTE
 from tapestry.hardware.layouts.layout import Layout, LayoutError
 from tapestry.hardware.layouts.notation import Notation
+from tapestry.hardware.layouts.tt_metal import NOTATION as TT_METAL
+from tapestry.hardware.layouts.ttnn import NOTATION as TTNN
+from tapestry.hardware.layouts.xla import NOTATION as XLA
 
-NOTATIONS: tuple[Notation, ...] = (xla.NOTATION, tt_metal.NOTATION, ttnn.NOTATION, cute.NOTATION)
+NOTATIONS: tuple[Notation, ...] = (XLA, TT_METAL, TTNN, CUTE)
 
 
 LONGEST_FRAGMENT = 400
