@@ -16,7 +16,7 @@ from tapestry.teg.costs import amounts
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.operators.operator import Work, flops_of, own_work, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.spec import chunk_bounds
 from tapestry.teg.sharding.strategy import Strategy
@@ -142,7 +142,7 @@ def whole_block_bytes(
     definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
 ) -> int:
     """Count the bytes that a block reads and writes when one device computes all of it; 0 for views and boundaries."""
-    work = operator_named(definition.operator).work(definition, inputs, outputs)
+    work = own_work(operator_named(definition.operator), definition, inputs, outputs)
     dims = definition.signature.dims if definition.signature is not None else ()
     index = np.array([(0, d.size) for d in dims], dtype=np.int64).reshape(1, 1, len(dims), 2)
     sizes = index[..., 1] - index[..., 0]
@@ -207,7 +207,7 @@ def base_flops(graph: Graph) -> int:
     return sum(
         _flops_of_block(block.definition, graph.input_types(block), graph.output_types(block))
         for block in graph.blocks
-        if block.operator not in ("source", "view")
+        if block.operator != "source" and not block.is_view
     )
 
 
@@ -221,5 +221,5 @@ def _flops_of_block(
     priced = given(definition, "flops", shape)
     if priced is not None:
         return int(priced)
-    work = operator_named(definition.operator).work(definition, inputs, outputs)
+    work = own_work(operator_named(definition.operator), definition, inputs, outputs)
     return int(flops_of(work, names, shape))

@@ -177,7 +177,7 @@ def aligned_granules(graph: Graph) -> Mapping[str, tuple[int, ...]]:
     wanted: dict[str, list[int]] = {}
     of_tensor: dict[str, list[int]] = {}
     for block in reversed(graph.blocks):
-        if block.operator == "view" or block.signature is None:
+        if block.is_view or block.signature is None:
             continue
         granules = [1] * len(block.signature.dims)
         _from_outputs(block, of_tensor, granules)

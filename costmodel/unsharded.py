@@ -46,7 +46,7 @@ class UnshardedCosts:
         sizes, roots = _buffers(graph)
         total = 0
         for block in graph.blocks:
-            if block.operator not in ("source", "view", "sink"):
+            if block.operator not in ("source", "sink") and not block.is_view:
                 total += self._block(graph, block, tuple(sizes[roots[t]] for t in block.inputs))
         return total
 
@@ -109,7 +109,7 @@ def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
     roots: dict[str, str] = {}
     for block in graph.blocks:
         for t in block.outputs:
-            roots[t] = roots[block.inputs[0]] if block.operator == "view" else t
+            roots[t] = roots[block.inputs[0]] if block.is_view else t
             if roots[t] == t:
                 sizes[t] = graph.tensors[t].type.size_bytes
     return sizes, roots

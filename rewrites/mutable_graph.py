@@ -15,6 +15,7 @@ from weakref import finalize
 
 import numpy as np
 
+from tapestry.teg.fixed import is_made_fixed
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 
 # Where a block stands in program order: a number, then places between numbers, as tuples compare.
@@ -42,11 +43,15 @@ def order_of(graph: Graph) -> ProgramOrder:
     known = _orders.get(id(graph))
     if known is None:
         # Blocks with a device, a part of the index space or a place in an order of their own stay as they are.
-        # So do those whose costs the program gives: what a rule put there would have none.
+        # So do those whose costs the program gives: what a rule put there would have none, and those that the program
+        # makes fixed: what a rule put there could be sharded.
         fixed = (
             b.site
             for b in graph.blocks
-            if b.index is not None or b.device is not None or b.definition.costs is not None
+            if b.index is not None
+            or b.device is not None
+            or b.definition.costs is not None
+            or is_made_fixed(b.definition, graph.input_types(b))
         )
         ordered = (s for b in graph.blocks if b.after for s in (b.site, *b.after))
         positions = {b.site: (k,) for k, b in enumerate(graph.blocks)}

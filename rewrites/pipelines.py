@@ -24,8 +24,17 @@ HOW = ("once", "fixpoint", "search")
 # Operators that are as simple as they get: rules that spell these out are for a search to choose.
 SIMPLE = (None, "cell", "contract", "reduce", "conv", "pool", "gather", "view", "concat", "fused", "source")
 
-# What a search makes of a program: another one, and the moves that lead there.
-Search = Callable[[Graph, Sequence[Rule]], tuple[Graph, Sequence[Move]]]
+
+class Searched(NamedTuple):
+    """The result of a search: a program, the moves that lead to it, and the reasons why rules were left out."""
+
+    graph: Graph
+    moves: Sequence[Move]
+    refused: Mapping[str, str]
+
+
+# A search chooses among the moves of some rules; the names are those of rules that were left out before.
+Search = Callable[[Graph, Sequence[Rule], Sequence[str]], Searched]
 
 
 @dataclass(frozen=True)
@@ -70,18 +79,25 @@ class Rewritten(NamedTuple):
 
 
 def run_pipeline(graph: Graph, stages: Sequence[Stage], search: Search | None = None) -> Rewritten:
-    """Run stage after stage; search stages are skipped if there is no `search`.
+    """Run stage after stage; `search` runs those that search.
 
     A rule that fails or does not end is left out from then on.
+
+    Raises:
+        ValueError: a stage searches, and there is no `search`.
     """
     reports: list[StageReport] = []
     refused: dict[str, str] = {}
     for stage in stages:
         rules = [r for r in stage.rules if r.name not in refused]
         if stage.how == "search":
-            if search is not None:
-                graph, moves = search(graph, rules)
-                reports.append(StageReport(stage.name, tuple(moves)))
+            if search is None:
+                raise ValueError(
+                    f"stage {stage.name!r} chooses among moves by cost; run the pipeline with a search"
+                )
+            graph, moves, left_out = search(graph, rules, tuple(refused))
+            refused |= left_out
+            reports.append(StageReport(stage.name, tuple(moves), left_out))
             continue
         graph, report = _run(graph, stage, rules)
         refused |= report.refused

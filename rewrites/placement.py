@@ -47,7 +47,7 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
         block = graph.by_site.get(site)
         if block is None:
             raise StaleMove(move, f"there is no block {site!r}")
-        if block.operator == "view":
+        if block.is_view:
             raise StaleMove(move, f"block {site!r} is a view, which lies where its root lies")
         try:
             placement = rule.apply(PlacementSite(graph, placements, block, mesh_shape), move.choice)
@@ -65,7 +65,7 @@ def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape)
     found = [
         Move(rule.name, block.site, choice)
         for block in graph.blocks
-        if block.operator != "view"
+        if not block.is_view
         for rule in PLACEMENT
         for choice in rule.choices(PlacementSite(graph, placements, block, mesh_shape))
     ]
@@ -86,7 +86,7 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
     """
     tied: dict[tuple[str, str], list[str]] = {}
     for block in graph.blocks:
-        if block.operator != "view":
+        if not block.is_view:
             for rule, choice in _differences(block, before.of(block), after.of(block)):
                 tied.setdefault((rule, choice), []).append(block.site)
     moves = [Move(r, tuple(p) if len(p) > 1 else p[0], c) for (r, c), p in tied.items()]

@@ -92,7 +92,7 @@ def _source_reads(spot: PlacementSite) -> dict[str, tuple[Block, int]]:
     found: dict[str, tuple[Block, int]] = {}
     for tensor in reached:
         for block, position in spot.graph.readers[tensor]:
-            if block.operator == "view":
+            if block.is_view:
                 reached.extend(block.outputs)
             else:
                 found[f"{block.site}:{position}"] = (block, position)

@@ -18,7 +18,7 @@ from tapestry.teg.graph import Block, Graph, index_sizes
 from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import flops_of
+from tapestry.teg.operators.operator import flops_of, own_work
 from tapestry.teg.pruning import observed
 from tapestry.teg.sharding.external_graphs import is_explicit, verify_external
 from tapestry.teg.validate import InvalidGraphError
@@ -169,10 +169,8 @@ def block_flops(graph: Graph, block: Block) -> int:
     sizes = index_sizes(block)
     if costs is not None and costs.named("flops") is not None:
         return round(costs.price(sizes)["flops"])
-    if block.signature is None:
-        return 0
-    work = operator_named(block.operator).work(
-        block.definition, graph.input_types(block), graph.output_types(block)
+    work = own_work(
+        operator_named(block.operator), block.definition, graph.input_types(block), graph.output_types(block)
     )
     return int(flops_of(work, list(sizes), np.array(list(sizes.values()), dtype=np.int64)))
 

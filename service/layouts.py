@@ -45,6 +45,8 @@ def _is_read_without(text: str, dtype: str | None) -> bool:
 def describe(layout: Layout, at: Sequence[int] | None = None, offset: int | None = None) -> dict[str, Any]:
     """Describe a layout: shapes, buffers, bytes; the place of the element `at` coordinates; the content at `offset`.
 
+    The `value` is that of the element where the layout computes its elements, which then lie in no place.
+
     Raises:
         LayoutFaults: the coordinates lie outside the shape, or the offset outside the storage; or the layout is too
             large and scattered for its padding to be counted.
@@ -68,11 +70,14 @@ def describe(layout: Layout, at: Sequence[int] | None = None, offset: int | None
         "padding_share": padding / size if size else 0.0,
         "element": None,
         "slot": None,
+        "value": None,
     }
     faults = []
     if at is not None:
         try:
-            document["element"] = _lying(layout, layout.offset_of(at), tuple(at))
+            document["value"] = layout.element_text(at)
+            if document["value"] is None:
+                document["element"] = _lying(layout, layout.offset_of(at), tuple(at))
         except LayoutError as refusal:
             faults.append(("/at", str(refusal)))
     if offset is not None:
@@ -89,8 +94,11 @@ def draw(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_CO
     """Draw the picture of a layout.
 
     Raises:
-        LayoutFaults: it is too large to draw.
+        LayoutFaults: it is too large to draw, or has no storage.
     """
+    if not layout.buffer_count:
+        said = f"{layout} computes its elements and stores none, so there is nothing to draw; describe it instead"
+        raise LayoutFaults([("/text", said)])
     try:
         return diagram_of(layout, most_rows, most_columns)
     except LayoutError as refusal:

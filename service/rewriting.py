@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from tapestry.hardware import load_device
 from tapestry.optimizer.structure.parameter_folding import fold_parameters, folding_rules
 from tapestry.optimizer.structure.rules import choose_rules
+from tapestry.optimizer.structure.search_stage import search_on
 from tapestry.rewrites import Move, Rule, RuleError, StaleMove, Worklist, apply_all, catalog
 from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from tapestry.rewrites.rules import FAMILY_NAMES, family_of
@@ -17,6 +19,9 @@ from tapestry.service.requests import Fault, InvalidRequest
 from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint")
+
+# The device on which a pipeline's search compares programs: a rewrite names no machine.
+SEARCHED_DEVICE = "h100-sxm5-80gb"
 KINDS = ("semantic", "optimization")
 LONGEST_SAID = 2000
 
@@ -90,7 +95,7 @@ def rewritten(graph: Graph, asked: RewriteRequest) -> Rewritten:
     if asked.moves is not None:
         _alone("/moves", asked, "moves say what is done", ("rules", "families", "kind", "mode", "pipeline"))
         return made(graph, asked.moves)
-    done = run_pipeline(graph, _stages(asked))
+    done = run_pipeline(graph, _stages(asked), search_on(load_device(SEARCHED_DEVICE)))
     return _with_folding(done) if asked.prepare else done
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import uvicorn
 
-from tapestry.service.api import create_app
+from tapestry.service.api.app import create_app
 from tapestry.service.api.context import Context
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store, StoreError

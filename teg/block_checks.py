@@ -29,14 +29,17 @@ def arity_issues(block: Block, path: str) -> Iterator[Issue]:
 def inference_issues(
     block: Block, inferred: Inferred, outputs: Sequence[TensorType], path: str
 ) -> Iterator[Issue]:
-    """Yield issues unless the stored signature and output types are those the operator infers for these inputs."""
-    if block.signature is not inferred.signature:
+    """Yield issues unless the stored signature and output types are those the operator infers for these inputs.
+
+    A block without a signature is fixed, whatever its operator would infer.
+    """
+    if block.signature is not None and block.signature is not inferred.signature:
         yield Issue(
             "signature",
             f"{path}.definition",
             f"the stored signature is not that of {block.operator!r} on these inputs: "
             f"{_difference(block.signature, inferred.signature)}",
-            "store what the operator infers (teg.builder.define)",
+            "store what the operator infers (teg.builder.define), or none for a fixed block",
         )
     if len(outputs) != len(inferred.outputs):
         expected = f"{block.operator!r} makes {len(inferred.outputs)}"

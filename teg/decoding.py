@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tapestry.teg import jsonvalues as take
+import tapestry.teg.jsonvalues as take
 from tapestry.teg.costs import CostTable, ResourceCost
 from tapestry.teg.encoding import MalformedError, decode_array, decode_value
 from tapestry.teg.graph import Block, Definition, Graph, Tensor

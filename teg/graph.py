@@ -81,6 +81,11 @@ class Definition(InternedValue):
     signature: Signature | None
     costs: CostTable | None = None
 
+    @property
+    def is_view(self) -> bool:
+        """True if its block moves no data; a fixed view is computed whole, like any fixed block."""
+        return self.operator == "view" and self.signature is not None
+
     def get(self, name: str, default: Any = None) -> Any:
         """Return the attribute `name`, or `default`."""
         for key, value in self.attributes:
@@ -120,6 +125,10 @@ class Block(InternedValue):
     @property
     def signature(self) -> Signature | None:
         return self.definition.signature
+
+    @property
+    def is_view(self) -> bool:
+        return self.definition.is_view
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from operator import index
 from typing import NamedTuple
 
 PADDING_MODES = ("edge", "reflect", "wrap")
+
+IndexFunction = Callable[[int, int], int]
+"""The position of the element that is put at a position outside a line: `(position, size) -> position`."""
 
 
 class PaddingPart(NamedTuple):
@@ -18,18 +23,28 @@ class PaddingPart(NamedTuple):
         return self.length != len(self.kept)
 
 
-def padding_parts(size: int, low: int, high: int, mode: str) -> list[PaddingPart]:
+def padding_parts(size: int, low: int, high: int, mode: str | IndexFunction) -> list[PaddingPart]:
     """Pad a line of `size` elements with `low` more before and `high` after, as `numpy.pad`: edge, reflect, wrap.
 
+    An index function is asked for each position before (-`low` to -1) and after (`size` to `size + high - 1`) for the
+    position of the element to put there; `lambda k, size: k % size` is wrap.
+
     Raises:
-        ValueError: the mode is unknown, a width is negative, or there are no elements to pad by.
+        ValueError: the mode is unknown, a width is negative, there are no elements to pad by, or the index function
+            gives a position outside the line.
     """
-    if mode not in PADDING_MODES:
+    if not callable(mode) and mode not in PADDING_MODES:
         raise ValueError(f"a line is padded by {', '.join(PADDING_MODES)}, not by {mode!r}")
     if low < 0 or high < 0:
         raise ValueError(f"padding has widths from 0 up, not {low} and {high}; cropping is a view")
     if not size and (low or high):
-        raise ValueError(f"there are no elements to pad by {mode!r}")
+        raise ValueError(
+            f"there are no elements to pad by {'an index function' if callable(mode) else repr(mode)}"
+        )
+    if callable(mode):
+        before, after = (_positions(mode, size, range(*ends)) for ends in ((-low, 0), (size, size + high)))
+        whole = [PaddingPart(range(size), size)] if size else []
+        return [*_repeats(before), *whole, *_repeats(after)]
     if mode == "edge":
         ends = [PaddingPart(range(1), low), PaddingPart(range(size), size)]
         ends.append(PaddingPart(range(size - 1, size), high))
@@ -39,6 +54,36 @@ def padding_parts(size: int, low: int, high: int, mode: str) -> list[PaddingPart
     if mode == "reflect":
         places = [min(k, 2 * size - 2 - k) for k in places]
     return [PaddingPart(run, len(run)) for run in _runs(places)]
+
+
+def _positions(function: IndexFunction, size: int, places: range) -> list[int]:
+    """Ask an index function for the position of the element at each of the places."""
+    found = []
+    for place in places:
+        value = function(place, size)
+        try:
+            position = index(value)
+        except TypeError:
+            position = -1
+        if not 0 <= position < size:
+            raise ValueError(
+                f"the index function gives {value!r} for position {place}; a line of {size} elements has "
+                f"the positions 0 to {size - 1}"
+            )
+        found.append(position)
+    return found
+
+
+def _repeats(places: Sequence[int]) -> list[PaddingPart]:
+    """Group the positions into runs, those of a position that repeats into one."""
+    parts: list[PaddingPart] = []
+    for run in _runs(list(places)):
+        last = parts[-1].kept if parts else range(0)
+        if len(run) == 1 and len(last) == 1 and last == run:
+            parts[-1] = PaddingPart(run, parts[-1].length + 1)
+        else:
+            parts.append(PaddingPart(run, len(run)))
+    return parts
 
 
 def _runs(places: list[int]) -> list[range]:

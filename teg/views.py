@@ -65,7 +65,7 @@ def root_of(graph: Graph, tensor: str) -> tuple[str, ViewMap]:
     """Return the tensor that stores `tensor`'s elements, and `tensor` as a view of it."""
     chain = []
     producer = graph.producers[tensor]
-    while producer.operator == "view":
+    while producer.is_view:
         chain.append(parse(producer.definition["map"], producer.definition["shape"]))
         tensor = producer.inputs[0]
         producer = graph.producers[tensor]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TypeVar
 
 ZPoint = tuple[int, ...]
@@ -13,12 +14,36 @@ T = TypeVar("T")
 DIMENSION_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
+def check_point(point: ZPoint, rank: int, space: str) -> None:
+    """Raise an error unless `point` has one integer for each of the `rank` dimensions of a space, described by `space`.
+
+    Raises:
+        TypeError: it is no sequence of integers.
+        ValueError: it has another number of coordinates.
+    """
+    if not _are(Integral, point):
+        example = tuple(range(rank))
+        raise TypeError(f"a point of {space} is a tuple of {rank} integers, like {example}, not {point!r}")
+    if len(point) != rank:
+        cure = f"give {rank} coordinates, one for each dimension"
+        raise ValueError(f"{tuple(point)} has rank {len(point)}, but {space} has rank {rank}: {cure}")
+
+
+def _are(kind: type, values: object) -> bool:
+    """Return whether `values` is a sequence of values of a kind."""
+    return isinstance(values, Sequence) and all(isinstance(value, kind) for value in values)
+
+
 def leq(a: ZPoint, b: ZPoint) -> bool:
     """Return whether no coordinate of `a` exceeds that of `b`.
 
     Raises:
         ValueError: the points have different ranks.
     """
+    if len(a) != len(b):
+        raise ValueError(
+            f"only points of equal rank are compared, not {a} of rank {len(a)} and {b} of rank {len(b)}"
+        )
     return all(x <= y for x, y in zip(a, b, strict=True))
 
 
@@ -49,8 +74,11 @@ def permuted(values: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:
     """Return the values in another order, as `numpy.transpose` orders axes.
 
     Raises:
+        TypeError: the order is no sequence of integers.
         ValueError: the order does not name every position once.
     """
+    if not _are(Integral, order):
+        raise TypeError(f"an order is a sequence of the positions 0 to {len(values) - 1}, not {order!r}")
     axes = [resolved_axis(k, len(values)) for k in order]
     if sorted(axes) != list(range(len(values))):
         raise ValueError(f"an order names each of {len(values)} dimensions once, not {list(order)}")
@@ -74,12 +102,14 @@ class DimensionMap:
     """The names of the dimensions of a space, in order.
 
     Raises:
+        TypeError: the names are no sequence of texts.
         ValueError: a name that is no identifier, or one that occurs twice.
     """
 
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        _check_names(self.names)
         for name in self.names:
             if not DIMENSION_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} names no dimension: use a letter, then letters, digits and _")
@@ -104,8 +134,19 @@ class DimensionMap:
         """Return the order in which `names` lists the dimensions.
 
         Raises:
+            TypeError: the names are no sequence of texts.
             ValueError: it does not list each of them once.
         """
+        _check_names(names)
         order = tuple(self.index_of(name) for name in names)
-        permuted(self.names, order)
+        if sorted(order) != list(range(len(self.names))):
+            raise ValueError(f"list each of the dimensions {list(self.names)} once, not {list(names)}")
         return order
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise an error unless `names` is a sequence of texts; a single text is no sequence of names."""
+    if isinstance(names, str) or not _are(str, names):
+        raise TypeError(
+            f'names of dimensions are a sequence of texts, like ("batch", "height"), not {names!r}'
+        )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 
-from tapestry.teg.zpoint import ZPoint, leq, permuted, resolved_axis
+from tapestry.teg.zpoint import ZPoint, check_point, leq, permuted, resolved_axis
 
 RANGE_TEXT = re.compile(r"zr\[\s*(?:-?\d+\s*:\s*-?\d+\s*(?:,\s*-?\d+\s*:\s*-?\d+\s*)*)?\]")
 NUMBER = re.compile(r"-?\d+")
@@ -105,6 +105,13 @@ class ZRange:
         return leq(self.start, other.start) and leq(other.end, self.end)
 
     def contains_point(self, point: ZPoint) -> bool:
+        """Return whether `point` lies inside, below the end in every dimension.
+
+        Raises:
+            TypeError: it is no sequence of integers.
+            ValueError: it has another rank than this range.
+        """
+        check_point(point, self.rank, f"the range {self}")
         return all(s <= p < e for s, e, p in zip(self.start, self.end, point, strict=True))
 
     @property

@@ -124,10 +124,13 @@ class Layout(ABC):
 
     def offset_of(self, coords: Sequence[int]) -> int:
         """Compute the offset of one element; raise `LayoutError` unless `coords` are integers inside the shape."""
-        at = [_integer(c, "coordinates") for c in coords]
-        if len(at) != len(self.shape) or any(not 0 <= c < n for c, n in zip(at, self.shape, strict=True)):
-            raise LayoutError(f"coordinates {at} are not inside the shape {list(self.shape)}")
+        at = self._inside(coords)
         return int(self._offsets(np.array([at], dtype=np.int64).reshape(1, len(self.shape)))[0])
+
+    def element_text(self, coords: Sequence[int]) -> str | None:
+        """Return the element that the layout computes at `coords`, as text; None where elements are stored."""
+        self._inside(coords)
+        return None
 
     def coords_of(self, offset: int) -> tuple[int, ...] | None:
         """Compute the coordinates of the element at an offset, or None where there is padding."""
@@ -149,6 +152,13 @@ class Layout(ABC):
         self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
         found: Buffers = buffers.reshape(-1)[self._offsets(every_coordinate(self.shape))]
         return found.reshape(self.shape)
+
+    def _inside(self, coords: Sequence[int]) -> tuple[int, ...]:
+        """Return coordinates as integers; raise `LayoutError` unless they are inside the shape."""
+        at = [_integer(c, "coordinates") for c in coords]
+        if len(at) != len(self.shape) or any(not 0 <= c < n for c, n in zip(at, self.shape, strict=True)):
+            raise LayoutError(f"coordinates {at} are not inside the shape {list(self.shape)}")
+        return tuple(at)
 
     @staticmethod
     def _expect(array: Buffers, shape: tuple[int, ...], what: str) -> None:

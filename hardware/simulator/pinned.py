@@ -152,7 +152,11 @@ class _Run:
         start = max(int(self.clock[device]), after)
         for t in dict.fromkeys(block.inputs):
             start = max(start, self._obtain(t, device))
-        view = block.operator in catalog() and operator_named(block.operator).view
+        view = (
+            block.signature is not None
+            and block.operator in catalog()
+            and operator_named(block.operator).view
+        )
         for t in block.outputs:
             if view:
                 self.roots[t, device] = self._root((block.inputs[0], device))

@@ -13,7 +13,7 @@ import numpy as np
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import COSTS
-from tapestry.optimizer.archive.archive import Archive, insert, insert_infeasible
+from tapestry.optimizer.archive.archive import insert, insert_infeasible
 from tapestry.optimizer.placement.rng import between, unit
 from tapestry.optimizer.placement.variation import RELAYOUT, RULES, hash_plan, store_as, vary
 
@@ -219,9 +219,3 @@ def insert_all(space, state, archive, goal, genes, prefetch, regather):
         if insert_one(archive, goal, raw, value, genes[i], prefetch[i], regather[i], digest):
             entered += 1
     return entered
-
-
-def front_arrays(archive: Archive) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values `(n, m)` and raw costs `(n, COSTS)` of the front."""
-    n = int(archive.size[0])
-    return archive.value[:n].copy(), archive.raw[:n].copy()

@@ -182,7 +182,7 @@ def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
     for site in pins:
         if site not in graph.by_site:
             raise ValueError(f"pin {site!r}: the graph has no block of that site")
-        if graph.by_site[site].operator == "view":
+        if graph.by_site[site].is_view:
             raise ValueError(f"pin {site!r}: a view has no placement; pin the block it views")
 
 

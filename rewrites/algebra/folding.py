@@ -101,14 +101,6 @@ def _has_scale(m: Match) -> bool:
     return fold is not None and fold.scale is not None and bool(inputs_of(fold.scale))
 
 
-def _has_shifts(m: Match) -> bool:
-    """Return whether there is a shift to compute separately, and no scale before it."""
-    fold = _fold(m)
-    if fold is None or fold.scale is not None:
-        return False
-    return fold.shift is not None and fold.shift[0] != "input"
-
-
 def _own(m: Match, expr: Expression, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Labels, ...], Any]:
     """Return sites, labels and expression of a part of the cell, alone; its dimensions are among `names`."""
     used = inputs_of(expr)

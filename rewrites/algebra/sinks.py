@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 def _weighed(m: Match) -> Mapping[str, Any] | None:
     """Separate the parts; None if the view reads all of them, or the softmax is over other dimensions."""
-    if any(reader.operator != "view" for reader, _ in m.edited.readers[m["weights"]]):
+    if any(not reader.is_view for reader, _ in m.edited.readers[m["weights"]]):
         return None
     axis, view, shape = m["axis"], view_of(m), m.shape("whole")
     if axis not in {a % len(shape) for a in m["axes"]} or len(m["parts"]) > MOST_PARTS:

@@ -58,7 +58,7 @@ def _part_updated(m: Match) -> Sequence[Op]:
 def _is_own_part(m: Match, site: str, start: int, end: int) -> bool:
     """Return whether a tensor is the part of `x` at the same position."""
     producer = m.edited.producers[site]
-    if producer.operator != "view" or producer.inputs != (m["x"],):
+    if not producer.is_view or producer.inputs != (m["x"],):
         return False
     own = _slice_along(m.shape("x"), m["axis"], start, end)
     return parse(producer.definition["map"], producer.definition["shape"]) == own

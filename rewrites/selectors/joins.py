@@ -150,7 +150,7 @@ def _is_dealt_out(m: Match) -> bool:
         return False
     for k, t in enumerate(m.roots[0].inputs):
         producer = m.edited.producers[t]
-        if producer.operator != "view" or producer.inputs[0] != m["x"]:
+        if not producer.is_view or producer.inputs[0] != m["x"]:
             return False
         start = replaced_at((0,) * len(root), axis, k)
         steps = replaced_at((1,) * len(root), axis, count)

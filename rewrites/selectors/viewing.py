@@ -11,7 +11,6 @@ from tapestry.teg.operators.selectors import view_attributes
 from tapestry.teg.views import ViewDim, ViewMap, identity, parse
 
 X = tensor("x")
-DROPPED = ViewDim(-1, 0, 0)
 
 
 def view_of(m: Match, prefix: str = "") -> ViewMap:

@@ -339,6 +339,9 @@ class LayoutAnswer(Answer):
     padding_share: float
     element: ElementPositionAnswer | None = Field(description="where the element at the coordinates lies")
     slot: ElementPositionAnswer | None = Field(description="what lies at the offset")
+    value: str | None = Field(
+        description="the element at the coordinates, of a layout that computes its elements and has no buffers"
+    )
 
 
 class HealthAnswer(Answer):

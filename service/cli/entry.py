@@ -8,18 +8,18 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
-from tapestry.service.cli import parser
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, OK, CommandError
+from tapestry.service.cli.parser import COMMANDS, build_parser
 
 TRACEBACK = "TAPESTRY_TRACEBACK"
-COMMANDS = {command.name: f"tapestry.service.cli.commands.{command.module}" for command in parser.COMMANDS}
+MODULES = {command.name: f"tapestry.service.cli.commands.{command.module}" for command in COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are one line on standard error."""
     try:
-        arguments = parser.build_parser().parse_args(argv)
-        code = int(import_module(COMMANDS[arguments.command]).run(arguments))
+        arguments = build_parser().parse_args(argv)
+        code = int(import_module(MODULES[arguments.command]).run(arguments))
         sys.stdout.flush()
         return code
     except CommandError as error:

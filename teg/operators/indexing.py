@@ -30,11 +30,6 @@ class Indexing(NamedTuple):
         together = {self.axis, *(t for t, _ in self.aligned)}
         return tuple(k for k in range(self.rank) if k not in together)
 
-    @property
-    def gathered_rank(self) -> int:
-        """The rank of the gathered array."""
-        return self.rank - 1 + len(self.free)
-
     def place(self, dim: int) -> int:
         """Return the position in the gathered array of a table dimension other than `axis`."""
         return dim if dim < self.axis else dim - 1 + len(self.free)

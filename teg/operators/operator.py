@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,7 +114,7 @@ def work_of(
     Supplied flops are done by the vector units where the operator has none, and say nothing of tiles; supplied
     bytes are moved where it moves none.
     """
-    work = operator.work(definition, inputs, outputs)
+    work = own_work(operator, definition, inputs, outputs)
     costs = definition.costs
     if costs is not None and costs.named("flops") is not None:
         kind = "contraction" if work.contracts else "vector"
@@ -121,6 +122,57 @@ def work_of(
     if costs is not None and costs.named("bytes") is not None and work.kind == "none":
         return replace(work, kind="move")
     return work
+
+
+def own_work(
+    operator: Operator, definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+) -> Work:
+    """Compute the marginal work of an application, whatever costs come with its definition.
+
+    A fixed block has an index space of one point, so its work is all that the operator would do without a split.
+    """
+    if definition.signature is not None:
+        return operator.work(definition, inputs, outputs)
+    complete = with_signature(operator, definition, inputs)
+    work = operator.work(complete, inputs, outputs)
+    if complete.signature is None or work.kind in ("none", "move"):
+        return replace(work, reads={})
+    names = [d.name for d in complete.signature.dims]
+    sizes = np.array([d.size for d in complete.signature.dims], dtype=np.int64)
+    return replace(work, **_in_one_point(work, names, sizes, work_dtype(inputs, outputs)))
+
+
+def _in_one_point(work: Work, names: Sequence[str], sizes: np.ndarray, dtype: str) -> dict[str, Any]:
+    """Sum up work over the index dimensions `names` of `sizes` `(dims,)`: the fields of the work of one point."""
+    parts = work.parts
+    if work.roles:
+        parts = (Part(work.kind, work.flops, tuple(names), dtype, work.roles, {"k": work.k_factor}),)
+    amounts = part_amounts(replace(work, parts=parts), names, sizes)
+    found = tuple(
+        Part(a.kind, float(a.flops), (), a.dtype, {}, {role: int(size) for role, size in a.tiles.items()})
+        for a in amounts
+    )
+    flops = float(flops_of(work, names, sizes))
+    kind = "fused" if found else work.kind
+    return {"kind": kind, "flops": flops, "roles": {}, "k_factor": 1, "reads": {}, "parts": found}
+
+
+def with_signature(operator: Operator, definition: Definition, inputs: Sequence[TensorType]) -> Definition:
+    """Return the definition with the signature that the operator infers, for a fixed block that is computed whole.
+
+    The same definition where it has a signature, or its operator has none for these inputs.
+    """
+    return (
+        definition
+        if definition.signature is not None
+        else _with_signature(operator, definition, tuple(inputs))
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def _with_signature(operator: Operator, definition: Definition, inputs: tuple[TensorType, ...]) -> Definition:
+    inferred = operator.infer(definition.attributes, inputs)
+    return Definition(definition.operator, definition.attributes, inferred.signature, definition.costs)
 
 
 def work_dtype(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> str:

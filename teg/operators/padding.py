@@ -1,7 +1,7 @@
 """Padding by a constant around a tensor, or by zeros between its elements. Every dimension can be sharded.
 
 A shard of `pad` reads what of its range lies inside the tensor, which may be nothing. Padding by elements of
-the tensor itself (`edge`, `reflect`, `wrap`) is a concatenation of views: `teg.selectors.padding_parts`.
+the tensor itself (`edge`, `reflect`, `wrap`, an index function) is a concatenation of views: `teg.padding_modes`.
 """
 
 from __future__ import annotations

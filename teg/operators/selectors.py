@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.teg import views
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import dim_names, expect_inputs, integers, settings
 from tapestry.teg.signature import IndexDim, Row, Signature, projection
-from tapestry.teg.views import ViewDim, ViewMap
+from tapestry.teg.views import ViewDim, ViewMap, apply_view, parse, permutation
 from tapestry.teg.zspace import ZRange
 
 
@@ -24,7 +23,7 @@ def _infer_view(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
         raise ValueError(
             f"attribute 'map' needs a (dim, stride, offset) per dimension of {root}, not {given['map']!r}"
         )
-    view = views.parse([integers(d, "map", 3) for d in given["map"]], shape)
+    view = parse([integers(d, "map", 3) for d in given["map"]], shape)
     _check_bounds(view, root)
     dims = tuple(IndexDim(name, size) for name, size in zip(dim_names(len(shape)), shape, strict=True))
     read = [Row(d.dim, d.stride, d.offset, 1) if d.dim >= 0 else Row(-1, 0, d.offset, 1) for d in view.dims]
@@ -55,9 +54,9 @@ def _check_bounds(view: ViewMap, root: Sequence[int]) -> None:
 def _evaluate_view(
     definition: Definition, index: ZRange, operands: Sequence[Operand]
 ) -> tuple[np.ndarray, ...]:
-    view = views.parse(definition["map"], definition["shape"])
+    view = parse(definition["map"], definition["shape"])
     wanted = list(zip(index.start, index.end, strict=True))
-    return (views.apply_view(view, operands[0].array, operands[0].start, wanted),)
+    return (apply_view(view, operands[0].array, operands[0].start, wanted),)
 
 
 def normal_axis(axis: int, rank: int) -> int:
@@ -73,7 +72,7 @@ def normal_axis(axis: int, rank: int) -> int:
 
 def permuted(shape: Sequence[int], order: Sequence[int]) -> ViewMap:
     """Return the view `numpy.transpose(x, order)`."""
-    return views.permutation(shape, order)
+    return permutation(shape, order)
 
 
 def sliced(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tapestry.teg.padding_modes import PADDING_MODES, padding_parts
+from tapestry.teg.padding_modes import PADDING_MODES, IndexFunction, padding_parts
 from tapestry.teg.programs.base import Dim
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.joining import concat
@@ -23,6 +23,8 @@ class Padding(Movement):
     pad: float32[row=10, column=8]
     >>> x.pad(row=(-1, 3), mode="wrap")
     concat: float32[row=10, column=6]
+    >>> x.pad(column=(2, 0), mode=lambda position, size: size - 1)
+    concat.1: float32[row=8, column=8]
     """
 
     def pad(
@@ -30,17 +32,20 @@ class Padding(Movement):
         widths: Mapping[Dim, int | tuple[int, int]] | None = None,
         /,
         *,
-        mode: str = "constant",
+        mode: str | IndexFunction = "constant",
         value: float = 0,
         **named: int | tuple[int, int],
     ) -> Self:
         """Add elements before and after: `x.pad(row=1, column=(0, 2))`, or by number `x.pad({-1: 1})`.
 
         `mode`: `constant` (the `value`), `edge` (the nearest element), `reflect` (mirrored at the outermost
-        element) or `wrap` (from the other end), as `numpy.pad`.
+        element) or `wrap` (from the other end), as `numpy.pad`; or an index function `f(position, size)`, which gives
+        for each position outside a dimension (negative before it, from `size` on behind it) the one whose elements
+        are put there.
         """
-        if mode not in MODES:
-            raise ProgramError(f"a mode of padding is one of {', '.join(MODES)}, not {mode!r}")
+        if not callable(mode) and mode not in MODES:
+            known = f"{', '.join(MODES)}, or a function of a position and the size"
+            raise ProgramError(f"a mode of padding is one of {known}, not {mode!r}")
         given: dict[Dim, int | tuple[int, int]] = dict(widths or {})
         given.update(named)
         low, high = [0] * self.rank, [0] * self.rank
@@ -53,7 +58,7 @@ class Padding(Movement):
         spans = zip(self.shape, low, high, strict=True)
         kept = self.sliced([range(max(-a, 0), s - max(-b, 0)) for s, a, b in spans])
         low, high = [max(a, 0) for a in low], [max(b, 0) for b in high]
-        if mode == "constant":
+        if not callable(mode) and mode == "constant":
             return kept._filled(low, high, value)
         for axis, (before, after) in enumerate(zip(low, high, strict=True)):
             kept = kept._extended(axis, before, after, mode)
@@ -74,15 +79,17 @@ class Padding(Movement):
         whole = frozenset(changed | {f"{d}p" for d in changed})
         return self.compute("pad", "pad", (shape, self.names), attributes, target=target, whole=whole)
 
-    def _extended(self, axis: int, before: int, after: int, mode: str) -> Self:
+    def _extended(self, axis: int, before: int, after: int, mode: str | IndexFunction) -> Self:
         """Concatenate the tensor with views of itself, as often as the widths need."""
         size = self.shape[axis]
         if not before and not after:
             return self
-        if not size:
-            raise ProgramError(f"there are no elements along dimension {axis} to pad by {mode!r}")
+        try:
+            padded = padding_parts(size, before, after, mode)
+        except ValueError as error:
+            raise ProgramError(f"dimension {axis} cannot be padded: {error}") from error
         parts = []
-        for part in padding_parts(size, before, after, mode):
+        for part in padded:
             line = self._part(axis, part.kept)
             parts.append(line.repeat_each(axis, part.length) if part.repeated else line)
         return concat(parts, axis)

@@ -12,8 +12,6 @@ from tapestry.teg.programs.elementwise import Elementwise
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.movement import Movement
 
-OF_BOOLS = {"max": "any", "min": "all", "sum": "sum", "prod": "all", "any": "any", "all": "all"}
-
 
 class Reductions(Movement, Elementwise):
     """Methods that combine elements along dimensions given by name or number (all where none is given).

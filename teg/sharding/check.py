@@ -55,7 +55,7 @@ def _check_strategy(block: Block, strategy: Strategy, mesh: MeshShape, path: str
         message = f"{len(strategy.splits)} splits for {block.operator!r} block {block.site!r}"
         yield Issue("strategy", path, message, f"give one split for each of its {len(dims)} {kind}{names}")
         return
-    if block.operator == "view" and any(split.axes for split in strategy.splits):
+    if block.is_view and any(split.axes for split in strategy.splits):
         message = f"block {block.site!r} is a view, which lies where its root lies"
         yield Issue("strategy", path, message, "place the blocks that make and read it")
     uses = Counter(axis for split in strategy.splits for axis in split.axes)

@@ -247,7 +247,7 @@ class _Reading:
         if not group.indices or signature is None:
             return
         first = group.shards[0]
-        if group.definition.operator != "view":
+        if not group.definition.is_view:
             fault = tiling_fault(group.indices, signature.index_range)
             if fault is not None:
                 names = ", ".join(repr(self.graph.blocks[k].site) for k in group.shards[:4])

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tapestry.teg import views
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.monoids import identity
-from tapestry.teg.views import ViewDim
+from tapestry.teg.views import ViewDim, parse
 from tapestry.teg.zspace import ZRange
 
 Token = tuple[int, int]
@@ -45,7 +44,7 @@ def made_piece(
     definition: Definition, inputs: Sequence[Piece], shape: tuple[int, ...], dtype: str
 ) -> Piece | None:
     """Return the piece that a block makes of the pieces it reads; None if it does more than move or combine them."""
-    if definition.operator == "view" and len(inputs) == 1:
+    if definition.is_view and len(inputs) == 1:
         return _sliced(definition, inputs[0])
     if definition.operator == "reduce" and inputs[0].stack:
         labels, output = definition["labels"], definition["output"]
@@ -61,7 +60,7 @@ def made_piece(
 
 
 def _sliced(definition: Definition, piece: Piece) -> Piece | None:
-    view = views.parse(definition["map"], definition["shape"])
+    view = parse(definition["map"], definition["shape"])
     if piece.stack:
         return None
     if view.shape[:1] == (1,) and view.dims == tuple(ViewDim(k + 1, 1, 0) for k in range(len(view.dims))):

@@ -83,7 +83,7 @@ def schedule_order(graph: Graph, order: str) -> tuple[Block, ...]:
     if order not in SCHEDULE_ORDERS:
         raise ValueError(f"unknown issue order {order!r}; known are {', '.join(SCHEDULE_ORDERS)}")
     blocks = _ARRANGED[order](graph)
-    return tuple(b for b in blocks if b.operator not in ("source", "view"))
+    return tuple(b for b in blocks if b.operator != "source" and not b.is_view)
 
 
 def _depth_first(graph: Graph) -> list[Block]:

@@ -116,7 +116,7 @@ def _single(site: str, position: int, found: Iterable[Output]) -> Output:
 
 def _check_whole(site: str, origin: _Origin) -> None:
     """Check that shards of a block tile its index space; of a view only what is read is there."""
-    if origin.definition.operator == "view":
+    if origin.definition.is_view:
         return
     signature = origin.definition.signature
     whole = FIXED if signature is None else signature.index_range
@@ -127,7 +127,7 @@ def _check_whole(site: str, origin: _Origin) -> None:
 
 
 def _shape(definition: Definition, parts: list[ZRange]) -> tuple[int, ...]:
-    if definition.operator == "view":
+    if definition.is_view:
         return tuple(definition["shape"])
     whole = parts[0]
     for part in parts:

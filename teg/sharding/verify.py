@@ -75,7 +75,7 @@ class _Proof:
 
     def _buffer_faults(self, key: str, buffer: Buffer) -> Iterator[ProofIssue]:
         tensor = self.abstract.tensors.get(buffer.tensor)
-        if tensor is None or self.abstract.producers[buffer.tensor].operator == "view":
+        if tensor is None or self.abstract.producers[buffer.tensor].is_view:
             message = f"buffer {key!r} holds {buffer.tensor!r}"
             yield ProofIssue("structure", message, "a buffer holds a tensor of the graph that is no view")
             return
@@ -277,4 +277,4 @@ class _Proof:
 
 
 def _takes_slot(block: Block) -> bool:
-    return block.operator not in ("source", "view")
+    return block.operator != "source" and not block.is_view

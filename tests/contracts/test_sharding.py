@@ -23,7 +23,7 @@ from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import OperatorExample
 from tapestry.teg.operators.testing import assert_same, random_values
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import evaluate_explicit, materialize
+from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.spec import Split, chunk_bounds
@@ -34,6 +34,7 @@ from tapestry.teg.zspace import ZRange
 from tests.contracts.generators import GENERATORS
 from tests.costmodel.programs import random_genes
 from tests.hardware.simulator.programs import machine, random_placements
+from tests.teg.sharding.explicit_values import evaluate_explicit
 
 DEVICES = st.sampled_from([2, 3, 5, 7])
 MESHES = st.sampled_from(

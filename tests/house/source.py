@@ -50,6 +50,12 @@ class Module:
     def imports(self) -> tuple[Import, ...]:
         return tuple(_imports_in(self.tree, self, inner=False))
 
+    @cached_property
+    def packages_asked(self) -> tuple[str, ...]:
+        """The packages of `from package import name`: their `__init__` runs first, even where the name is a module."""
+        found = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
+        return tuple(dict.fromkeys(_absolute(node, self) for node in found))
+
 
 def package_of(target: str) -> str:
     """Return the folder of ours that a dotted name is in (`teg` for `tapestry.teg.graph`); empty for all others."""

@@ -12,7 +12,9 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.exporters import to_loom
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_loom
-from tapestry.teg.importers.loom.constraints import loom_issues
+from tapestry.teg.importers.loom.constraints import constraint_issues
+from tapestry.teg.importers.loom.model import parse
+from tapestry.teg.issues import Issue
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.external_graphs import recover_external
 from tapestry.teg.sharding.materialize import materialize
@@ -22,6 +24,12 @@ from tests.teg.sharding.programs import MESHES, random_placements, random_progra
 from tests.teg.sharding.test_external_graphs import paper
 
 Document = dict[str, Any]
+
+
+def loom_issues(document: Any) -> list[Issue]:
+    """Find all issues of a Loom graph, as the importer does."""
+    graph, issues = parse(document)
+    return [*issues, *constraint_issues(graph)]
 
 
 def span(*ends: int, start: tuple[int, ...] | None = None) -> Document:

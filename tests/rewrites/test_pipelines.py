@@ -1,14 +1,17 @@
 """Tests of passes, bounded repetition and staged pipelines: work done, work remaining, rules left out."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tapestry.hardware import load_device
+from tapestry.optimizer.structure.search_stage import search_on
 from tapestry.rewrites import Rule, replay, rule_named
 from tapestry.rewrites.cell_form import INPUT
 from tapestry.rewrites.example_builder import ExampleBuilder
-from tapestry.rewrites.pipelines import Stage, run_pipeline, standard_pipeline
+from tapestry.rewrites.pipelines import Searched, Stage, run_pipeline, standard_pipeline
 from tapestry.rewrites.rule import op, tensor
 from tapestry.rewrites.saturation import apply_once, repeat
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -65,16 +68,22 @@ def test_a_rule_that_fails_is_left_out_and_its_stage_begun_again() -> None:
 def test_a_stage_that_searches_hands_the_program_over() -> None:
     seen: list[tuple[Graph, int]] = []
 
-    def search(graph: Graph, rules: object) -> tuple[Graph, list[object]]:
-        seen.append((graph, len(rules)))  # type: ignore[arg-type]
-        return graph, []
+    def search(graph: Graph, rules: Sequence[Rule], refused: Sequence[str]) -> Searched:
+        seen.append((graph, len(rules)))
+        assert refused == ()
+        return Searched(graph, (), {"copying": "no use"})
 
     stages = (
         Stage("first", (rule_named("expand_softmax"),), "once"),
         Stage("choose", (copying(),), "search"),
     )
-    done = run_pipeline(program(), stages, search)  # type: ignore[arg-type]
+    done = run_pipeline(program(), stages, search)
     assert seen == [(done.graph, 1)]
+    assert done.refused == {"copying": "no use"}
+    with pytest.raises(
+        ValueError, match="stage 'choose' chooses among moves by cost; run the pipeline with a search"
+    ):
+        run_pipeline(program(), stages)
     assert not any(b.operator == "softmax" for b in done.graph.blocks)
     with pytest.raises(ValueError, match="how is one of once, fixpoint, search, not 'twice'"):
         Stage("wrong", (), "twice")
@@ -82,9 +91,10 @@ def test_a_stage_that_searches_hands_the_program_over() -> None:
 
 def test_the_standard_pipeline_keeps_values_and_replays(rng: np.random.Generator) -> None:
     graph = from_onnx(MODEL)
-    done = run_pipeline(graph, standard_pipeline())
+    done = run_pipeline(graph, standard_pipeline(), search_on(load_device("h100")))
     assert done.refused == {}
-    assert [stage.stage for stage in done.stages] == ["expand", "simplify", "fuse"]
+    assert [stage.stage for stage in done.stages] == ["expand", "simplify", "search", "fuse"]
+    assert done.stages[2].moves
     assert len(done.graph.blocks) < len(graph.blocks)
     assert replay(graph, done.moves) == done.graph
     inputs = random_inputs(graph, rng)

@@ -14,7 +14,7 @@ from tapestry.costmodel.objectives import NAMES
 from tapestry.hardware import device_names, mesh_from_dict, mesh_names
 from tapestry.rewrites import PLACEMENT, RULES
 from tapestry.service.cli import entry
-from tapestry.service.cli.entry import COMMANDS
+from tapestry.service.cli.entry import MODULES
 from tapestry.service.cli.parser import build_parser
 from tests.service.conftest import Run, complaint
 
@@ -50,7 +50,7 @@ def documented_options(command: str) -> set[str]:
 
 
 def test_every_command_of_the_parser_has_a_module() -> None:
-    assert {name.partition(" ")[0] for name in commands()} == set(COMMANDS)
+    assert {name.partition(" ")[0] for name in commands()} == set(MODULES)
 
 
 @pytest.mark.parametrize("command", commands())
@@ -72,7 +72,7 @@ def test_help(tapestry: Run, command: str) -> None:
 def test_help_lists_the_commands(tapestry: Run) -> None:
     answer = tapestry("--help")
     assert answer.code == 0
-    assert all(re.search(rf"^ +{command}\b", answer.out, re.MULTILINE) for command in COMMANDS)
+    assert all(re.search(rf"^ +{command}\b", answer.out, re.MULTILINE) for command in MODULES)
 
 
 @pytest.mark.parametrize("argv", [(), ("optimise",), ("devices", "--jsno"), ("optimize", "x.onnx")])
@@ -108,7 +108,7 @@ def test_version(tapestry: Run) -> None:
 
 
 def test_a_fault_of_ours_is_one_line_too(tapestry: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(entry.COMMANDS, "version", "tapestry.service.cli.commands.nonesuch")
+    monkeypatch.setitem(entry.MODULES, "version", "tapestry.service.cli.commands.nonesuch")
     said = complaint(tapestry("version"), code=70)
     assert "please report" in said and "TAPESTRY_TRACEBACK=1" in said
     monkeypatch.setenv("TAPESTRY_TRACEBACK", "1")

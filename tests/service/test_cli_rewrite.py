@@ -64,7 +64,7 @@ def test_the_result_is_written_and_its_moves_replay(tapestry: Run, document: Pat
 
 def test_a_pipeline_has_stages(tapestry: Run, document: Path) -> None:
     reported = tapestry("rewrite", document, "--pipeline", "standard", "--json").json
-    assert [stage["stage"] for stage in reported["stages"]] == ["expand", "simplify", "fuse"]
+    assert [stage["stage"] for stage in reported["stages"]] == ["expand", "simplify", "search", "fuse"]
     assert "\nexpand\n" in tapestry("rewrite", document, "--pipeline", "standard").out
 
 

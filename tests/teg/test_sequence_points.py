@@ -11,7 +11,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.pruning import observed, prune
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import evaluate_explicit, materialize
+from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.recover import recover
@@ -19,6 +19,7 @@ from tapestry.teg.sharding.strategy import Split, Strategy
 from tapestry.teg.sharding.verify import verify
 from tapestry.teg.validate import validate
 from tests.teg.programs import cell
+from tests.teg.sharding.explicit_values import evaluate_explicit
 
 
 def ordered() -> Graph:

@@ -121,11 +121,6 @@ BREACHES: list[tuple[str, list[Spoil], list[tuple[str, str]]]] = [
         [("signature", "$.blocks[2].definition")],
     ),
     (
-        "signature left out",
-        [put("definitions", 2, "signature", to=None)],
-        [("signature", "$.blocks[2].definition")],
-    ),
-    (
         "output type is not the operator's",
         [put("tensors", 2, "dtype", to="float16"), put("tensors", 3, "dtype", to="float16")],
         [("type", "$.blocks[2].outputs[0]"), ("type", "$.blocks[3].outputs[0]")],

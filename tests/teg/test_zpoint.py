@@ -8,7 +8,7 @@ from tapestry.teg.zpoint import DimensionMap, dominance, permuted, resolved_axis
 def test_points_are_ordered_in_every_coordinate_or_not_at_all() -> None:
     assert [dominance((0, 0), p) for p in [(0, 0), (1, 0), (-1, 0)]] == ["equal", "less", "greater"]
     assert dominance((0, 1), (1, 0)) == "incomparable"
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match=r"points of equal rank .* \(0,\) of rank 1 and \(0, 1\) of rank 2"):
         dominance((0,), (0, 1))
 
 
@@ -41,3 +41,23 @@ def test_names_of_dimensions_are_identifiers_and_different() -> None:
         dims.index_of("depth")
     with pytest.raises(ValueError, match="once"):
         dims.order_of(("batch",))
+
+
+def test_what_is_no_name_or_no_order_is_refused_with_what_was_expected() -> None:
+    for names in (None, "xy", (None,), (1, 2)):
+        with pytest.raises(TypeError, match=r'a sequence of texts, like \("batch", "height"\), not'):
+            DimensionMap(names)  # type: ignore[arg-type]
+    dims = DimensionMap(("batch", "height"))
+    for order in (None, ("batch", "height"), 1):
+        with pytest.raises(TypeError, match="a sequence of the positions 0 to 1, not"):
+            dims.permute(order)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"each of 2 dimensions once, not \[0\]"):
+        dims.permute((0,))
+    with pytest.raises(ValueError, match="no dimension None among"):
+        dims.index_of(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a sequence of texts"):
+        dims.order_of(None)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"each of the dimensions \['batch', 'height'\] once, not \['height'\]"
+    ):
+        dims.order_of(("height",))

@@ -55,6 +55,22 @@ def test_a_point_is_inside_dimension_by_dimension(box: ZRange, point: ZPoint) ->
     assert box.contains_point(point) == (point in set(box.points()))
 
 
+def test_what_is_no_point_of_a_range_is_refused_with_what_was_expected() -> None:
+    box = ZRange((0, 2), (3, 5))
+    for point, found in [((1,), r"\(1,\) has rank 1"), ((1, 2, 3), r"\(1, 2, 3\) has rank 3")]:
+        expected = rf"^{found}, but the range zr\[0:3, 2:5\] has rank 2: give 2 coordinates"
+        with pytest.raises(ValueError, match=expected):
+            box.contains_point(point)
+    for no_point in (None, 1, "ab", (None, 1), (0.5, 2.0)):
+        with pytest.raises(
+            TypeError, match=r"a point of the range zr\[.*\] is a tuple of 2 integers, .* not"
+        ):
+            box.contains_point(no_point)  # type: ignore[arg-type]
+    assert ZRange((), ()).contains_point(())
+    with pytest.raises(ValueError, match="equal rank"):
+        box.contains(ZRange((0,), (1,)))
+
+
 @given(box_pairs())
 def test_intersection_is_that_of_the_points(pair: tuple[ZRange, ZRange]) -> None:
     a, b = pair

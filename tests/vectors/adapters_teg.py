@@ -4,10 +4,10 @@ import numpy as np
 
 from tapestry.optimizer.archive.fronts import nondominated
 from tapestry.teg.costs import cost_table
-from tapestry.teg.importers.loom.constraints import constraint_issues, loom_issues
+from tapestry.teg.importers.loom.constraints import constraint_issues
 from tapestry.teg.importers.loom.model import parse, to_json
-from tapestry.teg.node_kinds import node_issues
 from tapestry.teg.zspace import ZRange
+from tests.vectors.node_rules import node_issues
 from tests.vectors.runner import Adapter, Values
 
 
@@ -27,6 +27,11 @@ def front(v: Values, _: Values) -> Values:
     return {"front": [p for p, kept in zip(v["points"], nondominated(points), strict=True) if kept]}
 
 
+def is_valid_loom(v: Values, _: Values) -> Values:
+    graph, issues = parse(v["graph"])
+    return {"valid": not (issues or constraint_issues(graph))}
+
+
 def round_trip(v: Values, _: Values) -> Values:
     graph, issues = parse(v["json"])
     return {"roundtrip": to_json(graph) == v["json"], "valid": not (issues or constraint_issues(graph))}
@@ -36,7 +41,7 @@ TEG: dict[str, Adapter] = {
     "teg_node_rule": node_rule,
     "marginal_cost": marginal_cost,
     "pareto_front": front,
-    "graph_validate": lambda v, _: {"valid": not loom_issues(v["graph"])},
+    "graph_validate": is_valid_loom,
     "json_roundtrip": round_trip,
     "z_size": lambda v, _: {"sizes": [ZRange.of_shape(shape).size for shape in v["shapes"]]},
 }

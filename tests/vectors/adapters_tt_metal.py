@@ -8,8 +8,8 @@ from tapestry.hardware.layouts import LayoutError
 from tapestry.hardware.layouts.tt_metal import MetalAttribute, MetalLayout, collapse_groups, parse_affine_map
 from tapestry.hardware.layouts.tt_metal.aligned import verify_aligned
 from tapestry.hardware.layouts.tt_metal.attribute import cut
-from tapestry.hardware.layouts.tt_metal.device import l1_location, physical_core, virtual_core
 from tapestry.hardware.layouts.tt_metal.element import element
+from tests.vectors.core_maps import l1_location, physical_core, virtual_core
 from tests.vectors.runner import Adapter, Values
 
 

@@ -1,18 +1,14 @@
 """CuTe's layouts: hierarchical shapes and strides, their algebra, coordinate tensors and the TMA of Hopper GPUs."""
 
-import re
-
-from tapestry.hardware.layouts.cute.layout import CuteLayout, parse
+from tapestry.hardware.layouts.cute.implicit import ImplicitLayout
+from tapestry.hardware.layouts.cute.layout import CuteLayout
+from tapestry.hardware.layouts.cute.parsing import parse, recognizes
 from tapestry.hardware.layouts.notation import Notation
-
-_START = re.compile(
-    r"\s*(((gmem|smem|rmem)_)?ptr\[|Sw<|ArithTuple|counting_iter|([a-rt-z]\w* +)?\(*(_?\d|Sw<))", re.ASCII
-)
 
 NOTATION = Notation(
     "cute",
     "CuTe",
-    lambda text: _START.match(text[:256]) is not None,
+    recognizes,
     parse,
     (
         "ptr[16b] o (4,(2,3)):(2,(1,8))",
@@ -22,6 +18,12 @@ NOTATION = Notation(
         "ptr[32b] o ((2,2),(3,(2,2))):((1,12),(2,(6,24)))",
         "ptr[64b] o 12:2",
     ),
+    fragments=(
+        (
+            r"E<[\d, ]*>(\{\})?",
+            "a basis element (one stride); write a layout with it, such as ArithTuple(0,0) o (4,5):(_1@0,_1@1)",
+        ),
+    ),
 )
 
-__all__ = ["NOTATION", "CuteLayout", "parse"]
+__all__ = ["NOTATION", "CuteLayout", "ImplicitLayout", "parse"]

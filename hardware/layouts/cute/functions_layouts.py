@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tapestry.hardware.layouts.cute import algebra, inverse, recast, tiling
+from tapestry.hardware.layouts.cute.algebra import coalesce, complement, composition, filtered
 from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, basis_like, divided_up, term
 from tapestry.hardware.layouts.cute.composed import Composed, Swizzle, merged, swizzle_of, swizzled
 from tapestry.hardware.layouts.cute.elements import bits_of
@@ -15,8 +15,37 @@ from tapestry.hardware.layouts.cute.function import (
     shape_of,
 )
 from tapestry.hardware.layouts.cute.integers import ZERO, Static, negated
+from tapestry.hardware.layouts.cute.inverse import (
+    left_inverse,
+    max_common_layout,
+    max_common_vector,
+    nullspace,
+    right_inverse,
+)
+from tapestry.hardware.layouts.cute.recast import (
+    domain_distribute,
+    downcast_any,
+    evenly_divides,
+    layout_like,
+    max_alignment,
+    recast,
+    upcast_any,
+)
 from tapestry.hardware.layouts.cute.strided import Strided, columnwise, joined, ordered, rowwise
 from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
+from tapestry.hardware.layouts.cute.tiling import (
+    blocked_product,
+    flat_divide,
+    flat_product,
+    logical_divide,
+    logical_product,
+    raked_product,
+    tile_to_shape,
+    tiled_divide,
+    tiled_product,
+    zipped_divide,
+    zipped_product,
+)
 from tapestry.hardware.layouts.cute.tuples import (
     Underscore,
     ceil_div,
@@ -107,7 +136,7 @@ def _composition(_: Templates, given: Given) -> object:
         images = (integer(first(Static(mask))) for mask in (last.sources, last.targets))
         sources, targets = (image.value if isinstance(image, Static) else image for image in images)
         return swizzled(swizzle_of(sources, targets), ZERO, first)
-    return _on_layout(algebra.composition)((), given)
+    return _on_layout(composition)((), given)
 
 
 def _layout_of(value: object) -> Strided | Composed:
@@ -117,7 +146,7 @@ def _layout_of(value: object) -> Strided | Composed:
 def _complement(_: Templates, given: Given) -> Strided:
     layout = given[0].domain if isinstance(given[0], Composed) else given[0]
     layout = layout if isinstance(layout, Strided) else columnwise(term(layout))
-    return algebra.complement(layout, shape_of(given[1]) if len(given) > 1 else None)
+    return complement(layout, shape_of(given[1]) if len(given) > 1 else None)
 
 
 def _inverse(change: Callable[[Strided], Strided]) -> Callable[[Templates, Given], object]:
@@ -139,7 +168,7 @@ def _inverse(change: Callable[[Strided], Strided]) -> Callable[[Templates, Given
 def _ceil_div(_: Templates, given: Given) -> Term:
     target, tiler = given
     if isinstance(tiler, Strided):
-        return algebra.complement(tiler, shape_of(target)).shape
+        return complement(tiler, shape_of(target)).shape
     if isinstance(target, ScaledBasis):
         return divided_up(target, integer(tiler))
     return ceil_div(shape_of(target), term(tiler))
@@ -155,7 +184,7 @@ def _cast(change: Callable[[Strided | Composed, int], object]) -> Callable[[Temp
 
 def _recast(templates: Templates, given: Given) -> Strided:
     old, new = (bits_of(str(name)) for name in templates)
-    return recast.recast(a_layout(given[0]), old, new)
+    return recast(a_layout(given[0]), old, new)
 
 
 def _swizzle(templates: Templates, given: Given) -> Swizzle:
@@ -175,7 +204,7 @@ def _tile_to_shape(_: Templates, given: Given) -> object:
     order = term(given[2]) if len(given) > 2 and given[2] not in (COLUMNS, ROWS) else None
     if len(given) > 2 and given[2] == ROWS:
         order = tuple(Static(k) for k in reversed(range(rank(shape))))
-    return _on_layout(lambda layout: tiling.tile_to_shape(layout, shape, order))((), given[:1])
+    return _on_layout(lambda layout: tile_to_shape(layout, shape, order))((), given[:1])
 
 
 def _two(change: Callable[[Strided, Strided], object]) -> Callable[[Templates, Given], object]:
@@ -187,14 +216,14 @@ def _marker(name: str) -> Callable[[Templates, Given], object]:
 
 
 _TILINGS = (
-    tiling.logical_divide,
-    tiling.zipped_divide,
-    tiling.tiled_divide,
-    tiling.flat_divide,
-    tiling.logical_product,
-    tiling.zipped_product,
-    tiling.tiled_product,
-    tiling.flat_product,
+    logical_divide,
+    zipped_divide,
+    tiled_divide,
+    flat_divide,
+    logical_product,
+    zipped_product,
+    tiled_product,
+    flat_product,
 )
 
 LAYOUT_FUNCTIONS: tuple[CuteFunction, ...] = (
@@ -206,32 +235,28 @@ LAYOUT_FUNCTIONS: tuple[CuteFunction, ...] = (
     CuteFunction(("make_swizzle",), _make_swizzle, 0, 0, templated=True, parameters=2),
     CuteFunction(("make_layout",), _make_layout, 1, 64),
     CuteFunction(("make_ordered_layout",), _ordered, 2, 2),
-    CuteFunction(("make_layout_like",), lambda _, g: recast.layout_like(a_layout(g[0]))),
+    CuteFunction(("make_layout_like",), lambda _, g: layout_like(a_layout(g[0]))),
     CuteFunction(("make_identity_layout",), lambda _, g: Strided(shape_of(g[0]), basis_like(shape_of(g[0])))),
     CuteFunction(("make_composed_layout",), _make_composed, 3, 3),
     CuteFunction(("flatten",), _flatten),
-    CuteFunction(("coalesce",), _on_layout(algebra.coalesce), 1, 2),
-    CuteFunction(("filter",), _on_layout(algebra.filtered), 1, 2),
+    CuteFunction(("coalesce",), _on_layout(coalesce), 1, 2),
+    CuteFunction(("filter",), _on_layout(filtered), 1, 2),
     CuteFunction(("composition",), _composition, 2, 3),
     CuteFunction(("complement",), _complement, 1, 2),
-    CuteFunction(("right_inverse",), _inverse(inverse.right_inverse)),
-    CuteFunction(("left_inverse",), _inverse(inverse.left_inverse)),
-    CuteFunction(("nullspace",), lambda _, g: inverse.nullspace(a_layout(g[0]))),
-    CuteFunction(("max_common_layout",), _two(inverse.max_common_layout), 2, 2),
-    CuteFunction(("max_common_vector",), _two(inverse.max_common_vector), 2, 2),
-    CuteFunction(("blocked_product",), _on_layout(tiling.blocked_product), 2, 2),
-    CuteFunction(("raked_product",), _on_layout(tiling.raked_product), 2, 2),
+    CuteFunction(("right_inverse",), _inverse(right_inverse)),
+    CuteFunction(("left_inverse",), _inverse(left_inverse)),
+    CuteFunction(("nullspace",), lambda _, g: nullspace(a_layout(g[0]))),
+    CuteFunction(("max_common_layout",), _two(max_common_layout), 2, 2),
+    CuteFunction(("max_common_vector",), _two(max_common_vector), 2, 2),
+    CuteFunction(("blocked_product",), _on_layout(blocked_product), 2, 2),
+    CuteFunction(("raked_product",), _on_layout(raked_product), 2, 2),
     CuteFunction(("tile_to_shape",), _tile_to_shape, 2, 3),
     *(CuteFunction((change.__name__,), _on_layout(change), 2, 2) for change in _TILINGS),
     CuteFunction(("ceil_div",), _ceil_div, 2, 2),
-    CuteFunction(("upcast",), _cast(recast.upcast_any), templated=True, parameters=1),
-    CuteFunction(("downcast",), _cast(recast.downcast_any), templated=True, parameters=1),
+    CuteFunction(("upcast",), _cast(upcast_any), templated=True, parameters=1),
+    CuteFunction(("downcast",), _cast(downcast_any), templated=True, parameters=1),
     CuteFunction(("recast_layout",), _recast, templated=True, parameters=2),
-    CuteFunction(("max_alignment",), lambda _, g: recast.max_alignment(a_layout(g[0]))),
-    CuteFunction(
-        ("domain_distribute",), lambda _, g: recast.domain_distribute(shape_of(g[0]), integer(g[1])), 2, 2
-    ),
-    CuteFunction(
-        ("evenly_divides",), lambda _, g: Static(int(recast.evenly_divides(shape_of(g[0]), g[1]))), 2, 2
-    ),
+    CuteFunction(("max_alignment",), lambda _, g: max_alignment(a_layout(g[0]))),
+    CuteFunction(("domain_distribute",), lambda _, g: domain_distribute(shape_of(g[0]), integer(g[1])), 2, 2),
+    CuteFunction(("evenly_divides",), lambda _, g: Static(int(evenly_divides(shape_of(g[0]), g[1]))), 2, 2),
 )

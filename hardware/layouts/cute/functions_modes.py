@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from tapestry.hardware.layouts.cute import recast
 from tapestry.hardware.layouts.cute.basis import Term, term
 from tapestry.hardware.layouts.cute.composed import Composed
 from tapestry.hardware.layouts.cute.function import CuteFunction, Given, Templates, a_layout, places, shape_of
 from tapestry.hardware.layouts.cute.integers import ONE, ZERO, Static
 from tapestry.hardware.layouts.cute.methods import part
+from tapestry.hardware.layouts.cute.recast import paired
 from tapestry.hardware.layouts.cute.strided import Strided, extended, joined
 from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
 from tapestry.hardware.layouts.cute.tuples import (
@@ -160,7 +160,7 @@ def _sliced(kept: bool) -> Callable[[Templates, Given], object]:
 
 def _zip(_: Templates, given: Given) -> object:
     if len(given) == 2 and isinstance(given[0], Strided):
-        return recast.paired(given[0], a_layout(given[1]))
+        return paired(given[0], a_layout(given[1]))
     if isinstance(given[0], Strided):
         return Strided(zipped(given[0].shape), zipped(given[0].stride))
     return zipped(tuple(map(term, given)) if len(given) > 1 else term(given[0]))

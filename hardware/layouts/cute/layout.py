@@ -17,11 +17,10 @@ from numpy.lib.stride_tricks import as_strided
 from tapestry.hardware.layouts.cute.algebra import coalesce
 from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term
 from tapestry.hardware.layouts.cute.composed import Composed, Swizzle
-from tapestry.hardware.layouts.cute.elements import bits_of
 from tapestry.hardware.layouts.cute.integers import Static, number
 from tapestry.hardware.layouts.cute.reference import static
 from tapestry.hardware.layouts.cute.strided import Strided
-from tapestry.hardware.layouts.cute.text import LARGEST_INTEGER, Reader, parse_tensor
+from tapestry.hardware.layouts.cute.text import LARGEST_INTEGER
 from tapestry.hardware.layouts.cute.tuples import integer, leaves, product, wrapped
 from tapestry.hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask, every_coordinate
 
@@ -222,49 +221,6 @@ def _reaches_beyond(leaves: Iterable[tuple[int, int]]) -> bool:
             return False
         reach += stride * (extent - 1)
     return True
-
-
-def parse(text: str, dtype: str | None = None) -> CuteLayout:
-    """Parse `ptr[16b] o shape:stride`, `f16 shape:stride` or `shape:stride` (elements of `dtype`, f32 if None).
-
-    A swizzle may stand before it: `smem_ptr[16b] o Sw<3,4,3> o _0 o (8,64):(64,1)`. Raises `LayoutError` with the
-    character and what was expected.
-    """
-    _refuse_implicit(text)
-    reader = Reader(text)
-    space, bits = "", bits_of(dtype or "f32")
-    if pointer := reader.taken(r"((gmem|smem|rmem)_)?ptr\["):
-        space = pointer.removesuffix("ptr[").rstrip("_")
-        bits = int(reader.need(r"\d{1,3}(?=b\])", "the bits of an element and 'b]', such as 16b]"))
-        if not 1 <= bits <= 128:
-            place = reader.place - len(str(bits))
-            raise LayoutError(f"at character {place}: expected elements of 1 to 128 bits, got {bits}")
-        reader.need(r"b\](\(\w*\))?", "'b]'")
-        reader.need("o", "'o' between the pointer and the layout")
-    elif name := reader.taken(r"[a-rt-z]\w*"):
-        bits = _named_bits(name, reader.place - len(name))
-    layout = reader.any_layout()
-    reader.finish()
-    return bound(layout, bits, space)
-
-
-def _refuse_implicit(text: str) -> None:
-    """Raise `LayoutError` for a tensor of coordinates or counts, which CuTe prints alike but keeps in no memory."""
-    reader = Reader(text)
-    if reader.taken("ArithTuple|counting_iter"):
-        tensor = parse_tensor(text)
-        place = len(text) - len(text.lstrip())
-        raise LayoutError(
-            f"at character {place}: {tensor} is an implicit tensor, whose elements are computed "
-            "and lie in no memory; expected a pointer before the layout, such as gmem_ptr[16b] o (4,5):(_1,4)"
-        )
-
-
-def _named_bits(name: str, place: int) -> int:
-    try:
-        return bits_of(name)
-    except LayoutError as refusal:
-        raise LayoutError(f"at character {place}: {refusal}") from None
 
 
 def bound(layout: Strided | Composed, element_bits: int, space: str = "") -> CuteLayout:

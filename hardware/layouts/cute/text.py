@@ -113,6 +113,11 @@ class Reader:
         self.need(":", "':' between the shape and the stride")
         return Strided(shape, self.term())
 
+    def mode(self) -> Strided | Term:
+        """Parse a mode of a tiler: `shape:stride`, or a size alone."""
+        shape = self.term()
+        return Strided(shape, self.term()) if self.taken(":") else shape
+
     def any_layout(self) -> Strided | Composed:
         """Parse `shape:stride`, or `Sw<B,M,S> o offset o shape:stride`."""
         if not self.taken(r"Sw\s*<"):

@@ -1,4 +1,4 @@
-"""tt-metal's tensor layouts: `tensor<2x3x64x128xf32, #tt.metal_layout<...>>` read, printed, derived, packed."""
+"""tt-metal's tensor layouts, `tensor<2x3x64x128xf32, #tt.metal_layout<...>>`, their shards and tiles."""
 
 from tapestry.hardware.layouts.notation import Notation
 from tapestry.hardware.layouts.tt_metal.affine import AffineMap, parse_affine_map
@@ -6,8 +6,9 @@ from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
 from tapestry.hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
 from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute
 from tapestry.hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
-from tapestry.hardware.layouts.tt_metal.element import MetalElement
+from tapestry.hardware.layouts.tt_metal.element import TILE_BITS, MetalElement
 from tapestry.hardware.layouts.tt_metal.layout import MetalLayout
+from tapestry.hardware.layouts.tt_metal.memref import is_shard, parse_shard
 from tapestry.hardware.layouts.tt_metal.parsing import parse_metal_attribute, parse_metal_layout
 from tapestry.hardware.layouts.tt_metal.ttnn_attribute import ttnn_attribute
 
@@ -29,9 +30,31 @@ EXAMPLES = (
 NOTATION = Notation(
     name="tt_metal",
     title="tt-metal's metal_layout",
-    recognizes=lambda text: text.lstrip().startswith(("tensor", "#tt.", "#ttcore.", "#ttnn.")),
-    parse=lambda text, _: parse_metal_layout(text),
+    recognizes=lambda text: (
+        text.lstrip().startswith(("tensor", "#tt.", "#ttcore.", "#ttnn.")) or is_shard(text)
+    ),
+    parse=lambda text, _: parse_shard(text) if is_shard(text) else parse_metal_layout(text),
     examples=EXAMPLES,
+    fragments=(
+        (
+            r"\(d0[d0-9, ]*\)\s*->\s*\([d0-9+*, ]*\),?",
+            "an affine map, one field of a metal_layout; write tensor<2x4xf32, #tt.metal_layout<MAP, undef, <1x1>, "
+            "memref<2x4xf32, #tt.memory_space<l1>>>>",
+        ),
+        (
+            r"tensor<[\w ]+>",
+            "a tensor's type without a layout; write its layout after a comma, as in tensor<2x4xf32, "
+            "#tt.metal_layout<...>>",
+        ),
+        (
+            r"(\d+\s*x\s*)*!tt(core)?\.tile<[\dx ]+>",
+            "a tile without a data type; write one after its extents, as in !tt.tile<32x32, bfp_bf8>",
+        ),
+        (
+            "|".join(TILE_BITS),
+            "a data type; write a tile of it, as in !tt.tile<32x32, bfp_bf8>",
+        ),
+    ),
 )
 
 __all__ = [

@@ -53,6 +53,25 @@ NOTATION = Notation(
     parse=parse,
     examples=EXAMPLES,
     shown="ttnn.TensorSpec(shape=[14, 28], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT)",
+    fragments=(
+        (
+            r"(ttnn\.)?(TILE|ROW_MAJOR)_LAYOUT",
+            "the layout of pages, without a tensor; write ttnn.TensorSpec(shape=[14, 28], layout=ttnn.TILE_LAYOUT)",
+        ),
+        (
+            r"(ttnn\.)?(DRAM|L1)_MEMORY_CONFIG",
+            "a memory config, without a tensor; write ttnn.TensorSpec(shape=[14, 28], "
+            "memory_config=ttnn.L1_MEMORY_CONFIG)",
+        ),
+        (
+            rf"(ttnn\.)?({'|'.join(dtype.name.lower() for dtype in DTYPES)})",
+            "a data type; write ttnn.TensorSpec(shape=[32, 32], dtype=ttnn.bfloat8_b, layout=ttnn.TILE_LAYOUT)",
+        ),
+        (
+            r"(ttnn\.)?((OWNED|BORROWED)_HOST|DEVICE)_STORAGE",
+            "a kind of storage, which has no layout; write ttnn.TensorSpec(shape=[14, 28], layout=ttnn.TILE_LAYOUT)",
+        ),
+    ),
 )
 
 __all__ = [

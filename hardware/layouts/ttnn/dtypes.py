@@ -50,11 +50,13 @@ DTYPES: tuple[DataType, ...] = (
     DataType("FP8_E4M3", 8),
 )
 _BY_NAME = {dtype.name: dtype for dtype in DTYPES}
+_DEVICE_NAMES = {"BFP8_B": "BFLOAT8_B", "BFP4_B": "BFLOAT4_B"}  # as tt-metal's DataFormat calls them
 
 
 def dtype_named(text: str) -> DataType:
     """Find the type called `bfloat16`, `ttnn.bfloat16` or `DataType::BFLOAT16`; `LayoutError` lists the names."""
     name = text.replace("::", ".").rpartition(".")[2].upper()
+    name = _DEVICE_NAMES.get(name, name)
     if name not in _BY_NAME:
         known = ", ".join(dtype.name.lower() for dtype in DTYPES)
         raise LayoutError(f"{text!r} is no data type of ttnn; expected one of {known}")

@@ -38,12 +38,6 @@ class TensorSpec:
         return self.layout.padded_shape(self.shape)
 
     @property
-    def printed_shape(self) -> Shape:
-        """The shape with its padding, as the document prints it."""
-        padded = self.padded_shape
-        return Shape((1,) * (len(padded) - len(self.shape)) + self.shape, padded)
-
-    @property
     def distribution(self) -> Distribution:
         """The distribution of the shards over the cores; `LayoutError` for an interleaved tensor."""
         return self.layout.distribution(self.shape)

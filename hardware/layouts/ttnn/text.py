@@ -60,11 +60,16 @@ def parse(text: str, dtype: str | None = None) -> TtnnLayout:
 
 
 def _of_shape(shape: Shape, dtype: str) -> TtnnLayout:
-    """Build the layout of a shape alone: in tiles if it is padded to whole ones, else row-major."""
+    """Build the layout of a shape alone: in tiles if it is padded to whole ones, else row-major.
+
+    Block floats are stored in tiles only, so they take tiles without padding too.
+    """
+    kind = dtype_named(dtype)
     edges = zip(reversed(shape.storage), reversed(DEFAULT_TILE.shape), strict=False)
-    in_tiles = shape.padded is not None and all(not size % edge for size, edge in edges)
+    is_padded = shape.padded is not None or kind.block_float
+    in_tiles = is_padded and all(not size % edge for size, edge in edges)
     page = PageConfig(PageLayout.TILE if in_tiles else PageLayout.ROW_MAJOR)
-    layout = layout_of_padded(dtype_named(dtype), page, DRAM_MEMORY_CONFIG, shape.dims, shape.storage)
+    layout = layout_of_padded(kind, page, DRAM_MEMORY_CONFIG, shape.dims, shape.storage)
     return TtnnLayout(TensorSpec(shape.dims, layout))
 
 

@@ -9,7 +9,6 @@ from tapestry.hardware.layouts.xla.fields import (
     ascending,
     descending,
     equal,
-    from_major_to_minor,
     logical_to_physical,
     move_dim_to_major,
 )
@@ -54,6 +53,16 @@ NOTATION = Notation(
         "f32[7,9]{0,1:T(4)SC(0:3)}",
         "pred[2,<=3,4]{2,0,1}",
     ),
+    fragments=(
+        (
+            r"T(\([\d,* ]+\))+|(\([\d,* ]+\)){2,}",
+            "a row of tiles, without the array that they cut; write bf16[16,256]{1,0:T(8,128)(2,1)}",
+        ),
+        (
+            r"\{\d[\d,]*(:T(\([\d,* ]+\))+)?\}",
+            "the layout of an array without its type and shape; write f32[3,5]{1,0:T(2,2)}",
+        ),
+    ),
 )
 
 __all__ = [
@@ -79,7 +88,6 @@ __all__ = [
     "default_tpu_tiles",
     "descending",
     "equal",
-    "from_major_to_minor",
     "linear_index",
     "linear_index_of_first_tile",
     "linear_index_with_tiles",

@@ -35,7 +35,8 @@ class SplitConfig:
 class LayoutFields:
     """The equivalent of XLA's `Layout`, without a shape; nothing is checked here (see `validate`), as in XLA.
 
-    `dim_level_types`, `dim_unique` and `dim_ordered` describe sparse dimensions and are empty for dense arrays;
+    `dim_level_types`, `dim_unique` and `dim_ordered` describe sparse dimensions; for dense arrays, for which XLA
+    prints none of them and compares none, they are empty or say "dense" only.
     `tail_padding_alignment_in_elements` 1, `element_size_in_bits` 0 and `memory_space` 0 are the defaults.
     """
 
@@ -63,7 +64,7 @@ class LayoutFields:
         suffix = "".join(
             (
                 f"D({','.join(map(self._level, range(len(self.dim_level_types))))})"
-                if self.dim_level_types
+                if self.is_sparse
                 else "",
                 f"T{''.join(map(tile_text, self.tiles))}" if self.tiles else "",
                 _number("L", self.tail_padding_alignment_in_elements, 1),
@@ -122,11 +123,6 @@ def descending(rank: int) -> LayoutFields:
 def ascending(rank: int) -> LayoutFields:
     """Build `{0,1,...,n-1}`: the first dimension is the most minor (MakeAscendingLayout)."""
     return LayoutFields(tuple(range(rank)))
-
-
-def from_major_to_minor(dims: Sequence[int]) -> LayoutFields:
-    """Build the layout whose dimensions, most major first, are `dims` (MakeLayoutFromMajorToMinor)."""
-    return LayoutFields(tuple(reversed(dims)))
 
 
 def move_dim_to_major(layout: LayoutFields, dim: int) -> LayoutFields:

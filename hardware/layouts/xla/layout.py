@@ -1,7 +1,7 @@
 """The tiled layout of XLA bound to a shape: the position of each element, by all tiles, splits and tail padding."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import ClassVar, Literal
@@ -72,7 +72,8 @@ class XlaLayout(Layout):
         if layout.element_size_in_bits < 0:
             raise LayoutError(f"element_size_in_bits is {layout.element_size_in_bits}; expected at least 0")
         bits = layout.element_size_in_bits or 8 * primitive.size_bytes
-        bound = ArrayShape(primitive.name, array.dimensions, layout, array.dynamic)
+        dense = replace(layout, dim_level_types=(), dim_unique=(), dim_ordered=())
+        bound = ArrayShape(primitive.name, array.dimensions, dense, array.dynamic)
         found = XlaLayout(array.dimensions, bits, bound)
         if max(found.buffer_count * found.buffer_elements, found.size_bytes) > LARGEST:
             raise LayoutError(f"Shape {str(array)[:80]} size may overflow int64_t.")

@@ -37,14 +37,20 @@ def _describe(document: dict[str, Any], as_json: bool) -> None:
         return
     print(document["text"])
     buffers, slots = document["buffer_count"], document["buffer_elements"]
-    figures = {
-        "notation": document["title"],
-        "shape": f"{document['shape']}, elements: {document['element_count']:,} of {document['element_bits']} bits",
-        "stored as": str(document["physical_shape"]),
-        "buffers": f"{buffers:,} of {slots:,} slots",
-        "size": _bytes(document["size_bytes"]),
-        "padding": f"{_bytes(document['padding_bytes'])} ({document['padding_share']:.1%})",
-    }
+    shape = f"{document['shape']}, elements: {document['element_count']:,}"
+    figures = {"notation": document["title"]}
+    if buffers:
+        figures |= {
+            "shape": f"{shape} of {document['element_bits']} bits",
+            "stored as": str(document["physical_shape"]),
+            "buffers": f"{buffers:,} of {slots:,} slots",
+            "size": _bytes(document["size_bytes"]),
+            "padding": f"{_bytes(document['padding_bytes'])} ({document['padding_share']:.1%})",
+        }
+    else:
+        figures |= {"shape": shape, "stored as": "nothing: the elements are computed"}
+    if document["value"] is not None:
+        figures["element"] = document["value"]
     for found, what in (("element", "element"), ("slot", "offset")):
         if document[found] is not None:
             figures |= {f"{what} {_asked(document[found], what)}": _lying(document[found], what)}

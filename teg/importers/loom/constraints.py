@@ -8,7 +8,7 @@ disjoint when no two of them overlap, not when their sizes add up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import networkx as nx
 
@@ -22,19 +22,12 @@ from tapestry.teg.importers.loom.model import (
     Selection,
     Selections,
     TensorBody,
-    parse,
 )
 from tapestry.teg.issues import Issue
 from tapestry.teg.sharding.tiling import overlap
 from tapestry.teg.zspace import ZRange
 
 SIDES = ("inputs", "outputs")
-
-
-def loom_issues(obj: Any) -> list[Issue]:
-    """Find all issues of the JSON values of a Loom graph; an empty list for a valid one."""
-    graph, issues = parse(obj)
-    return [*issues, *constraint_issues(graph)]
 
 
 def constraint_issues(graph: LoomGraph) -> list[Issue]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tapestry.teg import jsonvalues as take
+import tapestry.teg.jsonvalues as take
 from tapestry.teg.encoding import MalformedError
 from tapestry.teg.issues import Issue, key_path
 from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange

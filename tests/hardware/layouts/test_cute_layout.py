@@ -60,10 +60,10 @@ def test_a_swizzle_fills_its_last_period() -> None:
     ("text", "message"),
     [
         ("(4,5):(1,4", r"at character 10: expected ',' or '\)'"),
-        ("(4,5)", "at character 5: expected ':' between the shape and the stride"),
+        ("(4,5)", "at character 0: .4,5. is a tuple of integers .*, not a layout; write shape:stride"),
         ("(4,5):(1,4) x", "at character 12: expected the end of the text"),
         ("(4,5):(1,(4))", "expected a stride congruent with the shape"),
-        ("(4,5):(1@0,1@1)", "expected integer strides in memory"),
+        ("ptr[32b] o (4,5):(1@0,1@1)", "expected integer strides in memory"),
         ("(4,5):(1,-4)", "strides of 0 or more"),
         ("(4000000000,4000000000):(1,4000000000)", "expected offsets below"),
         ("99999999999999999999:1", "expected an integer of 64 bits"),

@@ -75,6 +75,25 @@ def test_what_has_no_storage_is_refused(text: str, said: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("f32[2,3]{1,0:D(D,D)}", "f32[2,3]{1,0}"),
+        ("f32[2,3]{1,0:D(D,D)T(2,2)}", "f32[2,3]{1,0:T(2,2)}"),
+        ("f32[2,3]{1,0}", "f32[2,3]{1,0}"),
+    ],
+)
+def test_levels_of_a_dense_array_are_not_printed(text: str, printed: str) -> None:
+    layout = parse(text)
+    assert str(layout) == printed
+    assert layout == parse(printed)
+    assert str(parse_shape(text)) == printed
+
+
+def test_a_level_that_is_not_dense_makes_all_of_them_print() -> None:
+    assert str(parse_layout_fields("{1,0:D(D,C+~)}")) == "{1,0:D(D,C+~)}"
+
+
 @given(st.text("f32[]{}(),:*TLESCDPM#?<=-0 ", max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -78,7 +78,7 @@ def test_listed_moves_are_made_kept_and_told(shared: Service) -> None:
     [
         ({"rules": ["expand_softmax"], "mode": "once"}, ["once"]),
         ({"families": ["expansions"], "kind": "semantic"}, ["fixpoint"]),
-        ({"pipeline": "standard"}, ["expand", "simplify", "fuse"]),
+        ({"pipeline": "standard"}, ["expand", "simplify", "search", "fuse"]),
         ({}, ["fixpoint"]),
     ],
 )

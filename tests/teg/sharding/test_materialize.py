@@ -11,7 +11,7 @@ from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.copies import flat_slices
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
-from tapestry.teg.sharding.materialize import MaterializedGraph, evaluate_explicit, materialize, origin_of
+from tapestry.teg.sharding.materialize import MaterializedGraph, materialize, origin_of
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split, boxes, volumes
@@ -19,6 +19,7 @@ from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.transfers import fetch_transfers, scatter_sets
 from tapestry.teg.validate import validate
 from tapestry.teg.zspace import ZRange
+from tests.teg.sharding.explicit_values import evaluate_explicit
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
 EIGHT = MeshShape.of(gpu=8)

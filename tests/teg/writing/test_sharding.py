@@ -25,6 +25,7 @@ def test_every_program_shards_without_changing_its_values(seed: int) -> None:
         w = p.parameter("w", width=5, head=2, depth=3)
         heads = (x @ w).softmax("entry").merge("head", "depth", into="features")
         padded = heads.pad(entry=(1, 2)) + heads.pad(entry=(2, 1), mode="edge")
+        padded = padded * heads.pad(entry=(2, 1), mode=lambda position, size: (2 * position) % size)
         chosen = padded.gather(padded.sum("features").argmax("entry"), "entry")
         p.output("chosen", chosen)
         p.output("running", p.interleave([heads, heads.flip("entry")], "entry").cumsum("entry")[:, 1::3])

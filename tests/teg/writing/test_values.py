@@ -134,6 +134,16 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
         lambda x: np.pad(x, ((5, 9), (2, 2), (0, 0)), mode="wrap"),
         (X,),
     ),
+    "index function that wraps": (
+        lambda x: x.pad({0: (5, 9), 1: 2}, mode=lambda position, size: position % size),
+        lambda x: np.pad(x, ((5, 9), (2, 2), (0, 0)), mode="wrap"),
+        (X,),
+    ),
+    "index function that takes the far end": (
+        lambda x: x.pad({0: 2, 1: (-1, 1)}, mode=lambda position, size: size - 1 if position < 0 else 0),
+        lambda x: x[:, 1:][[3, 3, 0, 1, 2, 3, 0, 0]][:, [0, 1, 2, 3, 4, 0]],
+        (X,),
+    ),
     "roll": (lambda x: x.roll(1, 8), lambda x: np.roll(x, 8, 1), (X,)),
     "take along": (
         lambda x, n: x.take_along(n, 1),

@@ -9,8 +9,7 @@ import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.torch.families import reductions
-from tapestry.teg.importers.torch.families.reductions import variance
+from tapestry.teg.importers.torch.families.reductions import mean, variance
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.arithmetic import Expr, call
@@ -129,8 +128,8 @@ def _through_moments(
     t: Tracer, g: Value, normal: Value, inverse: Value, axes: Sequence[int], dtype: str
 ) -> Value:
     """Compute the gradient of `normal = (x - mean) * inverse` for x, both moments taken over `axes`."""
-    first = reductions.mean(t, g, axes, keep=True)
-    second = reductions.mean(t, t.cells(lambda a, b: a * b, g, normal, dtype=g.dtype), axes, keep=True)
+    first = mean(t, g, axes, keep=True)
+    second = mean(t, t.cells(lambda a, b: a * b, g, normal, dtype=g.dtype), axes, keep=True)
 
     def formula(a: Expr, n: Expr, r: Expr, p: Expr, q: Expr) -> Expr:
         return (a - p - n * q) * r
@@ -148,7 +147,7 @@ def _rms_norm(
     axes = range(len(input.shape) - len(normalized_shape), len(input.shape))
     x = _wide(t, input)
     small = float(np.finfo(numpy_dtype(x.dtype)).eps) if eps is None else eps
-    squares = reductions.mean(t, t.cells(lambda a: a * a, x, dtype=x.dtype), axes, keep=True)
+    squares = mean(t, t.cells(lambda a: a * a, x, dtype=x.dtype), axes, keep=True)
     normal = t.cells(lambda a, s: a / call("sqrt", s + small), x, squares, dtype=input.dtype, within=x.dtype)
     return _scaled(t, normal, weight, None)
 

@@ -61,18 +61,31 @@ async function draw(asked) {
 
 /** @param {any} layout */
 function figures(layout) {
-  const count = (/** @type {number} */ n) => n.toLocaleString("en");
   return pairs([
     ["Notation", layout.title],
     ["Text", element("code", {}, layout.text)],
-    ["Shape", `[${layout.shape.join(", ")}], elements of ${layout.element_bits} bits`],
+    ["Shape", shape(layout)],
+    ...(layout.buffer_count ? storage(layout) : [["Stored as", "nothing: the elements are computed"]]),
+    ["Element", layout.value ?? lying(layout.element)],
+    ["Offset", lying(layout.slot)],
+  ]);
+}
+
+/** @param {any} layout */
+function shape(layout) {
+  const sizes = `[${layout.shape.join(", ")}]`;
+  return layout.buffer_count ? `${sizes}, elements of ${layout.element_bits} bits` : sizes;
+}
+
+/** @param {any} layout */
+function storage(layout) {
+  const count = (/** @type {number} */ n) => n.toLocaleString("en");
+  return [
     ["Stored as", `[${layout.physical_shape.join(", ")}]`],
     ["Buffers", `${count(layout.buffer_count)} of ${count(layout.buffer_elements)} slots`],
     ["Size", `${count(layout.size_bytes)} B`],
     ["Padding", `${count(layout.padding_bytes)} B (${(100 * layout.padding_share).toFixed(1)} %)`],
-    ["Element", lying(layout.element)],
-    ["Offset", lying(layout.slot)],
-  ]);
+  ];
 }
 
 /** @param {any} place */

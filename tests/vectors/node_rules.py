@@ -1,26 +1,20 @@
 """The kinds of nodes of the whitepaper: what each may depend on, what may depend on it, and how many of each.
 
-In a `Graph` most kinds are attributes of others: a tensor node is a `Tensor`, its one dependency its producer;
-signatures belong to definitions; sources, sinks, selectors and sequence points are blocks whose operator says
-so; an index node is a tensor of coordinates. The table is the law both for such graphs and for nodes that are
-described one by one.
+A `Graph` cannot break these rules: a tensor node is a `Tensor`, its one dependency its producer; signatures belong to
+definitions; sources, sinks, selectors and sequence points are blocks whose operator says so; an index node is a tensor
+of coordinates. The table serves cases that describe nodes one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue
 
 BLOCKS = ("BlockOp", "Source", "Sink")
 VALUES = ("Tensor", "Index")
 MAKERS = ("Source", "Selector", "BlockOp")
-# Operators that move elements and compute none.
-SELECTING = ("view", "concat", "pad", "reshape", "interleave", "dilate")
-OWN_KINDS = {"source": "Source", "sink": "Sink", "sequence_point": "SequencePoint"}
 
 
 @dataclass(frozen=True)
@@ -140,41 +134,3 @@ def node_issues(
     for k, consumer in enumerate(consumers):
         if kind.consumers is not None and consumer not in kind.consumers:
             yield Issue("consumer", f"{path}.consumers[{k}]", f"a {consumer} depends on it", cure)
-
-
-def block_kind(block: Block) -> str:
-    """Return the kind of node that a block is."""
-    if block.operator in OWN_KINDS:
-        return OWN_KINDS[block.operator]
-    if block.operator in SELECTING:
-        return "Selector"
-    return "IndexSelector" if _is_coordinates(block) else "BlockOp"
-
-
-def tensor_kind(graph: Graph, tensor: str) -> str:
-    """Return `Index` for a tensor of coordinates, also a sliced or rearranged one, and `Tensor` for any other."""
-    producer = graph.producers[tensor]
-    while producer.operator == "view":
-        producer = graph.producers[producer.inputs[0]]
-    return "Index" if block_kind(producer) == "IndexSelector" else "Tensor"
-
-
-def _is_coordinates(block: Block) -> bool:
-    """Return whether a block computes coordinates from its position alone: a cell of index leaves, whole numbers."""
-    if (
-        block.operator != "cell"
-        or block.inputs
-        or not str(block.definition["dtype"]).startswith(("int", "uint"))
-    ):
-        return False
-    leaves: set[str] = set()
-    waiting: list[Any] = [block.definition["expr"]]
-    while waiting:
-        e = waiting.pop()
-        if e[0] in ("index", "const"):
-            leaves.add(e[0])
-        elif e[0] in ("where", "eq", "cast"):
-            waiting += [part for part in e[1:] if isinstance(part, tuple)]
-        else:
-            return False
-    return "index" in leaves

@@ -1,4 +1,4 @@
-"""Tests of grids of several chips, the memory map of a core, and maps without strides."""
+"""Tests of layouts by maps without strides: what they pack, and what they refuse."""
 
 import numpy as np
 import pytest
@@ -7,77 +7,7 @@ from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import Layout, LayoutError
 from tapestry.hardware.layouts.tt_metal import MetalAttribute, MetalLayout, parse_affine_map
-from tapestry.hardware.layouts.tt_metal.device import (
-    l1_location,
-    l1_map,
-    physical_core,
-    placed_grid,
-    virtual_core,
-    worker_grid,
-)
 from tapestry.hardware.layouts.tt_metal.element import scalar, tile
-
-
-@pytest.mark.parametrize(
-    ("mesh", "grid", "printed"),
-    [
-        ((1,), (8, 8), "(d0, d1) -> (0, d0, d1)"),
-        ((1, 2), (8, 16), "(d0, d1) -> (d1 floordiv 8, d0, d1 mod 8)"),
-        ((2, 1), (16, 8), "(d0, d1) -> (d0 floordiv 8, d0 mod 8, d1)"),
-        ((2, 4), (16, 32), "(d0, d1) -> ((d0 floordiv 8) * 4 + d1 floordiv 8, d0 mod 8, d1 mod 8)"),
-        ((2, 1, 1), (2, 8, 8), "(d0, d1, d2) -> (d0, d1, d2)"),
-        ((2, 1, 2), (2, 8, 16), "(d0, d1, d2) -> (d0 * 2 + d2 floordiv 8, d1, d2 mod 8)"),
-        ((3, 3, 1), (3, 24, 8), "(d0, d1, d2) -> (d0 * 3 + d1 floordiv 8, d1 mod 8, d2)"),
-    ],
-)
-def test_chips_of_a_mesh_form_one_grid(mesh: tuple, grid: tuple, printed: str) -> None:
-    found, core_map = worker_grid((8, 8), mesh)
-    assert (found, str(core_map)) == (grid, printed)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.tuples(st.integers(1, 3), st.integers(1, 4)))
-def test_given_any_mesh_then_every_core_of_every_chip_is_met_once(mesh: list, chip: tuple) -> None:
-    grid, core_map = worker_grid(chip, mesh)
-    places = [physical_core(core_map, core) for core in np.ndindex(*grid)]
-    assert sorted(places) == list(np.ndindex(int(np.prod(mesh)), *chip))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 40)), min_size=1, max_size=4))
-def test_given_any_shard_then_the_map_of_memory_counts_its_elements(pairs: list) -> None:
-    shard, index = [p[0] for p in pairs], [p[1] for p in pairs]
-    core, offset = l1_location(shard, index)
-    assert core == tuple(i // s for i, s in pairs_of(index, shard))
-    assert offset == np.ravel_multi_index([i % s for i, s in pairs_of(index, shard)], shard)
-
-
-def pairs_of(index: list[int], shard: list[int]) -> list[tuple[int, int]]:
-    """Return the index and extent of each dimension."""
-    return list(zip(index, shard, strict=True))
-
-
-def test_the_map_of_memory_is_written_as_in_the_compiler() -> None:
-    text = "(d0, d1)[s0, s1] -> (0, d0 floordiv s0, d1 floordiv s1, (d0 mod s0) * s1 + d1 mod s1)"
-    assert str(l1_map()) == text
-    assert str(l1_map().with_symbols((2, 3))) == (
-        "(d0, d1) -> (0, d0 floordiv 2, d1 floordiv 3, (d0 mod 2) * 3 + d1 mod 3)"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "core", "message"),
-    [
-        ("(d0, d1) -> (0, d1 floordiv 8, d1 mod 8)", (0, 64), "core .0, 64. is not inside the grid .1, 64."),
-        ("(d0, d1) -> (0, d1, d0)", (0, 9), "core .9, 0. is not inside the grid .8, 8."),
-        ("(d0, d1) -> (d1, d0 - 1)", (0, 1), "core .1, -1. is not inside"),
-        ("(d0, d1) -> (0, d1, d0, d0)", (0, 1), "expected a grid map to a chip, a row and a column"),
-        ("(d0, d1) -> (0, d1 - 9, d0)", (0, 1), "expected a grid map to a chip, a row and a column"),
-    ],
-)
-def test_cores_outside_are_refused(text: str, core: tuple, message: str) -> None:
-    with pytest.raises(LayoutError, match=message):
-        virtual_core(parse_affine_map(text), core, (1, 64), (8, 8))
 
 
 @pytest.mark.parametrize(
@@ -141,17 +71,6 @@ def test_given_a_sweep_of_grids_and_tiles_then_tilizing_only_pads(
     array = np.arange(1, h * w + 1).reshape(h, w)
     tiles = layout.pack(array).reshape(y, x, *tiled.memref_shape, t, t)
     assert np.array_equal(tiles.swapaxes(3, 4).reshape(y * x, -1), back.pack(array))
-
-
-def test_a_wide_virtual_grid_fills_the_chip() -> None:
-    wide = parse_affine_map("(d0, d1) -> (0, d0 * 8 + d1 floordiv 8, d1 mod 8)")
-    assert placed_grid((1, 64), wide, (8, 8)) == [(0, y, x) for y in range(8) for x in range(8)]
-    staircase = parse_affine_map("(d0, d1) -> (0, d0, (d0 + d1) mod 8)")
-    assert placed_grid((8, 8), staircase, (8, 8))[9:11] == [(0, 1, 2), (0, 1, 3)]
-    with pytest.raises(LayoutError, match=r"puts cores \[0, 0\] and \[0, 1\] at one place, \[0, 0, 0\]"):
-        placed_grid((2, 2), parse_affine_map("(d0, d1) -> (0, d0, 0)"), (8, 8))
-    with pytest.raises(LayoutError, match="has 65 cores, 1 chips"):
-        placed_grid((1, 65), wide, (8, 8))
 
 
 def test_buffers_are_no_views_of_the_array() -> None:
