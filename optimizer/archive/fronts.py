@@ -10,6 +10,7 @@ from deap import base, tools
 
 from tapestry.costmodel.compiled import njit
 from tapestry.optimizer.archive.archive import Archive, insert, insert_infeasible
+from tapestry.optimizer.archive.dominance import nondominated
 
 EXACT_HYPERVOLUME_OBJECTIVES = 5
 EXACT_HYPERVOLUME_POINTS = 128
@@ -88,13 +89,6 @@ def set_parent_weights(
     if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0)).all():
         raise ValueError(f"toolbox.weigh must give each of {n} members a finite weight above zero")
     archive.weight[:n] = weights
-
-
-def nondominated(values: np.ndarray) -> np.ndarray:
-    """Compute the mask `(n,)` of rows of `(n, m)` that no other row dominates; of equal rows the first stays."""
-    if len(values) == 0:
-        return np.zeros(0, dtype=bool)
-    return np.asarray(moocore.is_nondominated(values, keep_weakly=False), dtype=bool)
 
 
 def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:

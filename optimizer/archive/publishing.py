@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapestry.optimizer.archive.fronts import dominated_points, log_scaled, most_volume, nondominated
+from tapestry.optimizer.archive.dominance import no_worse, nondominated
+from tapestry.optimizer.archive.fronts import dominated_points, log_scaled, most_volume
 
 TELLING_GAIN = (
     0.005  # before the end, a better extreme is shown beyond the limit only if it is so much better
@@ -29,11 +30,11 @@ def publish(
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     shown = shown.reshape(-1, candidates.shape[1])
     new = np.flatnonzero(nondominated(candidates))
-    new = new[~_no_worse(shown, candidates[new]).any(axis=0)]
+    new = new[~no_worse(shown, candidates[new]).any(axis=0)]
     if len(new) == 0:
         return new, np.zeros(0, np.int64)
     values = candidates[new]
-    replaces = _no_worse(values, shown)
+    replaces = no_worse(values, shown)
     leaving = np.flatnonzero(replaces.any(axis=0))
     kept = np.delete(shown, leaving, axis=0)
     volume = dominated_points(log_scaled(np.concatenate([kept, values])))
@@ -45,14 +46,6 @@ def publish(
     visible = [*range(len(kept)), *(len(kept) + k for k in chosen)]
     chosen += [k - len(kept) for k in most_volume(volume, visible, places)]
     return new[chosen], leaving
-
-
-def _no_worse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute which rows of `a` are no worse than which of `b` in every objective: `(len(a), len(b))`."""
-    mask = np.ones((len(a), len(b)), dtype=bool)
-    for j in range(b.shape[1]):
-        mask &= a[:, j, None] <= b[None, :, j]
-    return mask
 
 
 def _replacements(replaces: np.ndarray, volume: np.ndarray) -> list[int]:

@@ -13,7 +13,8 @@ from tapestry.costmodel.objectives import OBJECTIVES, POSITION, Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
 from tapestry.optimizer.archive.constraints import Constraint
-from tapestry.optimizer.archive.fronts import nondominated, select_subset
+from tapestry.optimizer.archive.dominance import nondominated
+from tapestry.optimizer.archive.fronts import select_subset
 from tapestry.optimizer.placement.island import Goal
 from tapestry.optimizer.run.plan import Plan, Shortfall
 from tapestry.optimizer.run.variants import Variant, genes_at

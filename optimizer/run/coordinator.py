@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from deap import base
 
-from tapestry.optimizer.archive.fronts import merge, nondominated, set_parent_weights
+from tapestry.optimizer.archive.dominance import nondominated
+from tapestry.optimizer.archive.fronts import merge, set_parent_weights
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.placement.variation import RELAYOUT

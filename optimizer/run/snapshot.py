@@ -11,7 +11,7 @@ import numpy as np
 
 from tapestry.costmodel.objectives import Objective
 from tapestry.optimizer.archive.constraints import Constraint
-from tapestry.optimizer.archive.fronts import nondominated
+from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.report import plan_of
 from tapestry.optimizer.run.checkpoint import Checkpoint, freeze
 from tapestry.optimizer.run.plan import Budget, Plan, Progress

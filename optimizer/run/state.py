@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tapestry.optimizer.archive.fronts import hypervolume, nondominated
+from tapestry.optimizer.archive.dominance import nondominated
+from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.placement.island import Statistics, new_statistics
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapestry.costmodel.unsharded import UnshardedCost, UnshardedCosts, live_bytes
+from tapestry.optimizer.archive.dominance import Front
 from tapestry.rewrites import Changes, Move, Rule, Saturated, Worklist
 from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS as ISSUE_ORDERS
@@ -58,7 +59,7 @@ class Evaluator:
         self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
         self.most, self.orders, self.until_s = most, tuple(orders), math.inf
         self.evaluated = 0
-        self.front: list[EvaluatedGraph] = []
+        self.front: Front[EvaluatedGraph] = Front()
         self.waiting: list[EvaluatedGraph] = []
         self._seen: set[tuple[UnshardedCost, int]] = set()
         self._longest = 0
@@ -131,9 +132,7 @@ class Evaluator:
 
     def _kept(self, child: EvaluatedGraph) -> EvaluatedGraph:
         self._seen.add(_fingerprint(child))
-        if not any(_is_as_good(other.cost, child.cost) for other in self.front):
-            self.front = [other for other in self.front if not _is_as_good(child.cost, other.cost)]
-            self.front.append(child)
+        self.front.add(child, child.cost)
         if self.is_promising(child):
             self.waiting.append(child)
         return child
@@ -153,7 +152,3 @@ def _fingerprint(evaluated_graph: EvaluatedGraph) -> tuple[UnshardedCost, int]:
     for block in evaluated_graph.graph.blocks:
         counts[block.definition] = counts.get(block.definition, 0) + 1
     return evaluated_graph.cost, hash(frozenset(counts.items()))
-
-
-def _is_as_good(one: UnshardedCost, other: UnshardedCost) -> bool:
-    return one.time_ticks <= other.time_ticks and one.peak_memory_bytes <= other.peak_memory_bytes

@@ -104,7 +104,7 @@ class Presearch:
             joined = self._joined(helping, order)
             for rule, child in best.items():
                 self._pursue(child if joined is None else joined, rule, order, rejected)
-        return self.evaluator.front != before
+        return list(self.evaluator.front) != before
 
     def _joined(self, helping: Sequence[tuple[Move, EvaluatedGraph]], order: Key) -> EvaluatedGraph | None:
         """Apply the moves that help one after the other, best first, as long as they do; None where only one does."""

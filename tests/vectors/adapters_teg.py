@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tapestry.optimizer.archive.fronts import nondominated
+from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.teg.costs import cost_table
 from tapestry.teg.importers.loom.constraints import constraint_issues
 from tapestry.teg.importers.loom.model import parse, to_json

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapestry.optimizer.archive.fronts import hypervolume, nondominated, select_subset
+from tapestry.optimizer.archive.dominance import nondominated
+from tapestry.optimizer.archive.fronts import hypervolume, select_subset
 from tapestry.optimizer.archive.publishing import publish
 
 NOTHING = np.zeros((0, 2))

@@ -18,7 +18,7 @@ import pytest
 
 from tapestry.optimizer import Budget, Checkpoint, CheckpointError, Result, Snapshot, StaleCheckpoint
 from tapestry.optimizer.archive.archive import Archive
-from tapestry.optimizer.archive.fronts import nondominated
+from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.checkpoint import MAGIC, SavedVariant
 from tapestry.optimizer.run.serialization import serialize
 from tapestry.optimizer.run.workers import InlineExecutor
