@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.egraphs.comparison import compare, one_device, warm_up
-from benchmarks.egraphs.peer import Limits
+from benchmarks.egraphs.peer import SaturationLimits
 from benchmarks.egraphs.shared import LAWS
 from benchmarks.egraphs.table import HEADER, row, update
 from benchmarks.setting import find_models, write
@@ -53,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compare on all graphs and store the figures."""
     given = _arguments().parse_args(argv)
     limits = [
-        Limits(given.passes, given.several, nodes, given.saturation_seconds) for nodes in sorted(given.nodes)
+        SaturationLimits(given.passes, given.several, nodes, given.saturation_seconds)
+        for nodes in sorted(given.nodes)
     ]
     if given.alone:
         _alone(given, limits)
@@ -84,25 +85,27 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--ilp-seconds", type=float, default=120.0, help="CPU seconds per integer program")
     parser.add_argument("--evaluations", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--passes", type=int, default=Limits.passes)
+    parser.add_argument("--passes", type=int, default=SaturationLimits.passes)
     parser.add_argument(
-        "--several", type=int, default=Limits.several, help="passes of rules with several roots"
+        "--several", type=int, default=SaturationLimits.several, help="passes of rules with several roots"
     )
     parser.add_argument(
         "--nodes",
         type=int,
         nargs="+",
-        default=[20_000, Limits.nodes],
+        default=[20_000, SaturationLimits.nodes],
         help="limits on e-nodes, one after the other",
     )
-    parser.add_argument("--saturation-seconds", type=float, default=Limits.seconds, help="CPU seconds")
+    parser.add_argument(
+        "--saturation-seconds", type=float, default=SaturationLimits.seconds, help="CPU seconds"
+    )
     parser.add_argument("--graph-seconds", type=float, default=1800.0, help="by the clock, per graph")
     parser.add_argument("--memory-gib", type=float, default=9.0, help="address space per graph")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
-def _document(given: argparse.Namespace, limits: Sequence[Limits]) -> dict[str, Any]:
+def _document(given: argparse.Namespace, limits: Sequence[SaturationLimits]) -> dict[str, Any]:
     """Return the settings that the figures are measured with."""
     return {
         "benchmark": "rewriting",
@@ -166,7 +169,7 @@ def _process(path: Path, given: argparse.Namespace) -> list[dict[str, Any]]:
         return found
 
 
-def _alone(given: argparse.Namespace, limits: Sequence[Limits]) -> None:
+def _alone(given: argparse.Namespace, limits: Sequence[SaturationLimits]) -> None:
     """Compare on one graph, in this process."""
     size = int(given.memory_gib * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))

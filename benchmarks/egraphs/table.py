@@ -33,7 +33,7 @@ def row(found: Mapping[str, Any]) -> str:
     """Format one line of the table; for a graph that failed, the reason."""
     if "failed" in found:
         return f"| {found['graph']} | {found['failed']} |" + " |" * (len(COLUMNS) - 2)
-    peer, ratios, whole = found["egglog"], found["ratios"], found["ratios_whole_catalogue"]
+    peer, ratios, whole = found["egglog"], found["ratios"], found["ratios_whole_catalog"]
     ilp = peer["programs"]["ilp_time"]
     return (
         f"| {found['graph']} | {found['simplified_blocks']} "

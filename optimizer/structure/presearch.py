@@ -6,7 +6,7 @@ search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, secti
 than a factor is followed too), here for two objectives: in turn by time, by both, and by memory. A rule that helps
 is applied repeatedly by itself as long as it does, so that a law that pays after several applications (the third of
 three products that are merged) is not lost to another one that pays at once. At the end the front's programs are
-refined at one place after the other, see `sweeps.py`: until then moves of equal layers go together.
+refined at one place after the other, see `rematerialization.py`: until then moves of equal layers go together.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tapestry.rewrites import Move, Rule
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS as ISSUE_ORDERS
 
-# Rewritten graphs that a sounding may judge: so many blocks in all, at least and at most so many graphs.
+# Rewritten graphs that a presearch may evaluate: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096
 
-# Expansions in a row that may add nothing to the front before a sounding ends.
+# Expansions in a row that may add nothing to the front before a presearch ends.
 QUIET = 4
 
 # By memory it counts where the program needs the most, then where it needs the second most, and so on: of equal

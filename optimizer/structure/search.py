@@ -87,7 +87,7 @@ class StructuralSearch:
             self.applied[move.rule] += 1
         return graph, tuple(moves)
 
-    def sounding(
+    def presearch(
         self,
         graph: Graph,
         moves: tuple[Move, ...],

@@ -5,7 +5,7 @@
     def test_my_operator():
         assert broken_promises(MY_OPERATOR, numpy.random.default_rng(0)) == ()
 
-The operator must be in the catalogue: install the plug-in first (`pip install -e .`). An operator promises, on
+The operator must be in the catalog: install the plug-in first (`pip install -e .`). An operator promises, on
 every example, that its shape rule gives the same result twice and refuses an attribute it does not know, that
 its projections cover its tensors, that its work is told in known words, that values have the inferred types, and
 that parts of the index space make up the whole: side by side along parallel dimensions, combined by the

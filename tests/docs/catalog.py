@@ -1,4 +1,4 @@
-"""The tables of `docs/language.md`, generated from the catalogue; `python -m tests.docs.catalog` rewrites them."""
+"""The tables of `docs/language.md`, generated from the catalog; `python -m tests.docs.catalog` rewrites them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ TABLES: dict[str, Callable[[], str]] = {"operators": operator_table, "cells": ce
 
 
 def with_tables(text: str) -> str:
-    """Return the page with its tables regenerated from the catalogue."""
+    """Return the page with its tables regenerated from the catalog."""
     for name, table in TABLES.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         made = table()

@@ -1,4 +1,4 @@
-"""The tables of `docs/machines.md`, generated from the catalogue; `python -m tests.docs.machines` rewrites them."""
+"""The tables of `docs/machines.md`, generated from the catalog; `python -m tests.docs.machines` rewrites them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _mesh(mesh: Mesh) -> str:
 
 
 def with_tables(text: str) -> str:
-    """Return the page with its tables regenerated from the catalogue."""
+    """Return the page with its tables regenerated from the catalog."""
     for name, table in (("devices", device_table()), ("meshes", mesh_table())):
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         text = marked.sub(rf"\1\n{table}\n\n\2", text)

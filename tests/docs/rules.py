@@ -1,6 +1,6 @@
 """The generated parts of `docs/rules.md`, `docs/firings.md` and `README.md`; `python -m tests.docs.rules` writes them.
 
-The catalogue and its size come from the code, the firings from `benchmarks/results/firings.json`.
+The catalog and its size come from the code, the firings from `benchmarks/results/firings.json`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FOUND: Mapping[str, str] = {
     "batch norm folded": r"fold_into_conv",
     "activation named": r"(quick_)?gelu.*|silu|softplus|sigmoid.*",
     "softmax found again": r"(log_)?softmax_of_.*",
-    "normalisation found again": r"layer_norm_of_(?!scale|bias).*",
+    "normalization found again": r"layer_norm_of_(?!scale|bias).*",
     "cells fused": r"fuse_cells",
 }
 
 
 def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
-    """Return the packages of rules in the order of the catalogue; per package its files with the rules they define."""
+    """Return the packages of rules in the order of the catalog; per package its files with the rules they define."""
     left = dict.fromkeys(RULES)
     found = []
     for package in (
@@ -60,7 +60,7 @@ def _rules(module: ModuleType) -> Iterator[Rule]:
 
 
 def catalog() -> str:
-    """Build the catalogue text: every family, every file of it, every rule."""
+    """Build the catalog text: every family, every file of it, every rule."""
     parts = []
     for package, files in families():
         count = sum(len(own) for _, own in files)
@@ -156,7 +156,7 @@ def silent_rules() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "catalogue": catalog,
+    "catalog": catalog,
     "short table": short_table,
     "full table": full_table,
     "silent rules": silent_rules,

@@ -7,7 +7,7 @@ from tapestry.teg.signature import MONOIDS
 from tests.docs.catalog import PAGE, with_tables
 
 
-def test_tables_are_those_of_the_catalogue() -> None:
+def test_tables_are_those_of_the_catalog() -> None:
     text = PAGE.read_text()
     assert with_tables(text) == text, "run `python -m tests.docs.catalog`, which writes the tables anew"
 

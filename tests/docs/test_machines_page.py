@@ -1,4 +1,4 @@
-"""Tests that the page about machines shows the current catalogue."""
+"""Tests that the page about machines shows the current catalog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tapestry.hardware.mesh import TOPOLOGIES
 from tests.docs.machines import PAGE, with_tables
 
 
-def test_tables_are_those_of_the_catalogue() -> None:
+def test_tables_are_those_of_the_catalog() -> None:
     text = PAGE.read_text()
     assert with_tables(text) == text, "run `python -m tests.docs.machines`, which writes the tables anew"
 

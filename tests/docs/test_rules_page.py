@@ -1,4 +1,4 @@
-"""Tests that the pages about rules agree with the catalogue and the figures."""
+"""Tests that the pages about rules agree with the catalog and the figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tapestry.rewrites import RULES
 from tests.docs.rules import PAGES, README, _figures, families, with_tables
 
 
-def test_pages_are_those_of_the_catalogue() -> None:
+def test_pages_are_those_of_the_catalog() -> None:
     for page in PAGES:
         text = page.read_text()
         assert with_tables(text) == text, "run `python -m tests.docs.rules`, which writes the pages anew"

@@ -51,7 +51,7 @@ def load_twin(model: str, form: str) -> Twin:
 
 @cache
 def mesh_of(text: str) -> Mesh:
-    """Build a mesh: `2x4`: two nodes of four devices; `6`: six devices in one node; or one of the catalogue."""
+    """Build a mesh: `2x4`: two nodes of four devices; `6`: six devices in one node; or one of the catalog."""
     if text in mesh_names():
         return load_mesh(text)
     sizes = [int(n) for n in text.split("x")]

@@ -38,7 +38,7 @@ def test_no_operator_is_translated_twice() -> None:
     assert len(BY_OP) == len(counts)
 
 
-def test_softmax_of_old_normalises_all_that_follows_the_axis() -> None:
+def test_softmax_of_old_normalizes_all_that_follows_the_axis() -> None:
     model = model_of([helper.make_node("Softmax", ["x"], ["y"], axis=1)], {"x": X}, ["y"], opset=11)
     found = run(from_onnx(model), {"x": X})["y"]
     weights = np.exp(X - X.max(axis=(1, 2), keepdims=True))
@@ -129,14 +129,14 @@ def test_a_matrix_product_broadcasts_its_batch(rng: np.random.Generator) -> None
     one("MatMul", {"a": a, "b": b[0, :, 0]})
 
 
-def test_batch_normalisation_is_one_cell(rng: np.random.Generator) -> None:
+def test_batch_normalization_is_one_cell(rng: np.random.Generator) -> None:
     rows = {k: rng.uniform(0.5, 2, 4).astype(np.float32) for k in ("scale", "bias", "mean", "variance")}
     graph = one("BatchNormalization", {"x": IMAGE, **rows})
     assert operators(graph) == ["cell"]
     assert graph.by_site["node"].definition["labels"][1:] == (("d1",),) * 4
 
 
-def test_dropout_is_nothing_and_a_gather_of_neighbours_a_view() -> None:
+def test_dropout_is_nothing_and_a_gather_of_neighbors_a_view() -> None:
     nodes = [
         helper.make_node("Dropout", ["x"], ["d"]),
         helper.make_node("Gather", ["d", "i"], ["y"], axis=1),

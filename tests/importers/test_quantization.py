@@ -33,13 +33,13 @@ def imported(operator: str, inputs: Arrays, attributes: dict[str, Any], opset: i
     return graph
 
 
-def test_quantising_rounds_to_even_and_stops_at_the_bounds() -> None:
+def test_quantizing_rounds_to_even_and_stops_at_the_bounds() -> None:
     x = np.array([-1e6, -1.0, 0.25, 0.75, 1.25, 2.0, 1e6], np.float32)
     imported("QuantizeLinear", {"x": x, "s": np.float32([0.5]), "z": np.int8([3])}, {})
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16])
-def test_quantising_along_an_axis(dtype: Any) -> None:
+def test_quantizing_along_an_axis(dtype: Any) -> None:
     x = (RNG.normal(size=(2, 3, 4)) * 50).astype(np.float32)
     imported("QuantizeLinear", {"x": x, "s": scales(3), "z": bytes_of(3, dtype=dtype)}, {"axis": -2})
 
@@ -51,7 +51,7 @@ def test_scales_of_blocks(size: int, block: int) -> None:
     imported("DequantizeLinear", given, {"axis": 1, "block_size": block})
 
 
-def test_a_bias_in_32_bits_is_dequantised() -> None:
+def test_a_bias_in_32_bits_is_dequantized() -> None:
     imported("DequantizeLinear", {"x": bytes_of(4, dtype=np.int32), "s": scales(4)}, {"axis": 0})
 
 
@@ -70,20 +70,20 @@ def test_convolutions_of_whole_numbers(attributes: dict[str, Any]) -> None:
     imported("ConvInteger", {"x": x, "w": w, "xz": bytes_of(1)}, attributes)
 
 
-def test_a_quantised_convolution_with_scales_per_channel_and_a_bias() -> None:
+def test_a_quantized_convolution_with_scales_per_channel_and_a_bias() -> None:
     given = {"x": bytes_of(1, 3, 5, 5), "xs": scales(1), "xz": bytes_of(1)}
     given |= {"w": bytes_of(4, 3, 3, 3, dtype=np.int8), "ws": scales(4), "wz": np.zeros(4, np.int8)}
     given |= {"ys": np.float32([3.5]), "yz": bytes_of(1), "b": bytes_of(4, dtype=np.int16).astype(np.int32)}
     imported("QLinearConv", given, {"pads": [1, 1, 1, 1]})
 
 
-def test_a_quantised_product_with_scales_per_row_and_column() -> None:
+def test_a_quantized_product_with_scales_per_row_and_column() -> None:
     given = {"a": bytes_of(4, 8), "as": scales(1), "az": bytes_of(1)}
     given |= {"b": bytes_of(8, 3), "bs": scales(3), "bz": bytes_of(3)}
     imported("QLinearMatMul", given | {"ys": np.float32([2.0]), "yz": bytes_of(1)}, {})
 
 
-def test_dynamic_quantisation_is_made_of_its_parts() -> None:
+def test_dynamic_quantization_is_made_of_its_parts() -> None:
     x = RNG.normal(size=(3, 4)).astype(np.float32)
     node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
     graph = check_against_reference(model_of([node], {"x": x}, ["y", "s", "z"]), {"x": x})

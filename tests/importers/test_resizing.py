@@ -72,7 +72,7 @@ def test_doubling_by_copies_is_a_view() -> None:
     assert "gather" not in {b.operator for b in graph.blocks}
 
 
-def test_the_older_transformation_of_nearest_neighbours() -> None:
+def test_the_older_transformation_of_nearest_neighbors() -> None:
     """Check `tf_half_pixel_for_nn`, which opset 11 has and the later ones have not: (i + 0.5) / scale."""
     x = np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5)
     node = helper.make_node(

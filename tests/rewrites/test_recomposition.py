@@ -67,7 +67,7 @@ def test_a_scaled_and_masked_softmax_is_found_behind_its_scale() -> None:
 
 
 def test_logarithms_of_softmax_are_one_operator() -> None:
-    assert operators(lambda x: centred_by_max(x) - exponential(x, "c").sum("c", keep=True).log()) == {
+    assert operators(lambda x: centered_by_max(x) - exponential(x, "c").sum("c", keep=True).log()) == {
         "log_softmax": 1
     }
     assert operators(lambda x: x - x.logsumexp("c", keep=True)) == {"log_softmax": 1}
@@ -79,7 +79,7 @@ def test_logarithms_of_softmax_are_one_operator() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: (centred_by_max(x) - exponential(x, "c").sum("c", keep=True).log()).exp(),
+        lambda x: (centered_by_max(x) - exponential(x, "c").sum("c", keep=True).log()).exp(),
         lambda x: (x - (exponential(x, "c").sum("c", keep=True).log() + x.max("c", keep=True))).exp(),
         lambda x: (x - x.exp().sum("c", keep=True).log()).exp(),
         lambda x: exponential(x, "c") * exponential(x, "c").sum("c", keep=True).reciprocal(),
@@ -103,7 +103,7 @@ def test_exponentials_of_logarithms_are_the_softmax() -> None:
     assert operators(lambda x: 2.0 * x.log_softmax("b").exp()) == {"softmax": 1, "cell": 1}
 
 
-def centred_by_max(x: Any) -> Any:
+def centered_by_max(x: Any) -> Any:
     return x - x.max("c", keep=True)
 
 

@@ -1,4 +1,4 @@
-"""Tests of the command line as a whole: help, catalogues, documentation, and exit."""
+"""Tests of the command line as a whole: help, catalogs, documentation, and exit."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_help_lists_the_commands(tapestry: Run) -> None:
     assert all(re.search(rf"^ +{command}\b", answer.out, re.MULTILINE) for command in MODULES)
 
 
-@pytest.mark.parametrize("argv", [(), ("optimise",), ("devices", "--jsno"), ("optimize", "x.onnx")])
+@pytest.mark.parametrize("argv", [(), ("optimize",), ("devices", "--jsno"), ("optimize", "x.onnx")])
 def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> None:
     assert "--help" in complaint(tapestry(*argv))
 

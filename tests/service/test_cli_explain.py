@@ -60,7 +60,7 @@ def test_for_people_it_is_a_table_with_units_and_percent(tapestry: Run, found: d
     assert head == f"plan {plan['id']} of two_layers on dgx-h100: {plan['move_count']} moves"
     assert titles.split()[:4] == ["move", "rule", "where", "choice"]
     assert {"time", "peak", "traffic", "energy"} <= set(titles.split())
-    assert first.split()[:3] == ["as", "handed", "in"]
+    assert first.split()[:2] == ["as", "imported"]
     assert "%)" in answer.out
     assert "reshard: A block computes elsewhere." in answer.out
     assert answer.err == ""

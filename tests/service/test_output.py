@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from tapestry.service.cli.output import COLOURS, column, paint, quantity, table
+from tapestry.service.cli.output import COLORS, column, paint, quantity, table
 from tapestry.service.correlation import largest_rank_correlation, rank_correlation
 
 
@@ -44,14 +44,14 @@ def test_a_table_is_aligned() -> None:
     ]
 
 
-def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert paint("x", "red", Terminal()) == f"\x1b[{COLOURS['red']}mx\x1b[0m"
+    assert paint("x", "red", Terminal()) == f"\x1b[{COLORS['red']}mx\x1b[0m"
     assert paint("x", "red", io.StringIO()) == "x"
     monkeypatch.setenv("NO_COLOR", "1")
     assert paint("x", "red", Terminal()) == "x"

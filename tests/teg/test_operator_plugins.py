@@ -17,7 +17,7 @@ def raising(*_: object) -> Inferred:
     raise RuntimeError("no idea")
 
 
-def test_every_operator_of_the_catalogue_would_be_let_in() -> None:
+def test_every_operator_of_the_catalog_would_be_let_in() -> None:
     assert all(checked_operator(operator) is operator for operator in OPERATORS)
 
 

@@ -62,7 +62,7 @@ def test_layer_norm_of_each_row(rng):
             np.testing.assert_allclose(got[a, b], row * scale + bias, rtol=1e-12)
 
 
-def test_half_types_are_normalised_in_float32(rng):
+def test_half_types_are_normalized_in_float32(rng):
     x = rng.standard_normal((2, 512)).astype(ml_dtypes.bfloat16)
 
     got = apply("layer_norm", attributes(axes=(1,), eps=1e-5), x)
@@ -84,11 +84,11 @@ def test_half_types_are_normalised_in_float32(rng):
             "layer_norm",
             {"axes": (2,), "eps": 0.1},
             ["float32"] * 2,
-            "scale must have the normalised shape \\(4,\\)",
+            "scale must have the normalized shape \\(4,\\)",
         ),
         ("layer_norm", {"axes": (2,), "eps": 0.1}, ["float32"] * 4, "expected 1 to 3 inputs"),
     ],
 )
-def test_a_normalisation_says_what_is_wrong(operator, attrs, types, message):
+def test_a_normalization_says_what_is_wrong(operator, attrs, types, message):
     with pytest.raises(ValueError, match=message):
         define(operator, attributes(**attrs), [TensorType((2, 3, 4), t) for t in types])

@@ -21,7 +21,7 @@ def reshaped(shape, wanted):
 @pytest.mark.parametrize(
     ("shape", "wanted", "sizes"),
     [
-        ((2, 320, 64, 64), (2, 32, 40960), [2, 32]),  # a group normalisation of 32 groups
+        ((2, 320, 64, 64), (2, 32, 40960), [2, 32]),  # a group normalization of 32 groups
         ((2048, 27, 27), (2048, 729), [2048, 27]),
         ((24,), (2, 3, 4), [2]),
         ((4, 6), (6, 4), [2]),
@@ -49,7 +49,7 @@ def test_groups_partition_both_shapes_and_hold_the_same_elements(outer, inner, d
     assert all(math.prod(shape[slice(*g.inputs)]) == math.prod(wanted[slice(*g.outputs)]) for g in found)
 
 
-def test_neighbours_of_size_one_make_no_group_of_their_own_at_the_end():
+def test_neighbors_of_size_one_make_no_group_of_their_own_at_the_end():
     assert list(groups((6,), (2, 3, 1))) == [Group((0, 1), (0, 3))]
 
 

@@ -124,7 +124,7 @@ def test_fields_come_back(
 def test_wrong_arguments_are_told() -> None:
     plain, shape = LayoutFields((1, 0)), ArrayShape("f32", (2, 3))
     for call, said in (
-        (lambda: equal(plain, plain, ["colour"]), "'colour' cannot be ignored; expected one of tiles"),
+        (lambda: equal(plain, plain, ["color"]), "'color' cannot be ignored; expected one of tiles"),
         (lambda: move_dim_to_major(plain, 2), "dimension 2 is not in the layout {1,0}"),
         (lambda: linear_index_of_first_tile(shape, [1]), "index [1] has 1 elements, but shape is rank 2"),
         (lambda: byte_strides_is_major_to_minor([4], [2, 3], "f32"), "1 byte strides for 2 dimensions"),

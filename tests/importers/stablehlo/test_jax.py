@@ -108,7 +108,7 @@ def relu_block(x: Any, w: Any) -> Any:
 FORWARDS: dict[str, Any] = {
     "residual": (relu_block, (4, 8), (8, 8)),
     "relu": (lambda x: (jax.nn.relu(x), x.mean()), (4, 8)),
-    "centred": (lambda x: (x - x.mean(1, keepdims=True), x.mean()), (4, 8)),
+    "centered": (lambda x: (x - x.mean(1, keepdims=True), x.mean()), (4, 8)),
     "bias": (lambda x, b: (x + b, x.mean()), (4, 8), (4, 8)),
     "two streams": (lambda a, b, w: (a + a @ w, b + b @ w), (4, 8), (4, 8), (8, 8)),
 }

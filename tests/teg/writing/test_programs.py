@@ -169,7 +169,7 @@ def test_sequence_points_order_blocks() -> None:
     assert graph.by_site["add"].after == ("done",)
 
 
-def test_any_operator_of_the_catalogue_applies() -> None:
+def test_any_operator_of_the_catalog_applies() -> None:
     with tapestry.program() as p:
         x = p.input("x", 4, 6)
         p.output("y", p.apply("softmax", x, axes=(1,)))
@@ -180,11 +180,11 @@ def test_costs_and_pins_go_with_their_blocks() -> None:
     with tapestry.program() as p:
         x = p.input("x", row=8, column=4)
         y = (x * 2).sum("column")
-        p.costs(y, cost_table({"licence": 3}, {"row": {"licence": 2}}))
+        p.costs(y, cost_table({"license": 3}, {"row": {"license": 2}}))
         p.pin(y, "[gpu.0]")
         p.output("y", y)
     (table,) = [b.definition.costs for b in p.graph.blocks if b.definition.costs]
-    assert table.price({"row": 8, "column": 4}) == {"licence": 19}
+    assert table.price({"row": 8, "column": 4}) == {"license": 19}
     assert p.pins == {"sum": "[gpu.0]"}
     p.output("sum", y)
     assert p.pins == {"sum.value": "[gpu.0]"}

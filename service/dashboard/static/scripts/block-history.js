@@ -1,6 +1,6 @@
 /**
  * How one block of a plan came about: the moves that made it, and the blocks that it stems from.
- * @module story
+ * @module block-history
  */
 
 import { element, fill } from "./dom.js";
@@ -18,7 +18,7 @@ const DEEDS = {
 };
 
 /** @param {Element} place @param {any} told the explanation @param {string} site */
-export function showStory(place, told, site) {
+export function showBlockHistory(place, told, site) {
   const given = Object.hasOwn(told.blocks, site) ? told.blocks[site] : null;
   if (!given) return fill(place, element("p", { class: "empty" }, `No move met a block “${site}”.`));
   const events = given.events.map((/** @type {number} */ k) => told.events[k]);

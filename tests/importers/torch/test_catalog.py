@@ -1,4 +1,4 @@
-"""Tests of the catalogue of torch operators against torch's own."""
+"""Tests of the catalog of torch operators against torch's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the rule catalogue: names, near names."""
+"""Tests of the rule catalog: names, near names."""
 
 import pytest
 

@@ -1,16 +1,16 @@
 /**
- * The styles' colours for what is drawn: they differ between light and dark, so they are asked for when needed.
- * @module colours
+ * The styles' colors for what is drawn: they differ between light and dark, so they are asked for when needed.
+ * @module colors
  */
 
 const probe = document.createElement("span");
 probe.hidden = true;
 
 /**
- * A colour of the design's, as the page shows it now.
+ * A color of the design's, as the page shows it now.
  * @param {string} name such as `accent`
  */
-export function colour(name) {
+export function color(name) {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(--${name})`;
   return getComputedStyle(probe).color;
@@ -26,7 +26,7 @@ function isDarkBySystem() {
   return given !== "light" && given !== "dark" && matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** @param {() => void} action called whenever the colours change */
+/** @param {() => void} action called whenever the colors change */
 export function onTheme(action) {
   document.addEventListener("tapestry:theme", action);
 }
