@@ -1,4 +1,4 @@
-"""Counts of the places where rules match and fire, per graph: the table of `docs/rules.md`.
+"""Counts of the places where rules match and fire, per graph: the figures of `docs/generated/firings.md`.
 
     python -m benchmarks.firings GRAPH... --json benchmarks/results/firings.json [--only RULE...]
 

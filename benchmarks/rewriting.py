@@ -1,6 +1,6 @@
 """Rewriting against equality saturation: our search and egglog's e-graph, from the same rules, under one cost.
 
-    python -m benchmarks.rewriting --graphs PATH... [--json FILE] [--page docs/rewriting-benchmark.md]
+    python -m benchmarks.rewriting --graphs PATH... [--json FILE] [--page docs/generated/rewriting.md]
 
 Both sides start from the program that our terminating rules simplify. egglog saturates within limits; from its
 e-graph the cheapest program is extracted greedily and by an acyclic integer program, once by time and once by
@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks.egraphs.comparison import compare, one_device, warm_up
 from benchmarks.egraphs.peer import SaturationLimits
 from benchmarks.egraphs.shared import LAWS
-from benchmarks.egraphs.table import HEADER, row, update
+from benchmarks.egraphs.table import HEADER, page, row
 from benchmarks.setting import find_models, write
 
 MODELS = ("taso_nasrnn_h512_t5", "taso_bert_8layer_s64")
@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(*map(row, results), sep="\n", flush=True)
         write(given.json, {**document, "graphs": [r for n in paths for r in found.get(n, ())]})
     if given.page is not None:
-        update(given.page, {**document, "graphs": [r for n in paths for r in found.get(n, ())]})
+        whole = {**document, "graphs": [r for n in paths for r in found.get(n, ())]}
+        given.page.write_text(page(whole), encoding="utf-8")
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -78,7 +79,7 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--graphs", type=Path, nargs="+", metavar="PATH", default=find_models(MODELS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="figures, kept after every graph")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="whose table is written anew")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="the page of figures to write")
     parser.add_argument("--jobs", type=int, default=1, help="graphs at once")
     parser.add_argument("--fresh", action="store_true", help="leave out nothing")
     parser.add_argument("--mesh", default="dgx-h100", help="whose device it is; one of it works")
