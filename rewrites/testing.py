@@ -1,9 +1,9 @@
 """The contract of a rule as test functions, for built-in rules and plug-ins alike.
 
-    from tapestry.rewrites.testing import broken_promises
+    from tapestry.rewrites.testing import contract_violations
 
     def test_my_rule():
-        assert broken_promises(MY_RULE, numpy.random.default_rng(0)) == ()
+        assert contract_violations(MY_RULE, numpy.random.default_rng(0)) == ()
 
 A rule promises that it fires on its example, that every move of it gives a valid graph with equal values
 (every bit where the domain is exact, up to rounding where it is real) and changes nothing outside its
