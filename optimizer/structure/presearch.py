@@ -21,7 +21,7 @@ from tapestry.optimizer.structure.evaluation import EvaluatedGraph, Evaluator, R
 from tapestry.optimizer.structure.rematerialization import Rematerialization
 from tapestry.rewrites import Move, Rule
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS as ISSUE_ORDERS
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 
 # Rewritten graphs that a presearch may evaluate: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096
@@ -43,7 +43,7 @@ class Presearch:
     """A search over rewritten graphs.
 
     `rewrite` applies a move. At most `limit` graphs are evaluated, and no more than a share `effort` of the number
-    appropriate to the program's size. `issue_orders` are those in which a program may run.
+    appropriate to the program's size. `schedule_orders` are those in which a program may run.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Presearch:
         rewrite: Rewrite,
         limit: int | None = None,
         effort: float = 1.0,
-        issue_orders: Sequence[str] = ISSUE_ORDERS[:1],
+        schedule_orders: Sequence[str] = SCHEDULE_ORDERS[:1],
     ) -> None:
         most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
-        self.evaluator = Evaluator(costs, rules, rewrite, self.most, issue_orders)
+        self.evaluator = Evaluator(costs, rules, rewrite, self.most, schedule_orders)
         self.evaluator.start(graph, moves)
 
     @property

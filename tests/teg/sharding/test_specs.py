@@ -1,4 +1,4 @@
-"""Tests of convention 1: the split of a dimension, and the boxes that follow."""
+"""Tests of the convention "single split" of `docs/sharding.md`: the split of a dimension, and the resulting boxes."""
 
 import itertools
 
