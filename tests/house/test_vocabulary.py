@@ -21,7 +21,16 @@ from tests.house.source import PACKAGES, ROOT, modules
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 FOLDERS = (*PACKAGES, "examples", "benchmarks")
-READ = (".py", ".js", ".css", ".html", ".md", ".svg")
+READ = (".py", ".js", ".css", ".html", ".md", ".svg", ".json", ".toml", ".yml", ".sql", ".mako", ".ini")
+TOP = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "Makefile",
+    "Dockerfile",
+    "mkdocs.yml",
+    "docker-compose.yml",
+    "pyproject.toml",
+)
 WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 QUOTED = re.compile(r"`([^`]+)`")
@@ -71,9 +80,11 @@ def stored_names() -> set[str]:
 
 def texts() -> Iterator[tuple[Path, str]]:
     """Yield every text of ours in which words matter, but for the glossary itself."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*")]
-    found = chain(pages, *((ROOT / folder).rglob("*") for folder in FOLDERS))
-    for path in sorted(p for p in found if p.suffix in READ and p != GLOSSARY):
+    found = chain.from_iterable((ROOT / folder).rglob("*") for folder in (*FOLDERS, "docs"))
+    for path in (
+        *(ROOT / name for name in TOP),
+        *sorted(p for p in found if p.suffix in READ and p != GLOSSARY),
+    ):
         yield path, path.read_text(encoding="utf-8")
 
 
