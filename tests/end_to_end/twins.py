@@ -19,7 +19,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 from tapestry.teg.interface import pack_inputs
 from tests.costmodel.programs import random_genes
-from tests.importers.models import GRAPHS
+from tests.teg.importers.models import GRAPHS
 
 MODELS = ("gpt2_small_b1_s1024", "resnet50_b16_224", "llama2_7b_1layer_b1_s2048")
 FORMS = ("", ".winputs")
