@@ -17,13 +17,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.conformance_cases import Case, Outcome, find_cases, try_case
+from benchmarks.conformance_cases import ConformanceCase, ConformanceResult, find_cases, try_case
 from benchmarks.setting import ROOT, write
 
 DEFAULT = ROOT / "tests" / "data" / "graphs"
 
 
-def run(cases: Sequence[Case], reported: Callable[[Outcome], None]) -> list[Outcome]:
+def run(
+    cases: Sequence[ConformanceCase], reported: Callable[[ConformanceResult], None]
+) -> list[ConformanceResult]:
     """Try each case, report its outcome to `reported` as it is found, and return all outcomes."""
     outcomes = []
     for case in cases:
@@ -33,7 +35,7 @@ def run(cases: Sequence[Case], reported: Callable[[Outcome], None]) -> list[Outc
     return outcomes
 
 
-def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def totals(outcomes: Sequence[ConformanceResult]) -> dict[str, Any]:
     """Compute the figures of the summary, by name; a minimum over no graphs is 1."""
 
     def count(kind: str, what: str | None = None) -> int:
@@ -58,7 +60,7 @@ def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def failures(outcomes: Sequence[Outcome]) -> Iterator[dict[str, str]]:
+def failures(outcomes: Sequence[ConformanceResult]) -> Iterator[dict[str, str]]:
     """Yield the kind, name and reason of each case that was not imported or failed a check."""
     for o in outcomes:
         if o.reason:
@@ -79,7 +81,7 @@ def onnx_suite() -> dict[str, Any]:
     }
 
 
-def _line(o: Outcome) -> str:
+def _line(o: ConformanceResult) -> str:
     state = "failed" if o.reason else "matched" if o.matched else "imported"
     share = f"  flops {o.flops_share:.4f}  bytes {o.bytes_share:.4f}" if o.blocks and o.flops_share else ""
     return (

@@ -34,7 +34,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Case:
+class ConformanceCase:
     """The file of a program, its kind, and the values or other file to compare it with.
 
     `values` are recorded values, `twin` another file of the same program. A case without a file is made when it
@@ -49,7 +49,7 @@ class Case:
 
 
 @dataclass
-class Outcome:
+class ConformanceResult:
     """The outcome of trying a case; `reason` describes the failure and is empty if there was none."""
 
     kind: str
@@ -67,30 +67,34 @@ class Outcome:
     unsplit_bytes: dict[str, int] = field(default_factory=dict)
 
 
-def find_cases(folder: Path) -> Iterator[Case]:
+def find_cases(folder: Path) -> Iterator[ConformanceCase]:
     """Yield the cases of all programs below a folder, by kind and name."""
     for file in sorted(folder.rglob("*.onnx")):
         values = file.with_suffix(".npz")
-        yield Case("tiny", file.stem, file, values) if values.exists() else Case("full", file.stem, file)
+        yield (
+            ConformanceCase("tiny", file.stem, file, values)
+            if values.exists()
+            else ConformanceCase("full", file.stem, file)
+        )
     for file in sorted(folder.rglob(f"*{STABLEHLO}")):
         name = file.name.removesuffix(STABLEHLO)
         if name.endswith(".tiny"):
             continue
         tiny = file.with_name(f"{name}.tiny{STABLEHLO}")
         values = file.with_name(f"{name}.tiny.npz")
-        yield Case("stablehlo", name, file, values if tiny.exists() and values.exists() else None)
+        yield ConformanceCase("stablehlo", name, file, values if tiny.exists() and values.exists() else None)
     models = {file.stem: file for file in folder.rglob("*.onnx") if not file.with_suffix(".npz").exists()}
     for kind in ("fx", "pt2json"):
         for file in sorted(folder.rglob(f"{kind}/*.json.gz")):
             name = file.name.removesuffix(".json.gz")
-            yield Case("torch", f"{kind}/{name}", file, twin=models.get(name))
+            yield ConformanceCase("torch", f"{kind}/{name}", file, twin=models.get(name))
     if find_spec("torch") is not None:
-        yield from (Case("torch", f"live/{name}") for name in PROGRAMS)
+        yield from (ConformanceCase("torch", f"live/{name}") for name in PROGRAMS)
 
 
-def try_case(case: Case) -> Outcome:
+def try_case(case: ConformanceCase) -> ConformanceResult:
     """Import and validate a program, then compare or measure it according to the kind of case."""
-    outcome = Outcome(case.kind, case.name)
+    outcome = ConformanceResult(case.kind, case.name)
     began = time.perf_counter()
     try:
         TRY[case.kind](case, outcome)
@@ -102,7 +106,7 @@ def try_case(case: Case) -> Outcome:
     return outcome
 
 
-def admit(graph: Graph, outcome: Outcome) -> None:
+def admit(graph: Graph, outcome: ConformanceResult) -> None:
     """Record an imported graph in the outcome; a graph that does not validate does not count as imported.
 
     Raises:
@@ -152,7 +156,7 @@ def recorded(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     return inputs, outputs
 
 
-def _timed(outcome: Outcome, load: Callable[[], Graph]) -> Graph:
+def _timed(outcome: ConformanceResult, load: Callable[[], Graph]) -> Graph:
     """Load a graph and return it; only the import counts as the time of the outcome."""
     began = time.perf_counter()
     graph = load()
@@ -160,7 +164,7 @@ def _timed(outcome: Outcome, load: Callable[[], Graph]) -> Graph:
     return graph
 
 
-def _full(case: Case, outcome: Outcome) -> None:
+def _full(case: ConformanceCase, outcome: ConformanceResult) -> None:
     graph = _timed(outcome, lambda: from_onnx(_file(case)))
     admit(graph, outcome)
     outcome.shapes, wrong = shape_differences(_file(case))
@@ -169,14 +173,14 @@ def _full(case: Case, outcome: Outcome) -> None:
     _measure(graph, outcome)
 
 
-def _measure(graph: Graph, outcome: Outcome) -> None:
+def _measure(graph: Graph, outcome: ConformanceResult) -> None:
     """Record how much of a program's work splits."""
     share = shardable(graph)
     outcome.flops_share, outcome.bytes_share = share.flops_share, share.bytes_share
     outcome.unsplit_bytes = dict(share.unsplit_bytes)
 
 
-def _compare(found: Arrays, outputs: Arrays, outcome: Outcome) -> None:
+def _compare(found: Arrays, outputs: Arrays, outcome: ConformanceResult) -> None:
     outcome.valued = True
     outcome.reason = difference(found, outputs)
     outcome.matched = not outcome.reason
@@ -186,12 +190,12 @@ def _results(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
     return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs)))
 
 
-def _file(case: Case) -> Path:
+def _file(case: ConformanceCase) -> Path:
     assert case.file is not None
     return case.file
 
 
-def _tiny(case: Case, outcome: Outcome) -> None:
+def _tiny(case: ConformanceCase, outcome: ConformanceResult) -> None:
     assert case.values is not None
     graph = _timed(outcome, lambda: from_onnx(_file(case)))
     admit(graph, outcome)
@@ -199,7 +203,7 @@ def _tiny(case: Case, outcome: Outcome) -> None:
     _compare(_results(graph, inputs), outputs, outcome)
 
 
-def _stablehlo(case: Case, outcome: Outcome) -> None:
+def _stablehlo(case: ConformanceCase, outcome: ConformanceResult) -> None:
     """Import and measure the program; compare its tiny form with recorded values, numbered by input and result."""
     whole = _timed(outcome, lambda: from_stablehlo(_file(case)))
     admit(whole, outcome)
@@ -214,7 +218,7 @@ def _stablehlo(case: Case, outcome: Outcome) -> None:
     _compare(found, {outs[int(k)]: v for k, v in outputs.items()}, outcome)
 
 
-def _torch(case: Case, outcome: Outcome) -> None:
+def _torch(case: ConformanceCase, outcome: ConformanceResult) -> None:
     """Import a PyTorch program and compare its values.
 
     A live program has its own outputs to compare with. A dump holds no values: where the same program is there in ONNX,
@@ -273,7 +277,7 @@ def _open_sources(graph: Graph) -> dict[str, tuple[int, ...]]:
     }
 
 
-TRY: Mapping[str, Callable[[Case, Outcome], None]] = {
+TRY: Mapping[str, Callable[[ConformanceCase, ConformanceResult], None]] = {
     "full": _full,
     "tiny": _tiny,
     "stablehlo": _stablehlo,

@@ -1,4 +1,4 @@
-"""Counts of the places where rules match and fire, per graph: the table of `docs/rules.md`.
+"""Counts of the places where rules match and fire, per graph: the figures of `docs/generated/firings.md`.
 
     python -m benchmarks.firings GRAPH... --json benchmarks/results/firings.json [--only RULE...]
 
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("graphs", nargs="+", type=Path, metavar="GRAPH")
     parser.add_argument("--json", type=Path, help="file that takes up the figures")
-    parser.add_argument("--only", nargs="*", help="names of rules (default: the whole catalogue)")
+    parser.add_argument("--only", nargs="*", help="names of rules (default: the whole catalog)")
     options = parser.parse_args(arguments)
     rules = RULES if options.only is None else chosen(options.only, parser)
     for path in options.graphs:

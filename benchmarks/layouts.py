@@ -29,7 +29,7 @@ STEP = 256  # sizes are multiples of the largest tile times the grid
 
 
 @dataclass(frozen=True)
-class Case:
+class LayoutCase:
     """A layout of a square array of `n` rows, and the split and transposition that pack it by hand."""
 
     name: str
@@ -47,31 +47,31 @@ class Case:
 
 
 CASES = (
-    Case(
+    LayoutCase(
         "xla T(8,128)",
         lambda n: parse_layout(f"f32[{n},{n}]{{1,0:T(8,128)}}"),
         lambda n: (n // 8, 8, n // 128, 128),
         (0, 2, 1, 3),
     ),
-    Case(
+    LayoutCase(
         "xla T(8,128)(2,1)",
         lambda n: parse_layout(f"f32[{n},{n}]{{1,0:T(8,128)(2,1)}}"),
         lambda n: (n // 8, 4, 2, n // 128, 128),
         (0, 3, 1, 4, 2),
     ),
-    Case(
+    LayoutCase(
         "cute blocks of 8 x 128",
         lambda n: parse_layout(f"ptr[32b] o ((8,{n // 8}),(128,{n // 128})):((128,{8 * n}),(1,1024))"),
         lambda n: (n // 8, 8, n // 128, 128),
         (0, 2, 1, 3),
     ),
-    Case(
+    LayoutCase(
         "tt_metal 8 x 8 cores, tiles",
         lambda n: MetalLayout.of((n, n), "f32", grid=(GRID, GRID)),
         lambda n: (GRID, n // GRID // 32, 32, GRID, n // GRID // 32, 32),
         (0, 3, 1, 4, 2, 5),
     ),
-    Case(
+    LayoutCase(
         "ttnn tiles of faces",
         lambda n: tiled((n, n), "float32"),
         lambda n: (n // 32, 2, 16, n // 32, 2, 16),
@@ -80,7 +80,7 @@ CASES = (
 )
 
 
-def measure(case: Case, n: int, seconds: float, rng: np.random.Generator) -> dict[str, Any]:
+def measure(case: LayoutCase, n: int, seconds: float, rng: np.random.Generator) -> dict[str, Any]:
     """Measure one layout and return its figures."""
     layout = case.layout(n)
     array = rng.random((n, n), dtype=np.float32)

@@ -1,6 +1,6 @@
 """Rewriting against equality saturation: our search and egglog's e-graph, from the same rules, under one cost.
 
-    python -m benchmarks.rewriting --graphs PATH... [--json FILE] [--page docs/rewriting-benchmark.md]
+    python -m benchmarks.rewriting --graphs PATH... [--json FILE] [--page docs/generated/rewriting.md]
 
 Both sides start from the program that our terminating rules simplify. egglog saturates within limits; from its
 e-graph the cheapest program is extracted greedily and by an acyclic integer program, once by time and once by
@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.egraphs.comparison import compare, one_device, warm_up
-from benchmarks.egraphs.peer import Limits
+from benchmarks.egraphs.peer import SaturationLimits
 from benchmarks.egraphs.shared import LAWS
-from benchmarks.egraphs.table import HEADER, row, update
+from benchmarks.egraphs.table import HEADER, page, row
 from benchmarks.setting import find_models, write
 
 MODELS = ("taso_nasrnn_h512_t5", "taso_bert_8layer_s64")
@@ -53,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compare on all graphs and store the figures."""
     given = _arguments().parse_args(argv)
     limits = [
-        Limits(given.passes, given.several, nodes, given.saturation_seconds) for nodes in sorted(given.nodes)
+        SaturationLimits(given.passes, given.several, nodes, given.saturation_seconds)
+        for nodes in sorted(given.nodes)
     ]
     if given.alone:
         _alone(given, limits)
@@ -68,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(*map(row, results), sep="\n", flush=True)
         write(given.json, {**document, "graphs": [r for n in paths for r in found.get(n, ())]})
     if given.page is not None:
-        update(given.page, {**document, "graphs": [r for n in paths for r in found.get(n, ())]})
+        whole = {**document, "graphs": [r for n in paths for r in found.get(n, ())]}
+        given.page.write_text(page(whole), encoding="utf-8")
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -77,32 +79,34 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--graphs", type=Path, nargs="+", metavar="PATH", default=find_models(MODELS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="figures, kept after every graph")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="whose table is written anew")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="the page of figures to write")
     parser.add_argument("--jobs", type=int, default=1, help="graphs at once")
     parser.add_argument("--fresh", action="store_true", help="leave out nothing")
     parser.add_argument("--mesh", default="dgx-h100", help="whose device it is; one of it works")
     parser.add_argument("--ilp-seconds", type=float, default=120.0, help="CPU seconds per integer program")
     parser.add_argument("--evaluations", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--passes", type=int, default=Limits.passes)
+    parser.add_argument("--passes", type=int, default=SaturationLimits.passes)
     parser.add_argument(
-        "--several", type=int, default=Limits.several, help="passes of rules with several roots"
+        "--several", type=int, default=SaturationLimits.several, help="passes of rules with several roots"
     )
     parser.add_argument(
         "--nodes",
         type=int,
         nargs="+",
-        default=[20_000, Limits.nodes],
+        default=[20_000, SaturationLimits.nodes],
         help="limits on e-nodes, one after the other",
     )
-    parser.add_argument("--saturation-seconds", type=float, default=Limits.seconds, help="CPU seconds")
+    parser.add_argument(
+        "--saturation-seconds", type=float, default=SaturationLimits.seconds, help="CPU seconds"
+    )
     parser.add_argument("--graph-seconds", type=float, default=1800.0, help="by the clock, per graph")
     parser.add_argument("--memory-gib", type=float, default=9.0, help="address space per graph")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
-def _document(given: argparse.Namespace, limits: Sequence[Limits]) -> dict[str, Any]:
+def _document(given: argparse.Namespace, limits: Sequence[SaturationLimits]) -> dict[str, Any]:
     """Return the settings that the figures are measured with."""
     return {
         "benchmark": "rewriting",
@@ -166,7 +170,7 @@ def _process(path: Path, given: argparse.Namespace) -> list[dict[str, Any]]:
         return found
 
 
-def _alone(given: argparse.Namespace, limits: Sequence[Limits]) -> None:
+def _alone(given: argparse.Namespace, limits: Sequence[SaturationLimits]) -> None:
     """Compare on one graph, in this process."""
     size = int(given.memory_gib * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))

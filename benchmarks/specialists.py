@@ -49,7 +49,7 @@ class Twin:
 
 
 @dataclass(frozen=True)
-class Case:
+class SpecialistCase:
     """A model and the recipes a specialist would try on it; a `twin` is executed with numbers in its place."""
 
     model: str
@@ -61,11 +61,11 @@ LLAMA = {"heads": 32, "hidden": 11008, "vocabulary": 32000}
 TINY_LLAMA = {"heads": 4, "hidden": 56, "vocabulary": 97}
 GPT2 = {"heads": 12, "hidden": 3072, "vocabulary": 50257}
 CASES = (
-    Case("resnet50_b16_224", (data_parallel(16), spatial())),
-    Case(
+    SpecialistCase("resnet50_b16_224", (data_parallel(16), spatial())),
+    SpecialistCase(
         "gpt2_small_b1_s1024", (tensor_parallel(**GPT2), tensor_and_sequence_parallel(**GPT2, sequence=1024))
     ),
-    Case(
+    SpecialistCase(
         "llama2_7b_1layer_b1_s2048",
         (tensor_parallel(**LLAMA), tensor_and_sequence_parallel(**LLAMA, sequence=2048)),
         Twin(
@@ -92,7 +92,7 @@ def dominating(plan: Plan, result: Result) -> Plan | None:
 
 
 def compare(
-    case: Case, mesh: Mesh, budget: Budget, seed: int, values: bool, islands: int | None = None
+    case: SpecialistCase, mesh: Mesh, budget: Budget, seed: int, values: bool, islands: int | None = None
 ) -> list[dict[str, Any]]:
     """Compare each recipe with the frontier: its costs, whether it verifies, and the plan that weakly dominates it."""
     graph = from_onnx(find_models([case.model])[0])

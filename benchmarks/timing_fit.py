@@ -38,7 +38,7 @@ Constants = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Case:
+class TimingCase:
     """A measured time and the inputs of its predictor: a block (flops, bytes, sizes) or a step (members, bytes)."""
 
     group: str
@@ -64,7 +64,7 @@ class Case:
         return float(seconds(step_ticks(axis, self.operation, self.members, self.moved_bytes)))
 
 
-def block_case(row: Row, reported: Row, value: float, quantity: str) -> Case | None:
+def block_case(row: Row, reported: Row, value: float, quantity: str) -> TimingCase | None:
     host_s = EAGER_HOST_S if str(row["group"]).startswith("llmcompass") else 0.0
     common = {
         "group": str(row["group"]),
@@ -80,7 +80,9 @@ def block_case(row: Row, reported: Row, value: float, quantity: str) -> Case | N
         item = ITEM_BYTES[reported["dtype"]]
         moved = item * (m * k + k * n + m * n)
         time_s = value if quantity == "time" else 2 * m * n * k / value
-        return Case(**common, measured_s=time_s, dtype=reported["dtype"], sizes=(m, n, k), moved_bytes=moved)
+        return TimingCase(
+            **common, measured_s=time_s, dtype=reported["dtype"], sizes=(m, n, k), moved_bytes=moved
+        )
     if row["kind"] == "memory_bound_op":
         if "operator" in reported:
             width = (
@@ -92,13 +94,13 @@ def block_case(row: Row, reported: Row, value: float, quantity: str) -> Case | N
         else:
             elements, tensors = reported.get("elements") or reported["M"] * reported["N"], 2
         time_s = value if quantity == "time" else elements / value
-        return Case(
+        return TimingCase(
             **common, measured_s=time_s, moved_bytes=ITEM_BYTES[reported["dtype"]] * elements * tensors
         )
     return None
 
 
-def step_case(row: Row, reported: Row, value: float, quantity: str) -> Case | None:
+def step_case(row: Row, reported: Row, value: float, quantity: str) -> TimingCase | None:
     """Build the case of a collective inside one node; None for other collectives.
 
     The node has NVSwitch, or is a LoudBox whose rings and lines are meshes of their own.
@@ -120,12 +122,12 @@ def step_case(row: Row, reported: Row, value: float, quantity: str) -> Case | No
         "device": str(row["device_id"]),
         "host_s": 0.0,
     }
-    return Case(
+    return TimingCase(
         **common, measured_s=time_s, members=members, operation=operation, moved_bytes=received, mesh=mesh
     )
 
 
-def read_cases(path: Path) -> list[Case]:
+def read_cases(path: Path) -> list[TimingCase]:
     cases, known = [], {*DEVICES, "wormhole-n300"}
     for row in json.loads(path.read_text(encoding="utf-8"))["entries"]:
         if not row.get("predictable") or row.get("quality") != "ok" or row.get("device_id") not in known:
@@ -152,11 +154,11 @@ def descend(
     return best
 
 
-def mean_log_error(cases: list[Case], predict: Callable[[Case], float]) -> float:
+def mean_log_error(cases: list[TimingCase], predict: Callable[[TimingCase], float]) -> float:
     return float(np.mean([abs(np.log(predict(case) / case.measured_s)) for case in cases]))
 
 
-def fit_device(name: str, cases: list[Case]) -> Constants:
+def fit_device(name: str, cases: list[TimingCase]) -> Constants:
     mine = [case for case in cases if case.device == name and case.kind in {"gemm", "memory_bound_op"}]
     device = load_device(name)
     grids = {
@@ -177,7 +179,7 @@ def fit_device(name: str, cases: list[Case]) -> Constants:
     return descend(loss, grids, start)
 
 
-def fit_axis(name: str, cases: list[Case]) -> Constants:
+def fit_axis(name: str, cases: list[TimingCase]) -> Constants:
     axis = load_mesh(name).axes[-1]
     mine = [
         case
@@ -204,7 +206,7 @@ def fit_axis(name: str, cases: list[Case]) -> Constants:
     return descend(loss, grids, {key: float(getattr(axis, key)) for key in grids})
 
 
-def score(cases: list[Case]) -> list[dict[str, object]]:
+def score(cases: list[TimingCase]) -> list[dict[str, object]]:
     """Compute the errors of the catalog in its present state, per device, kind and group."""
     axes = {name: load_mesh(name).axes[-1] for name in (*MESHES.values(), *LOUDBOX.values())}
     groups: dict[tuple[str, str, str], list[float]] = {}

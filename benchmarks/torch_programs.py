@@ -13,7 +13,7 @@ from tapestry.teg.importers import from_torch
 Arrays = Mapping[str, np.ndarray]
 
 
-class Live(NamedTuple):
+class LiveProgram(NamedTuple):
     """An imported program, values for its user inputs by site, and torch's results by site."""
 
     graph: Graph
@@ -21,7 +21,7 @@ class Live(NamedTuple):
     outputs: Arrays
 
 
-def _exported(torch: Any, module: Any, *arguments: Any) -> Live:
+def _exported(torch: Any, module: Any, *arguments: Any) -> LiveProgram:
     """Export a module through `torch.export`; its weights are supplied with the program."""
     program = torch.export.export(module.eval(), arguments)
     graph = from_torch(program)
@@ -30,15 +30,15 @@ def _exported(torch: Any, module: Any, *arguments: Any) -> Live:
     results = results if isinstance(results, tuple) else (results,)
     sites = [s.site for s in graph.sinks if s.definition.get("carries") is None]
     inputs = {name: a.detach().numpy() for name, a in zip(names, arguments, strict=True)}
-    return Live(graph, inputs, {s: r.detach().numpy() for s, r in zip(sites, results, strict=True)})
+    return LiveProgram(graph, inputs, {s: r.detach().numpy() for s, r in zip(sites, results, strict=True)})
 
 
-def _mlp(torch: Any) -> Live:
+def _mlp(torch: Any) -> LiveProgram:
     nn = torch.nn
     return _exported(torch, nn.Sequential(nn.Linear(12, 20), nn.GELU(), nn.Linear(20, 7)), torch.randn(5, 12))
 
 
-def _convolution(torch: Any) -> Live:
+def _convolution(torch: Any) -> LiveProgram:
     nn = torch.nn
     layers = (
         *(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.SiLU(), nn.MaxPool2d(2)),
@@ -48,12 +48,12 @@ def _convolution(torch: Any) -> Live:
     return _exported(torch, nn.Sequential(*layers), torch.randn(2, 3, 32, 32))
 
 
-def _transformer(torch: Any) -> Live:
+def _transformer(torch: Any) -> LiveProgram:
     layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=True)
     return _exported(torch, layer, torch.randn(2, 6, 16))
 
 
-def _recurrent(torch: Any) -> Live:
+def _recurrent(torch: Any) -> LiveProgram:
     class Tagger(torch.nn.Module):  # type: ignore[misc]
         """A bidirectional LSTM tagger: words in, one score per tag and word out."""
 
@@ -69,7 +69,7 @@ def _recurrent(torch: Any) -> Live:
     return _exported(torch, Tagger(), torch.randint(0, 11, (3, 7)))
 
 
-def _training_step(torch: Any) -> Live:
+def _training_step(torch: Any) -> LiveProgram:
     """Trace forward, cross-entropy, backward and SGD with momentum as one graph of core operators."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -96,10 +96,10 @@ def _training_step(torch: Any) -> Live:
     graph = from_torch(module, roles=roles, carries=carries)
     inputs = {s: a.numpy() for s, a in zip(sites, arguments, strict=True)}
     found = [s.site for s in graph.sinks]
-    return Live(graph, inputs, {s: r.numpy() for s, r in zip(found, step(*arguments), strict=True)})
+    return LiveProgram(graph, inputs, {s: r.numpy() for s, r in zip(found, step(*arguments), strict=True)})
 
 
-PROGRAMS: Mapping[str, Callable[[Any], Live]] = {
+PROGRAMS: Mapping[str, Callable[[Any], LiveProgram]] = {
     "mlp": _mlp,
     "convolution": _convolution,
     "transformer": _transformer,
@@ -108,7 +108,7 @@ PROGRAMS: Mapping[str, Callable[[Any], Live]] = {
 }
 
 
-def live(name: str) -> Live:
+def live(name: str) -> LiveProgram:
     """Build the program called `name`, with fixed weights and inputs."""
     import torch
 

@@ -27,7 +27,7 @@ FOREVER = np.int64(1) << 40
 class CompiledSpace(NamedTuple):
     """A compiled graph x mesh x view, for numba. Offsets point into the flat tables.
 
-    Slots are blocks in issue order; genes are the slots' strategies, then the sources'. Tensors count the
+    Slots are blocks in schedule order; genes are the slots' strategies, then the sources'. Tensors count the
     sources' first. Sizes in bytes, time in ticks, energy in pJ; `classes` counts devices per class.
     """
 

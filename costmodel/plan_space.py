@@ -48,7 +48,7 @@ class PlanSpace:
     """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only the pairs listed
     there.
 
-    Attributes: `slots` (blocks in issue order), `sources`, `families` per gene (slots, then sources),
+    Attributes: `slots` (blocks in schedule order), `sources`, `families` per gene (slots, then sources),
     `edges` as `(slot, input position, root tensor)`.
     """
 

@@ -118,7 +118,7 @@ def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
 def live_bytes(graph: Graph, order: str = SCHEDULE_ORDERS[0]) -> list[int]:
     """Compute the live bytes while each block works, in this schedule order, after those of the sources.
 
-    Sources live from the beginning, sinks and lasting roles to the end.
+    Sources live from the start, sinks and lasting roles to the end.
     """
     sizes, roots = _buffers(graph)
     blocks = schedule_order(graph, order)

@@ -31,7 +31,7 @@ def device_from_dict(content: object, where: str = "device") -> Device:
     """Build the device described by a table with the fields of `Device`; `where` opens every error message.
 
     Raises:
-        CatalogueError: a key is missing, unknown or of the wrong kind.
+        CatalogError: a key is missing, unknown or of the wrong kind.
     """
     table = Table(content, where)
     device = Device(
@@ -103,7 +103,7 @@ def mesh_from_dict(content: object, where: str = "mesh") -> Mesh:
     """Build the mesh described by a table: `name`, `device` (a catalog name or a whole device table) and `axes`.
 
     Raises:
-        CatalogueError: a key is missing, unknown or of the wrong kind, or the device is not in the catalog.
+        CatalogError: a key is missing, unknown or of the wrong kind, or the device is not in the catalog.
     """
     table = Table(content, where)
     stated = table.get("device", "a device's name or table")
@@ -246,7 +246,7 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
     """Load the device of this name (or alias) in the catalog, or described by the TOML file at that path.
 
     Raises:
-        CatalogueError: unknown name (near ones are listed), unreadable or wrong file.
+        CatalogError: unknown name (near ones are listed), unreadable or wrong file.
     """
     if _is_path(name_or_path):
         path = fspath(name_or_path)
@@ -262,7 +262,7 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
     """Load the mesh of this name in the catalog, or described by the TOML file at that path.
 
     Raises:
-        CatalogueError: unknown name (near ones are listed), unreadable or wrong file.
+        CatalogError: unknown name (near ones are listed), unreadable or wrong file.
     """
     if _is_path(name_or_path):
         path = fspath(name_or_path)

@@ -147,7 +147,7 @@ def _part_s(device: Device, part: PartAmounts, compute_dtype: str | None) -> Flo
 
 def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tuple[int, float]:
     """Return (latencies paid in sequence, bytes on the busiest link per byte received), by topology."""
-    scattered = kind in {"all_to_all", "fetch"}  # who sends to whom is not a ring's neighbourhood
+    scattered = kind in {"all_to_all", "fetch"}  # who sends to whom is not a ring's neighborhood
     phases = 2 if kind == "all_reduce" else 1
     if axis.topology == "switch":
         return phases, 1.0
@@ -156,7 +156,7 @@ def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tu
         return rounds, members / (members - 1) if kind == "all_reduce" else 1.0
     closed = (
         members * stride == axis.size
-    )  # a group around the whole axis; its neighbours' groups share the links
+    )  # a group around the whole axis; its neighbors' groups share the links
     if axis.topology == "ring":
         shared = (
             1 if closed else 2

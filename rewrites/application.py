@@ -1,4 +1,4 @@
-"""Application of moves by specified rules: what `rewrites.apply` does, without the catalogue."""
+"""Application of moves by specified rules: what `rewrites.apply` does, without the catalog."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def apply_move(graph: Graph, move: Move, rules: Rules | None = None) -> Graph:
 
 
 def apply_all(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -> Applied:
-    """Apply several moves, one after the other, in one copy; by the catalogue's rules unless specified.
+    """Apply several moves, one after the other, in one copy; by the catalog's rules unless specified.
 
     Raises:
         StaleMove: a move does not fit, because of the graph or of a move before it.

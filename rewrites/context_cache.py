@@ -23,12 +23,12 @@ L = TypeVar("L")
 MOST_READERS = 16
 
 # Surroundings that are remembered: a long search meets new ones without end.
-MOST_SCENES = 1 << 15
+MOST_CONTEXTS = 1 << 15
 
 # A question is about a tensor: what makes it, who reads it, whether it has data, whether it has many readers; four
 # times the tensor's number and one of these.
 Question = int
-MAKER, READERS, PRESENCE, CROWD = range(4)
+MAKER, READERS, PRESENCE, READER_COUNT = range(4)
 
 
 class MatchContext:
@@ -55,7 +55,7 @@ class MatchContext:
         if about == PRESENCE:
             return tensor in self.tracked.program.data
         readers = self.tracked.program.readers[tensor]
-        if about == CROWD:
+        if about == READER_COUNT:
             return has_many_readers(readers)
         return None if len(readers) > MOST_READERS else tuple([(k, self._told(b)) for b, k in readers])
 
@@ -69,7 +69,7 @@ class MatchContext:
         number = self.tensor_numbers.get(key[0])
         if number is None:
             return None
-        return number << 2 | (READERS if len(key) == 1 else PRESENCE if key[1] == PRESENT else CROWD)
+        return number << 2 | (READERS if len(key) == 1 else PRESENCE if key[1] == PRESENT else READER_COUNT)
 
     def key(self, question: Question) -> Key:
         """Convert a question to the key that it reads."""
@@ -166,7 +166,7 @@ class ContextCache(Generic[L]):
             node.question, node.answers[answer] = question, following
             node = following
         node.leaf = leaf
-        if self._count >= MOST_SCENES:
+        if self._count >= MOST_CONTEXTS:
             self._roots.clear()
             self._count = 0
         elif count and visit.node is not None:

@@ -22,7 +22,7 @@ from tapestry.teg.graph import Block, Graph
 from tapestry.teg.programs.program import Program
 
 # What brings a trace to the form in which programs are matched.
-NORMALISING = tuple(r for r in (*CLEANUP, *VIEWS, *CELL_FUSION, *CANONICAL) if r.saturating)
+NORMALIZING = tuple(r for r in (*CLEANUP, *VIEWS, *CELL_FUSION, *CANONICAL) if r.saturating)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def traced_side(
         }
         for k, result in enumerate(side({**values, **dict(numbers), "choice": choice})):
             program.output(f"result{k}", result)
-        graph = saturate(program.graph, NORMALISING).graph
+        graph = saturate(program.graph, NORMALIZING).graph
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RuleError(side.law, f"a side cannot be traced: {error}") from error
     return _steps(side, graph)

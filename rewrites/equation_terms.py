@@ -144,7 +144,7 @@ class _Terms:
             return self._contract(step, wanted)
         if name == "reduce":
             return self._reduce(step, wanted)
-        return self._normalisation(step)
+        return self._normalization(step)
 
     def _cell(self, step: TracedStep, written: Labels, shape: Sequence[int]) -> Op:
         values = [self.value(k) for k in step.operands]
@@ -185,7 +185,7 @@ class _Terms:
         )
         return TermValue(term, output, step.dtype)
 
-    def _normalisation(self, step: TracedStep) -> TermValue:
+    def _normalization(self, step: TracedStep) -> TermValue:
         """Build a softmax or layer norm: axes by position; a layer norm's are last, in the order of its scale."""
         value = self.value(step.operands[0])
         whole = self.expanded(self.traced.whole(step))

@@ -18,7 +18,7 @@ from tapestry.teg.graph import Block, Definition, Tensor, TensorType
 
 BOUNDARY = ("source", "sink")
 
-# Definitions whose rules are remembered, per catalogue: a long search meets new ones without end.
+# Definitions whose rules are remembered, per catalog: a long search meets new ones without end.
 MOST_KNOWN = 1 << 15
 
 

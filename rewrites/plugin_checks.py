@@ -1,4 +1,4 @@
-"""Checks of a plug-in's rule before it is added to the catalogue.
+"""Checks of a plug-in's rule before it is added to the catalog.
 
 These are the cheap checks, made whenever a process starts, so milliseconds per rule; the whole contract is
 `rewrites.testing`.

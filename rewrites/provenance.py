@@ -1,7 +1,7 @@
 """Provenance of the blocks of a rewritten program: a history is replayed, every block's part recorded.
 
 A block exists in versions: the original one, and those that moves produce, under a new site or under the old. A
-version was made from the versions that the move matched; the story of a block is traced backwards along these, to
+version was made from the versions that the move matched; the history of a block is traced backwards along these, to
 blocks of the original program.
 """
 
@@ -71,7 +71,7 @@ class _Version:
 
 
 class Provenance:
-    """The stories of all blocks in a history of moves. `graph` is the program that it leads to."""
+    """The histories of all blocks under a list of moves. `graph` is the program that it leads to."""
 
     def __init__(self, given: Graph, moves: Sequence[Move], rules: Rules | None = None) -> None:
         """Replay the structural moves and note the placement moves; O(what they touch) and one copy of the graph.
@@ -96,7 +96,7 @@ class Provenance:
         self.graph = edited.graph()
 
     def block_history(self, site: str) -> BlockHistory:
-        """Return the story of a block, or of the block that produces a tensor; it may have been removed.
+        """Return the history of a block, or of the block that produces a tensor; it may have been removed.
 
         Raises:
             ValueError: the history has never met such a block or tensor; near names are listed.
@@ -112,18 +112,18 @@ class Provenance:
                 f"did you mean {' or '.join(near)}?" if near else f"there are, e.g., {', '.join(known[:3])}"
             )
             raise ValueError(f"no block or tensor {site!r} in this history; {hint}")
-        return self._story_of_gone(block)
+        return self._history_of_gone(block)
 
-    def _story_of_gone(self, block: str) -> BlockHistory:
+    def _history_of_gone(self, block: str) -> BlockHistory:
         version = self._gone[block]
         found = {v.site for v in _reached(version, self._children) if v is self._now.get(v.site)}
         became = tuple(b.site for b in self.graph.blocks if b.site in found)
         return BlockHistory(block, self._told(version), self._origins(version), False, became)
 
     def block_histories(self) -> Iterator[BlockHistory]:
-        """Yield the stories of every block of the result, in program order, then of all removed blocks."""
+        """Yield the histories of every block of the result, in program order, then of all removed blocks."""
         yield from (self.block_history(b.site) for b in self.graph.blocks)
-        yield from map(self._story_of_gone, self._gone)
+        yield from map(self._history_of_gone, self._gone)
 
     def _producer(self, tensor: str) -> str:
         """Return the block that produces a tensor, or produced it last; the text itself if there is none."""

@@ -1,4 +1,4 @@
-"""The catalogue of rules: one tuple per family, combined here; third parties add by entry points."""
+"""The catalog of rules: one tuple per family, combined here; third parties add by entry points."""
 
 from __future__ import annotations
 

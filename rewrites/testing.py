@@ -1,13 +1,13 @@
 """The contract of a rule as test functions, for built-in rules and plug-ins alike.
 
-    from tapestry.rewrites.testing import broken_promises
+    from tapestry.rewrites.testing import contract_violations
 
     def test_my_rule():
-        assert broken_promises(MY_RULE, numpy.random.default_rng(0)) == ()
+        assert contract_violations(MY_RULE, numpy.random.default_rng(0)) == ()
 
 A rule promises that it fires on its example, that every move of it gives a valid graph with equal values
 (every bit where the domain is exact, up to rounding where it is real) and changes nothing outside its
-neighbourhood, that a move which was printed can be replayed, that what is found anew after a move is found
+neighborhood, that a move which was printed can be replayed, that what is found anew after a move is found
 near it, that a saturating rule comes to an end - on the example as given, in random sizes and in other
 element types - and that the example is able to tell a wrong copy of the rule from the right one.
 """
@@ -111,7 +111,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
         differs = after.structural_hash != graph.structural_hash or len(after.blocks) != len(graph.blocks)
         expect(rule, differs, f"{move} changes nothing")
         same_values(graph, after, rule, rng)
-        _neighbourhood_only(graph, after, rule, move)
+        _neighborhood_only(graph, after, rule, move)
         again = Move.from_json(json.loads(json.dumps(move.to_json())))
         expect(rule, again == move, f"{move} is another move once it was printed and read")
         replayed = apply_move(graph, again, rules).structural_hash
@@ -198,7 +198,7 @@ def _on_other_dtypes(rule: Rule, rng: np.random.Generator) -> None:
             keep_on(rule, graph, rng)
 
 
-def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
+def _neighborhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
     """Check that only matched blocks, what only they read, and readers of a rebound result change."""
     kept = [b for b in before.blocks if after.by_site.get(b.site) is b]
     gone = [b for b in before.blocks if after.by_site.get(b.site) is not b]

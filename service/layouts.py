@@ -77,12 +77,12 @@ def describe(layout: Layout, at: Sequence[int] | None = None, offset: int | None
         try:
             document["value"] = layout.element_text(at)
             if document["value"] is None:
-                document["element"] = _lying(layout, layout.offset_of(at), tuple(at))
+                document["element"] = _located(layout, layout.offset_of(at), tuple(at))
         except LayoutError as refusal:
             faults.append(("/at", str(refusal)))
     if offset is not None:
         try:
-            document["slot"] = _lying(layout, offset, layout.coords_of(offset))
+            document["slot"] = _located(layout, offset, layout.coords_of(offset))
         except LayoutError as refusal:
             faults.append(("/offset", str(refusal)))
     if faults:
@@ -105,7 +105,7 @@ def draw(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_CO
         raise LayoutFaults([("/text", str(refusal))]) from None
 
 
-def _lying(layout: Layout, offset: int, coords: Sequence[int] | None) -> dict[str, Any]:
+def _located(layout: Layout, offset: int, coords: Sequence[int] | None) -> dict[str, Any]:
     buffer, slot = divmod(offset, layout.buffer_elements)
     bit = slot * layout.element_bits if _is_plain(layout) else None
     return {

@@ -18,7 +18,9 @@ from tapestry.teg.operators.plugin_checks import OPERATOR_GROUP
 from tapestry.teg.plugins import PlugIn, PlugInIssue
 
 PREFIX = "plugin:"
-AUTHOR = "a promise of its kind is broken: its author should see `broken_promises` in docs/plugins.md"
+AUTHOR = (
+    "it violates the contract of its kind: its author should see `contract_violations` in docs/plugins.md"
+)
 
 
 def plug_ins() -> tuple[PlugIn, ...]:

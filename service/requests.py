@@ -31,8 +31,8 @@ NEAR = 3
 LONGEST_TEXT = 1000
 DEEPEST = 6
 WIDEST = 1000
-# Fields of a machine as the catalogue shows it that follow from others.
-TOLD_BY_THE_CATALOGUE = ("device_count",)
+# Fields of a machine as the catalog shows it that follow from others.
+TOLD_BY_THE_CATALOG = ("device_count",)
 _STEP = re.compile(r"([A-Za-z_]\w*)((?:\[[0-9]+\])*)")
 _ONE_OF = re.compile(r"expected one of (.+), got ")
 
@@ -175,7 +175,7 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     _check_plain(given, "/mesh", faults)
     if len(faults.found) > before:
         return None
-    given = {name: value for name, value in given.items() if name not in TOLD_BY_THE_CATALOGUE}
+    given = {name: value for name, value in given.items() if name not in TOLD_BY_THE_CATALOG}
     device = given.get("device")
     if isinstance(device, str) and not faults.one_of(
         "/mesh/device", device, device_names(with_aliases=True), "device"

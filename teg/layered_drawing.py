@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-SWEEPS = 6
+PASSES = 6
 POINT_WIDTH = 12.0
 
 
@@ -24,7 +24,7 @@ class Box(NamedTuple):
 class NodePositions(NamedTuple):
     """Centers of boxes, routes of arrows as points from top to bottom, and the size of the whole diagram."""
 
-    centres: tuple[tuple[float, float], ...]
+    centers: tuple[tuple[float, float], ...]
     routes: tuple[tuple[tuple[float, float], ...], ...]
     width: float
     height: float
@@ -43,10 +43,10 @@ def draw_layered(
     down = {n: tops[k] + heights[k] / 2 for k, row in enumerate(order) for n in row}
     left = min((across[n] - widths[n] / 2 for n in across), default=0.0)
     right = max((across[n] + widths[n] / 2 for n in across), default=0.0)
-    centres = tuple((across[n] - left, down[n]) for n in range(len(boxes)))
+    centers = tuple((across[n] - left, down[n]) for n in range(len(boxes)))
     routes = tuple(tuple((across[n] - left, down[n]) for n in chain) for chain in chains)
     height = tops[-1] + heights[-1] if order else 0.0
-    return NodePositions(centres, routes, right - left, height)
+    return NodePositions(centers, routes, right - left, height)
 
 
 def _rows(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
@@ -96,7 +96,7 @@ def _ordered(levels: Sequence[Sequence[int]], chains: Sequence[Sequence[int]]) -
     """Sort rows by the mean position of their neighbors, alternately downward and upward."""
     above, below = _neighbors(chains)
     order = [list(row) for row in levels]
-    for refine in range(SWEEPS):
+    for refine in range(PASSES):
         down = refine % 2 == 0
         near = above if down else below
         place: dict[int, float] = {}
@@ -124,7 +124,7 @@ def _places(
             x += widths[n] + gap
         for n in row:
             across[n] -= x / 2
-    for refine in range(SWEEPS):
+    for refine in range(PASSES):
         down = refine % 2 == 0
         near: Mapping[int, list[int]] = above if down else below
         for row in order if down else order[::-1]:

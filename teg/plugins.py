@@ -113,7 +113,7 @@ def once(load: Callable[[], T]) -> Callable[[], T]:
             if not results:
                 if running:
                     raise PlugInError(
-                        "asks for the catalogue that it is being added to",
+                        "asks for the catalog that it is being added to",
                         "import what you need from its module; look names up later, in a function",
                     )
                 running.append(True)

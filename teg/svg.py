@@ -94,7 +94,7 @@ def svg(
         '<defs><marker id="teg-arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
         'orient="auto"><path d="M0,0L8,4L0,8z" style="fill:#7b8794;stroke:none"/></marker></defs>',
         *_drawn_arrows(arrows, placed, boxes),
-        *(_drawn_box(s, b, at) for s, b, at in zip(shown, boxes, placed.centres, strict=True)),
+        *(_drawn_box(s, b, at) for s, b, at in zip(shown, boxes, placed.centers, strict=True)),
         "</svg>",
     ]
     return "\n".join(parts)
@@ -202,8 +202,8 @@ def _drawn_arrows(
     return drawn
 
 
-def _drawn_box(shown: SvgNode, box: Box, centre: tuple[float, float]) -> str:
-    x, y = centre[0] - box.width / 2, centre[1] - box.height / 2
+def _drawn_box(shown: SvgNode, box: Box, center: tuple[float, float]) -> str:
+    x, y = center[0] - box.width / 2, center[1] - box.height / 2
     parts = [
         f'<g class="{shown.kind}"><title>{_text(_tooltip(shown))}</title>',
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="4"/>',
@@ -213,7 +213,7 @@ def _drawn_box(shown: SvgNode, box: Box, centre: tuple[float, float]) -> str:
         style = "site" if k == 0 else "type" if k == last else "operator"
         at = y + MARGIN / 2 + LINE_HEIGHT * (k + 0.75)
         parts.append(
-            f'<text class="{style}" x="{centre[0]:.1f}" y="{at:.1f}" text-anchor="middle">{_text(line)}</text>'
+            f'<text class="{style}" x="{center[0]:.1f}" y="{at:.1f}" text-anchor="middle">{_text(line)}</text>'
         )
     return "".join([*parts, "</g>"])
 

@@ -34,7 +34,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not any(getattr(report, "nodeid", "").startswith("tests/house/") for report in reports):
         return
     sizes = sorted(((module.lines, module.relative_path) for module in modules(PACKAGES)), reverse=True)
-    terminalreporter.write_sep("-", "largest files (lines; sizes are judgement, 400 is the habit)")
+    terminalreporter.write_sep("-", "largest files (lines; sizes are judgment, 400 is the habit)")
     for lines, path in sizes[:5]:
         terminalreporter.write_line(f"{lines:6d}  {path}")
     if sizes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.egraphs.peer import Limits, Peer, evaluated
+from benchmarks.egraphs.peer import Peer, SaturationLimits, evaluated
 from benchmarks.egraphs.shared import normal_rules, searched_rules, shared_rules
 from benchmarks.setting import find_models
 from tapestry.hardware import load_mesh
@@ -28,7 +28,7 @@ def one_device(name: str) -> Mesh:
 
 
 def compare(
-    path: Path, mesh: Mesh, limits: Sequence[Limits], ilp_s: float, evaluations: int, seed: int
+    path: Path, mesh: Mesh, limits: Sequence[SaturationLimits], ilp_s: float, evaluations: int, seed: int
 ) -> list[dict[str, Any]]:
     """Compare egglog's programs, our frontiers and their ratios on one graph, under every limit until one is not met.
 
@@ -49,10 +49,10 @@ def compare(
                 "simplified_blocks": len(simple.blocks),
                 "simplified": evaluated(simple, mesh),
                 "ours": ours,
-                "ours_whole_catalogue": whole,
+                "ours_whole_catalog": whole,
                 "egglog": peer,
                 "ratios": ratios(ours, peer),
-                "ratios_whole_catalogue": ratios(whole, peer),
+                "ratios_whole_catalog": ratios(whole, peer),
             }
         )
         if peer["saturation"]["stopped"] != "nodes":
@@ -120,5 +120,5 @@ def warm_up(mesh: Mesh) -> float:
     began = time.process_time()
     graph = from_onnx(find_models([SMALL])[0])
     optimize(graph, mesh, OBJECTIVES, budget=Budget(evaluations=50), islands=1)
-    Peer(graph, mesh).run(Limits(passes=1, nodes=1000), 1.0)
+    Peer(graph, mesh).run(SaturationLimits(passes=1, nodes=1000), 1.0)
     return time.process_time() - began

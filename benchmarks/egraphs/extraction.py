@@ -36,7 +36,7 @@ class Chosen(NamedTuple):
         return sum(cost(kind) for kind in self.kinds)
 
 
-class Classes(NamedTuple):
+class EClasses(NamedTuple):
     """An e-graph as arrays: the kind, the class and the operands' classes of each e-node; `root` is a class."""
 
     kinds: list[int]
@@ -66,7 +66,7 @@ class Solution(NamedTuple):
     cpu_s: float
 
 
-def classes_of(egraph: EGraph, frozen: FrozenEGraph, root: str) -> Classes:
+def classes_of(egraph: EGraph, frozen: FrozenEGraph, root: str) -> EClasses:
     """Collect the e-nodes that the root can reach."""
     numbers: dict[Value, int] = {}
     rows: list[list[tuple[int, tuple[Value, ...]]]] = []
@@ -101,7 +101,7 @@ def classes_of(egraph: EGraph, frozen: FrozenEGraph, root: str) -> Classes:
             kinds.append(kind)
             owner.append(reached[of])
             operands.append(tuple(places))
-    return Classes(kinds, owner, operands, 0)
+    return EClasses(kinds, owner, operands, 0)
 
 
 def greedy(egraph: EGraph, root: str, cost: Cost) -> Chosen:
@@ -152,7 +152,7 @@ def _in_order(root: int, look: Callable[[int], tuple[int, tuple[int, ...]]]) -> 
     return Chosen(tuple(kinds), tuple(operands))
 
 
-def reduced(classes: Classes, cost: Cost, most: int) -> Classes:
+def reduced(classes: EClasses, cost: Cost, most: int) -> EClasses:
     """Keep the e-nodes that a program of cost `most` or less may hold, without those never better than another one.
 
     Whatever needs an e-node costs at least the dearest chain of operands below it. An e-node is never worse than
@@ -171,7 +171,7 @@ def reduced(classes: Classes, cost: Cost, most: int) -> Classes:
     return _reachable(classes, by_class)
 
 
-def _least_chains(classes: Classes, own: Sequence[int]) -> list[float]:
+def _least_chains(classes: EClasses, own: Sequence[int]) -> list[float]:
     """Compute for each class a lower bound on the cost of any program that produces it."""
     least = [np.inf] * (max(classes.owner) + 1)
     readers: dict[int, list[int]] = {}
@@ -194,7 +194,7 @@ def _least_chains(classes: Classes, own: Sequence[int]) -> list[float]:
     return least
 
 
-def _reachable(classes: Classes, members: Mapping[int, Sequence[int]]) -> Classes:
+def _reachable(classes: EClasses, members: Mapping[int, Sequence[int]]) -> EClasses:
     """Return the classes that the root reaches through these e-nodes."""
     numbers = {classes.root: 0}
     waiting = [classes.root]
@@ -211,10 +211,10 @@ def _reachable(classes: Classes, members: Mapping[int, Sequence[int]]) -> Classe
             kinds.append(classes.kinds[n])
             owner.append(numbers[of])
             operands.append(tuple(numbers[c] for c in classes.operands[n]))
-    return Classes(kinds, owner, operands, 0)
+    return EClasses(kinds, owner, operands, 0)
 
 
-def optimal(classes: Classes, cost: Cost, seconds: float, most: int) -> Solution:
+def optimal(classes: EClasses, cost: Cost, seconds: float, most: int) -> Solution:
     """Find the cheapest acyclic program, every e-node counted once, as far as HiGHS gets in `seconds` CPU seconds.
 
     `most` is the cost of a program that is known: dearer ones are not looked for.
@@ -258,7 +258,7 @@ def _solved(seconds: float, **model: Any) -> tuple[Any, float]:
     return found, cpu_s
 
 
-def _constraints(classes: Classes, inside: np.ndarray, depth: float) -> tuple[coo_array, np.ndarray]:
+def _constraints(classes: EClasses, inside: np.ndarray, depth: float) -> tuple[coo_array, np.ndarray]:
     """Build the rows of `matrix @ (e-nodes, classes, levels) >= lower`.
 
     A class is made by exactly one of its e-nodes, so all of them that read a class together need it at most once:
@@ -291,7 +291,7 @@ def _constraints(classes: Classes, inside: np.ndarray, depth: float) -> tuple[co
     return _matrix(rows, nodes + 2 * count), np.array(lower)
 
 
-def _components(classes: Classes) -> np.ndarray:
+def _components(classes: EClasses) -> np.ndarray:
     """Compute the strongly connected component of each class."""
     edges = [(of, o) for of, operands in zip(classes.owner, classes.operands, strict=True) for o in operands]
     count = max(classes.owner) + 1
@@ -307,7 +307,7 @@ def _matrix(rows: Sequence[Sequence[tuple[int, float]]], width: int) -> coo_arra
     return coo_array((value, (row, column)), shape=(len(rows), width)).tocsr()
 
 
-def _chosen_nodes(classes: Classes, members: Sequence[Sequence[int]], taken: np.ndarray) -> Chosen:
+def _chosen_nodes(classes: EClasses, members: Sequence[Sequence[int]], taken: np.ndarray) -> Chosen:
     def look(of: int) -> tuple[int, tuple[int, ...]]:
         node = next(n for n in members[of] if taken[n])
         return classes.kinds[node], classes.operands[node]

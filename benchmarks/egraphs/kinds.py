@@ -16,7 +16,7 @@ UNTHINKABLE = 10**17
 FREE = ("source", "sink", "result", "outputs")
 
 
-class Kind(NamedTuple):
+class ENodeKind(NamedTuple):
     """A definition, the types of its operands and of its results; `site` distinguishes sources."""
 
     definition: Definition
@@ -62,14 +62,14 @@ class Kinds:
 
     def __init__(self, mesh: Mesh) -> None:
         self._costs = UnshardedCosts(mesh.device)
-        self.entries: list[Kind] = []
-        self._numbers: dict[Kind, int] = {}
+        self.entries: list[ENodeKind] = []
+        self._numbers: dict[ENodeKind, int] = {}
         self._ticks: dict[int, int] = {}
 
-    def __getitem__(self, number: int) -> Kind:
+    def __getitem__(self, number: int) -> ENodeKind:
         return self.entries[number]
 
-    def number(self, kind: Kind) -> int:
+    def number(self, kind: ENodeKind) -> int:
         """Return the number of a kind; a new kind gets a new one."""
         kind = kind._replace(definition=renamed(kind.definition, kind.inputs))
         found = self._numbers.get(kind)
@@ -91,7 +91,7 @@ class Kinds:
             return 0
         return sum(t.size_bytes for t in kind.outputs)
 
-    def _measured(self, kind: Kind) -> int:
+    def _measured(self, kind: ENodeKind) -> int:
         if kind.definition.operator in FREE:
             return 0
         graph = program([kind], [tuple(("leaf", k) for k in range(len(kind.inputs)))], kind.inputs, [])
@@ -105,7 +105,7 @@ Ref = tuple[str, int]
 
 
 def program(
-    kinds: Sequence[Kind],
+    kinds: Sequence[ENodeKind],
     operands: Sequence[Sequence[Ref]],
     leaves: Sequence[TensorType],
     roots: Sequence[int],

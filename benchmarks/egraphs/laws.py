@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import NamedTuple
 
-from benchmarks.egraphs.kinds import Kind, Kinds, Ref, program
+from benchmarks.egraphs.kinds import ENodeKind, Kinds, Ref, program
 from tapestry.rewrites import Move, Rule, StaleMove, apply_all, saturate
 from tapestry.rewrites.index import index_of
 from tapestry.rewrites.match import alternatives
@@ -29,7 +29,7 @@ FLATTENING = ("flatten_contract", "concat_of_concat", "fuse_cells", "fuse_broadc
 ASK_FOR_REPEATS = ("merge_reads",)
 
 
-class Node(NamedTuple):
+class PatternNode(NamedTuple):
     """An application in a pattern: operator and operands, `("leaf", k)` or `("node", k)`."""
 
     operator: str
@@ -40,7 +40,7 @@ class Pattern(NamedTuple):
     """A left side with its numbers of operands fixed; operands come before readers, `roots` index into `nodes`."""
 
     rule: Rule
-    nodes: tuple[Node, ...]
+    nodes: tuple[PatternNode, ...]
     roots: tuple[int, ...]
 
 
@@ -56,7 +56,7 @@ class Partial(NamedTuple):
     """A partially built pattern: the bindings of names (and terms), the applications, the number of leaves so far."""
 
     bound: Mapping[object, tuple[Ref, ...]]
-    nodes: tuple[Node, ...]
+    nodes: tuple[PatternNode, ...]
     leaves: int
 
     def with_leaves(self, name: str, count: int) -> Partial:
@@ -91,7 +91,9 @@ def _with_repeats(pattern: Pattern) -> Iterator[Pattern]:
     leaves = 1 + max((r[1] for n in pattern.nodes for r in n.operands if r[0] == "leaf"), default=-1)
     for one, two in combinations(range(leaves), 2):
         same = {("leaf", k): ("leaf", one if k == two else k - (k > two)) for k in range(leaves)}
-        nodes = tuple(Node(n.operator, tuple(same.get(r, r) for r in n.operands)) for n in pattern.nodes)
+        nodes = tuple(
+            PatternNode(n.operator, tuple(same.get(r, r) for r in n.operands)) for n in pattern.nodes
+        )
         yield Pattern(pattern.rule, nodes, pattern.roots)
 
 
@@ -135,7 +137,7 @@ def _application(
             if len(operands) in arities.get(operator, ()):
                 ref = ("node", len(after.nodes))
                 bound = {**after.bound, term: (ref,)}
-                yield Partial(bound, (*after.nodes, Node(operator, operands)), after.leaves)
+                yield Partial(bound, (*after.nodes, PatternNode(operator, operands)), after.leaves)
 
 
 class Laws:
@@ -215,8 +217,8 @@ class Laws:
         return []
 
 
-def kind_of(graph: Graph, site: str) -> Kind:
+def kind_of(graph: Graph, site: str) -> ENodeKind:
     """Return the kind of a block; sources are distinguished by their sites."""
     block = graph.by_site[site]
     own = site if block.operator == "source" else ""
-    return Kind(block.definition, graph.input_types(block), graph.output_types(block), own)
+    return ENodeKind(block.definition, graph.input_types(block), graph.output_types(block), own)

@@ -11,7 +11,7 @@ from benchmarks.egraphs.decoding import decoded
 from benchmarks.egraphs.extraction import Chosen, Cost, classes_of, greedy, optimal
 from benchmarks.egraphs.kinds import Kinds
 from benchmarks.egraphs.laws import Laws
-from benchmarks.egraphs.saturation import Limits, Saturation
+from benchmarks.egraphs.saturation import Saturation, SaturationLimits
 from benchmarks.egraphs.shared import normal_rules, shared_rules
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware.mesh import Mesh
@@ -20,7 +20,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.validate import InvalidGraphError
 
-__all__ = ["Limits", "Peer", "evaluated"]
+__all__ = ["Peer", "SaturationLimits", "evaluated"]
 
 
 def evaluated(graph: Graph, mesh: Mesh) -> dict[str, float]:
@@ -40,7 +40,7 @@ class Peer:
         self.kinds = Kinds(mesh)
         self.saturation = Saturation(shared_rules(), self.kinds, Laws(self.kinds, normal_rules()))
 
-    def run(self, limits: Limits, ilp_s: float) -> dict[str, Any]:
+    def run(self, limits: SaturationLimits, ilp_s: float) -> dict[str, Any]:
         """Saturate and extract; all CPU seconds are of this process.
 
         `cpu_s`: the time to have the validated programs of greedy extraction and of the integer program by

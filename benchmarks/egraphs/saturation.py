@@ -14,7 +14,7 @@ from typing import Any
 
 from egglog.bindings import EGraph, FrozenEGraph
 
-from benchmarks.egraphs.kinds import Kind, Kinds, Ref, constructor_of
+from benchmarks.egraphs.kinds import ENodeKind, Kinds, Ref, constructor_of
 from benchmarks.egraphs.laws import Laws, Pattern, Template, kind_of, patterns
 from tapestry.rewrites import Rule
 from tapestry.teg.graph import Definition, Graph
@@ -28,7 +28,7 @@ PIECE = 64
 
 
 @dataclass(frozen=True)
-class Limits:
+class SaturationLimits:
     """The limits of saturation: passes, passes of rules with several roots, e-nodes (as in tensat), CPU seconds."""
 
     passes: int = 15
@@ -101,7 +101,7 @@ class Saturation:
         """Insert a program, and optionally another of the same sources and sinks with equal results."""
         roots = [self._terms(g, f"{prefix}") for g, prefix in ((graph, "a"), (same, "b")) if g is not None]
         inputs = tuple(graph.tensors[s.inputs[0]].type for s in graph.sinks)
-        number = self.kinds.number(Kind(ROOT, inputs, ()))
+        number = self.kinds.number(ENodeKind(ROOT, inputs, ()))
         names = []
         for k, results in enumerate(roots):
             names.append(f"$root{k}x")
@@ -132,7 +132,9 @@ class Saturation:
             if len(block.outputs) > 1:
                 for k, t in enumerate(block.outputs):
                     of = graph.tensors[t].type
-                    part = self.kinds.number(Kind(Definition(RESULT, (("place", k),), None), (of,), (of,)))
+                    part = self.kinds.number(
+                        ENodeKind(Definition(RESULT, (("place", k),), None), (of,), (of,))
+                    )
                     lines += self._declared(part)
                     names[t] = f"{name}{k}p"
                     lines.append(f"(let {names[t]} {self._call(part, [name])})")
@@ -153,7 +155,7 @@ class Saturation:
             self._new = True
         return [f"(constructor {kind.constructor} (i64 {'T ' * len(kind.inputs)}) T)"]
 
-    def saturate(self, limits: Limits) -> Report:
+    def saturate(self, limits: SaturationLimits) -> Report:
         """Run the rules until nothing is new or a limit is met."""
         report = self.report
         while not report.stopped:

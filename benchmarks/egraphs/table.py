@@ -1,12 +1,9 @@
-"""The table of `docs/rewriting-benchmark.md`, from the figures."""
+"""The page `docs/generated/rewriting.md`, from the figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-BEGIN, END = "<!-- figures: python -m benchmarks.rewriting -->", "<!-- end of figures -->"
 
 COLUMNS = (
     "graph",
@@ -33,7 +30,7 @@ def row(found: Mapping[str, Any]) -> str:
     """Format one line of the table; for a graph that failed, the reason."""
     if "failed" in found:
         return f"| {found['graph']} | {found['failed']} |" + " |" * (len(COLUMNS) - 2)
-    peer, ratios, whole = found["egglog"], found["ratios"], found["ratios_whole_catalogue"]
+    peer, ratios, whole = found["egglog"], found["ratios"], found["ratios_whole_catalog"]
     ilp = peer["programs"]["ilp_time"]
     return (
         f"| {found['graph']} | {found['simplified_blocks']} "
@@ -97,14 +94,11 @@ def _but(names: list[str]) -> str:
     return f" (not {', '.join(f'`{n}`' for n in dict.fromkeys(names))})" if names else ""
 
 
-def update(page: Path, document: Mapping[str, Any]) -> None:
-    """Replace the figures in a page.
-
-    Raises:
-        ValueError: the page does not say where they stand.
-    """
-    text = page.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{page}: expected one line {BEGIN!r} and one {END!r} around the figures")
-    head, rest = text.split(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n\n{table(document)}\n\n{END}{rest.split(END)[1]}")
+def page(document: Mapping[str, Any]) -> str:
+    """Build the page of the figures."""
+    return (
+        "<!-- Written by `python -m benchmarks.rewriting --page FILE`. Do not edit this page. -->\n\n"
+        "# Rewriting against equality saturation: figures\n\n"
+        "[The page about this benchmark](../rewriting-benchmark.md) explains the columns.\n\n"
+        f"{table(document)}\n"
+    )

@@ -64,7 +64,7 @@ class PlanCosts:
         return [found[k] for k in range(len(plans))]
 
     def _alike(self, plans: Sequence[State]) -> list[list[int]]:
-        """Group the plans of one structure in one issue order on one submesh, by their numbers."""
+        """Group the plans of one structure in one schedule order on one submesh, by their numbers."""
         structures: dict[int, str] = {}
         classes: dict[tuple[str, ...], list[int]] = {}
         for k, (graph, placements) in enumerate(plans):

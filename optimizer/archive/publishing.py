@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.optimizer.archive.dominance import no_worse, nondominated
 from tapestry.optimizer.archive.fronts import dominated_points, log_scaled, most_volume
 
-TELLING_GAIN = (
+NOTABLE_GAIN = (
     0.005  # before the end, a better extreme is shown beyond the limit only if it is so much better
 )
 
@@ -40,7 +40,7 @@ def publish(
     volume = dominated_points(log_scaled(np.concatenate([kept, values])))
     chosen = _replacements(replaces, volume[len(kept) :])
     for row in _extremes(values, np.concatenate([kept, values[chosen]])):
-        if len(kept) + len(chosen) < limit or is_last or _is_telling(values[row], shown):
+        if len(kept) + len(chosen) < limit or is_last or _is_notable(values[row], shown):
             chosen.append(row)
     places = min(limit - len(kept) - len(chosen), len(values) - len(chosen))
     visible = [*range(len(kept)), *(len(kept) + k for k in chosen)]
@@ -75,6 +75,6 @@ def _extremes(values: np.ndarray, visible: np.ndarray) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def _is_telling(row: np.ndarray, shown: np.ndarray) -> bool:
+def _is_notable(row: np.ndarray, shown: np.ndarray) -> bool:
     best = shown.min(axis=0, initial=np.inf)
-    return bool((row < best * (1.0 - TELLING_GAIN)).any())
+    return bool((row < best * (1.0 - NOTABLE_GAIN)).any())

@@ -47,8 +47,8 @@ Report = Callable[[str], None]
 
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 # Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
-# of the effort is spent and so many graphs are judged.
-MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_JUDGED = 12, 2, 10.0, 0.2, 160
+# of the effort is spent and so many graphs are evaluated.
+MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 DETOURS = 6
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
@@ -122,15 +122,15 @@ def _rewritten(
     """
     whole, structural = state.machines[0], state.structural
     is_alone = _is_alone(state)
-    evaluated = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
+    evaluated = [n for n in (limit, None if is_alone else MOST_EVALUATED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
     ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
-    sounding = structural.sounding(
+    presearch = structural.presearch(
         graph, moves, whole.mesh.device, state.settings, min(evaluated, default=None), effort, tuple(ordered)
     )
-    found = sounding.run(until_s if is_alone else math.inf)
+    found = presearch.run(until_s if is_alone else math.inf)
     front = [s for s in found if s.graph.structural_hash not in structural.known]
-    state.evaluations += sounding.evaluated
+    state.evaluations += presearch.evaluated
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
     for evaluated_graph in joining:
         structural.known.add(evaluated_graph.graph.structural_hash)

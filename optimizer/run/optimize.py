@@ -198,7 +198,7 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 def _machines(
     graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
 ) -> tuple[SubMesh, ...]:
-    """Build the mesh and, unless all of it is required, its submeshes; the mesh again per issue order that may pay."""
+    """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
     kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
     kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, graph)]

@@ -35,7 +35,7 @@ def deserialize(magic: bytes, content: bytes) -> tuple[dict[str, Any], dict[str,
     """Deserialize the header and the arrays that `serialize` wrote.
 
     Raises:
-        FramingError: the bytes begin with another magic, were changed, or hold something else.
+        SerializationError: the bytes begin with another magic, were changed, or hold something else.
     """
     start = len(magic) + 32
     if content[: len(magic)] != magic:

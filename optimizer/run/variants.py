@@ -33,7 +33,7 @@ COARSER = 1.5
 
 @dataclass(frozen=True)
 class SubMesh:
-    """A submesh that a plan may use (`devices`, empty for the whole mesh), compiled for; `order` is the issue order."""
+    """A submesh that a plan may use (`devices`, empty for the whole mesh), and the schedule order of the plan."""
 
     devices: str
     mesh: Mesh
@@ -82,7 +82,7 @@ class Variant:
 
 
 def structure_of(graph: Graph) -> str:
-    """Compute a hash of a program together with its sites in issue order: equal ones share genes."""
+    """Compute a hash of a program together with its sites in schedule order: equal ones share genes."""
     sites = "\n".join(block.site for block in graph.blocks)
     return hashlib.sha256(f"{graph.structural_hash}\n{sites}".encode()).hexdigest()
 

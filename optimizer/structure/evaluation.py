@@ -11,7 +11,7 @@ from tapestry.costmodel.unsharded import UnshardedCost, UnshardedCosts, live_byt
 from tapestry.optimizer.archive.dominance import Front
 from tapestry.rewrites import Changes, Move, Rule, Saturated, Worklist
 from tapestry.teg.graph import Definition, Graph
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS as ISSUE_ORDERS
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 
 # How much slower than the best so far, for its memory, a graph may be to be rewritten further.
 ALLOWANCE = 1.05
@@ -25,7 +25,7 @@ Rewrite = Callable[[Graph, Move], Saturated | None]
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedGraph:
-    """An evaluated graph: the moves that lead to it, and its cost on one device in this issue order of its blocks.
+    """An evaluated graph: the moves that lead to it, and its cost on one device in this schedule order of its blocks.
 
     `live` are the bytes that live while its blocks work, most first. `origin` are the candidate moves of the graph
     that it was derived from; `changes` distinguishes its own from those.
@@ -35,7 +35,7 @@ class EvaluatedGraph:
     moves: tuple[Move, ...]
     cost: UnshardedCost
     live: tuple[int, ...]
-    order: str = ISSUE_ORDERS[0]
+    order: str = SCHEDULE_ORDERS[0]
     origin: Worklist | None = None
     changes: Changes | None = None
 
@@ -50,7 +50,8 @@ class Evaluator:
     """An evaluator that rewrites graphs and keeps the non-dominated `front` in time and memory.
 
     At most `most` graphs are evaluated, none when `time.perf_counter()` is past `until_s`. `waiting` are those that
-    may be worth rewriting further. Each graph has the issue order, of those given, in which it needs the least memory.
+    may be worth rewriting further. Of the schedule orders, each graph has the one in which it needs
+    the least memory.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, secti
 than a factor is followed too), here for two objectives: in turn by time, by both, and by memory. A rule that helps
 is applied repeatedly by itself as long as it does, so that a law that pays after several applications (the third of
 three products that are merged) is not lost to another one that pays at once. At the end the front's programs are
-refined at one place after the other, see `sweeps.py`: until then moves of equal layers go together.
+refined at one place after the other, see `rematerialization.py`: until then moves of equal layers go together.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tapestry.optimizer.structure.evaluation import EvaluatedGraph, Evaluator, R
 from tapestry.optimizer.structure.rematerialization import Rematerialization
 from tapestry.rewrites import Move, Rule
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS as ISSUE_ORDERS
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 
-# Rewritten graphs that a sounding may judge: so many blocks in all, at least and at most so many graphs.
+# Rewritten graphs that a presearch may evaluate: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096
 
-# Expansions in a row that may add nothing to the front before a sounding ends.
+# Expansions in a row that may add nothing to the front before a presearch ends.
 QUIET = 4
 
 # By memory it counts where the program needs the most, then where it needs the second most, and so on: of equal
@@ -43,7 +43,7 @@ class Presearch:
     """A search over rewritten graphs.
 
     `rewrite` applies a move. At most `limit` graphs are evaluated, and no more than a share `effort` of the number
-    appropriate to the program's size. `issue_orders` are those in which a program may run.
+    appropriate to the program's size. `schedule_orders` are those in which a program may run.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Presearch:
         rewrite: Rewrite,
         limit: int | None = None,
         effort: float = 1.0,
-        issue_orders: Sequence[str] = ISSUE_ORDERS[:1],
+        schedule_orders: Sequence[str] = SCHEDULE_ORDERS[:1],
     ) -> None:
         most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
-        self.evaluator = Evaluator(costs, rules, rewrite, self.most, issue_orders)
+        self.evaluator = Evaluator(costs, rules, rewrite, self.most, schedule_orders)
         self.evaluator.start(graph, moves)
 
     @property

@@ -15,7 +15,7 @@ from tapestry.optimizer.structure.evaluation import EvaluatedGraph, Evaluator
 from tapestry.rewrites import Move, Worklist
 from tapestry.teg.graph import Block, Graph
 
-# Bounds on memory that a program is swept under, from its own up.
+# Bounds on memory that a program is refined under, from its own up.
 LEVELS = 6
 
 
@@ -31,11 +31,11 @@ class Rematerialization:
         front = sorted(self.evaluator.front, key=lambda s: s.cost) if self.repeating else []
         for start in dict.fromkeys((*front[-1:], *front[:1])):
             least = start.cost.peak_memory_bytes
-            met = self._sweep(start, None)
+            met = self._refine(start, None)
             for bound in sorted({least, *(b for b in met if b > least)})[:LEVELS] if met else ():
-                self._sweep(start, bound)
+                self._refine(start, bound)
 
-    def _sweep(self, current: EvaluatedGraph, bound: int | None) -> set[int]:
+    def _refine(self, current: EvaluatedGraph, bound: int | None) -> set[int]:
         """Move shared blocks into their readers where that saves time and keeps the memory within the bound.
 
         Returns the peak memories of all faster graphs.

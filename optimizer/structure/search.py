@@ -87,7 +87,7 @@ class StructuralSearch:
             self.applied[move.rule] += 1
         return graph, tuple(moves)
 
-    def sounding(
+    def presearch(
         self,
         graph: Graph,
         moves: tuple[Move, ...],
@@ -99,7 +99,7 @@ class StructuralSearch:
     ) -> Presearch:
         """Build a presearch over the graphs that rewriting alone derives on one device; pinned blocks stay.
 
-        `effort` is the share of the evaluations that the program's size warrants, `orders` are the issue orders to
+        `effort` is the share of the evaluations that the program's size warrants, `orders` are the schedule orders to
         choose from.
         """
 

@@ -12,7 +12,7 @@ from tapestry.rewrites.pipelines import Search, Searched
 from tapestry.rewrites.rules import catalog
 from tapestry.teg.graph import Graph
 
-# The share of the evaluations that a program's size warrants at the beginning of a run: a pipeline is waited for.
+# The share of the evaluations that a program's size warrants at the start of a run: a pipeline is waited for.
 EFFORT = 0.2
 
 
@@ -28,7 +28,7 @@ def search_on(device: Device, most: int | None = None) -> Search:
             r for r in catalog().values() if r.saturating and r not in rules and r.name not in refused
         ]
         structural = StructuralSearch((*simplifying, *rules))
-        found = structural.sounding(graph, (), device, Settings(), most, EFFORT).run()
+        found = structural.presearch(graph, (), device, Settings(), most, EFFORT).run()
         return Searched(found[0].graph, found[0].moves, structural.refused)
 
     return search

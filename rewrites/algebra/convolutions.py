@@ -194,7 +194,7 @@ CONVOLUTIONS: tuple[Rule, ...] = (
         conv(x, w), conv(x, v)  ->  parts of conv(x, concat(w, v))
         In one group, with the same strides and dilations; the smaller kernel is enlarged by zeros where the
         padding grows along, so that a kernel of one tap joins one of three by three. Of finite images, where
-        kernels grow: the neighbours of a tap are multiplied by zero.
+        kernels grow: the neighbors of a tap are multiplied by zero.
         """,
         source=TASO,
         example=_merge_example,

@@ -256,7 +256,7 @@ EXPRESSIONS: tuple[Rule, ...] = (
         A common factor of a difference is multiplied once, whatever is added in between.
 
         a c + (b - d c)  ->  (a - d) c + b
-        For floats: a normalisation whose mean was multiplied by the scale, as frameworks write it.
+        For floats: a normalization whose mean was multiplied by the scale, as frameworks write it.
         """,
         source="distributive law",
         domain="real",

@@ -196,7 +196,7 @@ FACTORS: tuple[Rule, ...] = (
         A factor of one operand of a contraction moves to the other operand.
 
         (x s) w  ->  x (w s)
-        Where s varies only along dimensions that both operands have, as the scale of a normalisation before a
+        Where s varies only along dimensions that both operands have, as the scale of a normalization before a
         linear layer does, all in one float type, and nobody else reads the product.
         """,
         source=LINEAR,
@@ -264,10 +264,10 @@ FACTORS: tuple[Rule, ...] = (
         tensors={"x": "m k", "s": "k", "t": "k", "w": "k n"},
         numbers={"eps": 1.1e-5},
         doc="""
-        Scale and bias of a layer normalisation move through the linear layer behind it.
+        Scale and bias of a layer normalization move through the linear layer behind it.
 
         layer_norm(x, s, t) w  ->  layer_norm(x) (s w) + t w
-        Where nobody else reads the normalised values: what is made of s, t and w depends on parameters only.
+        Where nobody else reads the normalized values: what is made of s, t and w depends on parameters only.
         """,
         source=LINEAR,
     ),

@@ -239,7 +239,7 @@ FOLDING: tuple[Rule, ...] = (
         A scale per channel behind a convolution goes into its weights, the shift becomes one bias.
 
         f(conv(x, w) s + t + z)  ->  f(conv(x, w s) + t + z)
-        Where s and t vary along the channels only, as a batch normalisation of stored statistics does, all in
+        Where s and t vary along the channels only, as a batch normalization of stored statistics does, all in
         one float type, and nobody else reads the convolution: it is linear in its weights.
         """,
         source=SOURCE,

@@ -20,7 +20,7 @@ ROWS = {"x": "m k"}
 EPS = {"eps": 1.1e-5}
 
 
-def _centred_variance(x: Any) -> Any:
+def _centered_variance(x: Any) -> Any:
     return (x - x.mean("k")).square().mean("k")
 
 
@@ -45,11 +45,11 @@ def _per_row(end: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, mean, variance, eps: end(x - mean, variance, eps)
 
 
-def _behind_centred(end: Callable[..., Any]) -> Callable[..., Any]:
+def _behind_centered(end: Callable[..., Any]) -> Callable[..., Any]:
     """Return a pattern that takes the root for every element, in a cell that reads the centered values."""
 
     def normalized(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
-        return (x - mean).fused("normalised", lambda c, v: end(c, v, eps), variance)
+        return (x - mean).fused("normalized", lambda c, v: end(c, v, eps), variance)
 
     return normalized
 
@@ -60,7 +60,7 @@ def _apart(end: Callable[..., Any]) -> Callable[..., Any]:
     def normalized(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
         root = (variance + eps).rsqrt() if end is _times else (variance + eps).sqrt()
         scale = "mul" if end is _times else "div"
-        return x.fused("normalised", lambda a, b, r: (a - b).function(scale, r), mean, root)
+        return x.fused("normalized", lambda a, b, r: (a - b).function(scale, r), mean, root)
 
     return normalized
 
@@ -69,7 +69,7 @@ def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
     """Return a pattern that takes the root of the variance for every element, in the cell that scales it."""
 
     def normalized(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
-        return x.fused("normalised", lambda a, b, v: end(a - b, v, eps), mean, variance)
+        return x.fused("normalized", lambda a, b, v: end(a - b, v, eps), mean, variance)
 
     return normalized
 
@@ -87,9 +87,9 @@ def _multiplied_out_of_negative(x: Any, mean: Any, variance: Any, eps: Any) -> A
 
 
 VARIANCES = (
-    ("centred", _centred_variance, "mean_k((x - mean_k x)^2)", LAYER_NORM),
-    ("moments", _moments_variance, "mean_k(x^2) - (mean_k x)^2", MOMENTS),
-    ("clamped_moments", _clamped_variance, "relu(mean_k(x^2) - (mean_k x)^2)", MOMENTS),
+    ("layer_norm_of_centred", _centered_variance, "mean_k((x - mean_k x)^2)", LAYER_NORM),
+    ("layer_norm_of_moments", _moments_variance, "mean_k(x^2) - (mean_k x)^2", MOMENTS),
+    ("layer_norm_of_clamped_moments", _clamped_variance, "relu(mean_k(x^2) - (mean_k x)^2)", MOMENTS),
 )
 ENDS = (
     ("", _per_row(_times), "* rsqrt", ""),
@@ -98,21 +98,41 @@ ENDS = (
     ("_over_root_in_a_cell", _in_one_cell(_over), "/ sqrt", ", the root in the cell of the elements"),
 )
 SHARED_ENDS = (
-    ("_multiplied_out", _multiplied_out, "* rsqrt", ", the scaled mean taken away from the scaled values"),
     (
-        "_multiplied_out_of_negative",
+        "layer_norm_of_centred_multiplied_out",
+        _multiplied_out,
+        "* rsqrt",
+        ", the scaled mean taken away from the scaled values",
+    ),
+    (
+        "layer_norm_of_centred_multiplied_out_of_negative",
         _multiplied_out_of_negative,
         "* rsqrt",
         ", the scaled negative mean added to the scaled values",
     ),
-    ("_taken_away_twice", _apart(_times), "* rsqrt", ", the mean taken away in both cells"),
-    ("_over_root_taken_away_twice", _apart(_over), "/ sqrt", ", the mean taken away in both cells"),
-    ("_behind_centred", _behind_centred(_times), "* rsqrt", ", the root in a cell behind the centred values"),
     (
-        "_over_root_behind_centred",
-        _behind_centred(_over),
+        "layer_norm_of_centred_taken_away_twice",
+        _apart(_times),
+        "* rsqrt",
+        ", the mean taken away in both cells",
+    ),
+    (
+        "layer_norm_of_centred_over_root_taken_away_twice",
+        _apart(_over),
         "/ sqrt",
-        ", the root in a cell behind the centred values",
+        ", the mean taken away in both cells",
+    ),
+    (
+        "layer_norm_of_centred_behind_centred",
+        _behind_centered(_times),
+        "* rsqrt",
+        ", the root in a cell behind the centered values",
+    ),
+    (
+        "layer_norm_of_centred_over_root_behind_centred",
+        _behind_centered(_over),
+        "/ sqrt",
+        ", the root in a cell behind the centered values",
     ),
 )
 
@@ -122,24 +142,27 @@ def _layer_norm(variance: Callable[[Any], Any], end: Callable[..., Any]) -> Call
     return lambda x, eps: end(x, x.mean("k"), variance(x), eps)
 
 
-NORMALISATIONS: tuple[Rule, ...] = (
+NORMALIZATIONS: tuple[Rule, ...] = (
     *(
         equation(
-            f"layer_norm_of_{name}{suffix}",
+            name,
             left=_layer_norm(variance, end),
             right=lambda x, eps: x.layer_norm("k", eps=eps),
             tensors=ROWS,
             numbers=EPS,
             doc=f"""
-            A spelled out layer normalisation is named.
+            A spelled out layer normalization is named.
 
             (x - mean_k x) {root}({form} + eps)  ->  layer_norm_k(x)
             Over any dimensions{where}; scale and bias, where there are some, stay around it.
             """,
             source=source,
         )
-        for name, variance, form, source in VARIANCES
-        for suffix, end, root, where in (*ENDS, *(SHARED_ENDS if name == "centred" else ()))
+        for first, variance, form, source in VARIANCES
+        for name, end, root, where in (
+            *((first + suffix, *rest) for suffix, *rest in ENDS),
+            *(SHARED_ENDS if variance is _centered_variance else ()),
+        )
     ),
     equation(
         "layer_norm_of_scale",
@@ -148,10 +171,10 @@ NORMALISATIONS: tuple[Rule, ...] = (
         tensors={"x": "m k", "s": "k"},
         numbers=EPS,
         doc="""
-        The scale behind a layer normalisation becomes part of it.
+        The scale behind a layer normalization becomes part of it.
 
         layer_norm_k(x) s  ->  layer_norm_k(x, s)
-        Where s varies along the dimensions that are normalised over: the operator's own order of things.
+        Where s varies along the dimensions that are normalized over: the operator's own order of things.
         """,
         source=LAYER_NORM,
     ),
@@ -162,10 +185,10 @@ NORMALISATIONS: tuple[Rule, ...] = (
         tensors={"x": "m k", "s": "k", "t": "k"},
         numbers=EPS,
         doc="""
-        The bias behind a layer normalisation becomes part of it.
+        The bias behind a layer normalization becomes part of it.
 
         layer_norm_k(x, s) + t  ->  layer_norm_k(x, s, t)
-        Where t varies along the dimensions that are normalised over: the operator's own order of things.
+        Where t varies along the dimensions that are normalized over: the operator's own order of things.
         """,
         source=LAYER_NORM,
     ),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tapestry.rewrites.algebra.normalizations import NORMALISATIONS
+from tapestry.rewrites.algebra.normalizations import NORMALIZATIONS
 from tapestry.rewrites.algebra.reductions import SQUARES
 from tapestry.rewrites.algebra.sinks import SINKS
 from tapestry.rewrites.algebra.units import SPELLED_UNITS
@@ -311,6 +311,6 @@ RECOMPOSITION: tuple[Rule, ...] = (
     ),
     *SQUARES,
     *SINKS,
-    *NORMALISATIONS,
+    *NORMALIZATIONS,
     *SPELLED_UNITS,
 )

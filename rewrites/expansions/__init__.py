@@ -4,7 +4,7 @@ from tapestry.rewrites.expansions.cells import CELL_EXPANSIONS
 from tapestry.rewrites.expansions.contraction import CONTRACTION
 from tapestry.rewrites.expansions.convolution import CONVOLUTION
 from tapestry.rewrites.expansions.gathering import GATHERS
-from tapestry.rewrites.expansions.normalization import NORMALISATIONS
+from tapestry.rewrites.expansions.normalization import NORMALIZATIONS
 from tapestry.rewrites.expansions.pooling import POOLING
 from tapestry.rewrites.expansions.reduction import STEPS
 from tapestry.rewrites.expansions.scanning import SCANS
@@ -14,7 +14,7 @@ from tapestry.rewrites.rule import Rule
 
 EXPANSIONS: tuple[Rule, ...] = (
     *SOFTMAXES,
-    *NORMALISATIONS,
+    *NORMALIZATIONS,
     *CONTRACTION,
     *STEPS,
     *POOLING,

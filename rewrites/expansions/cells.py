@@ -47,7 +47,7 @@ def _small_parts(cell: Definition) -> tuple[Expression, ...]:
     return tuple(parts[text] for text in sorted(parts.keys() - inside))
 
 
-class Normalisation(NamedTuple):
+class Normalization(NamedTuple):
     """An expression that contains `scale * operand + shift`: the text of that part, and the coefficients."""
 
     operand: int
@@ -57,7 +57,7 @@ class Normalisation(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 13)
-def _normalisation(cell: Definition, dtypes: tuple[str, ...]) -> Normalisation | None:
+def _normalization(cell: Definition, dtypes: tuple[str, ...]) -> Normalization | None:
     """Find scale and shift, by small operands, of the only large one, if expanding them saves work; or None."""
     large = [j for j in range(len(dtypes)) if not _is_small(cell, [j])]
     small = frozenset(range(len(dtypes))) - set(large)
@@ -71,11 +71,11 @@ def _normalisation(cell: Definition, dtypes: tuple[str, ...]) -> Normalisation |
         return None
     if cell_flops(part.expr) <= (2 if terms else 1):
         return None
-    return Normalisation(large[0], part.text, part.form.scale, summed(terms) if terms else None)
+    return Normalization(large[0], part.text, part.form.scale, summed(terms) if terms else None)
 
 
-def _normalized(m: Match) -> Normalisation | None:
-    return _normalisation(m.block(ANY).definition, _dtypes(m))
+def _normalized(m: Match) -> Normalization | None:
+    return _normalization(m.block(ANY).definition, _dtypes(m))
 
 
 def _dtypes(m: Match) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ CELL_EXPANSIONS: tuple[Rule, ...] = (
         right=computed(lambda m: [_scaled_and_shifted(m)]),
         when=lambda m: _normalized(m) is not None,
         doc="""
-        A batch normalisation becomes one scale and one shift per channel.
+        A batch normalization becomes one scale and one shift per channel.
 
         (x - mean) / sqrt(variance + eps) scale + bias  ->  x s + t with s = scale / sqrt(variance + eps)
         For any cell that is a scale and a shift of its one large operand, by operands that vary along fewer

@@ -23,8 +23,8 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 
 MEAN = reduce_rows(WIDE_X, "sum", "mean", mean_scale)
-CENTRED = op("cell", WIDE_X, MEAN, given=lambda m: row_cell(m, DIFFERENCE, wide(m))).named("centred")
-SQUARE = op("cell", CENTRED, given=lambda m: row_cell(m, ("square", INPUT), wide(m), 0)).named("square")
+CENTERED = op("cell", WIDE_X, MEAN, given=lambda m: row_cell(m, DIFFERENCE, wide(m))).named("centered")
+SQUARE = op("cell", CENTERED, given=lambda m: row_cell(m, ("square", INPUT), wide(m), 0)).named("square")
 VARIANCE = reduce_rows(SQUARE, "sum", "variance", mean_scale)
 
 
@@ -46,14 +46,14 @@ def _layer_norm_example(size: ExampleSizes) -> Graph:
     return b.result(*results)
 
 
-NORMALISATIONS: tuple[Rule, ...] = (
+NORMALIZATIONS: tuple[Rule, ...] = (
     Rule(
         name="expand_layer_norm",
         left=op("layer_norm", X, rest("affine"), axes=attr("axes"), eps=attr("eps")),
-        right=op("cell", CENTRED, VARIANCE, rest("affine"), given=_normalized).named("normalised"),
+        right=op("cell", CENTERED, VARIANCE, rest("affine"), given=_normalized).named("normalized"),
         when=lambda m: len(m["affine"]) <= 2,
         doc="""
-        A layer normalisation becomes mean, variance and cells, so that its rows can be split.
+        A layer normalization becomes mean, variance and cells, so that its rows can be split.
 
         layer_norm(x, scale?, bias?)  ->  c rsqrt(mean(c^2) + eps) scale + bias with c = x - mean(x)
         With or without scale and bias; halves are computed in float32, as by the operator.

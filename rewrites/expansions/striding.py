@@ -117,7 +117,7 @@ STRIDING: tuple[Rule, ...] = (
 
         conv[stride s](x, w)  ->  conv(phases(x), phases(w))  or  conv(x, w)[..., ::s]
         Phases (space to depth) are what stands a stride apart: they become channels, and kernels shrink by the
-        stride; in one group, where taps of strided dimensions are neighbours. Slices always; they cost what is
+        stride; in one group, where taps of strided dimensions are neighbors. Slices always; they cost what is
         thrown away, but may be shared. Of finite images: in phases, zeros fill up kernels that do not divide.
         """,
         source="Ying et al., Image Classification at Supercomputer Scale, 2018, section 3 (space to depth)",

@@ -173,7 +173,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         kernel takes. Not for saturation: it pays where what it reads is smaller than what it makes, or all its
         readers take it in; the search decides.
         """,
-        source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
+        source="rematerialization (Briggs, Cooper and Torczon, 1992)",
         duplicates=True,
         example=_shared_example,
     ),
@@ -188,7 +188,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         cell[g](cell[f](), z)  ->  cell[g o f](z)
         Where it costs few flops per element: a mask is cheaper to make than to read, by every reader.
         """,
-        source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
+        source="rematerialization (Briggs, Cooper and Torczon, 1992)",
         duplicates=True,
         example=_generator_example,
         saturating=True,
@@ -199,7 +199,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         right=cell(lambda m: bound_cell(m, m["xs"]).normal()),
         when=lambda m: not bound_cell(m, m["xs"]).is_normal(),
         doc="""
-        A cell reads each tensor once, and none in vain.
+        A cell reads each tensor once, and uses all that it reads.
 
         cell[f(x, y)](x, x, z)  ->  cell[f(x, x)](x)
         Where two operands are the same tensor read by the same names, or one is not used.

@@ -16,8 +16,8 @@ from tapestry.teg.zspace import ZRange
 # What one part may keep between steps: the fast memory of a core, give or take.
 MOST_BETWEEN_BYTES = 1 << 20
 
-# Equal layers are judged once; a long search meets new ones without end.
-MOST_JUDGED = 1 << 14
+# Equal layers are estimated once; a long search meets new ones without end.
+MOST_ESTIMATES = 1 << 14
 
 
 class KernelEstimate(NamedTuple):
@@ -41,21 +41,21 @@ class KernelEstimate(NamedTuple):
         return self.parallel > 0 and self.between_bytes <= MOST_BETWEEN_BYTES
 
 
-_judged: dict[tuple[Any, ...], KernelEstimate | None] = {}
+_estimates: dict[tuple[Any, ...], KernelEstimate | None] = {}
 
 
 def estimated(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> KernelEstimate | None:
     """Evaluate the matched blocks as one fused block; None if they cannot be one."""
     whole = region(m.edited, m.roots, m.blocks, recomputes, joined)
     key = whole.key
-    if key not in _judged:
-        if len(_judged) >= MOST_JUDGED:
-            _judged.clear()
-        _judged[key] = _judge(whole)
-    return _judged[key]
+    if key not in _estimates:
+        if len(_estimates) >= MOST_ESTIMATES:
+            _estimates.clear()
+        _estimates[key] = _estimate(whole)
+    return _estimates[key]
 
 
-def _judge(whole: FusedRegion) -> KernelEstimate | None:
+def _estimate(whole: FusedRegion) -> KernelEstimate | None:
     body = whole.body()
     if any(s.definition.signature is None or s.operator.meaningless for s in body.steps):
         return None

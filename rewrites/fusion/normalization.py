@@ -27,7 +27,7 @@ class ReadsRows:
         return ({},) if any(len(set(names) - {""}) < widest for names in definition["labels"]) else ()
 
 
-def _is_normalisation(m: Match) -> bool:
+def _is_normalization(m: Match) -> bool:
     """Return whether whole rows are computed from statistics of rows, in parts that fit into fast memory."""
     widest = math.prod(m.result().shape)
     reductions = [b for b in m.blocks if b.operator == "reduce"]
@@ -49,18 +49,18 @@ def _example(size: ExampleSizes) -> Graph:
     return b.result(y, inverse)
 
 
-NORMALISATION_FUSION: tuple[Rule, ...] = (
+NORMALIZATION_FUSION: tuple[Rule, ...] = (
     Rule(
         name="fuse_normalisation",
         left=op("cell", ROWS, inside=ReadsRows()),
         right=fuse(),
-        when=_is_normalisation,
+        when=_is_normalization,
         doc="""
-        A normalisation that is spelled out becomes one block over rows.
+        A normalization that is spelled out becomes one block over rows.
 
         cell(x, cell(reduce(cell(x))))  ->  fused(x)
         However many statistics and cells there are, where a row fits into fast memory: layer, RMS and group
-        normalisations, softmax, their gradients. Statistics that others read become further outputs. The same
+        normalizations, softmax, their gradients. Statistics that others read become further outputs. The same
         steps on the same numbers.
         """,
         source="persistent row kernels (Apex fused layer norm; Tillet et al., Triton, 2019)",

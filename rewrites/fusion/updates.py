@@ -10,12 +10,12 @@ from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Graph
 
 
-def _is_alongside(edited: TrackedGraph, block: Block, root: Block) -> bool:
+def _has_same_shape(edited: TrackedGraph, block: Block, root: Block) -> bool:
     """Return whether a cell produces a tensor of the same shape as the root."""
     return edited.tensors[block.outputs[0]].shape == edited.tensors[root.outputs[0]].shape
 
 
-STATE = all_above(ends=("cell",), most=0, takes=_is_alongside)
+STATE = all_above(ends=("cell",), most=0, takes=_has_same_shape)
 
 
 def _is_update(m: Match) -> bool:

@@ -24,7 +24,7 @@ SELECTION = (
 ORDER = "labels of index spaces name dimensions, so their order is free"
 
 
-class Cut(NamedTuple):
+class SelectorCut(NamedTuple):
     """The slice that a view selects: the names of its dimensions, and per operand site, view and labels."""
 
     names: Labels
@@ -53,7 +53,9 @@ def selects(m: Match) -> bool:
     return -1 not in origins(view) and not only_reorders(m) and 0 not in view.shape
 
 
-def cut_of(m: Match, view: ViewMap, names: Labels, sites: Sequence[str], labels: Sequence[Labels]) -> Cut:
+def cut_of(
+    m: Match, view: ViewMap, names: Labels, sites: Sequence[str], labels: Sequence[Labels]
+) -> SelectorCut:
     """Compute the slice for a view of a result with these names, made from operands with these labels."""
     operands = []
     for site, own in zip(sites, labels, strict=True):
@@ -61,14 +63,14 @@ def cut_of(m: Match, view: ViewMap, names: Labels, sites: Sequence[str], labels:
         looked = cut_like(view, m.edited.tensors[site].shape, followed)
         kept = (n for n, f in zip(own, followed, strict=True) if f is None or view.dims[f].dim >= 0)
         operands.append((site, looked, tuple(kept)))
-    return Cut(tuple(names[k] if k >= 0 else "" for k in origins(view)), tuple(operands))
+    return SelectorCut(tuple(names[k] if k >= 0 else "" for k in origins(view)), tuple(operands))
 
 
 def _cell_names(m: Match) -> Labels:
     return tuple(name for name, _ in m["dims"])
 
 
-def _cell_cut(m: Match) -> Cut:
+def _cell_cut(m: Match) -> SelectorCut:
     return cut_of(m, view_of(m), _cell_names(m), m["xs"], m["labels"])
 
 
@@ -83,7 +85,7 @@ def _moved(expr: Expression, names: Labels, view: ViewMap) -> Expression:
     return tuple(_moved(part, names, view) if isinstance(part, tuple) else part for part in expr)
 
 
-def cut_cell(m: Match, view: ViewMap, found: Cut) -> Mapping[str, Any]:
+def cut_cell(m: Match, view: ViewMap, found: SelectorCut) -> Mapping[str, Any]:
     """Build the attributes of the matched cell if it computes only the elements that a view selects."""
     return {
         "expr": _moved(m["expr"], _cell_names(m), view),
@@ -104,7 +106,7 @@ def _reordered_cell(m: Match) -> CellForm:
     return CellForm(reads, _moved(form.expr, names, view), dims, form.dtype).normal()
 
 
-def _contract_cut(m: Match) -> Cut:
+def _contract_cut(m: Match) -> SelectorCut:
     return cut_of(m, view_of(m), m["output"], m["xs"], m["labels"])
 
 
@@ -114,7 +116,7 @@ def _reduced_names(m: Match) -> Labels:
     return tuple("" if k in keep else next(names) for k in range(len(m["output"]) + len(keep)))
 
 
-def _reduce_cut(m: Match) -> Cut:
+def _reduce_cut(m: Match) -> SelectorCut:
     return cut_of(m, view_of(m), _reduced_names(m), (m["x"],), (m["labels"],))
 
 

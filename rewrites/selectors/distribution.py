@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tapestry.rewrites.cell_form import Labels, any_cell, pointwise
 from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest
-from tapestry.rewrites.selectors.cuts import Cut, cut_cell, cut_of
+from tapestry.rewrites.selectors.cuts import SelectorCut, cut_cell, cut_of
 from tapestry.rewrites.selectors.viewing import at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
@@ -68,7 +68,7 @@ def _slice_along(sizes: Mapping[str, int], name: str, piece: CutPiece) -> ViewMa
     return sliced(shape, start, replaced_at(shape, names.index(name), piece.end))
 
 
-def _cuts(m: Match, sizes: Mapping[str, int]) -> Iterator[tuple[Cut, ViewMap, list[Term]]]:
+def _cuts(m: Match, sizes: Mapping[str, int]) -> Iterator[tuple[SelectorCut, ViewMap, list[Term]]]:
     """Yield, for each part, the slices of the operands; the concatenation itself is replaced by the part."""
     for piece in pieces(m):
         view = _slice_along(sizes, _joined_name(m), piece)
@@ -87,7 +87,7 @@ def _sizes(m: Match) -> dict[str, int]:
     }
 
 
-def _cell_part(found: Cut, view: ViewMap, terms: Sequence[Term]) -> Op:
+def _cell_part(found: SelectorCut, view: ViewMap, terms: Sequence[Term]) -> Op:
     return op("cell", *terms, given=lambda m: cut_cell(m, view, found))
 
 

@@ -135,9 +135,9 @@ def _cut_rows(operator: str, meaning: str) -> Rule:
 
 
 LOOKUPS: tuple[Rule, ...] = (
-    _cut_rows("softmax", "normalised"),
-    _cut_rows("log_softmax", "normalised"),
-    _cut_rows("layer_norm", "normalised"),
+    _cut_rows("softmax", "normalized"),
+    _cut_rows("log_softmax", "normalized"),
+    _cut_rows("layer_norm", "normalized"),
     Rule(
         name="cut_gather",
         left=any_view(

@@ -316,7 +316,7 @@ PADS: tuple[Rule, ...] = (
         Zero-padded tensors that lie beside each other and are added are concatenated.
 
         f(pad(x) + pad(y))  ->  f(concat(x, y)), padded by what is left
-        Where both are padded by zeros to neighbouring places, and read only by this sum: gradients of slices.
+        Where both are padded by zeros to neighboring places, and read only by this sum: gradients of slices.
         """,
         source="the derivative of a split is a concatenation",
         example=_beside_example,

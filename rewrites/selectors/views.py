@@ -340,7 +340,7 @@ VIEWS: tuple[Rule, ...] = (
         ),
         when=lambda m: _joined(m) is not None,
         doc="""
-        Neighbouring slices of one tensor that are concatenated again are one slice.
+        Neighboring slices of one tensor that are concatenated again are one slice.
 
         concat(x[:k], x[k:n])  ->  concat(x[:n])
         Where both views agree but along the axis, the second begins where the first ends, and nobody else reads

@@ -56,7 +56,7 @@ class RunBody(RequestBody):
     objectives: list[Annotated[Text, Field(json_schema_extra={"enum": list(NAMES)})]] = Field(
         list(DEFAULT_OBJECTIVES),
         max_length=100,
-        description="what plans are judged by",
+        description="the costs that the search minimizes",
         json_schema_extra={"minItems": 1, "uniqueItems": True},
     )
     constraints: list[Text] = Field([], max_length=32, description="bounds such as `time_s<=5ms`")
@@ -88,7 +88,7 @@ class RunBody(RequestBody):
     verify: Text = _choice(
         "auto",
         MODES,
-        "auto: every plan is proven and counted, the telling ones are executed where that takes seconds; "
+        "auto: every plan is proven and counted, and representative ones are executed where that takes seconds; "
         "dry: none is executed; execute: all are; none: nothing is checked",
     )
 

@@ -1,4 +1,4 @@
-"""The catalogues: meshes, devices, rules, operators, objectives; read once, the same for all clients."""
+"""The catalogs: meshes, devices, rules, operators, objectives; read once, the same for all clients."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tapestry.service.rules import rules
 FOR_A_MINUTE = "private, max-age=60"
 PLUGINS = "What others have added by installing it, and what of it was left out and why."
 Read = Callable[[], list[dict[str, Any]]]
-CATALOGUES: tuple[tuple[str, Read, str], ...] = (
+CATALOGS: tuple[tuple[str, Read, str], ...] = (
     ("meshes", catalogs.meshes, "Machines that plans can be made for."),
     ("devices", catalogs.devices, "Devices that machines are made of, every figure with its unit."),
     ("rules", rules, "How programs and placements may be changed."),
     ("operators", catalogs.operators, "What blocks of a program may compute."),
-    ("objectives", catalogs.objectives, "What plans can be judged by."),
+    ("objectives", catalogs.objectives, "List the costs that a search can minimize."),
 )
 
 
 def new_router() -> APIRouter:
-    """Build the endpoints of all catalogues: the list of each, and each member by its name."""
-    router = APIRouter(prefix="/v1", tags=["catalogues"])
-    for name, read, summary in CATALOGUES:
+    """Build the endpoints of all catalogs: the list of each, and each member by its name."""
+    router = APIRouter(prefix="/v1", tags=["catalogs"])
+    for name, read, summary in CATALOGS:
         kept = cache(read)
         _add_list(router, name, kept, summary)
         _add_member(router, name, kept, summary)

@@ -282,7 +282,7 @@ class BlockHistoryAnswer(Answer):
     """The origin of one block."""
 
     events: list[int] = Field(description="places in `events`, counted from 0")
-    origins: list[str] = Field(description="the blocks of the program as it was handed in that it stems from")
+    origins: list[str] = Field(description="the blocks of the imported program from which it stems")
     became: list[str] | None = Field(None, description="of a block that is gone: those that stem from it")
 
 

@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 from tapestry.service.api.problems import Problem
 from tapestry.service.store import StoreError
 
-SEATS = 2
-LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the desk
+PROCESSES = 2
+LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the task pool
 LIMIT_S = 120.0
 START_S = 60.0
 TASKS_PER_PROCESS = 200
@@ -40,7 +40,9 @@ log = logging.getLogger("tapestry.pool")
 class TaskPool:
     """A pool of worker processes that run tasks; `do` may be called from any thread, and waits."""
 
-    def __init__(self, workers: int = SEATS, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE) -> None:
+    def __init__(
+        self, workers: int = PROCESSES, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE
+    ) -> None:
         self._limit_s = limit_s
         self._is_closed = False
         self._places = threading.BoundedSemaphore(places)
@@ -87,7 +89,7 @@ class TaskPool:
                 worker.dismiss()
                 if self._is_closed:
                     break
-                log.warning("a process of the desk died doing %s", task.__name__)
+                log.warning("a process of the task pool died in %s", task.__name__)
         if self._is_closed:
             raise _later("unavailable", "the service is ending; try again soon")
         said = "this brought its process down, twice; perhaps it needs more memory than there is"
@@ -123,7 +125,7 @@ class _PoolWorker:
         if isinstance(error, Exception):
             raise error
         if error is not None:
-            raise RuntimeError(f"{task.__name__} failed at the desk:\n{error}")
+            raise RuntimeError(f"{task.__name__} failed in the task pool:\n{error}")
         return result
 
     def _pipe_to_process(self) -> Connection:
@@ -132,7 +134,7 @@ class _PoolWorker:
         self.dismiss()
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,), name="tapestry desk", daemon=True)
+        process = context.Process(target=_work, args=(theirs,), name="tapestry task pool", daemon=True)
         process.start()
         theirs.close()
         self._process, self._pipe, self._done = process, ours, 0

@@ -16,7 +16,7 @@ SCALES = {
     "USD": ((1.0, "USD"), (1e-3, "mUSD"), (1e-6, "uUSD")),
     "": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
 }
-COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+COLORS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
@@ -66,7 +66,7 @@ def paint(text: str, color: str, stream: TextIO | None = None) -> str:
     target = sys.stdout if stream is None else stream
     if not target.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
-    return f"\x1b[{COLOURS[color]}m{text}\x1b[0m"
+    return f"\x1b[{COLORS[color]}m{text}\x1b[0m"
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:

@@ -72,10 +72,10 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "layout", "describe or draw where the elements of a tensor lie in memory", programs.layout, "layout"
     ),
-    Command("devices", "list the devices of the catalogue", shared.as_json, "machines"),
-    Command("meshes", "list the machines of the catalogue", shared.as_json, "machines"),
+    Command("devices", "list the devices of the catalog", shared.as_json, "machines"),
+    Command("meshes", "list the machines of the catalog", shared.as_json, "machines"),
     Command("rules", "list the rules by which programs and placements are changed", shared.as_json, "rules"),
-    Command("objectives", "list what plans can be judged by", shared.as_json, "objectives"),
+    Command("objectives", "list the costs that a search can minimize", shared.as_json, "objectives"),
     Command("version", "print the versions of Tapestry and of what it builds on", shared.as_json, "version"),
     Command(
         "plugins",

@@ -23,7 +23,7 @@ from tapestry.service.worker.searching import SearchJob
 
 log = logging.getLogger("tapestry.worker")
 
-MOST_BARREN = 10  # attempts that ended without a checkpoint: the job itself brings its workers down
+MOST_FAILED_ATTEMPTS = 10  # attempts that ended without a checkpoint: the job itself brings its workers down
 
 
 def new_name() -> str:
@@ -90,7 +90,7 @@ class _Lane:
         draining: threading.Event,
     ) -> None:
         self._kind, self._do, self._store, self._settings = kind, do, store, settings
-        self._heart, self._draining = heartbeat, draining
+        self._heartbeat, self._draining = heartbeat, draining
 
     def run(self) -> None:
         while not self._draining.is_set():
@@ -98,7 +98,7 @@ class _Lane:
             if job is None:
                 self._draining.wait(self._settings.poll_s)
                 continue
-            with self._heart.hold(job) as held:
+            with self._heartbeat.hold(job) as held:
                 self._attempt(held)
 
     def _claim(self) -> Job | None:
@@ -118,7 +118,7 @@ class _Lane:
         try:
             if job.cancel_requested:
                 self._end(job, "cancelled", None)
-            elif job.barren > MOST_BARREN:
+            elif job.barren > MOST_FAILED_ATTEMPTS:
                 self._fail_for_worker(job, f"it ended its worker {job.barren - 1} times")
             else:
                 self._do(held)

@@ -36,7 +36,7 @@ class Term(NamedTuple):
     scaled: bool
 
 
-class Candidate(NamedTuple):
+class CarriedStateCandidate(NamedTuple):
     """A state that an output may update, `doubtful` without signs of an update; smaller is better."""
 
     doubtful: bool
@@ -82,7 +82,7 @@ def _checked(program: Program, specified: Mapping[str, str]) -> dict[str, str]:
     return dict(specified)
 
 
-def _nearest(candidates: list[Candidate]) -> dict[str, str]:
+def _nearest(candidates: list[CarriedStateCandidate]) -> dict[str, str]:
     """Match outputs to states (output -> state), the first candidates first, each at most once."""
     found: dict[str, str] = {}
     taken: set[str] = set()
@@ -93,7 +93,7 @@ def _nearest(candidates: list[Candidate]) -> dict[str, str]:
     return found
 
 
-def _candidates(program: Program, states: list[str]) -> Iterator[Candidate]:
+def _candidates(program: Program, states: list[str]) -> Iterator[CarriedStateCandidate]:
     producers = {name: step for step in program.steps for name in outputs_of(step)}
     sources = _sources(program)
     kinds = {(program.values[s].shape, program.values[s].dtype) for s in states}
@@ -110,7 +110,7 @@ def _candidates(program: Program, states: list[str]) -> Iterator[Candidate]:
             for other in walk.reached:
                 rest |= sources[other] if other != name else 0
             update = scaled or not rest or rest & sources[name]
-            yield Candidate(not update, depth, output, name)
+            yield CarriedStateCandidate(not update, depth, output, name)
 
 
 def _sources(program: Program) -> dict[str, int]:

@@ -142,6 +142,6 @@ def _read_document(document: Any, name: str, dims: Mapping[str, int] | None) -> 
     if isinstance(document, Mapping) and "nodes" in document:
         return read_dump(document, name)
     raise ImportFailure(
-        f"{name} is neither a serialised ExportedProgram ('graph_module', 'schema_version') "
+        f"{name} is neither a serialized ExportedProgram ('graph_module', 'schema_version') "
         "nor a node list of torch.fx ('inputs', 'nodes')"
     )

@@ -10,13 +10,13 @@ from tapestry.teg.operators.boundary import BOUNDARY
 from tapestry.teg.operators.cells import CELLS
 from tapestry.teg.operators.contraction import CONTRACTION
 from tapestry.teg.operators.external import EXTERNALS
-from tapestry.teg.operators.factorizations import FACTORISATIONS
+from tapestry.teg.operators.factorizations import FACTORIZATIONS
 from tapestry.teg.operators.fused_body import FUSED, FusedBody, read_body
 from tapestry.teg.operators.fusing import fused_operator
 from tapestry.teg.operators.gathering import GATHERING
 from tapestry.teg.operators.joining import JOINING
 from tapestry.teg.operators.matrices import MATRICES
-from tapestry.teg.operators.normalization import NORMALISATION
+from tapestry.teg.operators.normalization import NORMALIZATION
 from tapestry.teg.operators.onnx_fallback import FOREIGN
 from tapestry.teg.operators.operator import Operator
 from tapestry.teg.operators.ordering import ORDERING
@@ -41,7 +41,7 @@ SIMPLE: tuple[Operator, ...] = (
     *RESHAPING,
     *CELLS,
     *REDUCTION,
-    *NORMALISATION,
+    *NORMALIZATION,
     *CONTRACTION,
     *WINDOWS,
     *GATHERING,
@@ -49,7 +49,7 @@ SIMPLE: tuple[Operator, ...] = (
     *SCANNING,
     *SPECTRAL,
     *MATRICES,
-    *FACTORISATIONS,
+    *FACTORIZATIONS,
     *ORDERING,
     *EXTERNALS,
     *FOREIGN,

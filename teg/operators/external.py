@@ -82,7 +82,7 @@ def external_attributes(
 def _evaluate(definition: Definition, _: ZRange, __: Sequence[Operand]) -> tuple[np.ndarray, ...]:
     raise ValueError(
         f"kernel {definition['kernel']!r} is defined elsewhere, so it has no values here; "
-        "replace it by operators of the catalogue, or install a plug-in that knows it"
+        "replace it by operators of the catalog, or install a plug-in that knows it"
     )
 
 

@@ -173,7 +173,7 @@ def _example(function: str, *inputs: TensorType, **options: bool) -> OperatorExa
 
 _STACK = TensorType((4, 3, 3), "float64")
 
-FACTORISE = Operator(
+FACTORIZE = Operator(
     name="factorise",
     infer=_infer,
     evaluate=_evaluate,
@@ -187,4 +187,4 @@ FACTORISE = Operator(
     ),
 )
 
-FACTORISATIONS: tuple[Operator, ...] = (FACTORISE,)
+FACTORIZATIONS: tuple[Operator, ...] = (FACTORIZE,)

@@ -22,7 +22,7 @@ def _axes(value: object, shape: Sequence[int], dtype: str) -> tuple[int, ...]:
     if not axes or len(axes) != len(integers(value, "axes")):
         raise ValueError(f"attribute 'axes' must list at least one axis, each once, not {value!r}")
     if not is_float(dtype):
-        raise ValueError(f"a normalisation needs a float type, not {dtype}")
+        raise ValueError(f"a normalization needs a float type, not {dtype}")
     return axes
 
 
@@ -81,7 +81,7 @@ def _infer_layer_norm(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferr
         raise ValueError(f"attribute 'eps' must be a float that is not negative, not {given['eps']!r}")
     for name, other in zip(("scale", "bias"), inputs[1:], strict=False):
         if other.shape != shape[axes[0] :]:
-            raise ValueError(f"{name} must have the normalised shape {shape[axes[0] :]}, not {other.shape}")
+            raise ValueError(f"{name} must have the normalized shape {shape[axes[0] :]}, not {other.shape}")
         if not is_float(other.dtype):
             raise ValueError(f"{name} must be of a float type, not {other.dtype}")
     dims, rows = axiswise(shape, axes)
@@ -167,4 +167,4 @@ LAYER_NORM = Operator(
     ),
 )
 
-NORMALISATION: tuple[Operator, ...] = (SOFTMAX, LOG_SOFTMAX, LAYER_NORM)
+NORMALIZATION: tuple[Operator, ...] = (SOFTMAX, LOG_SOFTMAX, LAYER_NORM)

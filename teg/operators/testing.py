@@ -1,11 +1,11 @@
 """The contract of an operator as test functions, for built-in operators and plug-ins alike.
 
-    from tapestry.teg.operators.testing import broken_promises
+    from tapestry.teg.operators.testing import contract_violations
 
     def test_my_operator():
-        assert broken_promises(MY_OPERATOR, numpy.random.default_rng(0)) == ()
+        assert contract_violations(MY_OPERATOR, numpy.random.default_rng(0)) == ()
 
-The operator must be in the catalogue: install the plug-in first (`pip install -e .`). An operator promises, on
+The operator must be in the catalog: install the plug-in first (`pip install -e .`). An operator promises, on
 every example, that its shape rule gives the same result twice and refuses an attribute it does not know, that
 its projections cover its tensors, that its work is told in known words, that values have the inferred types, and
 that parts of the index space make up the whole: side by side along parallel dimensions, combined by the

@@ -1,7 +1,8 @@
 """Copies that convert a tensor from its producer spec to the spec a block needs.
 
 Decides the form of a copy (view, reductions, fetch) once for predictor, expansion and simulator; each of
-them counts bytes by its own code. Conventions 1 to 3 and 6 of the architecture.
+them counts bytes by its own code. It follows the conventions "single split", "nearest holder", "axis by axis"
+and "staging" of `docs/sharding.md`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Placements:
-    """The placement of each block (views have none) and the plan-wide genes: issue order and boundary options.
+    """The placement of each block (views have none) and the plan-wide genes: schedule order and boundary options.
 
     `inputs`: "chosen" (created in the spec the plan chooses) or "replicated". `outputs`: "sharded" or
     "gathered". `devices` names the submesh that works (`gpu:4`, see `MeshShape.part`); the rest is
@@ -75,13 +75,13 @@ def whole_strategy(rank: int) -> Strategy:
 
 
 def schedule_order(graph: Graph, order: str) -> tuple[Block, ...]:
-    """Return the blocks that take a slot (all but sources and views), in issue order.
+    """Return the blocks that take a slot (all but sources and views), in schedule order.
 
     Raises:
         ValueError: an unknown order.
     """
     if order not in SCHEDULE_ORDERS:
-        raise ValueError(f"unknown issue order {order!r}; known are {', '.join(SCHEDULE_ORDERS)}")
+        raise ValueError(f"unknown schedule order {order!r}; known are {', '.join(SCHEDULE_ORDERS)}")
     blocks = _ARRANGED[order](graph)
     return tuple(b for b in blocks if b.operator != "source" and not b.is_view)
 

@@ -12,7 +12,7 @@ ROWS = 512
 
 
 def overlap(boxes: Sequence[ZRange]) -> tuple[ZRange, ZRange] | None:
-    """Find two of the boxes that overlap, or None, by a sweep along the dimension in which they differ most."""
+    """Find two of the boxes that overlap, or None, by a pass along the dimension in which they differ most."""
     if len(boxes) < 2:
         return None
     wide = any(abs(n) >= 2**62 for b in boxes for n in (*b.start, *b.end))

@@ -11,7 +11,7 @@ from tapestry.hardware.layouts import NOTATIONS
 
 
 @pytest.mark.parametrize("case", layouts.CASES, ids=lambda c: c.name)
-def test_a_layout_is_equal_to_the_copy_by_hand(case: layouts.Case) -> None:
+def test_a_layout_is_equal_to_the_copy_by_hand(case: layouts.LayoutCase) -> None:
     array = np.arange(256 * 256, dtype=np.float32).reshape(256, 256)
     packed = case.layout(256).pack(array)
     np.testing.assert_array_equal(packed.reshape(-1), case.pack(array).reshape(-1))

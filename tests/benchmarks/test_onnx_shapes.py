@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from benchmarks.onnx_shapes import shape_differences
-from tests.importers.models import GRAPHS, model_of
+from tests.teg.importers.models import GRAPHS, model_of
 
 MODELS = sorted(GRAPHS.glob("*.onnx"))
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from benchmarks.onnx_suite import CRASHED, MATCHED, REFUSED, WRONG, NodeCase, run_suite, try_case
-from tests.importers.models import model_of
+from tests.teg.importers.models import model_of
 
 X = np.array([[1.0, -2.0, 3.0]], np.float32)
 

@@ -12,7 +12,7 @@ from benchmarks.specialist_plans import (
     tensor_and_sequence_parallel,
     tensor_parallel,
 )
-from benchmarks.specialists import Case, compare, dominating, hand_made, text_of
+from benchmarks.specialists import SpecialistCase, compare, dominating, hand_made, text_of
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize, verify_plan
@@ -86,7 +86,7 @@ def test_a_plan_holds_only_if_it_is_no_worse_anywhere() -> None:
 
 @pytest.mark.slow
 def test_a_case_is_told_in_full() -> None:
-    case = Case(LLAMA, (tensor_parallel(**SIZES),))
+    case = SpecialistCase(LLAMA, (tensor_parallel(**SIZES),))
     (row,) = compare(case, FOUR, Budget(evaluations=2000), seed=0, values=True, islands=1)
     assert row["ok"]
     text = text_of(row)

@@ -1,4 +1,4 @@
-"""Tests of the measurements that the catalogue is fitted on, and of the machines they belong to."""
+"""Tests of the measurements that the catalog is fitted on, and of the machines they belong to."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.timing_fit import Case, read_cases
+from benchmarks.timing_fit import TimingCase, read_cases
 
 PRODUCT = {"M": 2048, "K": 2048, "N": 2048, "dtype": "bf16", "math_fidelity": "HiFi4"}
 GATHER = {"op": "all_gather", "ranks": 8, "topology": "ring", "bytes": 8 * 10**6, "dtype": "bf16"}
 
 
-def cases(tmp_path: Path, kind: str, device: str, reported: dict[str, Any], time_s: float) -> list[Case]:
+def cases(
+    tmp_path: Path, kind: str, device: str, reported: dict[str, Any], time_s: float
+) -> list[TimingCase]:
     row = {
         "group": "g",
         "kind": kind,

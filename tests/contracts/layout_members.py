@@ -3,7 +3,8 @@
 from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import Layout, parse_layout
-from tests.hardware.layouts import test_tt_metal, ttnn_generators
+from tests.hardware.layouts.tt_metal import test_layout as tt_metal_layouts
+from tests.hardware.layouts.ttnn import generators as ttnn_layouts
 
 
 @st.composite
@@ -41,6 +42,6 @@ def cute_layouts(draw: st.DrawFn) -> Layout:
 STRATEGIES: dict[str, st.SearchStrategy[Layout]] = {
     "xla": xla_layouts(),
     "cute": cute_layouts(),
-    "tt_metal": test_tt_metal.layouts(),
-    "ttnn": ttnn_generators.layouts(),
+    "tt_metal": tt_metal_layouts.layouts(),
+    "ttnn": ttnn_layouts.layouts(),
 }

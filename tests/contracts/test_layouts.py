@@ -97,7 +97,7 @@ def test_every_notation_is_generated() -> None:
 
 
 @notations
-def test_a_notation_recognises_its_own_texts_alone(notation: Notation) -> None:
+def test_a_notation_recognizes_its_own_texts_alone(notation: Notation) -> None:
     own = [n for n in NOTATIONS for text in n.examples if notation.recognizes(text)]
     assert own == [notation] * len(notation.examples)
     assert not notation.recognizes("")

@@ -1,4 +1,4 @@
-"""Tests of every mesh of the catalogue: plans are found, cost what every objective says, and run as predicted."""
+"""Tests of every mesh of the catalog: plans are found, cost what every objective says, and run as predicted."""
 
 import numpy as np
 import pytest

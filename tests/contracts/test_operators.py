@@ -1,4 +1,4 @@
-"""Tests of the operator contract (`teg.operators.testing`) for every member of the catalogue."""
+"""Tests of the operator contract (`teg.operators.testing`) for every member of the catalog."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tests of the rule contract (`rewrites.testing`): kept by every member of the catalogue, broken by a wrong copy."""
+"""Tests of the rule contract (`rewrites.testing`): kept by every member of the catalog, broken by a wrong copy."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -117,7 +117,7 @@ def test_names_are_different() -> None:
     assert len({r.name for r in RULES}) == len(RULES)
 
 
-def test_the_catalogue_has_what_a_compiler_expects() -> None:
+def test_the_catalog_has_what_a_compiler_expects() -> None:
     expansions = [r for r in RULES if r.kind == "semantic"]
     patterns = [r for r in RULES if r.kind == "optimization" and r.depth + len(r.roots) > 2]
     assert len(expansions) >= 4

@@ -1,9 +1,7 @@
-"""The tables of `docs/language.md`, generated from the catalogue; `python -m tests.docs.catalog` rewrites them."""
+"""The page `docs/generated/operators.md`; `python -m tests.docs.catalog` writes it from the catalog."""
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,10 +11,9 @@ from tapestry.teg.operators import OPERATORS
 from tapestry.teg.operators.expressions import CELL_FUNCTIONS
 from tapestry.teg.operators.operator import Operator
 from tapestry.teg.signature import PARALLEL, Signature, rows_of
+from tests.docs.generated import FOLDER, page, write
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "language.md"
 BOUNDARY = ("source", "sink", "sequence_point")
-PER_ROW = 12
 
 
 def operator_table() -> str:
@@ -74,18 +71,22 @@ def cell_table() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"operators": operator_table, "cells": cell_table}
+def operators_page() -> str:
+    """Build the page of operators and cell functions."""
+    return page(
+        "Operators",
+        "tests.docs.catalog",
+        "[The graph language](../language.md) explains the terms of this page.",
+        "Each row shows an operator with one example: the shapes of its tensors, the index dimensions that are "
+        "parallel, those that a monoid combines, and the tensor dimensions that every part reads or writes whole.",
+        operator_table(),
+        "## Cell functions",
+        "The functions of a cell, by the flops that one element counts (McMahon's weights).",
+        cell_table(),
+    )
 
 
-def with_tables(text: str) -> str:
-    """Return the page with its tables regenerated from the catalogue."""
-    for name, table in TABLES.items():
-        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        made = table()
-        text = marked.sub(lambda m, made=made: f"{m[1]}\n{made}\n\n{m[2]}", text)  # type: ignore[misc]
-    return text
-
+PAGES: dict[Path, Callable[[], str]] = {FOLDER / "operators.md": operators_page}
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
-    sys.stdout.write(f"{PAGE}: written\n")
+    write(PAGES)

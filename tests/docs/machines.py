@@ -1,14 +1,12 @@
-"""The tables of `docs/machines.md`, generated from the catalogue; `python -m tests.docs.machines` rewrites them."""
+"""The page `docs/generated/devices.md`; `python -m tests.docs.machines` writes it from the catalog."""
 
 from __future__ import annotations
 
-import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "machines.md"
+from tests.docs.generated import FOLDER, page, write
 
 
 def device_table() -> str:
@@ -42,14 +40,20 @@ def _mesh(mesh: Mesh) -> str:
     return f"| `{mesh.name}` | {mesh.device_count} x `{mesh.device.name}` | {axes} |"
 
 
-def with_tables(text: str) -> str:
-    """Return the page with its tables regenerated from the catalogue."""
-    for name, table in (("devices", device_table()), ("meshes", mesh_table())):
-        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        text = marked.sub(rf"\1\n{table}\n\n\2", text)
-    return text
+def devices_page() -> str:
+    """Build the page of devices and meshes."""
+    return page(
+        "Devices and meshes",
+        "tests.docs.machines",
+        "[Machines](../machines.md) explains the columns. Peak rates are those of matrix units on dense operands.",
+        "## Devices",
+        device_table(),
+        "## Meshes",
+        mesh_table(),
+    )
 
+
+PAGES: dict[Path, Callable[[], str]] = {FOLDER / "devices.md": devices_page}
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
-    sys.stdout.write(f"{PAGE}: written\n")
+    write(PAGES)

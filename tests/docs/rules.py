@@ -1,13 +1,12 @@
-"""The generated parts of `docs/rules.md`, `docs/firings.md` and `README.md`; `python -m tests.docs.rules` writes them.
+"""The pages `docs/generated/rules.md` and `docs/generated/firings.md`; `python -m tests.docs.rules` writes them.
 
-The catalogue and its size come from the code, the firings from `benchmarks/results/firings.json`.
+The catalog comes from the code, the firings from `benchmarks/results/firings.json`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -17,10 +16,8 @@ from typing import Any
 
 from tapestry import rewrites
 from tapestry.rewrites import RULES, Rule
+from tests.docs.generated import FOLDER, ROOT, page, write
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE, FIRINGS_PAGE, README = ROOT / "docs" / "rules.md", ROOT / "docs" / "firings.md", ROOT / "README.md"
-PAGES = (PAGE, FIRINGS_PAGE, README)
 FIGURES = ROOT / "benchmarks" / "results" / "firings.json"
 
 # Columns of the short table: what is looked for, and the rules that find it.
@@ -29,13 +26,13 @@ FOUND: Mapping[str, str] = {
     "batch norm folded": r"fold_into_conv",
     "activation named": r"(quick_)?gelu.*|silu|softplus|sigmoid.*",
     "softmax found again": r"(log_)?softmax_of_.*",
-    "normalisation found again": r"layer_norm_of_(?!scale|bias).*",
+    "normalization found again": r"layer_norm_of_(?!scale|bias).*",
     "cells fused": r"fuse_cells",
 }
 
 
 def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
-    """Return the packages of rules in the order of the catalogue; per package its files with the rules they define."""
+    """Return the packages of rules in the order of the catalog; per package its files with the rules they define."""
     left = dict.fromkeys(RULES)
     found = []
     for package in (
@@ -60,15 +57,15 @@ def _rules(module: ModuleType) -> Iterator[Rule]:
 
 
 def catalog() -> str:
-    """Build the catalogue text: every family, every file of it, every rule."""
+    """Build the catalog text: every family, every file of it, every rule."""
     parts = []
     for package, files in families():
         count = sum(len(own) for _, own in files)
         parts.append(
-            f"### {package.__name__.partition('.')[2].capitalize()} ({count} rules)\n\n{_first(package)}"
+            f"## {package.__name__.rpartition('.')[2].capitalize()} ({count} rules)\n\n{_first(package)}"
         )
         for file, own in files:
-            parts.append(f"#### {_first(file).rstrip('.')}\n")
+            parts.append(f"### {_first(file).rstrip('.')}\n")
             parts += [entry(rule) for rule in dict.fromkeys(own)]
     return "\n\n".join(parts)
 
@@ -143,38 +140,50 @@ def silent_rules() -> str:
     heard = {name for figures in graphs.values() for name in figures["rules"]}
     silent = [r for r in RULES if r.name not in heard]
     lines = [
-        f"Of the {len(RULES)} rules {len(silent)} fit at no stage of any of these {len(graphs)} graphs:\n",
-        "| family | rules | fit in none | these |\n| --- | --: | --: | --- |",
+        f"Of the {len(RULES)} rules {len(silent)} match at no stage in any of these {len(graphs)} graphs:\n",
+        "| family | rules | match in none | these |\n| --- | --: | --: | --- |",
     ]
     for package, files in families():
         own = [r for _, rules in files for r in rules]
         names = [f"`{r.name}`" for r in own if r in silent]
         lines.append(
-            f"| {package.__name__.partition('.')[2]} | {len(own)} | {len(names) or ''} | {', '.join(names)} |"
+            f"| {package.__name__.rpartition('.')[2]} | {len(own)} | {len(names) or ''} | {', '.join(names)} |"
         )
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "catalogue": catalog,
-    "short table": short_table,
-    "full table": full_table,
-    "silent rules": silent_rules,
+def rules_page() -> str:
+    """Build the page of all rules."""
+    return page(
+        "Catalog of rules",
+        "tests.docs.rules",
+        f"All {len(RULES)} rules, by family. [Rules](../rules.md) explains how a rule is written, applied and tested.",
+        catalog(),
+    )
+
+
+def firings_page() -> str:
+    """Build the page of the places where rules match and fire."""
+    return page(
+        "Where rules fire",
+        "tests.docs.rules",
+        "[Rules](../rules.md#where-rules-fire) explains how these figures are made.",
+        "## Rewrites that an expert looks for",
+        short_table(),
+        "## Rules that match in none of the graphs",
+        silent_rules(),
+        "## Graph by graph",
+        "Per graph and rule: at how many places the rule matches the imported graph; how often it fires while the "
+        "graph is saturated and its operators are found again; at how many places it matches the saturated graph; "
+        "and at how many it matches when all operators are found again. Rules that match nowhere are left out.",
+        full_table(),
+    )
+
+
+PAGES: dict[Path, Callable[[], str]] = {
+    FOLDER / "rules.md": rules_page,
+    FOLDER / "firings.md": firings_page,
 }
 
-
-def with_tables(text: str) -> str:
-    """Return a page with its generated parts and the number of rules as they are now."""
-    text = re.sub(r"(?m)^(\| rules that rewrite programs, .*\| )\d+ \|$", rf"\g<1>{len(RULES)} |", text)
-    for name, table in TABLES.items():
-        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        if marked.search(text):
-            made = table()
-            text = marked.sub(lambda m, made=made: f"{m[1]}\n{made}\n\n{m[2]}", text)  # type: ignore[misc]
-    return text
-
-
 if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(with_tables(page.read_text()))
-        sys.stdout.write(f"{page}: written\n")
+    write(PAGES)

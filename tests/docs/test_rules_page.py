@@ -1,20 +1,15 @@
-"""Tests that the pages about rules agree with the catalogue and the figures."""
+"""Tests that what pages say about rules agrees with the catalog and the figures."""
 
 from __future__ import annotations
 
 from tapestry.rewrites import RULES
-from tests.docs.rules import PAGES, README, _figures, families, with_tables
-
-
-def test_pages_are_those_of_the_catalogue() -> None:
-    for page in PAGES:
-        text = page.read_text()
-        assert with_tables(text) == text, "run `python -m tests.docs.rules`, which writes the pages anew"
+from tests.docs.generated import ROOT
+from tests.docs.rules import _figures, families
 
 
 def test_the_readme_counts_the_rules() -> None:
-    (line,) = [x for x in README.read_text().splitlines() if x.startswith("| rules that rewrite programs")]
-    assert line.endswith(f"| {len(RULES)} |")
+    (line,) = [x for x in (ROOT / "README.md").read_text().splitlines() if x.startswith("| Rewrite rules")]
+    assert f"| {len(RULES)} " in line
 
 
 def test_every_rule_is_in_one_family() -> None:

@@ -19,7 +19,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 from tapestry.teg.interface import pack_inputs
 from tests.costmodel.programs import random_genes
-from tests.importers.models import GRAPHS
+from tests.teg.importers.models import GRAPHS
 
 MODELS = ("gpt2_small_b1_s1024", "resnet50_b16_224", "llama2_7b_1layer_b1_s2048")
 FORMS = ("", ".winputs")
@@ -51,7 +51,7 @@ def load_twin(model: str, form: str) -> Twin:
 
 @cache
 def mesh_of(text: str) -> Mesh:
-    """Build a mesh: `2x4`: two nodes of four devices; `6`: six devices in one node; or one of the catalogue."""
+    """Build a mesh: `2x4`: two nodes of four devices; `6`: six devices in one node; or one of the catalog."""
     if text in mesh_names():
         return load_mesh(text)
     sizes = [int(n) for n in text.split("x")]

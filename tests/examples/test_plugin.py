@@ -157,7 +157,7 @@ def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
     ]
     assert said["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
     assert said["broken-friend devices figures"] == [
-        "half.toml: CatalogueError: half.toml: vendor: missing; expected a text"
+        "half.toml: CatalogError: half.toml: vendor: missing; expected a text"
     ]
     assert said["broken-friend meshes missing"] == [": ModuleNotFoundError: No module named 'broken_nowhere'"]
     both = (

@@ -1,4 +1,4 @@
-"""Tests that every device and mesh of the catalogue keeps the promises that the cost model relies on."""
+"""Tests that every device and mesh of the catalog keeps the promises that the cost model relies on."""
 
 import pickle
 from collections.abc import Mapping

@@ -178,7 +178,7 @@ def test_a_matrix_product_on_tensix_cores_by_hand() -> None:
     assert taken == ticks(device.launch_overhead_s + wave_s)
 
 
-def test_a_strided_group_reaches_around_a_torus_and_a_block_of_neighbours_does_not() -> None:
+def test_a_strided_group_reaches_around_a_torus_and_a_block_of_neighbors_does_not() -> None:
     ring, block = axis("torus", 8), axis("torus", 8)
     assert step_ticks(ring, "all_gather", 4, 3000, stride=2) == 400 + 3000  # two groups share both directions
     assert step_ticks(block, "all_gather", 4, 3000) == 300 + 3000  # a line, three hops

@@ -88,7 +88,7 @@ def may_import_late(module: Module, target: str) -> str | None:
     if module.name == "tapestry.teg.graph" and target == "networkx":
         return "networkx is loaded when a graph is asked for in its form"
     if module.name == "tapestry.hardware.layouts" and target == "tapestry.hardware.layouts.notations":
-        return "the device catalogue needs sizes and orders only: the notations are loaded when asked for"
+        return "the device catalog needs sizes and orders only: the notations are loaded when asked for"
     if module.name == "tapestry.teg.operators.onnx_fallback" and under(
         target, "tapestry.teg.operators.onnx_reference"
     ):

@@ -75,13 +75,13 @@ def test_what_a_block_that_stays_reads_is_given() -> None:
     change = gradient_of_scores(b, b.op("softmax", scores, axes=(2,)), gradient)
     queries = b.contract("hst,htd->hsd", change, x["k"])
     total = b.op("reduce", change, monoid="sum", labels=("h", "s", "t"), output=("h", "s"), site="total")
-    centered = b.cell(("sub", INPUT, ("input", 1)), {change: "hst", total: "hs"}, site="centred")
+    centered = b.cell(("sub", INPUT, ("input", 1)), {change: "hst", total: "hs"}, site="centered")
     graph = b.result(queries, b.contract("hst,hsd->htd", centered, x["q"]), centered)
     move = next(m for m in find(graph, [rule_named("fuse_attention_gradient")]) if m.place == queries)
     after = apply_move(graph, move)
     check(after)
     assert "total" in after.tensors and after.producers["total"].operator == "fused"
-    assert after.producers["centred"].operator == "cell"
+    assert after.producers["centered"].operator == "cell"
     same(graph, after)
 
 

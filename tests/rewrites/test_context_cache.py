@@ -47,7 +47,7 @@ def test_equal_layers_are_matched_once() -> None:
     ]
 
 
-def test_what_is_recognised_in_another_program_has_its_own_names() -> None:
+def test_what_is_recognized_in_another_program_has_its_own_names() -> None:
     asked: list[str] = []
     rule = counting(asked)
     Worklist.of(layers(5), [rule])
@@ -86,7 +86,7 @@ def test_what_differs_where_a_rule_looks_is_not_taken_for_the_same(look: str) ->
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_recognised_or_found_from_nothing_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recognized_or_found_from_nothing_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     candidates = Worklist.of(model(name), RULES)
     for _ in range(8):

@@ -9,7 +9,7 @@ import pytest
 
 import tapestry
 from tapestry.rewrites import ExampleSizes, Rule, RuleError, apply_all, find
-from tapestry.rewrites.equation_sides import NORMALISING
+from tapestry.rewrites.equation_sides import NORMALIZING
 from tapestry.rewrites.equations import equation
 from tapestry.rewrites.saturation import saturate
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -51,7 +51,7 @@ LAYER_NORM = law(
 
 def rewritten(rule: Rule, graph: Graph) -> Graph:
     """Return the graph after the rule's first move; check that it keeps its values."""
-    graph = saturate(graph, NORMALISING).graph
+    graph = saturate(graph, NORMALIZING).graph
     moves = find(graph, [rule])
     assert moves
     after = apply_all(graph, moves[:1], {rule.name: rule}).graph
@@ -116,7 +116,7 @@ def test_other_numbers_must_be_what_the_sizes_make_them() -> None:
     x, s, t = p.input("x", m=3, k=6), p.parameter("s", k=6), p.parameter("t", k=6)
     c = x - x.sum("k") * 0.125
     p.output("y", c * ((c * c).mean("k") + 1e-5).rsqrt() * s + t)
-    assert find(saturate(p.graph, NORMALISING).graph, [LAYER_NORM]) == []
+    assert find(saturate(p.graph, NORMALIZING).graph, [LAYER_NORM]) == []
 
 
 def test_what_others_read_is_not_taken_away() -> None:
@@ -133,7 +133,7 @@ def test_element_types_are_those_of_the_left_side() -> None:
     x = p.input("x", m=3, k=4, dtype="float16")
     e = (x.cast("float32") - x.max("k", keep=True)).exp()
     p.output("y", e / e.sum("k", keep=True))
-    assert find(saturate(p.graph, NORMALISING).graph, [SOFTMAX]) == []
+    assert find(saturate(p.graph, NORMALIZING).graph, [SOFTMAX]) == []
 
 
 def test_examples_come_from_the_left_side() -> None:

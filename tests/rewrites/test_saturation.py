@@ -118,7 +118,7 @@ def test_what_a_rule_does_in_one_pass_is_one_move_of_many_places() -> None:
     ]
 
 
-def test_after_a_move_only_its_neighbourhood_is_saturated_again() -> None:
+def test_after_a_move_only_its_neighborhood_is_saturated_again() -> None:
     b = ExampleBuilder("again")
     x = b.tensor("x", 3, 4)
     for site in ("a", "b"):

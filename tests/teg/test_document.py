@@ -23,7 +23,7 @@ from tapestry.teg.encoding import decode_array, decode_value, encode_array, enco
 from tapestry.teg.graph import Block, Graph, TensorType, attributes
 from tapestry.teg.signature import MONOIDS, PARALLEL
 from tapestry.teg.zspace import ZRange
-from tests.teg.programs import cell, programs, small_program, values_of
+from tests.teg.graphs import cell, programs, small_program, values_of
 
 Document = dict[str, Any]
 SCHEMA = Draft202012Validator(json_schema())

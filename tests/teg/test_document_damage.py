@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tapestry.teg.decoding import DocumentError
 from tapestry.teg.document import from_document, load, loads, to_document
 from tapestry.teg.validate import InvalidGraphError, check, validate
-from tests.teg.programs import programs, small_program
+from tests.teg.graphs import programs, small_program
 
 Place = tuple[Any, Any]  # a container and a key in it
 

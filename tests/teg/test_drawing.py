@@ -4,7 +4,7 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.drawing import to_dot
 from tapestry.teg.graph import Block
 from tapestry.teg.zspace import ZRange
-from tests.teg.programs import cell, small_program
+from tests.teg.graphs import cell, small_program
 
 
 def test_every_block_and_every_edge_is_drawn() -> None:

@@ -22,7 +22,7 @@ from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.verify import verify
 from tapestry.teg.validate import validate
 from tests.hardware.simulator.programs import MESHES, machine, random_placements
-from tests.teg.programs import cell
+from tests.teg.graphs import cell
 
 
 def network() -> Graph:

@@ -11,7 +11,7 @@ from hypothesis import given
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
 from tapestry.teg.views import ViewDim
-from tests.teg.programs import cell, programs, small_program
+from tests.teg.graphs import cell, programs, small_program
 
 
 def with_block(graph: Graph, position: int, **changes: object) -> Graph:

@@ -196,13 +196,13 @@ def test_damaged_metadata_of_one_distribution_are_reported_and_the_rest_is_found
     assert "its list of entry points cannot be read" in damaged.faults[0].said
 
 
-def test_a_plug_in_that_asks_for_its_own_catalogue_is_told_so(plug: Plug) -> None:
+def test_a_plug_in_that_asks_for_its_own_catalog_is_told_so(plug: Plug) -> None:
     @once
     def catalog() -> Loaded[Thing]:
         return plug(Entry("a", lambda: catalog().members["ours"]))
 
     (plug_in,) = catalog().plug_ins
-    assert plug_in.faults[0].said == "asks for the catalogue that it is being added to"
+    assert plug_in.faults[0].said == "asks for the catalog that it is being added to"
     assert catalog() is catalog()
 
 

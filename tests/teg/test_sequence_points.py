@@ -18,7 +18,7 @@ from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.strategy import Split, Strategy
 from tapestry.teg.sharding.verify import verify
 from tapestry.teg.validate import validate
-from tests.teg.programs import cell
+from tests.teg.graphs import cell
 from tests.teg.sharding.explicit_values import evaluate_explicit
 
 

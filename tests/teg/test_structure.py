@@ -10,7 +10,7 @@ import tapestry
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.structure import bottlenecks, components, dominators, layers, minimum_cut
-from tests.importers.models import GPT2
+from tests.teg.importers.models import GPT2
 
 
 def diamond() -> Graph:

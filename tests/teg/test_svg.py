@@ -90,7 +90,7 @@ def test_boxes_do_not_overlap_and_arrows_go_down() -> None:
     boxes = [Box(float(w), 40.0) for w in rng.integers(20, 200, 80)]
     placed = draw_layered(boxes, arrows)
     rows: dict[float, list[tuple[float, float]]] = {}
-    for box, (x, y) in zip(boxes, placed.centres, strict=True):
+    for box, (x, y) in zip(boxes, placed.centers, strict=True):
         rows.setdefault(y, []).append((x - box.width / 2, x + box.width / 2))
     for row in rows.values():
         row.sort()

@@ -14,7 +14,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Definition, Graph, Tensor, attributes
 from tapestry.teg.validate import InvalidGraphError, check, validate
 from tapestry.teg.zspace import ZRange
-from tests.teg.programs import cell, programs, small_program
+from tests.teg.graphs import cell, programs, small_program
 
 Document = dict[str, Any]
 Spoil = Callable[[Document], None]

@@ -73,7 +73,7 @@ def swizzle_of(sources: int, targets: int) -> Swizzle:
     shift = low_source.bit_length() - low_target.bit_length()
     found = Swizzle(sources.bit_count(), min(low_source, low_target).bit_length() - 1, shift)
     if (found.sources | found.targets) != (sources | targets):
-        raise LayoutError(f"expected masks of neighbouring bits, got {sources:#b} and {targets:#b}")
+        raise LayoutError(f"expected masks of neighboring bits, got {sources:#b} and {targets:#b}")
     return found
 
 

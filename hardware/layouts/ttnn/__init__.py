@@ -118,7 +118,7 @@ __all__ = [
     "nd_of_legacy",
     "parse",
     "parse_memory_config",
-    "recognises",
+    "recognizes",
     "row_major",
     "sharded",
     "sharded_across_dims",

@@ -99,7 +99,7 @@ __all__ = [
     "parse_layout_fields",
     "parse_shape",
     "primitive_named",
-    "recognises",
+    "recognizes",
     "starred",
     "tile_of",
     "tile_step",

@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
     """Find the plan, replay it, print its history or that of one block."""
     subject = _given(arguments) if is_file(arguments.plan) else _stored(arguments)
     if arguments.site is not None:
-        _tell_story(subject, arguments)
+        _print_history(subject, arguments)
         return OK
     history = subject.history
     try:
@@ -155,7 +155,7 @@ def _patient(reported: Reporter) -> Callable[[int, int], None]:
     return heard
 
 
-def _tell_story(subject: Subject, arguments: Namespace) -> None:
+def _print_history(subject: Subject, arguments: Namespace) -> None:
     """Print the moves that made one block."""
     history = subject.history
     try:
@@ -182,7 +182,7 @@ def _tell_story(subject: Subject, arguments: Namespace) -> None:
             f"block {block_history.site} is not in plan {history.plan}; {heirs or 'nothing'} stems from it\n"
         )
     if not block_history.events:
-        print("no move met it: it is as it was handed in")
+        print("no move changed it: it is as imported")
         return
     rows = [
         (str(e.number + 1), e.move.rule, e.move.choice, f"{DEEDS[e.effect]} {e.site}")
@@ -196,7 +196,7 @@ def _print(document: Mapping[str, Any]) -> None:
     count = sum(len(step["moves"]) for step in steps)
     print(f"plan {document['plan']} of {document['graph']} on {document['mesh']}: {count} moves\n")
     headers, columns = ["move", "rule", "where", "choice"], [["", *map(_number, steps), ""]]
-    columns.append(["as handed in", *(_rules(step["moves"]) for step in steps), "this plan"])
+    columns.append(["as imported", *(_rules(step["moves"]) for step in steps), "this plan"])
     columns.append(["", *(_where(step["moves"]) for step in steps), ""])
     columns.append(["", *(_choice(step["moves"]) for step in steps), ""])
     for name in objectives:

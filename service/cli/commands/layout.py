@@ -53,7 +53,7 @@ def _describe(document: dict[str, Any], as_json: bool) -> None:
         figures["element"] = document["value"]
     for found, what in (("element", "element"), ("slot", "offset")):
         if document[found] is not None:
-            figures |= {f"{what} {_asked(document[found], what)}": _lying(document[found], what)}
+            figures |= {f"{what} {_asked(document[found], what)}": _located(document[found], what)}
     width = max(map(len, figures)) + 2
     for name, said in figures.items():
         print(f"{name.ljust(width)}{said}")
@@ -63,7 +63,7 @@ def _asked(position: dict[str, Any], what: str) -> str:
     return str(position["coordinates"] if what == "element" else position["offset"])
 
 
-def _lying(position: dict[str, Any], what: str) -> str:
+def _located(position: dict[str, Any], what: str) -> str:
     byte = "" if position["byte"] is None else f", byte {position['byte']:,}"
     bit = f" bit {position['bit']}" if position["bit"] else ""
     place = f"{position['buffer_name']}, slot {position['slot']:,}{byte}{bit}"

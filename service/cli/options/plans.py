@@ -12,9 +12,7 @@ def simulate(parser: Parser) -> None:
     parser.add_argument(
         "--mesh", metavar="NAME|FILE", help="the machine, for a program without a stored plan"
     )
-    parser.add_argument(
-        "--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a beginning will do"
-    )
+    parser.add_argument("--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
     parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
     parser.add_argument("--dry", action="store_true", help="count without computing values")
     parser.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto (.json, .json.gz)")
@@ -29,7 +27,7 @@ def simulate(parser: Parser) -> None:
 
 def compare(parser: Parser) -> None:
     """Add the options of `compare`: the two runs."""
-    parser.add_argument("first", metavar="RUN", help="a stored run; a beginning of its id will do")
+    parser.add_argument("first", metavar="RUN", help="a stored run, by its id or a prefix of it")
     parser.add_argument("second", metavar="RUN", help="the run to compare it with")
     store(parser)
     as_json(parser)
@@ -41,7 +39,7 @@ def show(parser: Parser) -> None:
         "reference",
         metavar="RUN|PLAN",
         nargs="?",
-        help="a run, a plan, or RUN/PLAN; a beginning will do; without it the newest runs are listed",
+        help="a run, a plan, or RUN/PLAN; a prefix is enough; without it the newest runs are listed",
     )
     store(parser)
     as_json(parser)
@@ -52,7 +50,7 @@ def explain(parser: Parser) -> None:
     parser.add_argument(
         "plan",
         metavar="PLAN",
-        help="a stored plan, PLAN or RUN/PLAN (a beginning will do), or a file such as optimize --json prints: "
+        help="a stored plan, PLAN or RUN/PLAN (a prefix is enough), or a file such as optimize --json prints: "
         "FILE (its knee) or FILE:PLAN",
     )
     parser.add_argument("--run", metavar="RUN", help="the stored run that has the plan")
@@ -63,7 +61,7 @@ def explain(parser: Parser) -> None:
         "--mesh", metavar="NAME|FILE", help="the machine, for a plan of a file (default: the one it names)"
     )
     parser.add_argument(
-        "--objectives", type=names, metavar="A,B,C", help="costs to show (default: what the run judged by)"
+        "--objectives", type=names, metavar="A,B,C", help="costs to show (default: the run's objectives)"
     )
     parser.add_argument(
         "--single", action="store_true", help="list simplifications in a row one by one, not as one step"

@@ -25,7 +25,7 @@ def optimize(parser: Parser) -> None:
     """Add the options of `optimize`: the program, the mesh, and the limits of the search."""
     graph(parser)
     parser.add_argument(
-        "--mesh", required=True, metavar="NAME|FILE", help="a machine of the catalogue, or a TOML file"
+        "--mesh", required=True, metavar="NAME|FILE", help="a machine of the catalog, or a TOML file"
     )
     parser.add_argument("--evaluations", type=whole(1), metavar="N", help="search for N plan evaluations")
     parser.add_argument(

@@ -91,7 +91,7 @@ def _layer_norm(
     axes = _axis_names(step, factors[0])
     tail = tuple(n for n in names if n in axes)
     if not tail:
-        raise ImportFailure(f"node {step.site!r} (LayerNormalization) normalises dimensions of size 1")
+        raise ImportFailure(f"node {step.site!r} (LayerNormalization) normalizes dimensions of size 1")
     root, labels = storage.read(reps[0], names)
     if labels[len(labels) - len(tail) :] != tail:
         root, labels = storage.whole(reps[0]), names

@@ -77,7 +77,7 @@ class Listing:
     idle: frozenset[str] = frozenset()
 
 
-# By the number that torch's serialised form gives them, and by name.
+# By the number that torch's serialized form gives them, and by name.
 BY_CODE = {
     1: "uint8",
     2: "int8",

@@ -60,7 +60,7 @@ def read_serialized(
     try:
         return _Reader(document["graph_module"], name, data or {}, Sizes(dims, name)).listing()
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ImportFailure(f"{name}: not an exported program as torch serialises it: {error!r}") from None
+        raise ImportFailure(f"{name}: not an exported program as torch serializes it: {error!r}") from None
 
 
 class _Reader:

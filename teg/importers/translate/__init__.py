@@ -25,7 +25,7 @@ from tapestry.teg.importers.translate.matrices import MATRICES
 from tapestry.teg.importers.translate.movement import MOVEMENT
 from tapestry.teg.importers.translate.ordering import ORDERING
 from tapestry.teg.importers.translate.pooling import POOLING
-from tapestry.teg.importers.translate.quantization import QUANTISED
+from tapestry.teg.importers.translate.quantization import QUANTIZED
 from tapestry.teg.importers.translate.recurrent import RECURRENT
 from tapestry.teg.importers.translate.reductions import REDUCTIONS
 from tapestry.teg.importers.translate.reference_ops import fix_node
@@ -57,7 +57,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *REDUCTIONS,
     *WINDOWS,
     *RECURRENT,
-    *QUANTISED,
+    *QUANTIZED,
     *TRANSPOSED,
     *POOLING,
     *TRAINING,

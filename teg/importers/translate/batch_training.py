@@ -41,4 +41,4 @@ def _train(b: Builder, node: Node) -> list[Value | None]:
     return [normal, *running]
 
 
-train_batch_normalisation = composed(_train)
+train_batch_normalization = composed(_train)

@@ -40,7 +40,7 @@ def _lp_normalization(b: Builder, node: Node) -> Value:
     axis = normal_axis(node, int(node.get("axis", -1)), len(x.shape))
     inner = "float32" if x.dtype in HALF else x.dtype
     if p not in (1, 2):
-        raise b.refuse(f"normalises by the 1-norm or the 2-norm, not by p = {p}")
+        raise b.refuse(f"normalizes by the 1-norm or the 2-norm, not by p = {p}")
     powers = b.cells(lambda a: call("abs", a) if p == 1 else a * a, x, dtype=inner)
     sums = b.reduce(powers, [axis], keep=True)
 

@@ -108,7 +108,7 @@ def _dequantize(t: Translation, node: Node) -> None:
 
 def _centered(t: Translation, node: Node, position: int, zero: str, lead: Sequence[int] = ()) -> str:
     """Convert the operand to 32-bit integers minus its zero point; a line of these gets the shape `(n, *lead)`."""
-    name, site = f"{node.outputs[0]}.centred{position}", f"{node.name}.centred{position}"
+    name, site = f"{node.outputs[0]}.centered{position}", f"{node.name}.centered{position}"
     known = t.literal(zero) if zero else None
     wide: Expr = ("cast", "int32", X)
     if not zero or (known is not None and not known.array.any()):
@@ -195,7 +195,7 @@ def _qlinear_conv(t: Translation, node: Node) -> None:
     _requantized(t, node, product, scales, node.inputs[6], node.inputs[7])
 
 
-QUANTISED: tuple[Translator, ...] = (
+QUANTIZED: tuple[Translator, ...] = (
     Translator(("QuantizeLinear",), _quantize),
     Translator(("DequantizeLinear",), _dequantize),
     Translator(("MatMulInteger",), _matmul_integer),

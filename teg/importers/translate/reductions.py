@@ -9,7 +9,7 @@ from typing import Any
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import Node
 from tapestry.teg.importers.program import Compute
-from tapestry.teg.importers.translate.batch_training import train_batch_normalisation
+from tapestry.teg.importers.translate.batch_training import train_batch_normalization
 from tapestry.teg.importers.translate.movement import pad
 from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
 
@@ -105,7 +105,7 @@ def _layer_norm(t: Translation, node: Node) -> None:
         if t.value(other).shape != value.shape[axis:]:
             raise ImportFailure(
                 f"{node.where}: {other!r} of shape {list(t.value(other).shape)} must have "
-                f"the normalised shape {list(value.shape[axis:])}"
+                f"the normalized shape {list(value.shape[axis:])}"
             )
     own = (labels, *(labels[axis:] for _ in names[1:]))
     attrs = {"axes": labels[axis:], "eps": float(node.get("epsilon", 1e-5))}
@@ -142,7 +142,7 @@ def _moments(t: Translation, node: Node, axes: Sequence[int]) -> None:
 def _batch_norm(t: Translation, node: Node) -> None:
     """Translate BatchNormalization; inference is one cell over the input and four channel vectors."""
     if node.get("training_mode", 0):
-        train_batch_normalisation(t, node)
+        train_batch_normalization(t, node)
         return
     if not node.get("spatial", 1):
         raise ImportFailure(f"{node.where} is unsupported with spatial=0")

@@ -31,7 +31,7 @@ MESHES = (
 
 
 def machine(shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
-    """Build a mesh of catalogue devices with links ten times slower on each slower axis."""
+    """Build a mesh of catalog devices with links ten times slower on each slower axis."""
     axes = [
         MeshAxis(name, size, "switch", 1e11 / 10**k, 1e-6 * 10**k)
         for k, (name, size) in enumerate(reversed(shape.axes))

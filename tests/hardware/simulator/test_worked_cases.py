@@ -1,4 +1,4 @@
-"""Tests of the worked cases of the sharding conventions, computed there by hand: fp32, 8 devices."""
+"""Tests of worked cases of the conventions in `docs/sharding.md`, computed by hand: fp32, 8 devices."""
 
 import numpy as np
 import pytest

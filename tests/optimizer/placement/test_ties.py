@@ -32,7 +32,7 @@ def test_layers_far_from_both_ends_are_tied() -> None:
     assert found["up2"] == {"up1", "up2", "up3", "up4"}
     assert found["u2"] >= {"u2", "u3"}
     assert "up0" not in found["up5"]
-    assert not found["up2"] & found["down2"], "equal neighbours, but another product"
+    assert not found["up2"] & found["down2"], "equal neighbors, but another product"
 
 
 def test_a_parameter_read_as_left_or_right_operand_is_not_the_same() -> None:

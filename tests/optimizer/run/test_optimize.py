@@ -46,7 +46,7 @@ def spec_at(plan: Any, site: str) -> str:
         ("scores", "[-, -, -] sum(gpu.0)"),
     ],
 )
-def test_pins_are_honoured_in_every_plan(site: str, spec: str) -> None:
+def test_pins_are_honored_in_every_plan(site: str, spec: str) -> None:
     result = search(pins={site: spec}, evaluations=40_000)
     assert result.frontier
     assert {spec_at(plan, site) for plan in result.frontier} == {spec}

@@ -20,7 +20,7 @@ def moves_of(graph: Graph) -> list[Move]:
     return fold_parameters(graph, folding_rules(), SATURATING).moves
 
 
-def test_every_batch_normalisation_goes_into_its_convolution() -> None:
+def test_every_batch_normalization_goes_into_its_convolution() -> None:
     given = from_onnx(GRAPHS / "tiny_resnet50_b16_224.winputs.onnx")
     simple = saturate(given, SATURATING)
     done = fold_parameters(simple.graph, folding_rules(), SATURATING)

@@ -34,14 +34,14 @@ def four_heads() -> Graph:
     return b.result(*heads)
 
 
-def sounding(graph: Graph, *names: str, limit: int | None = None) -> Presearch:
+def presearch(graph: Graph, *names: str, limit: int | None = None) -> Presearch:
     structural = StructuralSearch([rule_named(n) for n in (*names, *VIEWS)])
-    return structural.sounding(graph, (), MESH.device, Settings(), limit)
+    return structural.presearch(graph, (), MESH.device, Settings(), limit)
 
 
 def test_a_rule_is_pursued_as_long_as_it_helps() -> None:
     graph = four_heads()
-    fastest = sounding(graph, "merge_contracts").run()[0]
+    fastest = presearch(graph, "merge_contracts").run()[0]
     assert [b.operator for b in fastest.graph.blocks].count("contract") == 1
     assert replay(graph, fastest.moves).structural_hash == fastest.graph.structural_hash
     tally = reference_cost(fastest.graph, Placements(), MESH)
@@ -55,7 +55,7 @@ def test_moves_that_help_are_made_together() -> None:
         x = b.tensor(f"x{k}", 64, 64 + k)
         weights = [b.tensor(f"{n}{k}", 64 + k, 8, role="parameter") for n in "wv"]
         made += [b.contract("mk,kn->mn", x, w) for w in weights]
-    found = sounding(b.result(*made), "merge_contracts")
+    found = presearch(b.result(*made), "merge_contracts")
     (fastest, *_) = found.run()
     assert [b.operator for b in fastest.graph.blocks].count("contract") == 6
     assert found.evaluated < 6 * 6, "not one search for each of the six, one after the other"
@@ -63,12 +63,12 @@ def test_moves_that_help_are_made_together() -> None:
 
 def test_a_sounding_ends_in_time() -> None:
     graph = four_heads()
-    (only,) = sounding(graph, "merge_contracts").run(until_s=0.0)
+    (only,) = presearch(graph, "merge_contracts").run(until_s=0.0)
     assert only.graph is graph
 
 
 def test_the_front_trades_time_for_memory_and_nothing_on_it_is_beaten() -> None:
-    front = sounding(four_heads(), "merge_contracts").run()
+    front = presearch(four_heads(), "merge_contracts").run()
     assert len(front) > 1
     times, bytes_ = zip(*(s.cost for s in front), strict=True)
     assert list(times) == sorted(set(times))
@@ -88,7 +88,7 @@ def steps(count: int) -> Graph:
 
 def test_what_several_read_is_carried_into_all_of_them_or_none() -> None:
     graph = steps(4)
-    search = sounding(graph, "fuse_shared_cell", "fuse_broadcast_cell", "fuse_cells")
+    search = presearch(graph, "fuse_shared_cell", "fuse_broadcast_cell", "fuse_cells")
     Rematerialization(search.evaluator).run()
     fastest = min(search.evaluator.front, key=lambda s: s.cost)
     assert [b.operator for b in graph.blocks].count("cell") == 8
@@ -105,19 +105,19 @@ def test_memory_is_saved_in_all_layers_before_it_shows() -> None:
         left, right = b.contract("mk,kn->mn", x, w), b.contract("mk,kn->mn", x, v)
         x = b.contract("mk,kn->mn", b.contract("mn,ln->ml", left, right), b.contract("ml,lk->mk", x, u))
     graph = b.result(x)
-    least = sounding(graph, "flatten_contract").run()[-1]
+    least = presearch(graph, "flatten_contract").run()[-1]
     assert least.cost.peak_memory_bytes < max(live_bytes(graph))
 
 
 def test_a_limit_is_kept() -> None:
-    search = sounding(four_heads(), "merge_contracts", limit=3)
+    search = presearch(four_heads(), "merge_contracts", limit=3)
     search.run()
     assert search.evaluated == 3
 
 
 def test_what_costs_more_is_left_alone() -> None:
     graph = four_heads()
-    assert [s.graph for s in sounding(graph, "expand_contract", "split_reduce").run()] == [graph]
+    assert [s.graph for s in presearch(graph, "expand_contract", "split_reduce").run()] == [graph]
 
 
 def test_a_start_that_nothing_can_be_made_of_is_the_front() -> None:

@@ -130,7 +130,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("outputs", "", "/outputs", ["sharded", "gathered"]),
     ("layouts", "tiled", "/layouts", ["chosen", "native"]),
     ("verify", "yes", "/verify", ["auto", "none", "dry", "execute"]),
-    ("colour", "red", "/colour", list(RunBody.model_fields)),
+    ("color", "red", "/color", list(RunBody.model_fields)),
 )
 
 
@@ -151,7 +151,7 @@ def test_a_wrong_field_is_pointed_at(
 
 
 def test_all_fields_are_tried() -> None:
-    assert {field for field, *_ in WRONG} == {*RunBody.model_fields, "colour"}
+    assert {field for field, *_ in WRONG} == {*RunBody.model_fields, "color"}
 
 
 def test_figures_that_json_has_not_are_refused(shared: Service) -> None:

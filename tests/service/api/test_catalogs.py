@@ -1,4 +1,4 @@
-"""Tests of catalogues: everything that a request may name, and each member by its name."""
+"""Tests of catalogs: everything that a request may name, and each member by its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_a_catalogue_lists_every_member_and_shows_each(shared: Service, name: str) -> None:
+def test_a_catalog_lists_every_member_and_shows_each(shared: Service, name: str) -> None:
     items = shared.http.get(f"/v1/{name}").json()["items"]
     assert [item["name"] for item in items] == MEMBERS[name]
     for item in items:

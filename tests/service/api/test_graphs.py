@@ -15,10 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tapestry.service.settings import Limits
 from tapestry.teg.document import dumps, from_document
-from tests.importers.models import GRAPHS
-from tests.importers.test_loom import layer
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import two_layers
+from tests.teg.importers.models import GRAPHS
+from tests.teg.importers.test_loom import layer
 from tests.teg.sharding.test_external_graphs import paper
 
 JSON = {"Content-Type": "application/json"}

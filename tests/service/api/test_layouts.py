@@ -43,7 +43,7 @@ def test_a_type_is_taken_where_the_text_has_none(shared: Service) -> None:
         ({"text": TILED, "at": [-1, 0]}, {"/at/0"}),
         ({"text": TILED, "offset": 2**63}, {"/offset"}),
         ({"text": TILED, "at": ["0", 0]}, {"/at/0"}),
-        ({"text": TILED, "colour": 1}, {"/colour"}),
+        ({"text": TILED, "color": 1}, {"/color"}),
         ({"text": "f32[" + "9" * 30000}, {"/text"}),
         ({"text": "\ud800"}, {"/text"}),
         ({}, {"/text"}),

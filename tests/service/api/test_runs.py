@@ -83,7 +83,7 @@ def test_a_pin_that_no_strategy_leads_to_is_refused_at_once(shared: Service, spe
     assert "pin 'y'" in fault["detail"]
 
 
-def test_a_machine_of_the_catalogue_can_be_changed_and_posted_back(shared: Service) -> None:
+def test_a_machine_of_the_catalog_can_be_changed_and_posted_back(shared: Service) -> None:
     mesh = shared.http.get("/v1/meshes/dgx-h100").json()
     mesh["axes"][0]["size"] = 4
     assert shared.submit(mesh=mesh).status_code == 202

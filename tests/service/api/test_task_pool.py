@@ -84,7 +84,7 @@ def test_too_many_who_wait_are_sent_away(tmp_path: Path) -> None:
     pool = TaskPool(workers=1, places=2)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(pool.do, _say_and_wait, str(tmp_path / "busy"))
-        eventually((tmp_path / "busy").exists, PATIENCE_S, "the desk is busy")
+        eventually((tmp_path / "busy").exists, PATIENCE_S, "the task pool is busy")
         second = threads.submit(pool.do, divmod, 7, 2)
         eventually(lambda: pool._places._value == 0, PATIENCE_S, "one waits")  # type: ignore[attr-defined]
         with pytest.raises(Problem) as refusal:

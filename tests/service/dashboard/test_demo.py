@@ -31,7 +31,7 @@ def shorten(page: Page) -> None:
     page.route("**/v1/runs", post)
 
 
-def centre(point: Locator) -> tuple[float, float]:
+def center(point: Locator) -> tuple[float, float]:
     box = point.bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -64,12 +64,12 @@ def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, 
 
     fastest = page.evaluate("document.querySelector('#frontier').data[1].customdata").index(plans[0]["id"])
     points.nth(fastest).scroll_into_view_if_needed()
-    page.mouse.move(*centre(points.nth(fastest)))
-    page.mouse.click(*centre(points.nth(fastest)))
+    page.mouse.move(*center(points.nth(fastest)))
+    page.mouse.click(*center(points.nth(fastest)))
     page.wait_for_url(re.compile(rf"/plans/{run_id}-[0-9a-f]{{12}}$"))
     folder, _, opened = page.url.rpartition("/")
     assert opened in {plan["id"] for plan in plans}
-    if opened != plans[0]["id"]:  # a neighbour lies over the fastest plan's point
+    if opened != plans[0]["id"]:  # a neighbor lies over the fastest plan's point
         page.goto(f"{folder}/{plans[0]['id']}")
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Plan {plans[0]['plan']}")
 

@@ -38,7 +38,7 @@ def test_the_history_is_shown_with_what_each_move_changed(
     page = visit(idle_service, f"/plans/{plan}")
     page.get_by_role("button", name="What each move changed").click()
     rows = page.locator(".effects tbody tr")
-    expect(rows.first).to_contain_text("as handed in", timeout=REPLAYING_MS)
+    expect(rows.first).to_contain_text("as imported", timeout=REPLAYING_MS)
     reported = idle_service.get(f"/v1/plans/{plan}/explanation")
     expect(rows).to_have_count(len(reported["steps"]) + 2)
     expect(rows.last).to_contain_text("this plan")
@@ -56,13 +56,13 @@ def test_a_block_lists_its_moves_by_its_name_or_a_click(
     reported = idle_service.get(f"/v1/plans/{plan}/explanation")
     site = "y"
     page.locator("#decisions .site", has_text=site).click()
-    expect(page.locator("#story p")).to_contain_text(f"{site} stems from")
-    expect(page.locator("#story li")).to_have_count(len(reported["blocks"][site]["events"]))
+    expect(page.locator("#block-history p")).to_contain_text(f"{site} stems from")
+    expect(page.locator("#block-history li")).to_have_count(len(reported["blocks"][site]["events"]))
     expect(page.get_by_label("block", exact=True)).to_have_value(site)
 
     page.get_by_label("block", exact=True).fill("nowhere")
     page.get_by_role("button", name="Its moves").click()
-    expect(page.locator("#story")).to_have_text("No move met a block “nowhere”.")
+    expect(page.locator("#block-history")).to_have_text("No move met a block “nowhere”.")
 
 
 def test_a_history_that_cannot_be_replayed_is_said(idle_service: Service, plan: str, visit: Open) -> None:

@@ -78,7 +78,7 @@ def test_dark_by_the_system_light_by_choice_and_remembered(
     background = "getComputedStyle(document.body).backgroundColor"
     font = "document.querySelector('#frontier').layout.font.color"
     assert (page.evaluate(background), page.evaluate(font)) == ("rgb(15, 19, 26)", "rgb(230, 234, 241)")
-    page.get_by_label("Colours").select_option("light")
+    page.get_by_label("Colors").select_option("light")
     assert (page.evaluate(background), page.evaluate(font)) == ("rgb(245, 246, 248)", "rgb(26, 32, 44)")
     page.reload()
     assert page.evaluate(background) == "rgb(245, 246, 248)"

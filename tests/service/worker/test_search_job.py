@@ -289,7 +289,7 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
 
 
 def dropping(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Register a rule that changes values in the catalogue, and return its name."""
+    """Register a rule that changes values in the catalog, and return its name."""
     x = tensor("x")
     bad = Rule("acme_drop", op("cell", x), x, "", "", lambda size: two_layers(), saturating=True)
     monkeypatch.setitem(catalog(), "acme_drop", bad)

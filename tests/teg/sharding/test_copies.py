@@ -1,4 +1,7 @@
-"""Tests of conventions 2, 3 and 6: the form that a copy takes, and that its transfers deliver every element once."""
+"""Tests of the conventions "nearest holder", "axis by axis" and "staging" of `docs/sharding.md`.
+
+They check the form that a copy takes, and that its transfers deliver every element once.
+"""
 
 from collections import Counter
 

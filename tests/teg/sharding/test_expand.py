@@ -1,4 +1,7 @@
-"""Tests of convention 5 and the slots: views are free, copies are shared by root and consumer spec, cuts, waits."""
+"""Tests of the convention "shared copies" of `docs/sharding.md` and of the slots.
+
+Views are free, copies are shared by root and consumer spec, a regather cuts them, and blocks wait for them.
+"""
 
 import numpy as np
 import pytest

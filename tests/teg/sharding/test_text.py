@@ -123,7 +123,7 @@ def test_a_broken_document_tells_all_issues() -> None:
     document["order"] = 3
     document["blocks"] = {
         "a": {"strategy": "(gpu.0"},
-        "b": {"strategy": "()", "prefetch": [True], "colour": "red"},
+        "b": {"strategy": "()", "prefetch": [True], "color": "red"},
         "c": [],
     }
     with pytest.raises(ValueError, match="5 issues") as error:

@@ -13,9 +13,9 @@ const FORM = /^(\w+)<=([\d.eE+-]+)([A-Za-z]*)$/;
 
 /** `texts` are the constraints as a request has them. */
 export class ConstraintBuilder {
-  /** @param {Objective[]} catalogue @param {() => void} onChange */
-  constructor(catalogue, onChange) {
-    this.catalogue = catalogue;
+  /** @param {Objective[]} catalog @param {() => void} onChange */
+  constructor(catalog, onChange) {
+    this.catalog = catalog;
     this.onChange = onChange;
     this.list = byId("constraints");
     byId("add-constraint").addEventListener("click", () => {
@@ -33,7 +33,7 @@ export class ConstraintBuilder {
 
   /** @param {string} name @param {string} number @param {string} unit */
   add(name, number, unit) {
-    const names = this.catalogue.map((objective) =>
+    const names = this.catalog.map((objective) =>
       element("option", { value: objective.name }, objective.title),
     );
     const select = element("select", { "aria-label": "objective" }, names);
@@ -67,7 +67,7 @@ export class ConstraintBuilder {
     );
     select.value = name;
     const offer = (/** @type {string} */ wanted) => {
-      const own = this.catalogue.find((objective) => objective.name === select.value)?.unit ?? "";
+      const own = this.catalog.find((objective) => objective.name === select.value)?.unit ?? "";
       const known = CONSTRAINT_UNITS[/** @type {keyof CONSTRAINT_UNITS} */ (own)] ?? [own];
       fill(
         units,

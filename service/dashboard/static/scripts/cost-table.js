@@ -13,11 +13,11 @@ import { column, plain } from "./units.js";
  * @param {Element} place
  * @param {Record<string, number>} cost
  * @param {import("./marks.js").Plan[]} others the plans of the run's frontier
- * @param {Objective[]} catalogue
- * @param {string[]} chosen what the run judged by
+ * @param {Objective[]} catalog
+ * @param {string[]} chosen the run's objectives
  */
-export function showCosts(place, cost, others, catalogue, chosen) {
-  const known = catalogue.filter(({ name }) => name in cost);
+export function showCosts(place, cost, others, catalog, chosen) {
+  const known = catalog.filter(({ name }) => name in cost);
   const sorted = [...known].sort((a, b) => rank(a.name, chosen) - rank(b.name, chosen));
   const rows = sorted.map(({ name, unit, title, formula }) => {
     const best = others.length ? Math.min(...others.map((plan) => plan.cost[name])) : cost[name];

@@ -104,11 +104,11 @@ function rowsOf({ name, decisions }) {
   };
 }
 
-/** A site that tells its story when it is asked. @param {string} site */
+/** A site that shows its history when it is clicked. @param {string} site */
 function siteButton(site) {
   const button = element("button", { type: "button", class: "site", title: "How it came about" }, site);
   button.addEventListener("click", () =>
-    button.dispatchEvent(new CustomEvent("story", { bubbles: true, detail: site })),
+    button.dispatchEvent(new CustomEvent("history", { bubbles: true, detail: site })),
   );
   return button;
 }

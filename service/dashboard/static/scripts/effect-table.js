@@ -1,5 +1,5 @@
 /**
- * What each move of a plan's history changed of the costs that its run judged by, with small bars.
+ * Show how each move of a plan's history changed the run's objectives, with small bars.
  * @module effect-table
  */
 
@@ -18,13 +18,13 @@ const MOST_NAMED = 4;
 /**
  * @param {Element} place
  * @param {any} told the explanation
- * @param {Objective[]} catalogue
+ * @param {Objective[]} catalog
  */
-export function showEffects(place, told, catalogue) {
+export function showEffects(place, told, catalog) {
   /** @type {Step[]} */
   const steps = told.steps;
   const shown = told.objectives.flatMap((/** @type {string} */ name) => {
-    const objective = catalogue.find((one) => one.name === name);
+    const objective = catalog.find((one) => one.name === name);
     return objective && name in told.cost ? [scaled(told, steps, objective)] : [];
   });
   const lost = shown.length ? losses(steps, shown[0]) : null;
@@ -73,7 +73,7 @@ export function showEffects(place, told, catalogue) {
         "table",
         { class: "effects" },
         element("thead", {}, element("tr", {}, heads)),
-        element("tbody", {}, ends("as handed in", told.start), rows, ends("this plan", told.cost)),
+        element("tbody", {}, ends("as imported", told.start), rows, ends("this plan", told.cost)),
       ),
     ),
     element(

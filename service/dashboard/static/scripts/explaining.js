@@ -7,26 +7,26 @@ import { get, problemOf } from "./api.js";
 import { byId, fill, say } from "./dom.js";
 import { showEffects } from "./effect-table.js";
 import { problemNotice } from "./notice.js";
-import { showStory } from "./story.js";
+import { showBlockHistory } from "./block-history.js";
 
 export class Explaining {
-  /** @param {string} path of the explanation @param {import("./cost-table.js").Objective[]} catalogue */
-  constructor(path, catalogue) {
+  /** @param {string} path of the explanation @param {import("./cost-table.js").Objective[]} catalog */
+  constructor(path, catalog) {
     this.path = path;
-    this.catalogue = catalogue;
+    this.catalog = catalog;
     /** @type {Promise<any> | null} */
     this.asked = null;
     this.button = byId("explain");
     this.button.disabled = false;
     this.button.addEventListener("click", () => this.effects());
-    byId("story-form").addEventListener("submit", (/** @type {Event} */ event) => {
+    byId("block-history-form").addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
-      void this.story(byId("story-site").value.trim());
+      void this.blockHistory(byId("block-history-site").value.trim());
     });
-    byId("decisions").addEventListener("story", (/** @type {CustomEvent} */ event) => {
-      byId("story-site").value = event.detail;
-      void this.story(event.detail);
-      byId("story-site").scrollIntoView({ block: "center" });
+    byId("decisions").addEventListener("history", (/** @type {CustomEvent} */ event) => {
+      byId("block-history-site").value = event.detail;
+      void this.blockHistory(event.detail);
+      byId("block-history-site").scrollIntoView({ block: "center" });
     });
   }
 
@@ -38,16 +38,16 @@ export class Explaining {
 
   async effects() {
     await this.show("moves", (/** @type {any} */ told, /** @type {Element} */ place) => {
-      showEffects(place, told, this.catalogue);
+      showEffects(place, told, this.catalog);
       this.button.hidden = true;
     });
   }
 
   /** @param {string} site */
-  async story(site) {
-    if (!site) return fill(byId("story"));
-    await this.show("story", (/** @type {any} */ told, /** @type {Element} */ place) =>
-      showStory(place, told, site),
+  async blockHistory(site) {
+    if (!site) return fill(byId("block-history"));
+    await this.show("block-history", (/** @type {any} */ told, /** @type {Element} */ place) =>
+      showBlockHistory(place, told, site),
     );
   }
 

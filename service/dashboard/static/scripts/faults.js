@@ -18,7 +18,7 @@ export function clearFaults(form) {
 }
 
 /**
- * Say each fault at its field: the element with `data-fault` of the pointer, or of the longest beginning of it.
+ * Say each fault at its field: the element with `data-fault` of the pointer, or of its longest prefix.
  * What has no field is said above the form.
  * @param {HTMLElement} form
  * @param {import("./api.js").Problem} problem

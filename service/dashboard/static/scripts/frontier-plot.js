@@ -1,17 +1,17 @@
 /**
- * The frontier over two of its objectives, coloured by a third; points lead to their plans.
+ * The frontier over two of its objectives, colored by a third; points lead to their plans.
  * @module frontier-plot
  */
 
 import { pages } from "./api.js";
-import { colour, onTheme } from "./colours.js";
+import { color, onTheme } from "./colors.js";
 import { MEANINGS } from "./marks.js";
-import { axis, colourScale, draw, layout, move } from "./plotting.js";
+import { axis, colorScale, draw, layout, move } from "./plotting.js";
 import { column } from "./units.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
-/** @typedef {{x: string, y: string, colour: string, isLogX: boolean, isLogY: boolean}} View */
+/** @typedef {{x: string, y: string, color: string, isLogX: boolean, isLogY: boolean}} View */
 /**
  * `objectives` are all that could be shown, `chosen` those of the run.
  * @typedef {{plans: Plan[], objectives: Objective[], chosen: Objective[], marks: Map<string, string[]>, view: View}} Content
@@ -68,7 +68,7 @@ export class FrontierPlot {
   redraw() {
     if (!this.shown) return;
     const { plans, objectives, chosen, marks, view } = this.shown;
-    const [x, y, third] = [view.x, view.y, view.colour].map((name) => scaled(plans, objectives, name));
+    const [x, y, third] = [view.x, view.y, view.color].map((name) => scaled(plans, objectives, name));
     this.at = new Map(plans.map((plan, k) => [plan.id, [x.values[k], y.values[k]]]));
     const texts = plans.map((plan) => hoverText(plan, chosen, marks.get(plan.id) ?? []));
     const traces = [
@@ -89,7 +89,7 @@ export class FrontierPlot {
     this.#wire();
   }
 
-  /** Symbols around the telling plans, and the ring around the one that is pointed out. @param {Plan[]} plans @param {Map<string, string[]>} marks */
+  /** Symbols around the marked plans, and the ring around the one that is pointed out. @param {Plan[]} plans @param {Map<string, string[]>} marks */
   #marked(plans, marks) {
     const around = (/** @type {string | null | undefined} */ id) => {
       const at = id ? this.at?.get(id) : undefined;
@@ -102,11 +102,11 @@ export class FrontierPlot {
       };
     };
     const symbols = MARKS.map(([mark, symbol]) => {
-      const line = { width: 2.5, color: colour(`mark-${mark}`) };
+      const line = { width: 2.5, color: color(`mark-${mark}`) };
       const id = plans.find((plan) => marks.get(plan.id)?.includes(mark))?.id;
       return { ...around(id), name: mark, marker: { symbol, size: 19, color: line.color, line } };
     });
-    const line = { width: 2, color: colour("accent") };
+    const line = { width: 2, color: color("accent") };
     const ring = { symbol: "circle-open", size: 24, color: line.color, line };
     return [...symbols, { ...around(this.pointed), showlegend: false, marker: ring }];
   }
@@ -169,8 +169,8 @@ function points(x, y, third, texts, plans) {
     marker: {
       size: 10,
       color: third.values,
-      colorscale: colourScale(),
-      line: { width: 1, color: colour("surface") },
+      colorscale: colorScale(),
+      line: { width: 1, color: color("surface") },
       colorbar: {
         title: { text: third.title, side: "right" },
         thickness: 12,
@@ -210,7 +210,7 @@ function staircase(x, y) {
     mode: "lines",
     x: corners.map((k) => x[k]),
     y: corners.map((k) => y[k]),
-    line: { shape: "hv", width: 1.5, color: colour("line-strong"), dash: "dot" },
+    line: { shape: "hv", width: 1.5, color: color("line-strong"), dash: "dot" },
     hoverinfo: "skip",
     name: "best of these two",
   };

@@ -15,7 +15,7 @@ export class FrontierView {
     const others = all.filter((objective) => !names.includes(objective.name));
     const given = new URLSearchParams(location.search);
     const usual = [names[0], names[1] ?? others[0]?.name ?? names[0], names[2] ?? names[1] ?? names[0]];
-    ["x", "y", "colour"].forEach((part, k) => {
+    ["x", "y", "color"].forEach((part, k) => {
       const options = (/** @type {Objective[]} */ list) =>
         list.map(({ name, title }) => element("option", { value: name }, title));
       const groups = [
@@ -27,7 +27,7 @@ export class FrontierView {
       byId(part).value = all.some((objective) => objective.name === asked) ? asked : usual[k];
     });
     for (const part of ["log-x", "log-y"]) byId(part).checked = given.has(part);
-    for (const part of ["x", "y", "colour", "log-x", "log-y"]) {
+    for (const part of ["x", "y", "color", "log-x", "log-y"]) {
       byId(part).disabled = false;
       byId(part).addEventListener("change", () => {
         this.#remember();
@@ -38,13 +38,13 @@ export class FrontierView {
 
   /** @returns {import("./frontier-plot.js").View} */
   get view() {
-    const [x, y, colour] = ["x", "y", "colour"].map((part) => byId(part).value);
-    return { x, y, colour, isLogX: byId("log-x").checked, isLogY: byId("log-y").checked };
+    const [x, y, color] = ["x", "y", "color"].map((part) => byId(part).value);
+    return { x, y, color, isLogX: byId("log-x").checked, isLogY: byId("log-y").checked };
   }
 
   #remember() {
     const address = new URLSearchParams();
-    for (const part of ["x", "y", "colour"]) address.set(part, byId(part).value);
+    for (const part of ["x", "y", "color"]) address.set(part, byId(part).value);
     for (const part of ["log-x", "log-y"]) if (byId(part).checked) address.set(part, "1");
     history.replaceState(null, "", `?${address}`);
   }

@@ -3,7 +3,7 @@
  * @module history-plot
  */
 
-import { colour, onTheme } from "./colours.js";
+import { color, onTheme } from "./colors.js";
 import { element, fill } from "./dom.js";
 import { axis, draw, layout } from "./plotting.js";
 import { count, plain, several } from "./units.js";
@@ -43,7 +43,7 @@ export class HistoryPlot {
           `${several(point.front, "plan")}, ${count(point.evaluations)} evaluations`,
       ),
       hovertemplate: "%{text}<extra></extra>",
-      line: { color: colour("accent"), width: 2 },
+      line: { color: color("accent"), width: 2 },
       marker: { size: 4 },
     };
     const shape = layout({

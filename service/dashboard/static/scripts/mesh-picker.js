@@ -1,5 +1,5 @@
 /**
- * Which machine: one of the catalogue, or an object with a mesh file's fields.
+ * Which machine: one of the catalog, or an object with a mesh file's fields.
  * @module mesh-picker
  */
 
@@ -55,7 +55,7 @@ export class MeshPicker {
   }
 
   #source() {
-    byId("machine-catalogue").hidden = this.isInline;
+    byId("machine-catalog").hidden = this.isInline;
     byId("machine-inline").hidden = !this.isInline;
     if (this.isInline && !byId("mesh-json").value.trim()) byId("mesh-json").value = this.#template();
     this.onChange();

@@ -15,7 +15,7 @@ const NAMED = 3;
  */
 export function showMoves(place, moves, suspects = []) {
   if (!moves.length)
-    return fill(place, element("p", { class: "empty" }, "No move: this is the program as it was handed in."));
+    return fill(place, element("p", { class: "empty" }, "There are no moves: this is the imported program."));
   fill(place, element("ol", { class: "moves", tabindex: 0, "aria-label": "Moves" }, moves.map(item(suspects))));
 }
 

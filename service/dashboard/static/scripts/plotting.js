@@ -1,9 +1,9 @@
 /**
- * What all plots have in common: fonts, colours, axes; Plotly itself comes with the page.
+ * What all plots have in common: fonts, colors, axes; Plotly itself comes with the page.
  * @module plotting
  */
 
-import { colour, isDark } from "./colours.js";
+import { color, isDark } from "./colors.js";
 
 /** @type {any} */
 const plotly = /** @type {any} */ (window).Plotly;
@@ -15,7 +15,7 @@ export const CONFIG = {
 };
 
 /** Light for little, so that the best stand out; the other way round in the dark. */
-export function colourScale() {
+export function colorScale() {
   const stops = ["#2b1d6e", "#3f4fb5", "#2f86c1", "#2bb0a5", "#7fce7a", "#e3dd5b"];
   const shown = isDark()
     ? ["#5b6ef0", "#3f9fe0", "#2fc4b2", "#8fdc84", "#f0e869", "#fff7c2"]
@@ -26,9 +26,9 @@ export function colourScale() {
 /** @param {Record<string, any>} more */
 export function axis(more) {
   return {
-    gridcolor: colour("grid"),
-    linecolor: colour("line-strong"),
-    tickcolor: colour("line-strong"),
+    gridcolor: color("grid"),
+    linecolor: color("line-strong"),
+    tickcolor: color("line-strong"),
     zeroline: false,
     showline: true,
     ticks: "outside",
@@ -44,11 +44,11 @@ export function layout(more) {
   return {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("text") },
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: color("text") },
     hoverlabel: {
-      bgcolor: colour("raised"),
-      bordercolor: colour("line-strong"),
-      font: { color: colour("text"), size: 12 },
+      bgcolor: color("raised"),
+      bordercolor: color("line-strong"),
+      font: { color: color("text"), size: 12 },
       align: "left",
     },
     margin: { l: 56, r: 12, t: 8, b: 44 },

@@ -16,9 +16,9 @@ const CHOICES = [
   ["verify", "auto"],
 ];
 
-/** @param {Objective[]} catalogue @param {string[]} usual */
-export function showObjectives(catalogue, usual) {
-  const labels = catalogue.map(({ name, unit, title, formula }) =>
+/** @param {Objective[]} catalog @param {string[]} usual */
+export function showObjectives(catalog, usual) {
+  const labels = catalog.map(({ name, unit, title, formula }) =>
     element(
       "label",
       {},

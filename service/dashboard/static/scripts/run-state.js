@@ -110,7 +110,7 @@ function fractionOf({ budget, seconds, evaluations }) {
 
 /**
  * A run that is shown while its events are replayed: what the documents told stays until the events, which begin
- * at the beginning, have caught up with it.
+ * at the start, have caught up with it.
  */
 export class LiveRun {
   /** @param {RunState} told */

@@ -33,8 +33,8 @@ export function machineText(name, machine) {
 }
 
 /**
- * What a request says of a run's machine: its name where the catalogue has the very same, else all of it.
- * @param {any} run @param {any[]} meshes the catalogue
+ * What a request says of a run's machine: its name where the catalog has the very same, else all of it.
+ * @param {any} run @param {any[]} meshes the catalog
  */
 export function meshOf(run, meshes) {
   const own = told(run.machine);
@@ -134,7 +134,7 @@ export function showMaking(place, run) {
   );
 }
 
-/** @param {Element} place @param {any} run @param {any[]} meshes the catalogue */
+/** @param {Element} place @param {any} run @param {any[]} meshes the catalog */
 export function showCommands(place, run, meshes) {
   fill(
     place,

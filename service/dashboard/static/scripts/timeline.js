@@ -3,7 +3,7 @@
  * @module timeline
  */
 
-import { colour, onTheme } from "./colours.js";
+import { color, onTheme } from "./colors.js";
 import { element, fill } from "./dom.js";
 import { STREAMS, firstAfter } from "./trace.js";
 import { quantity, scaleOf, plain } from "./units.js";
@@ -108,8 +108,8 @@ export class Timeline {
     pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
     pen.textBaseline = "middle";
     this.#drawAxis(pen, height);
-    const fills = STREAMS.map(colour);
-    const [ink, sunken, paper] = ["muted", "sunken", "surface"].map(colour);
+    const fills = STREAMS.map(color);
+    const [ink, sunken, paper] = ["muted", "sunken", "surface"].map(color);
     devices.forEach((device, k) => {
       const top = AXIS + k * (STREAMS.length * this.lane + GAP);
       pen.fillStyle = ink;
@@ -127,7 +127,7 @@ export class Timeline {
     const { factor, name } = scaleOf([this.to], "s");
     const step = niceStep(((this.to - this.from) / factor / (this.width - LABELS)) * 110);
     const digits = Math.max(0, -Math.floor(Math.log10(step)));
-    const [ink, grid] = ["muted", "grid"].map(colour);
+    const [ink, grid] = ["muted", "grid"].map(color);
     for (
       let tick = Math.ceil(this.from / factor / step) * step;
       tick * factor <= this.to * 1.0001;

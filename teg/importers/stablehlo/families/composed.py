@@ -82,8 +82,8 @@ def _normal_gradient(e: Emitter, operation: Operation, operands: Sequence[Value]
     axis, rank = int(operation.get("feature_index")), len(value.shape)
     others = [k for k in range(rank) if k != axis]
     wide = [along(e, v, axis, rank) for v in (scale, mean, variance)]
-    centre = e.cell(("sub", X, Y), value, wide[1])
-    product = e.cell(("mul", X, Y), upstream, centre)
+    center = e.cell(("sub", X, Y), value, wide[1])
+    product = e.cell(("mul", X, Y), upstream, center)
     deviation: Expr = ("sqrt", ("add", X, ("const", float(operation.get("epsilon")))))
     spread = e.cell(deviation, wide[2])
     sums = [along(e, _mean(e, v, axis), axis, rank) for v in (upstream, product)]
@@ -93,7 +93,7 @@ def _normal_gradient(e: Emitter, operation: Operation, operands: Sequence[Value]
         ("div", ("mul", Y, ("input", 4)), ("mul", ("input", 2), ("input", 2))),
     )
     slope: Expr = ("mul", ("div", ("input", 5), ("input", 2)), inner)
-    by_value = e.cell(slope, upstream, centre, spread, *sums, wide[0])
+    by_value = e.cell(slope, upstream, center, spread, *sums, wide[0])
     by_scale = e.reduce(e.cell(("div", X, Y), product, spread), others, "sum")
     return [by_value, by_scale, e.reduce(upstream, others, "sum")]
 

@@ -110,7 +110,7 @@ def _dynamic_slice(e: Emitter, operation: Operation, operands: Sequence[Value]) 
 
 
 def rows_from(e: Emitter, value: Value, axis: int, start: Value, size: int) -> Value:
-    """Gather `size` neighbors along `axis`, beginning at a clamped `start` that is not known."""
+    """Gather `size` neighbors along `axis`, starting at a clamped `start` that is not known."""
     limit = value.shape[axis] - size
     clamped = ("max", ("min", ("cast", "int64", X), ("const", limit)), ("const", 0))
     if size == 1:

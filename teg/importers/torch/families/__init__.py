@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from tapestry.teg.importers.torch.families.activations import ACTIVATIONS
 from tapestry.teg.importers.torch.families.attention import ATTENTION
-from tapestry.teg.importers.torch.families.batch_normalization import BATCH_NORMALISATION
+from tapestry.teg.importers.torch.families.batch_normalization import BATCH_NORMALIZATION
 from tapestry.teg.importers.torch.families.convolution import CONVOLUTION
 from tapestry.teg.importers.torch.families.creation import CREATION
 from tapestry.teg.importers.torch.families.distances import DISTANCES
 from tapestry.teg.importers.torch.families.dynamic import DYNAMIC
 from tapestry.teg.importers.torch.families.elementwise import ELEMENTWISE
 from tapestry.teg.importers.torch.families.embedding_bag import BAGS
-from tapestry.teg.importers.torch.families.factorizations import FACTORISATIONS
+from tapestry.teg.importers.torch.families.factorizations import FACTORIZATIONS
 from tapestry.teg.importers.torch.families.im2col import COLUMNS
 from tapestry.teg.importers.torch.families.indexing import INDEXING
 from tapestry.teg.importers.torch.families.linear import LINEAR
 from tapestry.teg.importers.torch.families.losses import LOSSES
 from tapestry.teg.importers.torch.families.matrices import MATRICES
 from tapestry.teg.importers.torch.families.movement import MOVEMENT
-from tapestry.teg.importers.torch.families.normalization import NORMALISATION
+from tapestry.teg.importers.torch.families.normalization import NORMALIZATION
 from tapestry.teg.importers.torch.families.ordering import ORDERING
 from tapestry.teg.importers.torch.families.padding import BORDERS
 from tapestry.teg.importers.torch.families.pooling import POOLING
@@ -46,15 +46,15 @@ OPERATORS: tuple[TorchOperator, ...] = (
     *STRIDED,
     *LINEAR,
     *REDUCTIONS,
-    *NORMALISATION,
-    *BATCH_NORMALISATION,
+    *NORMALIZATION,
+    *BATCH_NORMALIZATION,
     *CONVOLUTION,
     *POOLING,
     *INDEXING,
     *SCATTERING,
     *ORDERING,
     *MATRICES,
-    *FACTORISATIONS,
+    *FACTORIZATIONS,
     *SPECTRAL,
     *BAGS,
     *RESAMPLING,

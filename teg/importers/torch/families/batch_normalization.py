@@ -269,7 +269,7 @@ def _backward_with_reserve(
     return _backward(t, grad_output, input, weight, *statistics, update, eps, output_mask)
 
 
-BATCH_NORMALISATION: tuple[TorchOperator, ...] = (
+BATCH_NORMALIZATION: tuple[TorchOperator, ...] = (
     TorchOperator(aten("_native_batch_norm_legit_no_training"), _no_training),
     TorchOperator(aten("_native_batch_norm_legit_functional"), _functional),
     TorchOperator(aten("_batch_norm_with_update_functional"), _functional_with_reserve),

@@ -103,7 +103,7 @@ def _pinv(
     return t.contract([left, inverse, right], labels, (*lead, "n", "m"))
 
 
-FACTORISATIONS: tuple[TorchOperator, ...] = (
+FACTORIZATIONS: tuple[TorchOperator, ...] = (
     TorchOperator(aten("_linalg_svd"), _svd),
     TorchOperator(aten("linalg_svd"), _linalg_svd),
     TorchOperator(aten("linalg_svdvals"), _svdvals),

@@ -228,7 +228,7 @@ def _native_group_norm_backward(
     return tuple(results)
 
 
-NORMALISATION: tuple[TorchOperator, ...] = (
+NORMALIZATION: tuple[TorchOperator, ...] = (
     TorchOperator(aten("native_layer_norm"), _native_layer_norm),
     TorchOperator(aten("layer_norm"), _layer_norm),
     TorchOperator(aten("native_layer_norm_backward"), _layer_norm_backward),

@@ -52,9 +52,9 @@ def _smoothed(size: int, out: int, factor: float | None, corners: bool, cubic: b
     kernel = cubic_kernel(CUBIC_ANTIALIASED) if cubic else linear_kernel
     matrix = np.zeros((out, size))
     for i in range(out):
-        centre = ratio * (i + 0.5)
-        first, last = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), size)
-        row = kernel((np.arange(first, last) - centre + 0.5) / wide)
+        center = ratio * (i + 0.5)
+        first, last = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), size)
+        row = kernel((np.arange(first, last) - center + 0.5) / wide)
         matrix[i, first:last] = row / row.sum()
     return matrix
 

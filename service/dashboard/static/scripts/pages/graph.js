@@ -31,7 +31,7 @@ function show(graph, runs) {
   say(byId("title"), graph.name);
   say(
     byId("said"),
-    `handed in ${clock(graph.created_at)}${graph.lacks_values ? "; its weights were too large to keep" : ""}`,
+    `imported ${clock(graph.created_at)}${graph.lacks_values ? "; its weights were too large to keep" : ""}`,
   );
   fill(byId("figures"), graphFigures(graph));
   byId("document").href = graph.links.document;

@@ -66,8 +66,8 @@ function figures(layout) {
     ["Text", element("code", {}, layout.text)],
     ["Shape", shape(layout)],
     ...(layout.buffer_count ? storage(layout) : [["Stored as", "nothing: the elements are computed"]]),
-    ["Element", layout.value ?? lying(layout.element)],
-    ["Offset", lying(layout.slot)],
+    ["Element", layout.value ?? located(layout.element)],
+    ["Offset", located(layout.slot)],
   ]);
 }
 
@@ -89,7 +89,7 @@ function storage(layout) {
 }
 
 /** @param {any} place */
-function lying(place) {
+function located(place) {
   if (!place) return null;
   const what = place.is_padding ? "padding" : `[${place.coordinates.join(", ")}]`;
   const byte = place.byte === null ? "" : `, byte ${place.byte}`;

@@ -32,7 +32,7 @@ let run;
 /** @type {any} */
 let frontier;
 /** @type {any[]} */
-let catalogue = [];
+let catalog = [];
 /** @type {any[]} */
 let meshes = [];
 /** @type {LiveRun} */
@@ -44,13 +44,13 @@ async function begin() {
   try {
     // The frontier first: events that are as far as the run are then never behind it.
     const asked = [get(`${path}/frontier`), get("/v1/objectives"), get("/v1/meshes")];
-    [frontier, { items: catalogue }, { items: meshes }] = await Promise.all(asked);
+    [frontier, { items: catalog }, { items: meshes }] = await Promise.all(asked);
     run = await get(path);
   } catch (error) {
     return fill(byId("run"), missing(error, "run", id));
   }
   live = new LiveRun(RunState.of(run, frontier));
-  view = new FrontierView(frontier.objectives, catalogue, showPlans);
+  view = new FrontierView(frontier.objectives, catalog, showPlans);
   showAsked();
   show();
   byId("run").classList.remove("is-waiting");
@@ -169,9 +169,9 @@ function showPlans() {
   say(byId("plan-count"), plans.length ? several(plans.length, "plan") : "");
   byId("save-csv").disabled = byId("save-json").disabled = plans.length === 0;
   byId("plan-frame").hidden = plans.length === 0;
-  const shown = byId("all-costs").checked ? catalogue : chosen;
+  const shown = byId("all-costs").checked ? catalog : chosen;
   table.show({ plans, objectives: shown, marks });
-  if (plans.length) plot.show({ plans, objectives: catalogue, chosen, marks, view: view.view });
+  if (plans.length) plot.show({ plans, objectives: catalog, chosen, marks, view: view.view });
 }
 
 byId("all-costs").addEventListener("change", () => showPlans());

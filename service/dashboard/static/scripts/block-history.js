@@ -1,0 +1,56 @@
+/**
+ * How one block of a plan came about: the moves that made it, and the blocks that it stems from.
+ * @module block-history
+ */
+
+import { element, fill } from "./dom.js";
+
+const NAMED = 6;
+
+/** What a move may do, before the block that it does it to. @type {Record<string, string>} */
+const DEEDS = {
+  made: "makes",
+  remade: "makes anew",
+  rebound: "gives another input to",
+  "took over": "lets stand for others",
+  placed: "places",
+  removed: "removes",
+};
+
+/** @param {Element} place @param {any} told the explanation @param {string} site */
+export function showBlockHistory(place, told, site) {
+  const given = Object.hasOwn(told.blocks, site) ? told.blocks[site] : null;
+  if (!given) return fill(place, element("p", { class: "empty" }, `No move met a block “${site}”.`));
+  const events = given.events.map((/** @type {number} */ k) => told.events[k]);
+  const stems = given.became
+    ? [`${site} is gone; `, listed(given.became) || "nothing", " stems from it."]
+    : [`${site} stems from `, listed(given.origins) || "no given block", "."];
+  fill(
+    place,
+    element("p", {}, stems),
+    element(
+      "ol",
+      { class: "moves", "aria-label": `Moves of ${site}` },
+      events.map((/** @type {any} */ event) =>
+        element(
+          "li",
+          {},
+          element("span", { class: "muted number" }, String(event.move)),
+          element("strong", { title: told.rules[event.rule] ?? "" }, event.rule),
+          element(
+            "div",
+            {},
+            `${DEEDS[event.effect] ?? event.effect} ${event.site}`,
+            event.choice ? element("div", { class: "mono muted" }, event.choice) : null,
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/** @param {string[]} sites */
+function listed(sites) {
+  const rest = sites.length - NAMED;
+  return sites.slice(0, NAMED).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
+}

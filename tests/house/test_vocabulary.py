@@ -1,0 +1,151 @@
+"""Tests that the words of the code are those of `docs/glossary.md`, which lists terms, words not used and old names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tapestry.rewrites import PLACEMENT, RULES
+from tapestry.service.store.tables import Base
+from tapestry.teg.operators import OPERATORS
+from tests.house.source import PACKAGES, ROOT, modules
+
+GLOSSARY = ROOT / "docs" / "glossary.md"
+FOLDERS = (*PACKAGES, "examples", "benchmarks")
+READ = (".py", ".js", ".css", ".html", ".md", ".svg", ".json", ".toml", ".yml", ".sql", ".mako", ".ini")
+TOP = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "Makefile",
+    "Dockerfile",
+    "mkdocs.yml",
+    "docker-compose.yml",
+    "pyproject.toml",
+)
+WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+@cache
+def table(heading: str) -> tuple[tuple[str, ...], ...]:
+    """Return the rows of the table under a heading of the glossary, without its head."""
+    section = GLOSSARY.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return tuple(tuple(cell.strip() for cell in row.strip("|").split("|")) for row in rows[2:])
+
+
+@cache
+def barred(scope: str) -> re.Pattern[str]:
+    """Compile the words not used in a scope into one pattern."""
+    return re.compile("|".join(w.replace("*", "[a-z]*") for w in unused_words(scope) if " " not in w))
+
+
+def unused_words(scope: str) -> tuple[str, ...]:
+    """Return the words, and the phrases of several words, that are not used in a scope."""
+    rows = table("Words not used")
+    return tuple(chain.from_iterable(QUOTED.findall(word) for word, _, where in rows if where == scope))
+
+
+def phrases_in(line: str) -> Iterator[str]:
+    """Yield the phrases not used that a line contains, also as a part of an identifier."""
+    plain = line.lower().replace("_", " ")
+    yield from (w for w in unused_words("everywhere") if " " in w and w in plain)
+
+
+def is_barred(name: str, scope: str = "everywhere") -> bool:
+    """Return whether a part of an identifier (`snake_case`, `CamelCase`) is a word not used."""
+    return any(barred(scope).fullmatch(part.lower()) for part in PART.findall(name))
+
+
+def old_names() -> set[str]:
+    """Return the names that the glossary allows."""
+    return {QUOTED.findall(name)[0] for name, _, _ in table("Names that keep an old word")}
+
+
+def stored_names() -> set[str]:
+    """Return the names of rules, operators and columns, which are data."""
+    columns = {column.name for stored in Base.metadata.tables.values() for column in stored.columns}
+    return {rule.name for rule in (*RULES, *PLACEMENT)} | {o.name for o in OPERATORS} | columns
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield every text of ours in which words matter, but for the glossary itself."""
+    found = chain.from_iterable((ROOT / folder).rglob("*") for folder in (*FOLDERS, "docs"))
+    for path in (
+        *(ROOT / name for name in TOP),
+        *sorted(p for p in found if p.suffix in READ and p != GLOSSARY),
+    ):
+        yield path, path.read_text(encoding="utf-8")
+
+
+def resolved(name: str) -> Any:
+    """Return what a dotted name inside the package stands for; raise where there is nothing of that name."""
+    parts = name.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found: Any = import_module(".".join(("tapestry", *parts[:k])))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[k:]:
+            found = found.__dict__.get(part) or found.__annotations__[part]
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def test_the_glossary_has_its_tables() -> None:
+    assert len(table("Terms")) > 40 and len(table("Words not used")) > 20
+    assert {len(row) for row in table("Terms")} == {4}
+    assert {scope for _, _, scope in table("Words not used")} == {"everywhere", "modules"}
+
+
+@pytest.mark.parametrize("name", [n for row in table("Terms") for n in QUOTED.findall(row[2])])
+def test_a_term_names_something_in_the_code(name: str) -> None:
+    assert resolved(name) is not None
+
+
+def test_the_pattern_finds_parts_of_identifiers_and_nothing_else() -> None:
+    assert is_barred("ParentSight") and is_barred("no_scenes_left") and is_barred("HEART")
+    assert is_barred("normalise") and is_barred("reorganisation") and is_barred("layer_norm_of_centred")
+    assert not any(map(is_barred, ("heartbeat", "insight", "raise", "otherwise", "precise", "Promise")))
+    assert is_barred("given", "modules") and not is_barred("given")
+    assert list(phrases_in("ISSUE_ORDERS = 3")) == ["issue order"] and not list(phrases_in("schedule order"))
+
+
+def test_no_word_that_is_not_used_appears() -> None:
+    allowed = old_names()
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {word}"
+        for path, text in texts()
+        for number, line in enumerate(text.splitlines(), start=1)
+        for word in (*(w for w in WORD.findall(line) if w not in allowed and is_barred(w)), *phrases_in(line))
+    ]
+    assert not wrong, "docs/glossary.md says what to use instead:\n" + "\n".join(wrong)
+
+
+def test_no_file_is_named_by_a_word_that_is_not_used() -> None:
+    named = [path for path, _ in texts()]
+    wrong = [p for p in named if is_barred(p.stem) or (p.suffix == ".py" and is_barred(p.stem, "modules"))]
+    assert not wrong
+
+
+def test_old_names_are_exactly_those_that_are_stored() -> None:
+    assert {name for name in stored_names() if is_barred(name)} == old_names()
+
+
+def test_no_public_class_has_one_name_in_two_packages() -> None:
+    found: dict[str, set[str]] = defaultdict(set)
+    for module in modules(FOLDERS):
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(module.package)
+    assert {name: packages for name, packages in found.items() if len(packages) > 1} == {}

@@ -1,0 +1,177 @@
+"""Tests that any wrong input of a user gives one line, exit code 2, and nothing half-written."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.service.conftest import Run, complaint
+
+MODEL = Path(__file__).resolve().parents[3] / "examples" / "models" / "gpt2_small_b1_s1024.onnx"
+OPTIMIZE = ("optimize", "--mesh", "dgx-h100", "--evaluations", 50, "--islands", 1, "--quiet")
+
+
+def write_relu(path: Path, shape: list[int | str], operator: str = "Relu") -> Path:
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], ["y"], name="node")],
+        "relu",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "command", [OPTIMIZE, ("import",), ("simulate", "--mesh", "dgx-h100")], ids=lambda c: c[0]
+)
+def test_files_that_are_no_program(tapestry: Run, tmp_path: Path, command: tuple[object, ...]) -> None:
+    content = MODEL.read_bytes()
+    wrong: dict[str, tuple[bytes, str]] = {
+        "empty.onnx": (b"", "is empty"),
+        "letter.onnx": (b"a letter to my aunt\n" * 9, "not an ONNX model"),
+        "cut.onnx": (content[: len(content) // 2], "truncated"),
+        "empty.json": (b"", "no JSON"),
+        "other.json": (b'{"nodes": []}', "no TEG document"),
+        "list.json": (b"[1, 2]", "no TEG document"),
+        "number.json": (b"7", "no TEG document"),
+        "cut.json": (b'{"teg": 1, "name": "x"', "no JSON"),
+        "binary.json": (bytes(range(256)), "UTF-8"),
+        "broken.json.gz": (b"not gzip", "broken gzip"),
+        "cut.json.gz": (gzip.compress(b"{}" * 1000)[:20], "broken gzip"),
+        "model.pt2": (b"PK", "not a .pt2 archive"),
+        "model.pt": (b"PK", "expected a file ending in"),
+    }
+    for name, (text, said) in wrong.items():
+        path = tmp_path / name
+        path.write_bytes(text)
+        assert said in complaint(tapestry(*command, path)), name
+    assert "there is no file" in complaint(tapestry(*command, tmp_path / "absent.onnx"))
+    assert "is a folder" in complaint(tapestry(*command, tmp_path))
+
+
+def test_an_unsupported_operator(tapestry: Run, tmp_path: Path) -> None:
+    path = write_relu(tmp_path / "model.onnx", [2, 2], "SequenceConstruct")
+    assert "(SequenceConstruct) makes a sequence, not a tensor" in complaint(tapestry(*OPTIMIZE, path))
+
+
+def test_data_in_other_files_is_read_from_a_named_folder_only(tapestry: Run, tmp_path: Path) -> None:
+    path = write_relu(tmp_path / "model.onnx", [2, 2], "Relu")
+    model = onnx.load(path)
+    model.graph.node[0].CopyFrom(helper.make_node("Add", ["x", "w"], ["y"]))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(2, dtype=np.float32), "w"))
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+    assert "--external-data FOLDER" in complaint(tapestry("import", path))
+    assert "there is no folder" in complaint(tapestry("import", path, "--external-data", tmp_path / "absent"))
+    found = tapestry("import", path, "--external-data", tmp_path, "--json").json
+    assert [s["site"] for s in found["sources"]] == ["x", "w"]
+
+
+def test_a_dynamic_dimension_says_how_to_give_its_size(tapestry: Run, tmp_path: Path) -> None:
+    path = write_relu(tmp_path / "model.onnx", ["batch", 4])
+    assert "--dim batch=" in complaint(tapestry("import", path))
+    assert tapestry("import", path, "--dim", "batch=8", "--json").json["sources"][0]["shape"] == [8, 4]
+
+
+@pytest.mark.parametrize(
+    "text", ["batch", "batch=", "=8", "batch=0", "batch=-1", "batch=x", "batch=1.5", "batch=²"]
+)
+def test_dimensions_of_another_form(tapestry: Run, document: Path, text: str) -> None:
+    assert "expected NAME=SIZE" in complaint(tapestry("import", document, f"--dim={text}"))
+
+
+def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> None:
+    assert "--dim is for ONNX files" in complaint(tapestry("import", document, "--dim", "batch=8"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--seconds", "-1"), "seconds above zero"),
+        (("--seconds", "0"), "seconds above zero"),
+        (("--seconds", "nan"), "seconds above zero"),
+        (("--seconds", "inf"), "seconds above zero"),
+        (("--seconds", "ten"), "seconds above zero"),
+        (("--evaluations", "0"), "of at least 1"),
+        (("--evaluations", "1e6"), "of at least 1"),
+        (("--seed", "-1"), "of at least 0"),
+        (("--seed", "99999999999999999999"), "of at least 0"),
+        (("--islands", "0"), "from 1 to 256"),
+        (("--islands", "1000"), "from 1 to 256"),
+        (("--verify", "maybe"), "invalid choice"),
+        (("--mesh", "dgx-h10"), "dgx-h100"),
+        (("--mesh", "absent.toml"), "cannot read"),
+        (("--objectives", "time"), "time_s"),
+        (("--objectives", "time_s,time_s"), "twice"),
+        (("--objectives", "time_s,,energy_j"), "commas"),
+        (("--constraint", "peak_memory_bytes"), "is not of the form"),
+        (("--constraint", "peak_memory<=1GiB"), "peak_memory_bytes"),
+        (("--constraint", "peak_memory_bytes<=1GiBs"), "known units"),
+        (("--constraint", "peak_memory_bytes<=1.2.3GiB"), "not a number"),
+        (("--pin", "y"), "expected SITE=SPEC"),
+        (("--pin", "nonesuch=[gpu.0, -]"), "no block"),
+        (("--pin", "y=gpu"), "spec 'gpu'"),
+        (("--pin", "y=[gpu.7, -]"), "pin"),
+        (("--rules", "fuse_cell"), "fuse_cells"),
+        (("--compute-dtype", "fp7"), "fp7"),
+        (("--database-url", "nowhere"), "database URL"),
+        (("--database-url", "sqlite:////dev/null/store.db"), "cannot make its folder"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, tuple) else None,
+)
+def test_options_that_are_wrong(tapestry: Run, document: Path, options: tuple[str, ...], said: str) -> None:
+    assert said in complaint(tapestry(*OPTIMIZE, document, *options))
+    assert tapestry("show", "--json").json == {"runs": []}
+
+
+def test_an_infeasible_request_says_what_is_missing(tapestry: Run, document: Path) -> None:
+    said = complaint(tapestry(*OPTIMIZE, document, "--constraint", "peak_memory_bytes<=1KiB"))
+    assert "no plan satisfies peak_memory_bytes<=1024B" in said
+    assert "too much" in said
+    assert tapestry("show", "--json").json == {"runs": []}
+
+
+def test_a_device_without_figures_refuses_the_objective(
+    tapestry: Run, document: Path, tmp_path: Path
+) -> None:
+    listed = tapestry("meshes", "--json").json["meshes"]
+    mesh = next(m for m in listed if m["name"] == "dgx-h100")
+    lines = [f'name = "mine"\ndevice = "{mesh["device"]["name"]}"\n[[axes]]']
+    lines += [f"{k} = {v!r}" for k, v in mesh["axes"][0].items() if k != "sources"]
+    path = tmp_path / "mine.toml"
+    path.write_text("\n".join(lines))
+    assert tapestry(*OPTIMIZE, document, "--mesh", path, "--json").json["mesh"] == "mine"
+    path.write_text("\n".join([*lines, "speed = 3"]))
+    assert "speed: unknown key" in complaint(tapestry(*OPTIMIZE, document, "--mesh", path))
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("simulate",), "give a GRAPH and a --mesh"),
+        (("simulate", "--plan", "nonesuch"), "there is no plan"),
+        (("simulate", "--run", "nonesuch"), "there is no run"),
+        (("simulate", "--plan", "x", "--mesh", "dgx-h100"), "leave --mesh out"),
+        (("simulate", "--plan", "x", "--trace", "trace.txt"), "ending in .json"),
+        (("simulate", "--plan", "x", "--trace", "/nonesuch/trace.json"), "does not exist"),
+        (("show", "nonesuch"), "no run and no plan"),
+        (("show", "nonesuch/x"), "there is no run"),
+        (("demo", "--seconds", "-1"), "seconds above zero"),
+        (("demo", "--database-url", "nowhere"), "database URL"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_names_of_nothing(tapestry: Run, argv: tuple[str, ...], said: str) -> None:
+    assert said in complaint(tapestry(*argv))
+
+
+@pytest.mark.parametrize("name", ["out.txt", "absent/out.json"])
+def test_outputs_that_cannot_be_written(tapestry: Run, document: Path, tmp_path: Path, name: str) -> None:
+    assert "cannot write" in complaint(tapestry("import", document, "-o", tmp_path / name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [document.name]

@@ -1,0 +1,141 @@
+"""Tests of the command line as a whole: help, catalogs, documentation, and exit."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tapestry.costmodel.objectives import NAMES
+from tapestry.hardware import device_names, mesh_from_dict, mesh_names
+from tapestry.rewrites import PLACEMENT, RULES
+from tapestry.service.cli import entry
+from tapestry.service.cli.entry import MODULES
+from tapestry.service.cli.parser import build_parser
+from tests.service.conftest import Run, complaint
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """Return every command, those of two words under both."""
+    return {
+        f"{name} {action}".strip(): parser
+        for name, command in choices(build_parser()).items()
+        for action, parser in (choices(command) or {"": command}).items()
+    }
+
+
+def choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return dict(found[0].choices) if found else {}
+
+
+def documented_options(command: str) -> set[str]:
+    section = re.search(rf"^## tapestry {command}$(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)
+    assert section, f"docs/cli.md has no section on {command}"
+    first_cells = re.findall(r"^\| ((?:[^|\\]|\\.)+) \|", section.group(1), re.M)
+    names = [name for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)]
+    return {name.split()[0].replace("\\|", "|") for name in names} - {
+        "auto",
+        "dry",
+        "execute",
+        "none",
+        "--verify`",
+    }
+
+
+def test_every_command_of_the_parser_has_a_module() -> None:
+    assert {name.partition(" ")[0] for name in commands()} == set(MODULES)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_page_names_exactly_the_options(command: str) -> None:
+    own: set[str] = set()
+    for action in commands()[command]._actions:
+        if "--help" not in action.option_strings and action.help != argparse.SUPPRESS:
+            own |= set(action.option_strings) or {str(action.metavar)}
+    assert documented_options(command) == own
+
+
+@pytest.mark.parametrize("command", commands())
+def test_help(tapestry: Run, command: str) -> None:
+    answer = tapestry(*command.split(), "--help")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith(f"usage: tapestry {command}")
+
+
+def test_help_lists_the_commands(tapestry: Run) -> None:
+    answer = tapestry("--help")
+    assert answer.code == 0
+    assert all(re.search(rf"^ +{command}\b", answer.out, re.MULTILINE) for command in MODULES)
+
+
+@pytest.mark.parametrize("argv", [(), ("optimize",), ("devices", "--jsno"), ("optimize", "x.onnx")])
+def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> None:
+    assert "--help" in complaint(tapestry(*argv))
+
+
+def test_devices(tapestry: Run) -> None:
+    assert [d["name"] for d in tapestry("devices", "--json").json["devices"]] == list(device_names())
+    assert all(name in tapestry("devices").out for name in device_names())
+
+
+def test_meshes_can_be_read_back(tapestry: Run) -> None:
+    listed = tapestry("meshes", "--json").json["meshes"]
+    assert [mesh_from_dict(mesh).name for mesh in listed] == list(mesh_names())
+    assert all(name in tapestry("meshes").out for name in mesh_names())
+
+
+def test_rules(tapestry: Run) -> None:
+    listed = {rule["name"] for rule in tapestry("rules", "--json").json["rules"]}
+    assert {rule.name for rule in (*RULES, *PLACEMENT)} <= listed
+    assert all(name in tapestry("rules").out for name in listed)
+
+
+def test_objectives(tapestry: Run) -> None:
+    assert [o["name"] for o in tapestry("objectives", "--json").json["objectives"]] == list(NAMES)
+    assert all(name in tapestry("objectives").out for name in NAMES)
+
+
+def test_version(tapestry: Run) -> None:
+    assert {"python", "tapestry", "numpy"} <= set(tapestry("version", "--json").json)
+    assert "tapestry" in tapestry("version").out
+
+
+def test_a_fault_of_ours_is_one_line_too(tapestry: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(entry.MODULES, "version", "tapestry.service.cli.commands.nonesuch")
+    said = complaint(tapestry("version"), code=70)
+    assert "please report" in said and "TAPESTRY_TRACEBACK=1" in said
+    monkeypatch.setenv("TAPESTRY_TRACEBACK", "1")
+    with pytest.raises(ModuleNotFoundError):
+        tapestry("version")
+
+
+def test_a_reader_that_leaves_is_no_fault(home: Path) -> None:
+    command = f"{sys.executable} -m tapestry.service.cli rules --json | head -c 1"
+    answer = subprocess.run(command, shell=True, cwd=PAGE.parents[1], capture_output=True, text=True)
+    assert (answer.stdout, answer.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize("command", ["objectives", "rules"])
+def test_no_command_is_loaded_before_it_is_chosen(command: str) -> None:
+    program = (
+        f"import sys, tapestry.service.cli; tapestry.service.cli.main([{command!r}]); "
+        "print(sorted({'sqlalchemy', 'rich', 'onnx', 'fastapi'} & set(sys.modules)))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=PAGE.parents[1], capture_output=True, text=True
+    )
+    assert answer.stdout.splitlines()[-1] == "[]", answer.stderr
+
+
+def test_programs_of_pytorch_are_read_by_their_ending(tapestry: Run) -> None:
+    path = PAGE.parents[1] / "tests" / "data" / "graphs" / "pt2json" / "mlp_784_4x4096_10_b1024.json.gz"
+    reported = tapestry("import", path, "--json").json
+    assert reported["name"] == "mlp_784_4x4096_10_b1024"
+    assert [s["role"] for s in reported["sources"]] == ["parameter"] * 10 + ["activation"]

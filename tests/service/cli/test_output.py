@@ -1,0 +1,71 @@
+"""Tests of readable figures, and of the correlation by which a frontier is evaluated."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from tapestry.service.cli.output import COLORS, column, paint, quantity, table
+from tapestry.service.correlation import largest_rank_correlation, rank_correlation
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.002684, "s", "2.684 ms"),
+        (12.5, "s", "12.50 s"),
+        (0.0, "s", "0.000 ns"),
+        (512, "B", "512 B"),
+        (474.7 * 2**20, "B", "474.7 MiB"),
+        (3 * 2**40, "B", "3.000 TiB"),
+        (295290446848, "flop", "295.3 Gflop"),
+        (4.5, "J", "4.500 J"),
+        (2.95e-5, "USD", "29.50 uUSD"),
+        (7, "", "7"),
+    ],
+)
+def test_quantities(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_a_column_shares_its_unit_and_decimals() -> None:
+    assert column([0.0026, 0.0113], "s") == ("ms", ["2.60", "11.30"])
+    assert column([5, 1000], "B") == ("B", ["5", "1,000"])
+
+
+def test_a_table_is_aligned() -> None:
+    assert table(("name", "n"), [("a", "1"), ("long name", "100")], right=(1,)) == [
+        "name         n",
+        "a            1",
+        "long name  100",
+    ]
+
+
+def test_colors_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert paint("x", "red", Terminal()) == f"\x1b[{COLORS['red']}mx\x1b[0m"
+    assert paint("x", "red", io.StringIO()) == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("x", "red", Terminal()) == "x"
+
+
+def test_rank_correlation_is_spearmans(rng: np.random.Generator) -> None:
+    for _ in range(20):
+        a, b = rng.integers(0, 9, (2, 30)).astype(float)
+        assert rank_correlation(a, b) == pytest.approx(spearmanr(a, b).statistic)
+    assert rank_correlation([1.0, 2.0], [5.0, 5.0]) == 0.0
+
+
+def test_the_most_alike_objectives_are_named() -> None:
+    costs = [{"a": k, "b": k**2, "c": -k} for k in range(5)]
+    assert largest_rank_correlation(costs, ("a", "b", "c")) == (pytest.approx(1.0), ("a", "b"))
+    with pytest.raises(ValueError, match="two objectives"):
+        largest_rank_correlation(costs, ("a",))
