@@ -72,6 +72,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "layout", "describe or draw where the elements of a tensor lie in memory", programs.layout, "layout"
     ),
+    Command("mesh", "start, check or show a mesh file", programs.mesh, "mesh"),
     Command("devices", "list the devices of the catalogue", shared.as_json, "machines"),
     Command("meshes", "list the machines of the catalogue", shared.as_json, "machines"),
     Command("rules", "list the rules by which programs and placements are changed", shared.as_json, "rules"),
