@@ -11,9 +11,11 @@ from tapestry.hardware.mesh import TOPOLOGIES, Device, Mesh, MeshAxis
 from tapestry.hardware.ranges import RANGES
 
 HEAD = """\
-# A mesh: equal devices on named axes, the slowest axis first. `tapestry mesh check FILE` tells every fault of this file.
+# A mesh: equal devices on named axes, the slowest axis first. `tapestry mesh check FILE` tells every fault in it.
 """
-DEVICE_HEAD = "# A name of the catalog (`tapestry devices`), a path ending in .toml, or a table [device] of its own.\n"
+DEVICE_HEAD = (
+    "# A name of the catalog (`tapestry devices`), a path ending in .toml, or a table [device] of its own.\n"
+)
 SOURCES_HEAD = "# Where the figures come from, by key; replace what you replaced.\n"
 
 

@@ -76,7 +76,9 @@ RANGES: Mapping[str, Range] = {
     "k": Range(1, 1e6, "", "steps of a tile"),
     # Axes of meshes; a tile has an efficiency too.
     "efficiency": _share("share of the rate that is reached"),
-    "bandwidth_bytes_per_s": Range(1e5, 1e15, "bytes/s", "rate of one device's links along the axis, one way"),
+    "bandwidth_bytes_per_s": Range(
+        1e5, 1e15, "bytes/s", "rate of one device's links along the axis, one way"
+    ),
     "latency_s": Range(0.0, 1.0, "s", "time before the first byte of a round of a collective"),
     # Above 1 where the links reduce: then fewer bytes are sent than the formula counts.
     "all_reduce_efficiency": _share("share for all-reduce, where the links themselves reduce", 2.0),

@@ -1,4 +1,4 @@
-"""TOML tables read key by key: every fault gives its position in the file, all are collected, unknown keys are faults."""
+"""TOML tables read key by key: every fault gives its position, all are collected, unknown keys are faults."""
 
 from __future__ import annotations
 

@@ -73,7 +73,14 @@ def test_a_broken_table_is_one_fault() -> None:
 def test_a_range_has_room_and_names_its_unit(name: str) -> None:
     found = RANGES[name]
     assert 0 <= found.least < found.most
-    units = {"_s": "s", "_bytes": "bytes", "_per_s": "/s", "_w": "W", "efficiency": "share", "_per_hour": "/h"}
+    units = {
+        "_s": "s",
+        "_bytes": "bytes",
+        "_per_s": "/s",
+        "_w": "W",
+        "efficiency": "share",
+        "_per_hour": "/h",
+    }
     for ending, unit in units.items():
         if name.endswith(ending) and not (ending == "_s" and name.endswith("_per_s")):
             assert found.unit.endswith(unit)

@@ -23,7 +23,9 @@ def _new(arguments: Namespace) -> int:
     if path.suffix != ".toml":
         raise CommandError(f"{arguments.file!r}: name a file ending in .toml, by which meshes are read")
     if path.exists() and not arguments.force:
-        raise CommandError(f"{arguments.file!r} exists already; name another file, or say --force to replace it")
+        raise CommandError(
+            f"{arguments.file!r} exists already; name another file, or say --force to replace it"
+        )
     mesh = read_mesh(arguments.source)
     try:
         path.write_text(mesh_text(mesh, arguments.with_device), encoding="utf-8")
@@ -32,7 +34,9 @@ def _new(arguments: Namespace) -> int:
     if arguments.json:
         print_json({"file": arguments.file, "from": mesh.name})
     else:
-        print(f"wrote {arguments.file}, a copy of {mesh.name}; change it, then `tapestry mesh check {arguments.file}`")
+        print(
+            f"wrote {arguments.file}, a copy of {mesh.name}; change it, then `tapestry mesh check {arguments.file}`"
+        )
     return OK
 
 

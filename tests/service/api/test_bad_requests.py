@@ -205,7 +205,10 @@ def test_a_wrong_field_of_an_execution_is_pointed_at(
 
 
 def test_all_faults_of_a_mesh_are_told_in_one_answer(shared: Service) -> None:
-    asked = {"graph_id": shared.graph(), "mesh": mesh(axes=[{**AXIS, "latency_s": 4, "efficiency": 80}], name="")}
+    asked = {
+        "graph_id": shared.graph(),
+        "mesh": mesh(axes=[{**AXIS, "latency_s": 4, "efficiency": 80}], name=""),
+    }
     faults = complaint(shared.http.post("/v1/runs", json=asked), 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in faults] == [
         "/mesh/name",
