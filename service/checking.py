@@ -19,10 +19,10 @@ from tapestry.hardware.simulator import to_perfetto
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Plan, Result, canonicalize, knee, verify_plan
 from tapestry.optimizer.archive.report import costs_of
-from tapestry.service.graphs import graph_flops
 from tapestry.service.store.records import NewExecution
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 

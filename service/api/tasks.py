@@ -18,7 +18,7 @@ from tapestry.optimizer import StaleHistory, canonicalize, explain
 from tapestry.optimizer.run.optimize import check_pins, compile_pinned
 from tapestry.rewrites import Provenance
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
-from tapestry.service.graphs import PYTORCH, STABLEHLO, summarize
+from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.requests import Fault, escape
@@ -28,6 +28,7 @@ from tapestry.teg.drawing import to_dot
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
 from tapestry.teg.importers.failure import ExternalDataError
+from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize

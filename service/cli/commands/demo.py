@@ -24,10 +24,10 @@ from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import exit_interrupted
 from tapestry.service.correlation import largest_rank_correlation
 from tapestry.service.examples import DEMO_MODEL, example_model
-from tapestry.service.graphs import GraphFileError
 from tapestry.service.logs import start_logging
 from tapestry.service.serving import ServiceServer, ServingError
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
+from tapestry.teg.importers.files import GraphFileError
 
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
