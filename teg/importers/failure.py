@@ -42,9 +42,7 @@ def _offer(location: str, beside: Path | None) -> str:
         return plain
     named = (beside / location).resolve()
     if named.is_relative_to(beside.resolve()) and named.is_file():
-        return (
-            f"- it lies beside the model, so name its folder: external_data={str(beside)!r}, --external-data {beside}"
-        )
+        return f"- it lies beside the model: give its folder, external_data={str(beside)!r}, --external-data {beside}"
     return f"{plain} - and it does not lie beside the model{near_files(location, beside)}"
 
 

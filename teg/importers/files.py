@@ -76,9 +76,13 @@ def _read(
 ) -> Graph:
     name = file.name.lower()
     if external_data is not None and not name.endswith(".onnx"):
-        raise GraphFileError(f"{told} keeps its data itself; external data (--external-data) is for ONNX files")
+        raise GraphFileError(
+            f"{told} keeps its data itself; external data (--external-data) is for ONNX files"
+        )
     if name.endswith(".onnx"):
-        return from_onnx(file, dims=dims, external_data=None if external_data is None else fspath(external_data))
+        return from_onnx(
+            file, dims=dims, external_data=None if external_data is None else fspath(external_data)
+        )
     if name.endswith(PYTORCH):
         return from_torch(file, dims=dims)
     if dims:

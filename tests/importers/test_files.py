@@ -28,7 +28,11 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path: Path) -> None:
         ("absent.onnx", {}, "there is no file .*absent.onnx'$"),
         ("", {}, "is a folder; give an .onnx"),
         ("model.json", {"dims": {"batch": 8}}, "has fixed dimensions; dims .* are for ONNX and PyTorch"),
-        ("model.json", {"external_data": tmp_path}, "keeps its data itself; external data .* is for ONNX files"),
+        (
+            "model.json",
+            {"external_data": tmp_path},
+            "keeps its data itself; external data .* is for ONNX files",
+        ),
     ):
         with pytest.raises(GraphFileError, match=told):
             read_program(tmp_path / path, **options)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def test_data_in_other_files_needs_a_folder(tmp_path: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
     assert "the data of initializer 'w' lies in another file" in failure(path)
-    assert f"it lies beside the model, so name its folder: external_data={str(tmp_path)!r}" in failure(path)
+    assert f"it lies beside the model: give its folder, external_data={str(tmp_path)!r}" in failure(path)
     assert "--external-data FOLDER" in failure(model)
     graph = from_onnx(path, external_data=tmp_path)
     np.testing.assert_array_equal(run(graph, {"x": WEIGHT})["y"], 2 * WEIGHT)

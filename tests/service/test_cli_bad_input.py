@@ -68,7 +68,7 @@ def test_data_in_other_files_is_read_from_a_named_folder_only(tapestry: Run, tmp
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
 
     told = complaint(tapestry("import", path))
-    assert f"it lies beside the model, so name its folder: external_data='{tmp_path}'" in told
+    assert f"it lies beside the model: give its folder, external_data='{tmp_path}'" in told
     assert f"--external-data {tmp_path}; or put the data" in told
     assert "there is no folder" in complaint(tapestry("import", path, "--external-data", tmp_path / "absent"))
     found = tapestry("import", path, "--external-data", tmp_path, "--json").json
@@ -89,7 +89,9 @@ def test_dimensions_of_another_form(tapestry: Run, document: Path, text: str) ->
 
 
 def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> None:
-    assert "dims (--dim) are for ONNX and PyTorch files" in complaint(tapestry("import", document, "--dim", "batch=8"))
+    assert "dims (--dim) are for ONNX and PyTorch files" in complaint(
+        tapestry("import", document, "--dim", "batch=8")
+    )
 
 
 @pytest.mark.parametrize(

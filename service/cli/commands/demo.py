@@ -14,7 +14,7 @@ from typing import Any
 from tapestry.costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
 from tapestry.costmodel.objectives import POSITION
 from tapestry.optimizer import Progress
-from tapestry.service.checking import representative_plans
+from tapestry.optimizer.archive.report import representative_plans
 from tapestry.service.cli.client import Client
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import print_frontier
