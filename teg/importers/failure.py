@@ -6,6 +6,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 MOST_OFFERED = 3
+IN_PYTHON = (
+    " (in Python "  # what follows in a message is for callers of functions, not for users of a command
+)
 
 
 class ImportFailure(ValueError):
