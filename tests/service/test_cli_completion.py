@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tapestry.hardware import mesh_names
-from tapestry.service.cli.entry import COMMANDS
+from tapestry.service.cli.parser import COMMANDS
 from tests.service.conftest import Run
 
 CASES = [
     (["opti"], ["optimize"]),
-    ([""], sorted(COMMANDS)),
+    ([""], sorted(command.name for command in COMMANDS)),
     (["mesh", ""], ["check", "new", "show"]),
     (["mesh", "new", "--fro"], ["--from"]),
     (["optimize", "model.onnx", "--mesh", "dgx"], ["dgx-a100", "dgx-h100", "dgx-h200"]),
