@@ -63,7 +63,7 @@ migration: $(READY)  ## a new step of the database, from what changed in the tab
 	$(BIN)/python -m tapestry.service.store.migrations "$(MESSAGE)"
 
 # The locks carry hashes but no addresses, so any mirror will do. One is for development (base + dev). Two agree with it:
-# one for the image of the service (base, and setuptools, which installs the program itself), and one for all tests
+# one for the image of the service (base, postgres, and setuptools, which installs the program itself), and one for all tests
 # (jax, and what torch needs). torch itself is pinned by its version alone: each index offers another build of it.
 COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/uv pip compile --quiet --no-config \
     --python-version 3.11 --generate-hashes $(LOCK_FLAGS)
@@ -72,7 +72,7 @@ lock:  ## resolve pyproject.toml into requirements.lock, requirements-service.lo
 	mkdir -p build
 	test -x build/lock/bin/uv || ($(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv)
 	$(COMPILE) --extra dev pyproject.toml --output-file requirements.lock
-	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock pyproject.toml - \
+	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock --extra postgres pyproject.toml - \
 	    --output-file requirements-service.lock
 	printf '%s\n' filelock fsspec sympy | $(COMPILE) --constraints requirements.lock --extra jax pyproject.toml - \
 	    --output-file requirements-test.lock

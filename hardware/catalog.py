@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from math import prod
 from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
@@ -14,26 +15,34 @@ from typing import Any
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
 from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
-from tapestry.hardware.tables import CatalogError, Table, near_names, parsed
+from tapestry.hardware.tables import CatalogError, Faults, Table, near_names, parsed
 from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require_name
 
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
 
-def _tile(content: object, where: str) -> Tile:
-    table = Table(content, where)
+def _tile(table: Table) -> Tile:
     tile = Tile(table.whole("m"), table.whole("n"), table.whole("k"), table.number_or("efficiency", 1.0))
     table.finish()
     return tile
 
 
-def device_from_dict(content: object, where: str = "device") -> Device:
+def device_from_dict(content: object, where: str = "device", plausible: bool = True) -> Device:
     """Build the device described by a table with the fields of `Device`; `where` opens every error message.
 
+    `plausible` refuses figures that no device has (`hardware.ranges`).
+
     Raises:
-        CatalogError: a key is missing, unknown or of the wrong kind.
+        CatalogError: keys are missing, unknown, of the wrong kind or out of range; it lists all of them.
     """
-    table = Table(content, where)
+    faults = Faults(plausible)
+    device = _device(Table(content, where, faults))
+    faults.finish()
+    return device
+
+
+def _device(table: Table) -> Device:
+    """Read a device; it may hold placeholders where the table's `faults` has any."""
     device = Device(
         name=table.text("name"),
         vendor=table.text("vendor"),
@@ -42,9 +51,7 @@ def device_from_dict(content: object, where: str = "device") -> Device:
         peak_flops_per_s=table.rates("peak_flops_per_s"),
         vector_flops_per_s=table.number("vector_flops_per_s"),
         cores=table.whole("cores"),
-        tiles=tuple(
-            _tile(tile, f"{table.at('tiles')}[{index}]") for index, tile in enumerate(table.items("tiles"))
-        ),
+        tiles=tuple(_tile(tile) for tile in table.tables("tiles")),
         layouts=table.texts("layouts") or (ROW_MAJOR.name,),
         launch_overhead_s=table.number("launch_overhead_s", zero=True),
         contraction_overhead_s=table.number_or("contraction_overhead_s", 0.0, zero=True),
@@ -65,28 +72,22 @@ def device_from_dict(content: object, where: str = "device") -> Device:
         try:
             native_named(layout)
         except LayoutError as error:
-            raise CatalogError(f"{table.at('layouts')}: {error}") from error
+            table.fault("layouts", str(error))
     for dtype, precision in device.compute_dtype_default.items():
-        if precision != VECTOR and precision not in device.peak_flops_per_s:
-            raise CatalogError(
-                f"{table.at('compute_dtype_default')}.{dtype}: expected {VECTOR!r} or a key of "
-                f"peak_flops_per_s, got {precision!r}"
+        if precision and device.peak_flops_per_s and precision not in (VECTOR, *device.peak_flops_per_s):
+            table.fault(
+                f"compute_dtype_default.{dtype}",
+                f"expected {VECTOR!r} or a key of peak_flops_per_s, got {precision!r}",
             )
     table.finish()
     return device
 
 
-def _axis(content: object, where: str) -> MeshAxis:
-    table = Table(content, where)
-    topology = table.text("topology")
-    if topology not in TOPOLOGIES:
-        raise CatalogError(
-            f"{table.at('topology')}: expected one of {', '.join(TOPOLOGIES)}, got {topology!r}"
-        )
+def _axis(table: Table) -> MeshAxis:
     axis = MeshAxis(
         name=table.text("name"),
         size=table.whole("size"),
-        topology=topology,
+        topology=table.one_of("topology", TOPOLOGIES),
         bandwidth_bytes_per_s=table.number("bandwidth_bytes_per_s"),
         latency_s=table.number("latency_s", zero=True),
         efficiency=table.number_or("efficiency", 1.0),
@@ -99,29 +100,43 @@ def _axis(content: object, where: str) -> MeshAxis:
     return axis
 
 
-def mesh_from_dict(content: object, where: str = "mesh") -> Mesh:
+def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True) -> Mesh:
     """Build the mesh described by a table: `name`, `device` (a catalog name or a whole device table) and `axes`.
 
+    `plausible` refuses figures that no machine has (`hardware.ranges`).
+
     Raises:
-        CatalogError: a key is missing, unknown or of the wrong kind, or the device is not in the catalog.
+        CatalogError: keys are missing, unknown, of the wrong kind or out of range, or the device is not in the
+            catalog; it lists all of them.
     """
-    table = Table(content, where)
-    stated = table.get("device", "a device's name or table")
-    device = load_device(stated) if isinstance(stated, str) else device_from_dict(stated, table.at("device"))
-    axes = tuple(
-        _axis(axis, f"{table.at('axes')}[{index}]") for index, axis in enumerate(table.items("axes"))
-    )
-    mesh = Mesh(table.text("name"), device, axes)
-    if len({axis.name for axis in axes}) < len(axes):
-        raise CatalogError(
-            f"{table.at('axes')}: expected different names, got {[axis.name for axis in axes]}"
-        )
-    if mesh.device_count > LONGEST_MESH:
-        raise CatalogError(
-            f"{table.at('axes')}: {mesh.device_count} devices, at most {LONGEST_MESH} are possible"
-        )
+    faults = Faults(plausible)
+    table = Table(content, where, faults)
+    name = table.text("name")
+    device = _mesh_device(table)
+    axes = tuple(_axis(axis) for axis in table.tables("axes"))
     table.finish()
-    return mesh
+    names = [axis.name for axis in axes if axis.name]
+    if len(set(names)) < len(names):
+        table.fault("axes", f"expected different names, got {names}")
+    count = prod(axis.size for axis in axes)
+    if count > LONGEST_MESH:
+        table.fault("axes", f"{count} devices, at most {LONGEST_MESH} are possible")
+    faults.finish()
+    assert device is not None
+    return Mesh(name, device, axes)
+
+
+def _mesh_device(table: Table) -> Device | None:
+    """Read the device of a mesh, from the catalog or written out; None if it is neither, which is noted."""
+    stated = table.get("device", "a device's name or table")
+    if not isinstance(stated, str):
+        return _device(Table(stated, table.at("device"), table.faults))
+    try:
+        return load_device(stated)
+    except CatalogError as error:
+        for fault in error.faults:
+            table.fault("device", fault)
+        return None
 
 
 def _own_file(path: str) -> object:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tapestry.teg.brief import brief, counted, listed, shown
+
 TOPOLOGIES = ("switch", "ring", "torus", "line", "tree")
 
 # Element types as graphs write them -> as device files write them. Other integers keep their own names.
@@ -76,6 +78,11 @@ class Device:
     price_usd_per_hour: float | None = None
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        return shown(
+            "Device", (repr(brief(self.name)), brief(self.vendor), f"{self.memory_bytes / 1e9:,.4g} GB")
+        )
 
     def require(self, name: str) -> float:
         """Return the number in field `name`.
@@ -170,6 +177,10 @@ class MeshAxis:
     small_message_bytes_per_s: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    def __repr__(self) -> str:
+        rate = f"{self.bandwidth_bytes_per_s / 1e9:,.4g} GB/s"
+        return shown("MeshAxis", (repr(brief(self.name)), f"size={self.size}", self.topology, rate))
+
 
 @dataclass(frozen=True)
 class Mesh:
@@ -178,6 +189,11 @@ class Mesh:
     name: str
     device: Device
     axes: tuple[MeshAxis, ...]
+
+    def __repr__(self) -> str:
+        axes = listed([f"{axis.name}={axis.size}" for axis in self.axes], 5)
+        kind = f"{counted(self.device_count, 'device')} {brief(self.device.name)}"
+        return shown("Mesh", (repr(brief(self.name)), axes, kind))
 
     @property
     def axis_sizes(self) -> tuple[tuple[str, int], ...]:

@@ -1,37 +1,81 @@
-"""TOML tables read key by key: every error gives its position in the file, and unknown keys are errors."""
+"""TOML tables read key by key: every fault gives its position, all are collected, unknown keys are faults."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
-from math import isfinite
+from math import inf, isfinite, nan
 
 from tapestry.hardware.mesh import SHORT_DTYPES
+from tapestry.hardware.ranges import RANGES
 
 
 class CatalogError(ValueError):
-    """Error raised for an unknown name, or a file that is no device or mesh; its message gives place and remedy."""
+    """Error raised for an unknown name, or a file that is no device or mesh.
+
+    `faults` are all reasons, one line each, with place and remedy.
+    """
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+    def __reduce__(self) -> tuple[type[CatalogError], tuple[str, ...]]:
+        return CatalogError, self.faults
+
+
+_MISSING = object()  # the value of a key that is not there, which has been noted as a fault
+
+
+class Faults:
+    """A collector of the faults of one document; `plausible` also refuses figures that no machine has."""
+
+    def __init__(self, plausible: bool = True) -> None:
+        self.found: list[str] = []
+        self.plausible = plausible
+
+    def add(self, where: str, fault: str) -> None:
+        self.found.append(f"{where}: {fault}")
+
+    def finish(self) -> None:
+        """Check that there is none.
+
+        Raises:
+            CatalogError: all that were found.
+        """
+        if self.found:
+            raise CatalogError(*self.found)
 
 
 class Table:
-    """A table of a file, read key by key, with its place in the file for error messages."""
+    """A table of a file, read key by key, with its place in the file for error messages.
 
-    def __init__(self, content: object, where: str) -> None:
-        if not isinstance(content, Mapping):
-            raise CatalogError(f"{where}: expected a table, got {shown(content)}")
-        self.content: Mapping[str, object] = content
+    A faulty value is added to `faults`, and a placeholder is returned for it (nan, 1, an empty text, nothing): the
+    reader goes on to the next fault, and asks `faults` before it uses what it read.
+    """
+
+    def __init__(self, content: object, where: str, faults: Faults) -> None:
+        self.is_table = isinstance(content, Mapping)
+        self.content: Mapping[str, object] = content if isinstance(content, Mapping) else {}
         self.where = where
+        self.faults = faults
         self.asked: list[str] = []
+        if not self.is_table and content is not _MISSING:
+            faults.add(where, f"expected a table, got {shown(content)}")
 
     def at(self, key: str) -> str:
         return f"{self.where}: {key}"
 
+    def fault(self, key: str, text: str) -> None:
+        self.faults.add(self.at(key), text)
+
     def get(self, key: str, expected: str) -> object:
+        """Return the value of `key`; if there is none, note that and return `_MISSING`."""
         self.asked.append(key)
-        if key not in self.content:
-            raise CatalogError(f"{self.at(key)}: missing; expected {expected}")
-        return self.content[key]
+        if key not in self.content and self.is_table:
+            self.fault(key, f"missing; expected {expected}")
+        return self.content.get(key, _MISSING)
 
     def has(self, key: str) -> bool:
         self.asked.append(key)
@@ -39,32 +83,72 @@ class Table:
 
     def text(self, key: str) -> str:
         value = self.get(key, "a text")
-        if not isinstance(value, str) or not value:
-            raise CatalogError(f"{self.at(key)}: expected a text, got {shown(value)}")
+        if isinstance(value, str) and value:
+            return value
+        if value is not _MISSING:
+            self.fault(key, f"expected a text, got {shown(value)}")
+        return ""
+
+    def one_of(self, key: str, known: tuple[str, ...]) -> str:
+        value = self.text(key)
+        if value and value not in known:
+            near = get_close_matches(value, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.fault(key, f"expected one of {', '.join(known)}, got {value!r}{hint}")
         return value
 
-    def number(self, key: str, zero: bool = False) -> float:
-        expected = "a number, zero or more" if zero else "a number above zero"
-        return checked_number(self.get(key, expected), self.at(key), expected, zero)
+    def number(self, key: str, figure: str = "", zero: bool = False) -> float:
+        """Return the number of `key`, in the range of `figure` (the key itself unless given)."""
+        expected = self._expected(figure or key, "a number, zero or more" if zero else "a number above zero")
+        value = self.get(key, expected)
+        if value is _MISSING:
+            return nan
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self.fault(key, f"expected {expected}, got {shown(value)}")
+            return nan
+        known, found = RANGES[figure or key], _as_float(value)
+        if not isfinite(found) or found < 0 or (found == 0 and not zero):
+            self.fault(key, f"expected {expected}, got {found}")
+        elif self.faults.plausible and not known.holds(found):
+            self.fault(key, f"expected {expected}, got {found:g}{known.hint(found)}")
+        return found
 
     def whole(self, key: str) -> int:
         expected = "a whole number above zero"
         value = self.get(key, expected)
+        if value is _MISSING:
+            return 1
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise CatalogError(f"{self.at(key)}: expected {expected}, got {shown(value)}")
+            self.fault(key, f"expected {expected}, got {shown(value)}")
+            return 1
+        known = RANGES.get(key)
+        if self.faults.plausible and known is not None and not known.holds(value):
+            wanted = known.expected.replace("a number", "a whole number")
+            self.fault(key, f"expected {wanted}, got {value}{known.hint(_as_float(value))}")
         return value
 
+    def _expected(self, figure: str, plain: str) -> str:
+        return RANGES[figure].expected if self.faults.plausible else plain
+
     def optional(self, key: str, zero: bool = False) -> float | None:
-        return self.number(key, zero) if self.has(key) else None
+        return self.number(key, zero=zero) if self.has(key) else None
 
     def number_or(self, key: str, default: float, zero: bool = False) -> float:
-        return self.number(key, zero) if self.has(key) else default
+        return self.number(key, zero=zero) if self.has(key) else default
 
     def items(self, key: str) -> list[object]:
         value = self.get(key, "a list")
-        if not isinstance(value, list) or not value:
-            raise CatalogError(f"{self.at(key)}: expected a list that is not empty, got {shown(value)}")
-        return value
+        if isinstance(value, list) and value:
+            return value
+        if value is not _MISSING:
+            self.fault(key, f"expected a list that is not empty, got {shown(value)}")
+        return []
+
+    def tables(self, key: str) -> list[Table]:
+        """Return the tables in the list `key`."""
+        return [
+            Table(item, f"{self.at(key)}[{index}]", self.faults) for index, item in enumerate(self.items(key))
+        ]
 
     def texts(self, key: str) -> tuple[str, ...]:
         if not self.has(key):
@@ -72,15 +156,15 @@ class Table:
         values = self.items(key)
         wrong = [value for value in values if not isinstance(value, str)]
         if wrong:
-            raise CatalogError(f"{self.at(key)}: expected a list of texts, got {shown(wrong[0])} in it")
-        return tuple(str(value) for value in values)
+            self.fault(key, f"expected a list of texts, got {shown(wrong[0])} in it")
+        return tuple(value for value in values if isinstance(value, str))
 
     def table(self, key: str) -> Table:
-        return Table(self.get(key, "a table"), self.at(key))
+        return Table(self.get(key, "a table"), self.at(key), self.faults)
 
     def rates(self, key: str) -> dict[str, float]:
         table = self.table(key)
-        return {SHORT_DTYPES.get(name, name): table.number(name) for name in table.content}
+        return {SHORT_DTYPES.get(name, name): table.number(name, key) for name in table.content}
 
     def names(self, key: str) -> dict[str, str]:
         if not self.has(key):
@@ -95,10 +179,18 @@ class Table:
         return {name: table.text(name) for name in table.content}
 
     def finish(self) -> None:
-        """Raise `CatalogError` for keys that were not read: a misspelled optional field would else be ignored."""
+        """Note the keys that were not read: a misspelled optional field would else be ignored."""
         for key in self.content:
             if key not in self.asked:
-                raise CatalogError(f"{self.at(str(key))}: unknown key{near_names(str(key), self.asked)}")
+                self.fault(str(key), f"unknown key{near_names(str(key), self.asked)}")
+
+
+def _as_float(value: int | float) -> float:
+    """Convert a number; a whole one that is too large becomes infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
 
 
 def shown(value: object) -> str:
@@ -112,15 +204,6 @@ def near_names(name: str, known: list[str] | tuple[str, ...]) -> str:
     return (
         f"; did you mean {' or '.join(close)}?" if close else f"; known are {', '.join(sorted(set(known)))}"
     )
-
-
-def checked_number(value: object, where: str, expected: str, zero: bool) -> float:
-    """Check that a value is a finite number above zero, or zero where that is allowed; return it as a float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise CatalogError(f"{where}: expected {expected}, got {shown(value)}")
-    if not isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise CatalogError(f"{where}: expected {expected}, got {value}")
-    return float(value)
 
 
 def parsed(text: str, where: str) -> object:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tapestry.teg.brief import shown
+
 MEMBERS = ("rule", "place", "choice")
 SEVERAL = "&"
 
@@ -31,6 +33,9 @@ class Move:
     def single(self) -> Iterator[Move]:
         """Yield the moves at single places, one after the other."""
         return (Move(self.rule, place, self.choice) for place in self.places)
+
+    def __repr__(self) -> str:
+        return shown("Move", (str(self),))
 
     def __str__(self) -> str:
         first, *others = self.places

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution as Run
 from tapestry.hardware.simulator import to_perfetto
 from tapestry.hardware.timing import TICKS_PER_S
-from tapestry.optimizer import Plan, Result, canonicalize, knee, verify_plan
-from tapestry.optimizer.archive.report import costs_of
-from tapestry.service.graphs import graph_flops
+from tapestry.optimizer import Plan, Result, canonicalize, verify_plan
+from tapestry.optimizer.analysis.affordability import is_affordable
+from tapestry.optimizer.archive.report import costs_of, representative_plans
 from tapestry.service.store.records import NewExecution
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -27,8 +26,6 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 
 MODES = ("auto", "none", "dry", "execute")
-LARGEST_EXECUTION_FLOPS = 2e12
-SHARE_OF_MEMORY = 0.5
 
 
 @dataclass
@@ -43,31 +40,6 @@ class CheckResults:
     def failures(self) -> list[str]:
         """The checks that failed, one line each."""
         return [line for plan, verified in self.verified.items() for line in failures_of(plan, verified)]
-
-
-class Named(Protocol):
-    """A plan with its id and costs: of a search, of the store, or of a document."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def cost(self) -> Mapping[str, float]: ...
-
-
-P = TypeVar("P", bound=Named)
-
-
-def representative_plans(frontier: Sequence[P], objectives: Sequence[Objective]) -> dict[str, P]:
-    """Select the most representative plans of a frontier, by their roles: knee, fastest, smallest peak."""
-    return {
-        "knee": knee(frontier, objectives),
-        "fastest": min(
-            frontier, key=lambda plan: (plan.cost["time_s"], plan.cost["peak_memory_bytes"], plan.id)
-        ),
-        "smallest peak": min(
-            frontier, key=lambda plan: (plan.cost["peak_memory_bytes"], plan.cost["time_s"], plan.id)
-        ),
-    }
 
 
 def failures_of(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
@@ -94,18 +66,6 @@ def _refutation(verified: Mapping[str, Any]) -> str:
     blamed = verified.get("suspects", ())
     more = f"; suspected: {', '.join(blamed)} (in its history, in none with equal values)" if blamed else ""
     return "; ".join(reported[:3]) + more
-
-
-def fits_in_memory(plans: Sequence[Plan]) -> bool:
-    """Return whether the simulated devices' memories fit into half of this machine's."""
-    needed = max((plan.cost["total_memory_bytes"] for plan in plans), default=0)
-    return needed <= SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def is_affordable(graph: Graph, plans: Sequence[Plan]) -> bool:
-    """Return whether executing these plans and the reference takes seconds, not minutes, and fits in memory."""
-    flops = graph_flops(graph) + sum(plan.cost["compute_flops"] for plan in plans)
-    return flops <= LARGEST_EXECUTION_FLOPS and fits_in_memory(plans)
 
 
 def plans_to_execute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tapestry.service.graphs import GraphFileError
+from tapestry.teg.importers.files import GraphFileError
 
 DEMO_MODEL = "gpt2_small_b1_s1024.onnx"
 

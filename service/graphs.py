@@ -1,4 +1,4 @@
-"""Programs read from files: chosen by suffix, checked, and summarized."""
+"""Summaries of programs: what is in them, for people and for the API."""
 
 from __future__ import annotations
 
@@ -6,79 +6,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tapestry.teg import structure
 from tapestry.teg.costs import Amount, total
-from tapestry.teg.document import DocumentError, read_content
+from tapestry.teg.flops import block_flops
 from tapestry.teg.graph import Block, Graph, index_sizes
-from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
-from tapestry.teg.importers.loom.reading import InvalidLoom
-from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import flops_of, own_work
 from tapestry.teg.pruning import observed
 from tapestry.teg.sharding.external_graphs import is_explicit, verify_external
-from tapestry.teg.validate import InvalidGraphError
 
-STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")
 # Blocks of a sharded program that are verified when it comes in, and issues that are told then.
 MOST_VERIFIED = 50_000
 MOST_ISSUES = 10
-PYTORCH = ".pt2"
-ENDINGS = (".onnx", PYTORCH, ".json", ".json.gz", *STABLEHLO)
-
-
-class GraphFileError(ValueError):
-    """Error raised for a file that holds no readable program; the message is one line for the user."""
-
-
-def load_graph(path: str, dims: Mapping[str, int] | None = None, external_data: str | None = None) -> Graph:
-    """Load the program in an ONNX, StableHLO or PyTorch file or a TEG document.
-
-    `dims` sizes an ONNX file's open dimensions, `external_data` is the folder of its weights in other files.
-
-    Raises:
-        GraphFileError: no such file, another format, or a program that breaks a rule of the language.
-    """
-    file = Path(path)
-    if not file.exists():
-        raise GraphFileError(f"there is no file {path!r}")
-    if file.is_dir():
-        raise GraphFileError(
-            f"{path!r} is a folder; give an .onnx, .mlir or .pt2 file or a TEG document (.json, .json.gz)"
-        )
-    if not file.name.lower().endswith(ENDINGS):
-        raise GraphFileError(f"{path!r}: expected a file ending in {', '.join(ENDINGS)}")
-    try:
-        if file.suffix.lower() == ".onnx":
-            return from_onnx(file, dims=dims, external_data=external_data)
-        if file.suffix.lower() == PYTORCH:
-            return from_torch(file, dims=dims)
-        if dims:
-            raise GraphFileError(f"{path!r} has fixed dimensions; --dim is for ONNX files")
-        if external_data is not None:
-            raise GraphFileError(f"{path!r} keeps its data itself; --external-data is for ONNX files")
-        if file.name.lower().endswith(STABLEHLO):
-            return from_stablehlo(file)
-        graph = from_json(read_content(file), name=file.name.partition(".json")[0])
-    except InvalidLoom as error:
-        raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
-    except (DocumentError, InvalidGraphError) as error:
-        raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
-    except ImportFailure as error:
-        raise GraphFileError(" ".join(str(error).split())) from error
-    except OSError as error:
-        raise GraphFileError(f"cannot read {path!r}: {error.strerror or error}") from error
-    return graph
-
-
-def _first_issue(error: DocumentError | InvalidGraphError | InvalidLoom) -> str:
-    heading = str(error).partition("\n")[0].partition(" (")[0]
-    more = len(error.issues) - 1
-    return f"{heading}: {error.issues[0]}" + (f" (and {more} more)" if more else "")
 
 
 @dataclass(frozen=True)
@@ -161,23 +100,6 @@ class GraphSummary:
             "components": self.components,
             "bottlenecks": list(self.bottlenecks),
         }
-
-
-def block_flops(graph: Graph, block: Block) -> int:
-    """Compute the flops of one block, or of the part that it is: the program's own figure, else the operator's."""
-    costs = block.definition.costs
-    sizes = index_sizes(block)
-    if costs is not None and costs.named("flops") is not None:
-        return round(costs.price(sizes)["flops"])
-    work = own_work(
-        operator_named(block.operator), block.definition, graph.input_types(block), graph.output_types(block)
-    )
-    return int(flops_of(work, list(sizes), np.array(list(sizes.values()), dtype=np.int64)))
-
-
-def graph_flops(graph: Graph) -> int:
-    """Compute the flops of one execution, unsharded."""
-    return sum(block_flops(graph, block) for block in graph.blocks)
 
 
 def summarize(graph: Graph) -> GraphSummary:

@@ -184,9 +184,9 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     try:
         return mesh_from_dict(given, "mesh")
     except CatalogError as error:
-        said = str(error)
-        allowed = _ONE_OF.search(said)
-        faults.add(_pointer(said), said, allowed.group(1).split(", ") if allowed else ())
+        for said in error.faults:
+            allowed = _ONE_OF.search(said)
+            faults.add(_pointer(said), said, allowed.group(1).split(", ") if allowed else ())
         return None
 
 

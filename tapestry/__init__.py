@@ -1,6 +1,6 @@
 """Search the equivalent programs of a tensor graph on a mesh of devices for a Pareto frontier of sharded plans.
 
-`tapestry.optimize(graph, mesh, budget=Budget(seconds=10))` is the way in. The names below are the public interface;
+`tapestry.optimize("model.onnx", "dgx-h100", seconds=10)` is the way in. The names below are the public interface;
 each is loaded when it is first used, so `import tapestry` takes a few milliseconds.
 """
 
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tapestry.hardware import load_mesh
-    from tapestry.hardware.simulator import simulate
     from tapestry.optimizer import Budget, Constraint
-    from tapestry.optimizer import verify_plan as verify
-    from tapestry.optimizer.run.optimize import optimize
+    from tapestry.optimizer.api import optimize, simulate, verify
     from tapestry.teg import program
     from tapestry.teg.importers import from_jax, from_onnx, from_stablehlo, from_torch
+    from tapestry.teg.importers.files import read_program
 
 __all__ = [
     "Budget",
@@ -28,6 +27,7 @@ __all__ = [
     "load_mesh",
     "optimize",
     "program",
+    "read_program",
     "simulate",
     "verify",
 ]
@@ -40,10 +40,11 @@ _HOMES = {
     "from_stablehlo": ("tapestry.teg.importers", "from_stablehlo"),
     "from_torch": ("tapestry.teg.importers", "from_torch"),
     "load_mesh": ("tapestry.hardware", "load_mesh"),
-    "optimize": ("tapestry.optimizer", "optimize"),
+    "optimize": ("tapestry.optimizer.api", "optimize"),
     "program": ("tapestry.teg", "program"),
-    "simulate": ("tapestry.hardware.simulator", "simulate"),
-    "verify": ("tapestry.optimizer", "verify_plan"),
+    "read_program": ("tapestry.teg.importers.files", "read_program"),
+    "simulate": ("tapestry.optimizer.api", "simulate"),
+    "verify": ("tapestry.optimizer.api", "verify"),
 }
 
 

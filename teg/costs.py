@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.teg.brief import listed, shown
 from tapestry.teg.intern import InternedValue
 
 Amount = int | float
@@ -50,6 +51,9 @@ class CostTable(InternedValue):
                     raise ValueError(
                         f"resource {r.resource!r} costs {amount!r}; amounts are finite, from 0 up"
                     )
+
+    def __repr__(self) -> str:
+        return shown("CostTable", (listed([r.resource for r in self.resources], 6),))
 
     @property
     def dims(self) -> frozenset[str]:

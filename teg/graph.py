@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.costs import CostTable
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.intern import InternedValue
@@ -60,6 +61,9 @@ class Tensor(InternedValue):
     def type(self) -> TensorType:
         return TensorType(self.shape, self.dtype)
 
+    def __repr__(self) -> str:
+        return shown("Tensor", (f"{brief(self.site)}: {self.dtype}[{brief(self.dims_text, 80)}]",))
+
     @property
     def dims_text(self) -> str:
         """The shape as text: `4, 6`, or with names `batch=4, features=6`."""
@@ -93,6 +97,10 @@ class Definition(InternedValue):
                 return value
         return default
 
+    def __repr__(self) -> str:
+        fixed = "fixed" if self.signature is None else ""
+        return shown("Definition", (self.operator, *(brief(f"{k}={v!r}") for k, v in self.attributes), fixed))
+
     def __getitem__(self, name: str) -> Any:
         for key, value in self.attributes:
             if key == name:
@@ -121,6 +129,11 @@ class Block(InternedValue):
     @property
     def operator(self) -> str:
         return self.definition.operator
+
+    def __repr__(self) -> str:
+        part = "" if self.device is None else f"device {self.device}"
+        call = f"{brief(self.site)}: {self.operator}({listed(self.inputs)}) -> {listed(self.outputs)}"
+        return shown("Block", (call, part))
 
     @property
     def signature(self) -> Signature | None:
@@ -231,6 +244,10 @@ class Graph:
     @cached_property
     def _data_digests(self) -> dict[str, bytes]:
         return {site: hashlib.sha256(a.tobytes()).digest() for site, a in self.data.items()}
+
+    def __repr__(self) -> str:
+        sides = (counted(len(self.sources), "source"), counted(len(self.sinks), "sink"))
+        return shown("Graph", (repr(brief(self.name)), counted(len(self.blocks), "block"), *sides))
 
     def _repr_html_(self) -> str:
         """Draw the graph as a picture in a notebook."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tapestry.teg.brief import counted, listed, shown
 from tapestry.teg.intern import InternedValue
 from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange
 
@@ -63,6 +64,11 @@ class Signature(InternedValue):
                 raise ValueError(
                     f"a projection row needs {len(self.dims)} coefficients, one per index dimension"
                 )
+
+    def __repr__(self) -> str:
+        dims = [f"{d.name}={d.size}{'' if d.kind == PARALLEL else ' ' + d.kind}" for d in self.dims]
+        sides = (counted(len(self.inputs), "input"), counted(len(self.outputs), "output"))
+        return shown("Signature", (listed(dims, 6), *sides))
 
     @property
     def index_range(self) -> ZRange:

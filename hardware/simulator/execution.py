@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.teg.brief import counted, shown
+
 COMPUTE, COMMUNICATION = "compute", "communication"
 
 
@@ -55,6 +57,18 @@ class Execution:
     flops: np.ndarray
     accessed_bytes: np.ndarray
     events: tuple[Event, ...] = ()
+
+    def __repr__(self) -> str:
+        return shown(
+            "Execution",
+            (
+                f"{self.makespan_ticks / 1e12:.4g} s",
+                counted(len(self.peak_memory_bytes), "device"),
+                f"peak {int(self.peak_memory_bytes.max()):,} B",
+                f"traffic {self.traffic_bytes:,} B",
+                counted(len(self.outputs), "output"),
+            ),
+        )
 
     @property
     def traffic_bytes(self) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.hardware.timing import block_ticks, step_ticks
+from tapestry.teg.brief import counted, shown
 from tapestry.teg.costs import Amount, total
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.evaluate import evaluate
@@ -47,6 +48,10 @@ class PinnedRun:
     busy_ticks: np.ndarray
     makespan_ticks: int
     resources: Mapping[str, Amount]
+
+    def __repr__(self) -> str:
+        sizes = (counted(len(self.flops), "device"), counted(len(self.outputs), "output"))
+        return shown("PinnedRun", (f"{self.makespan_ticks / 1e12:.4g} s", *sizes))
 
     @property
     def traffic_bytes(self) -> int:

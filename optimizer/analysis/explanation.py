@@ -22,6 +22,7 @@ from tapestry.rewrites import (
     is_structural,
     replay_plan,
 )
+from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placements
@@ -52,6 +53,12 @@ class ExplanationStep:
     ablation: Mapping[str, float] | None = None
     gone_with: tuple[int, ...] = ()
 
+    def __repr__(self) -> str:
+        more = f"and {len(self.moves) - 1} more" if len(self.moves) > 1 else ""
+        return shown(
+            "ExplanationStep", (f"{self.first}: {self.moves[0]}", more, counted(self.blocks, "block"))
+        )
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -60,6 +67,9 @@ class Explanation:
     start: Mapping[str, float]
     steps: tuple[ExplanationStep, ...]
     devices: str
+
+    def __repr__(self) -> str:
+        return shown("Explanation", (counted(len(self.steps), "step"), f"devices={self.devices}"))
 
     @property
     def cost(self) -> Mapping[str, float]:

@@ -12,6 +12,7 @@ from tapestry.costmodel.resources import declared_resources
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.optimizer.run.plan import Plan
+from tapestry.teg.brief import shown
 from tapestry.teg.costs import Amount
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh import MeshShape
@@ -53,11 +54,33 @@ class Verification:
     named_costs: Mapping[str, Amount] = field(default_factory=dict)
     value_issues: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        values = f"values {'compared' if self.max_error else 'computed' if self.executed else 'not computed'}"
+        return shown("Verification", ("ok" if self.ok else "FAILED", *self.failures[:2], values))
+
     @property
     def ok(self) -> bool:
         """True if every check passed."""
         values = all(error <= TOLERANCE for error in self.max_error.values())
         return not self.issues and self.memory.ok and self.traffic.ok and values
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The checks that failed, one line each."""
+        counts = (("peak memory", self.memory), ("traffic", self.traffic))
+        wrong = {site: error for site, error in self.max_error.items() if not error <= TOLERANCE}
+        return (
+            *(f"sharding: {issue}" for issue in self.issues),
+            *(
+                f"{what}: predicted {found.predicted:,} B, counted {found.counted:,} B"
+                for what, found in counts
+                if not found.ok
+            ),
+            *(
+                f"output {site!r} differs by {error:.3g} of its largest value"
+                for site, error in wrong.items()
+            ),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Convert to the JSON document of the command line and the service."""

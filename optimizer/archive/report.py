@@ -161,3 +161,26 @@ def knee(frontier: Sequence[C], objectives: Sequence[Objective]) -> C:
     spread = np.maximum(values.max(axis=0) - values.min(axis=0), 1e-12)
     distance = np.linalg.norm((values - values.min(axis=0)) / spread, axis=1)
     return frontier[int(distance.argmin())]
+
+
+class Identified(HasCost, Protocol):
+    """An object with an id and costs by objective."""
+
+    @property
+    def id(self) -> str: ...
+
+
+P = TypeVar("P", bound=Identified)
+
+
+def representative_plans(frontier: Sequence[P], objectives: Sequence[Objective]) -> dict[str, P]:
+    """Select the most representative plans of a frontier, by their roles: knee, fastest, smallest peak."""
+    return {
+        "knee": knee(frontier, objectives),
+        "fastest": min(
+            frontier, key=lambda plan: (plan.cost["time_s"], plan.cost["peak_memory_bytes"], plan.id)
+        ),
+        "smallest peak": min(
+            frontier, key=lambda plan: (plan.cost["peak_memory_bytes"], plan.cost["time_s"], plan.id)
+        ),
+    }

@@ -18,6 +18,7 @@ from tapestry.optimizer.run.serialization import SerializationError, deserialize
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
+from tapestry.teg.brief import counted, shown
 
 MAGIC = b"tapestry search 1\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
@@ -48,6 +49,11 @@ class SavedVariant:
     taken: tuple[int, ...]
     archive: Archive
 
+    def __repr__(self) -> str:
+        return shown(
+            "SavedVariant", (str(self.number), counted(len(self.moves), "move"), self.structure[:12])
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
@@ -77,6 +83,10 @@ class Checkpoint:
     anchors: np.ndarray | None
     epsilons: tuple[np.ndarray, ...]
     variants: tuple[SavedVariant, ...]
+
+    def __repr__(self) -> str:
+        sizes = (counted(len(self.variants), "variant"), f"{self.evaluations:,} evaluations")
+        return shown("Checkpoint", (*sizes, f"seed={self.seed}", f"islands={self.islands}", self.stopped))
 
     def to_bytes(self) -> bytes:
         """Serialize the checkpoint, compressed and with a checksum; `from_bytes` reads it back, bit for bit."""

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +182,9 @@ def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
     """
     for site in pins:
         if site not in graph.by_site:
-            raise ValueError(f"pin {site!r}: the graph has no block of that site")
+            near = get_close_matches(site, graph.by_site, n=2)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise ValueError(f"pin {site!r}: the graph has no block of that site{hint}")
         if graph.by_site[site].is_view:
             raise ValueError(f"pin {site!r}: a view has no placement; pin the block it views")
 
@@ -258,4 +261,5 @@ def _result(
         None if plans else shortfall_of(state.variants, constraints),
         state.started_from,
         dict(state.structural.refused),
+        state.settings.compute_dtype,
     )

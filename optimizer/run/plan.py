@@ -6,13 +6,21 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from tapestry.costmodel.objectives import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint
+from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of
 from tapestry.rewrites import Move
+from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,13 @@ class Plan:
     cost: Mapping[str, float]
     feasible: bool
 
+    def __repr__(self) -> str:
+        costs = [f"{name}={self.cost[name]:.4g}" for name in SHOWN_COSTS if name in self.cost]
+        kind = "" if self.feasible else "infeasible"
+        return shown(
+            "Plan", (self.id, brief(self.graph.name), *costs, counted(len(self.moves), "move"), kind)
+        )
+
     @property
     def id(self) -> str:
         """A name derived from the plan's content: equal plans have equal ids."""
@@ -65,6 +80,9 @@ class Shortfall:
     constraint: Constraint
     value: float
     nearest: Plan
+
+    def __repr__(self) -> str:
+        return shown("Shortfall", (str(self),))
 
     def __str__(self) -> str:
         over = self.value - self.constraint.bound
@@ -117,3 +135,31 @@ class Result:
     shortfall: Shortfall | None = None
     started_from: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
+    compute_dtype: str | None = None
+
+    def __repr__(self) -> str:
+        where = f"{brief(self.graph.name)} on {brief(self.mesh.name)}"
+        kinds = f"{counted(len(self.frontier), 'plan')} over {listed([o.name for o in self.objectives], 4)}"
+        return shown("Result", (where, kinds, f"{self.evaluations:,} evaluations in {self.seconds:.1f} s"))
+
+    def _repr_html_(self) -> str:
+        """Show the frontier as a table in a notebook."""
+        return html_of(self)
+
+    def to_dataframe(self) -> Any:
+        """Return the frontier as a pandas data frame: a row per plan, indexed by its id, a column per cost.
+
+        `moves` counts a plan's moves, `devices` names the part of the mesh that works.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return dataframe_of(self)
+
+    def plot(self, x: str = "", y: str = "") -> Figure:
+        """Draw the frontier in two costs as a plotly figure; unless given, they are the first two objectives.
+
+        Raises:
+            ValueError: no cost of that name, or the run has one objective only and `y` is not given.
+        """
+        return figure_of(self, x, y)

@@ -17,6 +17,7 @@ from tapestry.optimizer.run.checkpoint import Checkpoint, freeze
 from tapestry.optimizer.run.plan import Budget, Plan, Progress
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import Variant
+from tapestry.teg.brief import counted, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,14 @@ class Snapshot:
     _checkpoint: Checkpoint
     _members: Sequence[tuple[Variant, int]]
     _constraints: tuple[Constraint, ...]
+
+    def __repr__(self) -> str:
+        progress = self.progress
+        parts = (
+            counted(len(self.values), "plan"),
+            f"{progress.evaluations:,} evaluations in {progress.seconds:.1f} s",
+        )
+        return shown("Snapshot", (*parts, f"stopped: {self.stopped}" if self.is_last else ""))
 
     @property
     def stopped(self) -> str:

@@ -32,9 +32,9 @@ from tapestry.service.api.openapi_parts import (
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.problems import Problem
-from tapestry.service.graphs import PYTORCH, STABLEHLO
 from tapestry.service.requests import Fault
 from tapestry.service.store import GraphSummary
+from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 

@@ -18,7 +18,7 @@ from tapestry.optimizer import StaleHistory, canonicalize, explain
 from tapestry.optimizer.run.optimize import check_pins, compile_pinned
 from tapestry.rewrites import Provenance
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
-from tapestry.service.graphs import PYTORCH, STABLEHLO, summarize
+from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.requests import Fault, escape
@@ -27,7 +27,8 @@ from tapestry.teg.document import DocumentError, dumps
 from tapestry.teg.drawing import to_dot
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
-from tapestry.teg.importers.failure import ExternalDataError
+from tapestry.teg.importers.failure import IN_PYTHON, ExternalDataError
+from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
@@ -101,12 +102,13 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
         return SaveResult(faults=tuple(found))
     except ExternalDataError as error:
         said = (
-            f"the data of {error.where} lies in another file, which is not read here; put it into the program"
+            f"the data of {error.where} lies in another file, which is not read here; put it into the program, for "
+            "example by `tapestry import MODEL --external-data FOLDER -o program.json.gz`, and send that"
         )
         return SaveResult(faults=(Fault(where, said),))
     except ImportFailure as error:
         # The importer speaks to people at a command line.
-        said = " ".join(str(error).split()).replace("--dim ", "-F dims=")
+        said = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
         return SaveResult(faults=(Fault(where, said),))
     except Exception as error:
         said = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"

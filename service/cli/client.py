@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import httpx
-
 from tapestry.service.cli.errors import INTERNAL, CommandError
 
 TIMEOUT_S = 60.0
@@ -32,8 +30,10 @@ class Client:
     """A client of the service at `address`; a problem document becomes a CommandError with its detail."""
 
     def __init__(self, address: str, api_key: str | None = None) -> None:
+        library = _library()
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=TIMEOUT_S, trust_env=False)
+        self._lost = library.TransportError
+        self._http = library.Client(base_url=address, headers=headers, timeout=TIMEOUT_S, trust_env=False)
 
     def __enter__(self) -> Client:
         return self
@@ -76,7 +76,7 @@ class Client:
                     after, lost_s = event.number, 0.0
                     yield event
                 return
-            except httpx.TransportError as error:
+            except self._lost as error:
                 lost_s += RETRY_S
                 if lost_s > PATIENCE_S:
                     raise CommandError(f"the service does not answer any more: {error}", INTERNAL) from error
@@ -102,7 +102,7 @@ class Client:
     def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         try:
             response = self._http.request(method, path, **arguments)
-        except httpx.TransportError as error:
+        except self._lost as error:
             raise CommandError(f"the service does not answer: {error}", INTERNAL) from error
         if response.is_error:
             raise CommandError(_complaint(response))
@@ -111,10 +111,25 @@ class Client:
         return document
 
 
-def _complaint(response: httpx.Response) -> str:
+def _complaint(response: Any) -> str:
     try:
         document = response.json()
         faults = "; ".join(f"{e['pointer']}: {e['detail']}" for e in document.get("errors", ()))
         return f"{document['title']}: {faults or document['detail']}"
     except (ValueError, KeyError, TypeError):
         return f"the service answered {response.status_code} to {response.request.url.path}"
+
+
+def _library() -> Any:
+    """Load the HTTP library.
+
+    Raises:
+        CommandError: it is not installed.
+    """
+    try:
+        import httpx
+    except ImportError:
+        raise CommandError(
+            "this command speaks to the service by httpx, which is not installed: pip install 'tapestry[client]'"
+        ) from None
+    return httpx

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tapestry.service.cli.options import plans, programs, searching, service, shared
 from tapestry.service.cli.options.shared import Parser
@@ -72,6 +73,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "layout", "describe or draw where the elements of a tensor lie in memory", programs.layout, "layout"
     ),
+    Command("mesh", "start, check or show a mesh file", programs.mesh, "mesh"),
+    Command(
+        "completion",
+        "print a script by which a shell completes commands, options and names",
+        shared.shell,
+        "completion",
+    ),
     Command("devices", "list the devices of the catalog", shared.as_json, "machines"),
     Command("meshes", "list the machines of the catalog", shared.as_json, "machines"),
     Command("rules", "list the rules by which programs and placements are changed", shared.as_json, "rules"),
@@ -86,11 +94,22 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+class _Version(argparse.Action):
+    """An action that prints the version and ends; the library that knows it is loaded only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"tapestry {version('tapestry')}")
+        parser.exit()
+
+
 def build_parser() -> Parser:
     """Build the parser of the whole command line."""
     parser = Parser(
         prog="tapestry", description="Search the equivalent programs of a tensor graph on a machine."
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     for name, help_, options, _ in COMMANDS:
         options(commands.add_parser(name, help=help_, description=help_[0].upper() + help_[1:] + "."))

@@ -18,13 +18,13 @@ from tapestry.service.checking import CheckResults, check_frontier
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
 from tapestry.service.cli.progress import Reporter
-from tapestry.service.graphs import GraphFileError, load_graph
 from tapestry.service.provenance import host, versions
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.settings import database_url
 from tapestry.service.store import FinishedRun, Store, StoreError
 from tapestry.teg.document import DocumentError, save
 from tapestry.teg.graph import Graph
+from tapestry.teg.importers.files import GraphFileError, read_program
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def open_store(url: str | None) -> Store:
 def read_graph(path: str, dims: Sequence[tuple[str, int]], external_data: str | None = None) -> Graph:
     """Read the program in a file."""
     try:
-        return load_graph(path, dict(dims), external_data)
+        return read_program(path, dims=dict(dims), external_data=external_data)
     except GraphFileError as error:
         raise CommandError(str(error)) from error
 

@@ -17,8 +17,8 @@ from tapestry.service.checking import MODES
 from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
 from tapestry.service.dashboard.vendor import plotly_script, plotly_url
 from tapestry.service.examples import DEMO_MODEL, example_model
-from tapestry.service.graphs import GraphFileError
 from tapestry.service.requests import DEFAULT_SECONDS
+from tapestry.teg.importers.files import GraphFileError
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 
 FOLDER = Path(__file__).parent

@@ -13,10 +13,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
-from tapestry.service.store.database import BUSY_TIMEOUT_MS, StoreError, database_url_of, shown
+from tapestry.service.store.database import (
+    BUSY_TIMEOUT_MS,
+    POSTGRESQL_CURE,
+    StoreError,
+    database_url_of,
+    shown,
+)
 from tapestry.service.store.schema import OURS
 
 LOCK_WAIT_S = 30
@@ -119,6 +124,10 @@ def _copy_file(source: Path, partial: Path) -> None:
 
 def _dump(program: str, url: URL, partial: Path, environment: Mapping[str, str]) -> None:
     """Dump one snapshot with pg_dump; the password is in the environment, since anyone can read command lines."""
+    try:
+        from psycopg.conninfo import make_conninfo
+    except ImportError:
+        raise StoreError(f"cannot back up {shown(url)} without psycopg: {POSTGRESQL_CURE}") from None
     parameters = dict(url.get_dialect()().create_connect_args(url)[1])
     password = parameters.pop("password", None)
     command = [

@@ -22,6 +22,7 @@ CONNECTIONS_KEPT = 8
 CONNECTIONS_MOST = 40  # as many as the web server has threads, so that none waits for a connection
 KINDS = ("sqlite", "postgresql")
 POSTGRESQL_DRIVER = "postgresql+psycopg"
+POSTGRESQL_CURE = "pip install 'tapestry[postgres]'"
 
 
 class StoreError(ValueError):
@@ -41,7 +42,7 @@ def open_database(text: str) -> Engine:
     try:
         engine = _sqlite_engine(url) if is_file else _postgresql_engine(url)
     except ImportError as error:
-        raise StoreError(f"database {shown(url)}: its driver is not installed ({error.name})") from error
+        raise StoreError(f"database {shown(url)}: {_lacking(url, error)}") from error
     try:
         prepare_tables(engine)
     except (UnusableTables, SQLAlchemyError) as error:
@@ -72,6 +73,13 @@ def database_url_of(text: str) -> URL:
     if kind not in KINDS:
         raise StoreError(f"database URL {text!r}: {kind} is not supported; known are {', '.join(KINDS)}")
     return url
+
+
+def _lacking(url: URL, error: ImportError) -> str:
+    """Return which driver is missing, and for ours how it is installed."""
+    if url.drivername == POSTGRESQL_DRIVER:
+        return f"its driver, psycopg, is not installed: {POSTGRESQL_CURE}"
+    return f"its driver is not installed ({error.name})"
 
 
 def shown(url: URL) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan, ProcessIslands
-from tapestry.service.checking import execute_plan, fits_in_memory, reference_values
+from tapestry.optimizer.analysis.affordability import fits_in_memory
+from tapestry.service.checking import execute_plan, reference_values
 from tapestry.service.store import NewExecution, Store, StoredExecution, mesh_of
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained

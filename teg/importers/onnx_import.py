@@ -9,7 +9,7 @@ from typing import Any
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.absorbing import absorb_transpositions
 from tapestry.teg.importers.factoring import Factoring
-from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.failure import ExternalDataError, ImportFailure
 from tapestry.teg.importers.lowering.lower import lower
 from tapestry.teg.importers.onnx_reader import read_model
 from tapestry.teg.importers.translate import translate
@@ -22,7 +22,10 @@ def import_onnx(
     external_data: str | Path | None = None,
 ) -> Graph:
     """Import a model as a graph; see `teg.importers.from_onnx`."""
-    model = read_model(source, dims, name, external_data)
+    try:
+        model = read_model(source, dims, name, external_data)
+    except ExternalDataError as error:
+        raise (error.at(Path(source)) if isinstance(source, (str, Path)) else error) from None
     program = absorb_transpositions(translate(model))
     try:
         return lower(program, Factoring(program))

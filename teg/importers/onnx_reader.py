@@ -13,7 +13,7 @@ import onnx
 
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import ROLES
-from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.failure import IN_PYTHON, ImportFailure
 from tapestry.teg.importers.onnx_checks import LARGEST_FILE_BYTES, STANDARD_DOMAINS, check_model, check_node
 from tapestry.teg.importers.onnx_functions import unfolded
 from tapestry.teg.importers.onnx_names import free_node_name, rename_values, renamings
@@ -232,6 +232,7 @@ def _check_static(inputs: Iterable[Any], dims: Mapping[str, int], label: str) ->
         example = " ".join(f"--dim {symbol}=8" for symbol in open_dims)
         raise ImportFailure(
             f"{label} has dimensions without a size: {listed}; give them, for example {example}"
+            f"{IN_PYTHON}dims={dict.fromkeys(open_dims, 8)})"
         )
 
 

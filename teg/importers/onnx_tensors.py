@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from tapestry.teg.dtypes import NAMES, item_bytes, numpy_dtype
-from tapestry.teg.importers.failure import ExternalDataError, ImportFailure
+from tapestry.teg.importers.failure import ExternalDataError, ImportFailure, near_files
 from tapestry.teg.importers.program import LARGEST_COUNT
 
 # Sparse tensors are written out: their zeros are no data of the file, so there may not be many.
@@ -92,14 +92,15 @@ def to_array(tensor: Any, where: str, folder: Path | None) -> np.ndarray:
 
 def _external(tensor: Any, where: str, folder: Path | None, wanted: int) -> bytes:
     """Read the bytes of a tensor from a file inside `folder`, and from nowhere else."""
-    if folder is None:
-        raise ExternalDataError(where)
     entries = {e.key: e.value for e in tensor.external_data}
     location = entries.get("location", "")
+    if folder is None:
+        raise ExternalDataError(where, location)
     path = (folder / location).resolve() if location and "\0" not in location else folder
     if Path(location).is_absolute() or not path.is_relative_to(folder.resolve()) or not path.is_file():
         raise ImportFailure(
             f"the data of {where} should lie in {location!r}, which is no file inside {str(folder)!r}"
+            f"{near_files(location, folder)}"
         )
     try:
         offset = int(entries.get("offset", 0))

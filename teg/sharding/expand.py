@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tapestry.teg.brief import brief, counted, shown
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.issues import listing
 from tapestry.teg.sharding.check import check_placements
@@ -91,6 +92,10 @@ class ExplicitGraph:
     buffers: Mapping[str, Buffer]
     sources: Mapping[str, str]
     slots: tuple[Slot, ...]
+
+    def __repr__(self) -> str:
+        sizes = (counted(len(self.slots), "slot"), counted(len(self.buffers), "buffer"))
+        return shown("ExplicitGraph", (repr(brief(self.abstract.name)), *sizes, str(self.mesh.axes)))
 
 
 def expand(graph: Graph, placements: Placements, mesh: MeshShape) -> ExplicitGraph:

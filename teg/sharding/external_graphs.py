@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.teg.brief import counted, shown
 from tapestry.teg.builder import define
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import output_boxes
@@ -43,6 +44,9 @@ class ExternalProgram(NamedTuple):
     issues: tuple[Issue, ...]
     parts: Mapping[str, Part]
     indices: Mapping[str, tuple[ZRange, ...]]
+
+    def __repr__(self) -> str:
+        return shown("ExternalProgram", (repr(self.abstract), counted(len(self.issues), "issue")))
 
     def cut(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Cut whole values by abstract source into those of the explicit graph's sources."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.spec import WHOLE
 from tapestry.teg.sharding.strategy import Strategy
@@ -59,6 +60,12 @@ class Placements:
     inputs: str = "chosen"
     outputs: str = "sharded"
     devices: str = ""
+
+    def __repr__(self) -> str:
+        options = (f"order={self.order}", f"inputs={self.inputs}", f"outputs={self.outputs}")
+        return shown(
+            "Placements", (counted(len(self.blocks), "block"), *options, f"devices={self.devices or 'all'}")
+        )
 
     def of(self, block: Block) -> Placement:
         """Return the placement of a block; whole and replicated where none was given."""

@@ -239,7 +239,7 @@ def test_a_users_own_file_is_read_by_path(tmp_path: Path) -> None:
         ("size = 4", "", "size: missing; expected a whole number"),
         ("latency_s", "latncy_s", "latency_s: missing"),
         ('"switch"', '"star"', "topology: expected one of switch, .* got 'star'"),
-        ("latency_s = 1e-6", "latency_s = nan", "latency_s: expected a number, zero or more, got nan"),
+        ("latency_s = 1e-6", "latency_s = nan", "latency_s: expected a number from 0 to 1 s, got nan"),
         (
             "latency_s = 1e-6",
             "latency_s = 1e-6\neficiency = 0.5",

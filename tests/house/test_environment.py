@@ -53,12 +53,15 @@ def test_large_frameworks_stay_out_of_the_locks(root: Path) -> None:
 
 def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
     everything, service, test = (dict(PINNED.findall((root / name).read_text())) for name in LOCKS)
-    base = {normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in project["dependencies"]}
-    dev = {
-        normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in project["optional-dependencies"]["dev"]
-    }
-    assert base | dev <= {normal(name) for name in everything}, "run `make lock`"
-    assert base <= {normal(name) for name in service}, "run `make lock`"
+    extras = project["optional-dependencies"]
+    base, postgres, client, dev = (
+        {normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in lines}
+        for lines in (project["dependencies"], *(extras[name] for name in ("postgres", "client", "dev")))
+    )
+    assert "tapestry[postgres,client]" in extras["dev"]
+    dev = dev - {"tapestry"} | client
+    assert base | dev | postgres <= {normal(name) for name in everything}, "run `make lock`"
+    assert base | postgres <= {normal(name) for name in service}, "run `make lock`"
     assert service.items() <= everything.items(), "run `make lock`"
     assert not {normal(name) for name in service} & (dev - {"setuptools"})
     assert {name: test[name] for name in test.keys() & everything} == {
@@ -67,7 +70,9 @@ def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
 
 
 def test_extras_are_the_documented_ones(project: dict) -> None:
-    assert set(project["optional-dependencies"]) == {"torch", "jax", "test", "dask", "dev"}
+    assert set(project["optional-dependencies"]) == {
+        *("torch", "jax", "test", "dask", "postgres", "client", "dev")
+    }
 
 
 @pytest.mark.parametrize(

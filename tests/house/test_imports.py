@@ -51,7 +51,7 @@ APART = (
 )
 
 # Not installed with the base package, so loaded by the function that needs them.
-OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask"}
+OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask", "httpx", "pandas", "psycopg"}
 
 # What the cost model and the simulator may have in common inside `hardware`. Each counts bytes and memory by
 # its own code: an agreement between them says something only while neither can call the other.
@@ -93,6 +93,8 @@ def may_import_late(module: Module, target: str) -> str | None:
         target, "tapestry.teg.operators.onnx_reference"
     ):
         return "a graph with rare operators loads ONNX when it is evaluated, others never"
+    if module.name == "tapestry.optimizer.run.views" and under(target, "plotly"):
+        return "a figure loads plotly when it is asked for: a search never does"
     if module.name == "tapestry.service.store.schema" and under(target, "tapestry.service.store.migrations"):
         return "Alembic is loaded only for a database whose tables are not up to date"
     if under(module.name, "tapestry.service.cli"):

@@ -90,6 +90,24 @@ def test_a_run_compared_with_another(tapestry: Run, document: Path, searched: st
     assert "least traffic" in table
 
 
+def test_every_option_that_differs_is_told(
+    tapestry: Run, document: Path, searched: str, tmp_path: Path
+) -> None:
+    mesh = tmp_path / "dgx-h100.toml"
+    tapestry("mesh", "new", mesh)
+    mesh.write_text(mesh.read_text().replace("latency_s = 7e-06", "latency_s = 8e-06"))
+    options = ("--evaluations", "2000", "--seed", 3, "--compute-dtype", "bf16", "--mesh", mesh)
+    other = optimized(tapestry, document, *options, "--rules", "fuse_cells", "--constraint", "time_s<=1s")
+    assert tapestry("compare", searched, other, "--json").json["differences"] == [
+        "constraints: none and time_s<=1s",
+        "precision: the program's and bf16",
+        "budget, evaluations: 3000 and 2000",
+        "seed: 0 and 3",
+        "rules: all and fuse_cells",
+        "mesh axes[0].latency_s: 7e-06 and 8e-06",
+    ]
+
+
 def test_an_unknown_run_cannot_be_compared(tapestry: Run, searched: str) -> None:
     assert "there is no run 'zzz'" in complaint(tapestry("compare", searched, "zzz"))
 

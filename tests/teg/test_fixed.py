@@ -11,11 +11,11 @@ from tapestry.hardware.simulator import simulate
 from tapestry.optimizer import Budget
 from tapestry.optimizer.run.optimize import optimize
 from tapestry.rewrites import Worklist, catalog
-from tapestry.service.graphs import graph_flops
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.document import from_document, to_document
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.fixed import is_made_fixed
+from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.strategy import Strategy

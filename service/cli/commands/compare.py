@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from typing import Any
 
 from tapestry.service.cli.errors import OK, CommandError
@@ -12,6 +13,23 @@ from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.presentation import TITLES
 from tapestry.service.store import StoredRun, StoreError
+from tapestry.service.store.records import OPTIONS, RunSummary
+
+# What was asked of a run, besides the options that are stored together: the field, and its title.
+ASKED = {
+    "objectives": "objectives",
+    "constraints": "constraints",
+    "compute_dtype": "precision",
+    "budget_seconds": "budget, seconds",
+    "budget_evaluations": "budget, evaluations",
+    "seed": "seed",
+    "islands": "islands",
+    "rules": "rules",
+    "pins": "pins",
+    "start_from": "starts from run",
+}
+UNSET = {"compute_dtype": "the program's", "rules": "all", "islands": "one per core"}
+MOST_FIGURES = 20
 
 
 def run(arguments: Namespace) -> int:
@@ -45,11 +63,46 @@ def _differences(first: StoredRun, second: StoredRun) -> list[str]:
             ("graph", one.graph_name, other.graph_name),
             ("graph content", one.graph_id[:12], other.graph_id[:12]),
             ("mesh", one.mesh_name, other.mesh_name),
-            ("objectives", ", ".join(one.objectives), ", ".join(other.objectives)),
-            ("constraints", ", ".join(one.constraints), ", ".join(other.constraints)),
+            *((title, _shown(one, name), _shown(other, name)) for name, title in ASKED.items()),
+            *((name, one.options.get(name, ""), other.options.get(name, "")) for name in OPTIONS),
         )
         if a != b
-    ]
+    ] + _mesh_differences(first.mesh, second.mesh)
+
+
+def _shown(run: RunSummary, name: str) -> str:
+    """Format an option of a run: the names of a list, the pairs of a mapping, its default where none was given."""
+    value = getattr(run, name)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={spec}" for key, spec in sorted(value.items())) or "none"
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
+    return UNSET.get(name, "none") if value is None else str(value)
+
+
+def _mesh_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """List the figures in which two meshes of one name differ: of the devices and of each axis."""
+    if first.get("name") != second.get("name"):
+        return []
+    one, other = _figures(first), _figures(second)
+    return [
+        f"mesh {place}: {one.get(place, 'not given')} and {other.get(place, 'not given')}"
+        for place in sorted(one.keys() | other.keys())
+        if one.get(place) != other.get(place)
+    ][:MOST_FIGURES]
+
+
+def _figures(value: Any, place: str = "") -> dict[str, Any]:
+    """Return the figures of a mesh's document by their places, such as `axes[0].latency_s`; no sources."""
+    members = (
+        ((f"{place}.{key}".lstrip("."), member) for key, member in value.items() if key != "sources")
+        if isinstance(value, Mapping)
+        else ((f"{place}[{k}]", member) for k, member in enumerate(value))
+        if isinstance(value, list)
+        else ()
+    )
+    found = {name: figure for inner, member in members for name, figure in _figures(member, inner).items()}
+    return found if isinstance(value, (Mapping, list)) else {place: value}
 
 
 def _document(

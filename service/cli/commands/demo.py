@@ -14,7 +14,7 @@ from typing import Any
 from tapestry.costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
 from tapestry.costmodel.objectives import POSITION
 from tapestry.optimizer import Progress
-from tapestry.service.checking import representative_plans
+from tapestry.optimizer.archive.report import representative_plans
 from tapestry.service.cli.client import Client
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import print_frontier
@@ -24,10 +24,10 @@ from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import exit_interrupted
 from tapestry.service.correlation import largest_rank_correlation
 from tapestry.service.examples import DEMO_MODEL, example_model
-from tapestry.service.graphs import GraphFileError
 from tapestry.service.logs import start_logging
 from tapestry.service.serving import ServiceServer, ServingError
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
+from tapestry.teg.importers.files import GraphFileError
 
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")

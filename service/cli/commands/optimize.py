@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from tapestry.optimizer import Budget
-from tapestry.service.checking import representative_plans
+from tapestry.optimizer.archive.report import representative_plans
 from tapestry.service.cli.errors import FAILED, OK
 from tapestry.service.cli.frontier import print_frontier
 from tapestry.service.cli.options.searching import DEFAULT_SECONDS

@@ -15,10 +15,10 @@ from tapestry.rewrites.preparation import Prepared, prepared
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import read_graph, refuse_one_file, warn_of, write_graph
-from tapestry.service.graphs import graph_flops
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.rewriting import RewriteRequest, excluded, listing, rewritten, stage_documents
+from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
 
 SHOWN = 3

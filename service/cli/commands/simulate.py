@@ -14,11 +14,11 @@ from typing import Any
 from tapestry.costmodel.objectives import require_objectives
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan, knee
+from tapestry.optimizer.analysis.affordability import fits_in_memory
 from tapestry.service.checking import (
     abstract_plan,
     execute_plan,
     failures_of,
-    fits_in_memory,
     reference_values,
 )
 from tapestry.service.cli.commands.pinned import run_explicit

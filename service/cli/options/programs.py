@@ -69,3 +69,27 @@ def layout(parser: Parser) -> None:
     as_json(describe)
     draw.add_argument("--elements", action="store_true", help="show elements instead of slots in the cells")
     draw.add_argument("--svg", metavar="FILE", help="write an SVG picture instead")
+
+
+def mesh(parser: Parser) -> None:
+    """Add the actions of `mesh`, each with options of its own."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    new = actions.add_parser("new", help="write a commented mesh file to start from")
+    new.add_argument("file", metavar="FILE", help="the file to write (.toml)")
+    new.add_argument(
+        "--from",
+        dest="source",
+        default="dgx-h100",
+        metavar="NAME|FILE",
+        help="the mesh to copy (default: dgx-h100)",
+    )
+    new.add_argument(
+        "--with-device", action="store_true", help="write the device's figures out, to change them too"
+    )
+    new.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    check = actions.add_parser("check", help="tell all faults of a mesh file at once")
+    check.add_argument("file", metavar="FILE", help="the mesh file (.toml)")
+    show = actions.add_parser("show", help="print a mesh: its axes, their links, and its device")
+    show.add_argument("mesh", metavar="NAME|FILE", help="a mesh of the catalog, or a TOML file")
+    for action in (new, check, show):
+        as_json(action)

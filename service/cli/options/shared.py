@@ -3,20 +3,55 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.cli.values import dimension, positive_seconds, whole
 
 MOST_ISLANDS = 256
+SHELLS = ("bash", "zsh", "fish")
 LEVELS = ("debug", "info", "warning", "error")
 
 
+# How argparse words a value that is not among the choices; quoted or not, by the release of Python.
+_CHOICE = re.compile(r"argument (?P<name>\S+): invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)")
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line, instead of a usage text with it."""
+    """A parser that reports an error in one line with near names, instead of a usage text with it."""
 
     def error(self, message: str) -> NoReturn:
-        raise CommandError(f"{message}; see {self.prog} --help")
+        told = _with_near_names(message)
+        raise CommandError(f"{told}{' See' if told.endswith('?') else '; see'} {self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; leftovers are refused here, where the options of the command are known."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(_unknown(rest[0], sorted(self._option_string_actions)))
+        return found, rest
+
+
+def _with_near_names(message: str) -> str:
+    """Reword an error of argparse about a choice: the near ones, or all of them."""
+    found = _CHOICE.fullmatch(message)
+    if found is None:
+        return message
+    known = [name.strip(" '") for name in found["known"].split(",")]
+    noun = found["name"].lower() if found["name"].isupper() else f"choice of {found['name']}"
+    near = get_close_matches(found["given"], known, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+    return f"there is no {noun} {found['given']!r}; {hint}"
+
+
+def _unknown(given: str, known: Sequence[str]) -> str:
+    if not given.startswith("-"):
+        return f"there is an argument too many: {given!r}"
+    near = get_close_matches(given.partition("=")[0], known, n=2)
+    return f"there is no option {given}" + (f"; did you mean {' or '.join(near)}?" if near else "")
 
 
 def as_json(parser: Parser) -> None:
@@ -98,3 +133,8 @@ def port(parser: Parser) -> None:
 def logging(parser: Parser) -> None:
     """Add the option for the log level."""
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="what is logged (default: info)")
+
+
+def shell(parser: Parser) -> None:
+    """Add the argument of `completion`: the shell."""
+    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh or fish")

@@ -45,7 +45,6 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
         ("mesh", value, "/mesh", list(mesh_names()))
         for value in ("", "dgx-h10", "DGX-H100", "../../x.toml", "/etc/passwd", "x.toml", "a\\b", "dgx-h100 ")
     ],
-    ("mesh", {}, "/mesh/device", None),
     ("mesh", mesh(device=5), "/mesh/device", None),
     *[
         ("mesh", mesh(device=v), "/mesh/device", ...)
@@ -203,3 +202,18 @@ def test_a_wrong_field_of_an_execution_is_pointed_at(
     faults = complaint(answer, 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in faults] == [f"/{field}"]
     assert faults[0].get("allowed") == allowed
+
+
+def test_all_faults_of_a_mesh_are_told_in_one_answer(shared: Service) -> None:
+    asked = {
+        "graph_id": shared.graph(),
+        "mesh": mesh(axes=[{**AXIS, "latency_s": 4, "efficiency": 80}], name=""),
+    }
+    faults = complaint(shared.http.post("/v1/runs", json=asked), 422, "invalid")["errors"]
+    assert [fault["pointer"] for fault in faults] == [
+        "/mesh/name",
+        "/mesh/axes/0/latency_s",
+        "/mesh/axes/0/efficiency",
+    ]
+    empty = complaint(shared.http.post("/v1/runs", json=asked | {"mesh": {}}), 422, "invalid")["errors"]
+    assert [fault["pointer"] for fault in empty] == ["/mesh/name", "/mesh/device", "/mesh/axes"]

@@ -67,7 +67,9 @@ def test_data_in_other_files_is_read_from_a_named_folder_only(tapestry: Run, tmp
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(2, dtype=np.float32), "w"))
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
 
-    assert "--external-data FOLDER" in complaint(tapestry("import", path))
+    told = complaint(tapestry("import", path))
+    assert f"it lies beside the model: give its folder, external_data='{tmp_path}'" in told
+    assert f"--external-data {tmp_path}; or put the data" in told
     assert "there is no folder" in complaint(tapestry("import", path, "--external-data", tmp_path / "absent"))
     found = tapestry("import", path, "--external-data", tmp_path, "--json").json
     assert [s["site"] for s in found["sources"]] == ["x", "w"]
@@ -87,7 +89,9 @@ def test_dimensions_of_another_form(tapestry: Run, document: Path, text: str) ->
 
 
 def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> None:
-    assert "--dim is for ONNX files" in complaint(tapestry("import", document, "--dim", "batch=8"))
+    assert "dims (--dim) are for ONNX and PyTorch files" in complaint(
+        tapestry("import", document, "--dim", "batch=8")
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> 
         (("--seed", "99999999999999999999"), "of at least 0"),
         (("--islands", "0"), "from 1 to 256"),
         (("--islands", "1000"), "from 1 to 256"),
-        (("--verify", "maybe"), "invalid choice"),
+        (("--verify", "maybe"), "no choice of --verify 'maybe'"),
         (("--mesh", "dgx-h10"), "dgx-h100"),
         (("--mesh", "absent.toml"), "cannot read"),
         (("--objectives", "time"), "time_s"),

@@ -80,6 +80,30 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
     assert "--help" in complaint(tapestry(*argv))
 
 
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["optimise"], "there is no command 'optimise'; did you mean optimize? See tapestry --help"),
+        (["mesh", "chekc"], "there is no action 'chekc'; did you mean check? See tapestry mesh --help"),
+        (["rules", "--jsno"], "there is no option --jsno; did you mean --json? See tapestry rules --help"),
+        (["rules", "all"], "there is an argument too many: 'all'; see tapestry rules --help"),
+        (
+            ["optimize", "x", "--mesh", "y", "--devices", "al"],
+            "there is no choice of --devices 'al'; did you mean all?",
+        ),
+        (["completion", "fsh"], "there is no shell 'fsh'; did you mean fish or zsh? See"),
+        (["frobnicate"], "there is no command 'frobnicate'; known are demo, optimize, import, "),
+    ],
+)
+def test_a_misspelt_word_is_told_with_near_ones(tapestry: Run, argv: list[str], told: str) -> None:
+    assert complaint(tapestry(*argv)).startswith(told)
+
+
+def test_the_version_is_an_option_too(tapestry: Run) -> None:
+    answer = tapestry("--version")
+    assert (answer.code, answer.out) == (0, f"tapestry {tapestry('version', '--json').json['tapestry']}\n")
+
+
 def test_devices(tapestry: Run) -> None:
     assert [d["name"] for d in tapestry("devices", "--json").json["devices"]] == list(device_names())
     assert all(name in tapestry("devices").out for name in device_names())

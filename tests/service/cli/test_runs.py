@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tapestry.hardware import load_mesh
+from tapestry.optimizer.analysis import affordability
 from tapestry.service import checking
 from tapestry.service.store import RunRequest, Store, StoreError, mesh_to_document
 from tapestry.service.store.runs import Runs
@@ -86,7 +87,7 @@ def test_nothing_is_verified_on_request(tapestry: Run, document: Path) -> None:
 def test_a_program_too_large_to_execute_is_only_counted(
     tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checking, "LARGEST_EXECUTION_FLOPS", 1e3)
+    monkeypatch.setattr(affordability, "LARGEST_EXECUTION_FLOPS", 1e3)
     plans = optimize(tapestry, document, "--json").json["frontier"]
     assert not any(plan["verified"]["values"]["executed"] for plan in plans)
 

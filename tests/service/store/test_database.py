@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ def test_urls_of_other_forms(url: str) -> None:
 def test_a_missing_driver_is_named() -> None:
     said = failure("postgresql+psycopg2cffi://user@localhost/name")
     assert "driver is not installed" in said
+
+
+def test_a_missing_driver_of_ours_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    said = failure("postgresql://user@localhost/name")
+    assert said.endswith("its driver, psycopg, is not installed: pip install 'tapestry[postgres]'")
 
 
 def test_a_place_that_may_not_be_written_to_is_said_early(

@@ -44,9 +44,30 @@ def test_data_in_other_files_needs_a_folder(tmp_path: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
     assert "the data of initializer 'w' lies in another file" in failure(path)
+    assert f"it lies beside the model: give its folder, external_data={str(tmp_path)!r}" in failure(path)
     assert "--external-data FOLDER" in failure(model)
     graph = from_onnx(path, external_data=tmp_path)
     np.testing.assert_array_equal(run(graph, {"x": WEIGHT})["y"], 2 * WEIGHT)
+
+
+def test_missing_data_names_the_files_that_could_be_meant(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(elsewhere("weights.bin", length=24).SerializeToString())
+    (tmp_path / "weight.bin").write_bytes(WEIGHT.tobytes())
+    (tmp_path / "readme.txt").touch()
+
+    assert "it does not lie beside the model, where there is 'weight.bin'" in failure(path)
+    told = failure(path, external_data=tmp_path)
+    assert "which is no file inside" in told and told.endswith("where there is 'weight.bin'")
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "/etc/hostname", "a\0b"])
+def test_an_offer_says_nothing_of_files_elsewhere(tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(WEIGHT.tobytes())
+    (folder / "model.onnx").write_bytes(elsewhere(location).SerializeToString())
+    assert "it lies beside" not in failure(folder / "model.onnx")
 
 
 def test_a_folder_of_data_must_exist(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("jaxlib")
 
-from tapestry.service.graphs import GraphFileError, load_graph
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_stablehlo
+from tapestry.teg.importers.files import GraphFileError, read_program
 from tapestry.teg.importers.stablehlo.entry import stablehlo_names
 from tapestry.teg.validate import validate
 from tests.teg.importers.models import GRAPHS
@@ -68,8 +68,8 @@ def test_roles_may_be_given() -> None:
 def test_files_are_read_by_their_ending(tmp_path: Path) -> None:
     text = gzip.decompress((JAX / f"jax_spectral_10steps.tiny{ENDING}").read_bytes())
     (tmp_path / "plain.mlir").write_bytes(text)
-    assert load_graph(str(tmp_path / "plain.mlir")).name == "jit_f"
-    assert load_graph(str(JAX / f"jax_spectral_10steps.tiny{ENDING}")).name == "jit_f"
+    assert read_program(str(tmp_path / "plain.mlir")).name == "jit_f"
+    assert read_program(str(JAX / f"jax_spectral_10steps.tiny{ENDING}")).name == "jit_f"
 
 
 @pytest.mark.parametrize(
@@ -89,5 +89,5 @@ def test_files_are_read_by_their_ending(tmp_path: Path) -> None:
 def test_bad_files_are_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "bad.mlir").write_bytes(content)
     with pytest.raises(GraphFileError, match=said) as failure:
-        load_graph(str(tmp_path / "bad.mlir"))
+        read_program(str(tmp_path / "bad.mlir"))
     assert "\n" not in str(failure.value)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.service.graphs import GraphFileError, load_graph
 from tapestry.teg.importers import ImportFailure, from_jax, from_stablehlo
+from tapestry.teg.importers.files import GraphFileError, read_program
 
 TEXT = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\nreturn %x : tensor<2xf32>\n}"
 
@@ -18,7 +18,7 @@ def test_a_file_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "jaxlib.mlir", None)
     (tmp_path / "program.mlir").write_text(TEXT)
     with pytest.raises(GraphFileError, match=r"pip install 'tapestry\[jax\]'") as failure:
-        load_graph(str(tmp_path / "program.mlir"))
+        read_program(str(tmp_path / "program.mlir"))
     assert "\n" not in str(failure.value)
 
 

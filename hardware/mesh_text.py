@@ -1,0 +1,89 @@
+"""Mesh files as text: TOML with a comment beside every figure that gives its meaning, unit and range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from tapestry.hardware.mesh import TOPOLOGIES, Device, Mesh, MeshAxis
+from tapestry.hardware.ranges import RANGES
+
+HEAD = """\
+# A mesh: equal devices on named axes, the slowest axis first. `tapestry mesh check FILE` tells every fault in it.
+"""
+DEVICE_HEAD = (
+    "# A name of the catalog (`tapestry devices`), a path ending in .toml, or a table [device] of its own.\n"
+)
+SOURCES_HEAD = "# Where the figures come from, by key; replace what you replaced.\n"
+
+
+def mesh_text(mesh: Mesh, with_device: bool = False) -> str:
+    """Write a mesh as the text of a TOML file that `load_mesh` reads back as an equal mesh.
+
+    `with_device` writes the device's own figures out, to be changed; else the file names the device of the catalog.
+    """
+    head = f"{HEAD}\nname = {_value(mesh.name)}\n\n"
+    if not with_device:
+        head += f"{DEVICE_HEAD}device = {_value(mesh.device.name)}\n"
+    parts = ["\n".join(_axis(axis)) for axis in mesh.axes]
+    if with_device:
+        parts.append("\n".join(_device(mesh.device)))
+    return head + "\n" + "\n\n".join(parts) + "\n"
+
+
+def _axis(axis: MeshAxis) -> Iterator[str]:
+    yield "[[axes]]"
+    yield from _lines(axis)
+    yield from _table("axes.sources", axis.sources, SOURCES_HEAD)
+
+
+def _device(device: Device) -> Iterator[str]:
+    yield "[device]"
+    yield from _lines(device)
+    for name in ("peak_flops_per_s", "joules_per_flop", "compute_dtype_default"):
+        known = RANGES.get(name)
+        note = f"# {known.about}, {known.unit}: {known.expected}\n" if known else ""
+        yield from _table(f"device.{name}", getattr(device, name), note)
+    for tile in device.tiles:
+        yield "\n[[device.tiles]]"
+        yield from _lines(tile)
+    yield from _table("device.sources", device.sources, SOURCES_HEAD)
+
+
+def _lines(record: Any) -> Iterator[str]:
+    """Yield one line per field that is a figure, a text or a list of texts; an unknown one as a comment."""
+    for field in fields(record):
+        value = getattr(record, field.name)
+        known = RANGES.get(field.name)
+        note = f"  # {known.about}; {known.expected}" if known else ""
+        if field.name == "size":
+            note = "  # number of devices along the axis"
+        elif field.name == "topology":
+            note = f"  # one of {', '.join(TOPOLOGIES)}"
+        if value is None:
+            yield f"# {field.name} = ...{note}"
+        elif isinstance(value, (str, int, float)) or (
+            isinstance(value, tuple) and value and all(isinstance(part, str) for part in value)
+        ):
+            yield f"{field.name} = {_value(value)}{note}"
+
+
+def _table(name: str, content: Mapping[str, Any] | None, head: str) -> Iterator[str]:
+    if content:
+        yield f"\n{head}[{name}]"
+        yield from (f"{_key(key)} = {_value(value)}" for key, value in content.items())
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else _value(name)
+
+
+def _value(value: Any) -> str:
+    """Write a TOML value; its strings, numbers and lists are written as those of JSON are, large rates as `4.5e11`."""
+    if isinstance(value, float) and value >= 1e6:
+        digits, _, power = f"{value:.15e}".partition("e+")
+        text = f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+        return text if float(text) == value else repr(value)
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

@@ -1,0 +1,87 @@
+"""The plausible values of every figure of a device or mesh file: a value outside is a wrong unit, not a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Range(NamedTuple):
+    """The plausible values of one figure, bounds included, and a phrase that says what the figure is.
+
+    The bounds are orders of magnitude beyond what is built: they catch percent for shares, seconds for
+    microseconds and gigabytes for bytes, and leave room for small and for future machines.
+    """
+
+    least: float
+    most: float
+    unit: str
+    about: str
+
+    @property
+    def expected(self) -> str:
+        """The range as the object of "expected": `a number from 0 to 1 s`."""
+        if self.unit == "share":
+            return f"a share above 0 and at most {self.most:g}"
+        return f"a number from {self.least:g} to {self.most:g} {self.unit}".rstrip()
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value is plausible; a share is above zero."""
+        return self.least <= value <= self.most and (self.unit != "share" or value > 0)
+
+    def hint(self, value: float) -> str:
+        """Return the likely mistake behind an implausible value, as the end of a message; empty if none stands out."""
+        if self.unit == "share":
+            return f"; {value:g} % is {value / 100:g}" if self.most < value <= 100 else ""
+        factor, meant = _MISTAKEN.get(self.unit, (1.0, ""))
+        is_meant = (value > self.most if factor < 1 else value < self.least) and self.holds(value * factor)
+        return f"; {value:g} {meant} is {value * factor:g}" if is_meant and value else ""
+
+
+# The unit that a figure was probably written in, and its size in the file's unit.
+_MISTAKEN = {
+    "s": (1e-6, "us"),
+    "bytes": (1e9, "GB"),
+    "bytes/s": (1e9, "GB/s"),
+    "flop/s": (1e12, "Tflop/s"),
+    "J": (1e-12, "pJ"),
+}
+
+
+def _share(about: str, most: float = 1.0) -> Range:
+    return Range(0.0, most, "share", about)
+
+
+RANGES: Mapping[str, Range] = {
+    # Devices.
+    "memory_bytes": Range(1e3, 1e15, "bytes", "memory of one device"),
+    "memory_bytes_per_s": Range(1e6, 1e16, "bytes/s", "rate of its memory"),
+    "peak_flops_per_s": Range(1e6, 1e19, "flop/s", "peak rate of contractions, by precision"),
+    "vector_flops_per_s": Range(1e6, 1e18, "flop/s", "peak rate of the vector units"),
+    "cores": Range(1, 1e7, "", "cores that compute tiles side by side"),
+    "launch_overhead_s": Range(0.0, 1.0, "s", "time to start a kernel"),
+    "contraction_overhead_s": Range(0.0, 1.0, "s", "further time to start a contraction"),
+    "contraction_efficiency": _share("share of the peak that contractions reach"),
+    "memory_efficiency": _share("share of the memory's rate that kernels reach"),
+    "vector_efficiency": _share("share of both rates that vector kernels reach"),
+    "tdp_w": Range(1e-3, 1e6, "W", "thermal design power"),
+    "idle_power_w": Range(0.0, 1e6, "W", "power drawn without work"),
+    "joules_per_flop": Range(1e-20, 1e-3, "J", "energy of one operation, by precision"),
+    "joules_per_memory_byte": Range(0.0, 1e-3, "J", "energy of one byte read or written"),
+    "joules_per_link_byte": Range(0.0, 1e-3, "J", "energy of one byte sent"),
+    "price_usd_per_hour": Range(0.0, 1e5, "USD/h", "price of one device"),
+    # Tiles of contractions.
+    "m": Range(1, 1e6, "", "rows of a tile"),
+    "n": Range(1, 1e6, "", "columns of a tile"),
+    "k": Range(1, 1e6, "", "steps of a tile"),
+    # Axes of meshes; a tile has an efficiency too.
+    "efficiency": _share("share of the rate that is reached"),
+    "bandwidth_bytes_per_s": Range(
+        1e5, 1e15, "bytes/s", "rate of one device's links along the axis, one way"
+    ),
+    "latency_s": Range(0.0, 1.0, "s", "time before the first byte of a round of a collective"),
+    # Above 1 where the links reduce: then fewer bytes are sent than the formula counts.
+    "all_reduce_efficiency": _share("share for all-reduce, where the links themselves reduce", 2.0),
+    "ramp_s": Range(0.0, 1.0, "s", "further time per phase of a collective's bulk protocol"),
+    "small_message_bytes_per_s": Range(1e3, 1e15, "bytes/s", "rate of the protocol without a ramp"),
+}

@@ -1,0 +1,101 @@
+"""`tapestry mesh`: start a mesh file from one of the catalog, check one, show one."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from tapestry.hardware import CatalogError, Mesh, load_mesh
+from tapestry.hardware.mesh_text import mesh_text
+from tapestry.service.cli.errors import FAILED, OK, CommandError
+from tapestry.service.cli.output import paint, print_json, print_table, quantity
+from tapestry.service.cli.searching import read_mesh
+from tapestry.service.store import mesh_to_document
+
+
+def run(arguments: Namespace) -> int:
+    """Carry out the action."""
+    return {"new": _new, "check": _check, "show": _show}[arguments.action](arguments)
+
+
+def _new(arguments: Namespace) -> int:
+    path = Path(arguments.file)
+    if path.suffix != ".toml":
+        raise CommandError(f"{arguments.file!r}: name a file ending in .toml, by which meshes are read")
+    if path.exists() and not arguments.force:
+        raise CommandError(
+            f"{arguments.file!r} exists already; name another file, or say --force to replace it"
+        )
+    mesh = read_mesh(arguments.source)
+    try:
+        path.write_text(mesh_text(mesh, arguments.with_device), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {arguments.file!r}: {error.strerror or error}") from error
+    if arguments.json:
+        print_json({"file": arguments.file, "from": mesh.name})
+    else:
+        print(
+            f"wrote {arguments.file}, a copy of {mesh.name}; change it, then `tapestry mesh check {arguments.file}`"
+        )
+    return OK
+
+
+def _check(arguments: Namespace) -> int:
+    if not arguments.file.endswith(".toml"):
+        raise CommandError(f"{arguments.file!r}: a mesh file ends in .toml")
+    faults: tuple[str, ...] = ()
+    try:
+        load_mesh(arguments.file)
+    except CatalogError as error:
+        faults = error.faults
+    if arguments.json:
+        print_json({"file": arguments.file, "ok": not faults, "faults": list(faults)})
+        return FAILED if faults else OK
+    for fault in faults:
+        print(fault)
+    count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
+    print(paint(count, "red") if faults else f"{arguments.file}: {paint('ok', 'green')}")
+    return FAILED if faults else OK
+
+
+def _show(arguments: Namespace) -> int:
+    mesh = read_mesh(arguments.mesh)
+    if arguments.json:
+        print_json({**mesh_to_document(mesh), "device_count": mesh.device_count})
+    else:
+        _print(mesh)
+    return OK
+
+
+def _print(mesh: Mesh) -> None:
+    device = mesh.device
+    print(f"{mesh.name}: {mesh.device_count} devices, {device.name} ({device.vendor})\n")
+    rows = [
+        (
+            axis.name,
+            str(axis.size),
+            axis.topology,
+            f"{axis.bandwidth_bytes_per_s / 1e9:,g} GB/s",
+            f"{axis.efficiency:.0%}",
+            quantity(axis.latency_s, "s"),
+        )
+        for axis in mesh.axes
+    ]
+    print_table(("axis", "devices", "topology", "bandwidth", "reached", "latency"), rows, right=(1, 3, 4, 5))
+    peaks = ", ".join(f"{dtype} {rate / 1e12:,.4g}" for dtype, rate in device.peak_flops_per_s.items())
+    print("\none device:")
+    print_table(
+        ("figure", "value"),
+        [
+            ("memory", quantity(device.memory_bytes, "B")),
+            ("memory's bandwidth", f"{device.memory_bytes_per_s / 1e9:,g} GB/s"),
+            ("peak Tflop/s", peaks),
+            ("vector units", f"{device.vector_flops_per_s / 1e12:,.4g} Tflop/s"),
+            ("layouts", ", ".join(device.layouts)),
+            ("power", "unknown" if device.tdp_w is None else f"{device.tdp_w:g} W"),
+            (
+                "price",
+                "unknown" if device.price_usd_per_hour is None else f"{device.price_usd_per_hour:g} USD/h",
+            ),
+        ],
+    )

@@ -1,0 +1,26 @@
+"""Floating-point operations of programs: of one block, of a whole program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapestry.teg.graph import Block, Graph, index_sizes
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import flops_of, own_work
+
+
+def block_flops(graph: Graph, block: Block) -> int:
+    """Compute the flops of one block, or of the part that it is: the program's own figure, else the operator's."""
+    costs = block.definition.costs
+    sizes = index_sizes(block)
+    if costs is not None and costs.named("flops") is not None:
+        return round(costs.price(sizes)["flops"])
+    work = own_work(
+        operator_named(block.operator), block.definition, graph.input_types(block), graph.output_types(block)
+    )
+    return int(flops_of(work, list(sizes), np.array(list(sizes.values()), dtype=np.int64)))
+
+
+def graph_flops(graph: Graph) -> int:
+    """Compute the flops of one execution, unsharded."""
+    return sum(block_flops(graph, block) for block in graph.blocks)
