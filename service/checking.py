@@ -26,7 +26,6 @@ from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 
-MODES = ("auto", "none", "dry", "execute")
 LARGEST_EXECUTION_FLOPS = 2e12
 SHARE_OF_MEMORY = 0.5
 

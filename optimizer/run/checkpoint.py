@@ -19,7 +19,7 @@ from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
 
-MAGIC = b"tapestry search 1\n"
+MAGIC = b"tapestry search 2\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
 POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
@@ -90,7 +90,7 @@ class Checkpoint:
         variants = [
             {
                 "number": v.number,
-                "machine": v.machine,
+                "sub_mesh": v.machine,
                 "moves": [m.to_json() for m in v.moves],
                 "structure": v.structure,
                 "taken": v.taken,
@@ -218,7 +218,7 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         variants=tuple(
             SavedVariant(
                 int(v["number"]),
-                int(v["machine"]),
+                int(v["sub_mesh"]),
                 tuple(Move.from_json(m) for m in v["moves"]),
                 str(v["structure"]),
                 tuple(int(n) for n in v["taken"]),

@@ -93,6 +93,10 @@ def may_import_late(module: Module, target: str) -> str | None:
         target, "tapestry.teg.operators.onnx_reference"
     ):
         return "a graph with rare operators loads ONNX when it is evaluated, others never"
+    if module.name == "tapestry.optimizer":
+        return (
+            "programs that do not search read the options of a run: the search is loaded when it is asked for"
+        )
     if module.name == "tapestry.service.store.schema" and under(target, "tapestry.service.store.migrations"):
         return "Alembic is loaded only for a database whose tables are not up to date"
     if under(module.name, "tapestry.service.cli"):

@@ -23,7 +23,9 @@ def run(arguments: Namespace) -> int:
         raise CommandError(str(error)) from error
     finally:
         store.close()
-    objectives = [name for name in first.summary.objectives if name in second.summary.objectives]
+    objectives = [
+        name for name in first.summary.options.objectives if name in second.summary.options.objectives
+    ]
     one, other = ([plan.cost for plan in found.frontier] for found in (first, second))
     try:
         sides = compare(one, other, objectives)
@@ -39,16 +41,17 @@ def run(arguments: Namespace) -> int:
 def _differences(first: StoredRun, second: StoredRun) -> list[str]:
     """List the differences between two runs' inputs, one line each; with any, figures compare more than the search."""
     one, other = first.summary, second.summary
-    return [
-        f"{what}: {a} and {b}"
+    inputs = [
+        (what, a, b)
         for what, a, b in (
             ("graph", one.graph_name, other.graph_name),
             ("graph content", one.graph_id[:12], other.graph_id[:12]),
             ("mesh", one.mesh_name, other.mesh_name),
-            ("objectives", ", ".join(one.objectives), ", ".join(other.objectives)),
-            ("constraints", ", ".join(one.constraints), ", ".join(other.constraints)),
         )
         if a != b
+    ]
+    return [
+        f"{what.lower()}: {a} and {b}" for what, a, b in (*inputs, *one.options.differences(other.options))
     ]
 
 

@@ -81,10 +81,10 @@ def test_pins_that_cannot_be_are_explained(pins: dict[str, str], message: str) -
         ({"objectives": ("time",)}, "unknown objective 'time'; did you mean time_s"),
         ({"constraints": ("time_s<=1GiB",)}, "time_s is in s"),
         ({"rules": ("expand_softmx",)}, "unknown rule 'expand_softmx'; did you mean expand_softmax"),
-        ({"inputs": "anywhere"}, "inputs is one of chosen, replicated, not 'anywhere'"),
-        ({"outputs": "none"}, "outputs is one of sharded, gathered, not 'none'"),
-        ({"devices": "some"}, "devices is one of any, all, not 'some'"),
-        ({"islands": 0}, "at least one island, not 0"),
+        ({"inputs": "anywhere"}, "inputs: expected one of chosen, replicated, not 'anywhere'"),
+        ({"outputs": "none"}, "outputs: expected one of sharded, gathered, not 'none'"),
+        ({"devices": "some"}, "devices: expected one of any, all, not 'some'"),
+        ({"islands": 0}, "islands: expected a whole number of at least 1, not 0"),
     ],
 )
 def test_unknown_wishes_are_answered(options: dict[str, Any], message: str) -> None:
