@@ -39,8 +39,6 @@ from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.validate import check
 
-EPSILON = 0.005
-
 
 def optimize(
     graph: Graph,
@@ -94,7 +92,7 @@ def optimize(
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     whole = asked.devices == "all" or bool(asked.pins)
     state = SearchState(
-        _machines(graph, mesh, chosen, bounds, whole),
+        _machines(graph, mesh, chosen, bounds, asked.epsilon, whole),
         asked,
         StructuralSearch(choose_rules(asked.rules)),
         os.cpu_count() or 1 if asked.islands is None else asked.islands,
@@ -161,7 +159,12 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 
 
 def _machines(
-    graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
+    graph: Graph,
+    mesh: Mesh,
+    objectives: Sequence[Objective],
+    constraints: Sequence[Constraint],
+    epsilon: float,
+    whole: bool,
 ) -> tuple[SubMesh, ...]:
     """Build the mesh and, unless all of it is required, its submeshes; the mesh again per issue order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
@@ -171,7 +174,7 @@ def _machines(
     for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
-        goal = goal_of(objectives, constraints, used, EPSILON)
+        goal = goal_of(objectives, constraints, used, epsilon)
         machines.append(SubMesh(devices, used, default_view(part), goal, order=order))
     return tuple(machines)
 

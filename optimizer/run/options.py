@@ -118,6 +118,9 @@ class RunOptions:
     layouts: Literal["chosen", "native"] = option(
         "chosen", "chosen: plans choose physical layouts; native: every tensor in its device's default layout"
     )
+    epsilon: float = option(
+        0.005, "relative distance in every objective below which plans count as equal", least=1e-9, most=1
+    )
     verify: Literal["auto", "none", "dry", "execute"] = option(
         "auto",
         "auto: prove and count every plan, execute knee, fastest and smallest peak if that takes seconds; "
@@ -210,6 +213,7 @@ class OptionKeywords(TypedDict, total=False):
     inputs: str
     outputs: str
     layouts: str
+    epsilon: float
 
 
 def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> RunOptions:

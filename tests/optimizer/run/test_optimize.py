@@ -113,6 +113,11 @@ def test_energy_figures_are_missed_only_where_energy_is_asked_for(missing: str) 
             search(mesh=mesh, **preference)
 
 
+def test_a_coarser_archive_keeps_fewer_plans() -> None:
+    fine, coarse = (search(epsilon=epsilon, evaluations=5000) for epsilon in (0.001, 0.5))
+    assert 0 < len(coarse.frontier) < len(fine.frontier)
+
+
 def test_a_budget_is_positive() -> None:
     with pytest.raises(ValueError, match="needs seconds, evaluations or both"):
         Budget()
