@@ -36,7 +36,7 @@ from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans
 from tapestry.optimizer.run.coordinator import RULE_WEIGHT
-from tapestry.optimizer.run.optimize import EPSILON
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import FRONT_CAPACITY, POOL_CAPACITY
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.graph import Graph
@@ -117,7 +117,9 @@ def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0
 
 def plant(space: PlanSpace, search: SearchSpace, mesh: Mesh) -> Island:
     """Build an island whose archive holds the seeds."""
-    goal = goal_of(require_objectives(NAMES, mesh.device), all_constraints((), mesh), mesh, EPSILON)
+    goal = goal_of(
+        require_objectives(NAMES, mesh.device), all_constraints((), mesh), mesh, RunOptions().epsilon
+    )
     archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(NAMES), space.gene_count, space.edge_count)
     insert_all(space.space, space.state, archive, goal, *genes_rows(seed_plans(space, search), space.space))
     return Island(space, search, archive, goal)

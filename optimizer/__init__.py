@@ -1,21 +1,29 @@
-"""The search: plans, fronts, islands, moves and budgets."""
+"""The search: plans, fronts, islands, moves and budgets.
+
+The names are loaded when they are first used: the options of a run (`optimizer.run.options`) are read by programs that
+do not search, such as the command line when it starts.
+"""
 
 if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.optimizer: imported as optimizer, its classes would exist twice")
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from tapestry.costmodel.objectives import Objective
-from tapestry.optimizer.analysis.explanation import Explanation, StaleHistory, explain
-from tapestry.optimizer.analysis.verification import Verification, verify_plan
-from tapestry.optimizer.archive.constraints import Constraint, parse_constraint
-from tapestry.optimizer.archive.publishing import publish
-from tapestry.optimizer.archive.report import knee
-from tapestry.optimizer.run.canonicalization import canonicalize
-from tapestry.optimizer.run.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
-from tapestry.optimizer.run.optimize import optimize
-from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result, Shortfall
-from tapestry.optimizer.run.processes import ProcessIslands
-from tapestry.optimizer.run.snapshot import Snapshot
+if TYPE_CHECKING:
+    from tapestry.costmodel.objectives import Objective
+    from tapestry.optimizer.analysis.explanation import Explanation, StaleHistory, explain
+    from tapestry.optimizer.analysis.verification import Verification, verify_plan
+    from tapestry.optimizer.archive.constraints import Constraint, parse_constraint
+    from tapestry.optimizer.archive.publishing import publish
+    from tapestry.optimizer.archive.report import knee
+    from tapestry.optimizer.run.canonicalization import canonicalize
+    from tapestry.optimizer.run.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
+    from tapestry.optimizer.run.optimize import optimize
+    from tapestry.optimizer.run.options import RunOptions
+    from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result, Shortfall
+    from tapestry.optimizer.run.processes import ProcessIslands
+    from tapestry.optimizer.run.snapshot import Snapshot
 
 __all__ = [
     "Budget",
@@ -28,6 +36,7 @@ __all__ = [
     "ProcessIslands",
     "Progress",
     "Result",
+    "RunOptions",
     "Shortfall",
     "Snapshot",
     "StaleCheckpoint",
@@ -41,3 +50,28 @@ __all__ = [
     "publish",
     "verify_plan",
 ]
+
+_HOMES = {
+    "tapestry.costmodel.objectives": ("Objective",),
+    "tapestry.optimizer.analysis.explanation": ("Explanation", "StaleHistory", "explain"),
+    "tapestry.optimizer.analysis.verification": ("Verification", "verify_plan"),
+    "tapestry.optimizer.archive.constraints": ("Constraint", "parse_constraint"),
+    "tapestry.optimizer.archive.publishing": ("publish",),
+    "tapestry.optimizer.archive.report": ("knee",),
+    "tapestry.optimizer.run.canonicalization": ("canonicalize",),
+    "tapestry.optimizer.run.checkpoint": ("Checkpoint", "CheckpointError", "StaleCheckpoint"),
+    "tapestry.optimizer.run.optimize": ("optimize",),
+    "tapestry.optimizer.run.options": ("RunOptions",),
+    "tapestry.optimizer.run.plan": ("Budget", "Plan", "Progress", "Result", "Shortfall"),
+    "tapestry.optimizer.run.processes": ("ProcessIslands",),
+    "tapestry.optimizer.run.snapshot": ("Snapshot",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value

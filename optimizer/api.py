@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from inspect import signature
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -21,9 +20,8 @@ from tapestry.optimizer.analysis.affordability import fits_in_memory, is_afforda
 from tapestry.optimizer.analysis.verification import Verification, verify_plan
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.run.canonicalization import canonicalize
-from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES
 from tapestry.optimizer.run.optimize import optimize as search
-from tapestry.optimizer.run.plan import Budget, Plan, Result
+from tapestry.optimizer.run.plan import Plan, Result
 from tapestry.teg.brief import brief
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
@@ -33,7 +31,6 @@ from tapestry.teg.programs.program import Program
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh import MeshShape
 
-DEFAULT_SECONDS = 10.0
 LISTS = ("objectives", "constraints", "rules", "start_from")
 WHOLE = ("seed", "islands", "evaluations")
 
@@ -44,11 +41,8 @@ MeshLike = Mesh | str | PathLike[str]
 def optimize(
     program: ProgramLike,
     mesh: MeshLike,
-    objectives: Sequence[str] = DEFAULT_OBJECTIVES,
+    objectives: Sequence[str] | None = None,
     *,
-    seconds: float | None = None,
-    evaluations: int | None = None,
-    budget: Budget | None = None,
     dims: Mapping[str, int] | None = None,
     external_data: str | PathLike[str] | None = None,
     **options: Any,
@@ -57,8 +51,8 @@ def optimize(
 
     `program` is a graph, a program of the builder (its pins hold), or the path of a file: ONNX, StableHLO, PyTorch,
     a TEG document (`dims` and `external_data` are for reading it, see `read_program`). `mesh` is a mesh, a name of the
-    catalog or the path of a TOML file. The search ends after `seconds` or `evaluations`, whichever comes first, or
-    as `budget` states; without any of them after 10 seconds. `options` are those of
+    catalog or the path of a TOML file. `options` are those of a run (`optimizer.run.options.RunOptions`: `seconds`,
+    `evaluations`, `seed`, `constraints`, ...; after ten seconds without a limit) and the other keywords of
     `tapestry.optimizer.optimize`, which also says what it computes.
 
     >>> import tapestry
@@ -69,13 +63,10 @@ def optimize(
         ValueError: a name, file, bound or option that does not fit, told with near names: a `GraphFileError` for
             the program, a `CatalogError` for the mesh.
     """
-    given = {"objectives": objectives, "seconds": seconds, "evaluations": evaluations, **options}
-    _check_options(options)
-    _check_types(given)
-    limit = _budget(budget, seconds, evaluations)
+    _check_types({"objectives": objectives, **options})
     graph, pins = _program(program, dims, external_data)
     pins |= options.pop("pins", None) or {}
-    return search(graph, _mesh(mesh), objectives, budget=limit, pins=pins, **options)
+    return search(graph, _mesh(mesh), objectives, pins=pins, **options)
 
 
 def verify(
@@ -257,31 +248,6 @@ def _mesh(given: MeshLike) -> Mesh:
     raise TypeError(
         f"expected a mesh, a name such as 'dgx-h100' or the path of a TOML file, not {_told(given)}"
     )
-
-
-def _budget(budget: Budget | None, seconds: float | None, evaluations: int | None) -> Budget:
-    if budget is None:
-        return Budget(DEFAULT_SECONDS if seconds is None and evaluations is None else seconds, evaluations)
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget is a Budget, not {_told(budget)}; write seconds= or evaluations=")
-    if seconds is not None or evaluations is not None:
-        raise TypeError("give seconds= and evaluations=, or a budget=, not both")
-    return budget
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    """Check that the search has every option.
-
-    Raises:
-        TypeError: it lacks one; near ones are named.
-    """
-    known = [*(set(signature(search).parameters) - {"graph"}), *_OWN]
-    for name in options:
-        if name not in known:
-            raise TypeError(f"optimize() has no option {name!r}{_near(name, known, sorted(known))}")
-
-
-_OWN = tuple(name for name in signature(optimize).parameters if name != "options")
 
 
 def _check_types(given: Mapping[str, Any]) -> None:

@@ -50,7 +50,7 @@ class Index:
         self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self.contexts: ContextCache[Any] = ContextCache()
-        self._barren: dict[tuple[Any, ...], set[Rule]] = {}
+        self._unmatched: dict[tuple[Any, ...], set[Rule]] = {}
 
     def check(self) -> None:
         """Raise an error for rules whose left side cannot be built or tested.
@@ -111,11 +111,11 @@ class Index:
         inputs = block.inputs
         same = () if len(set(inputs)) == len(inputs) else tuple(map(inputs.index, inputs))
         key = (block.definition, same, *[program.tensors[t].type for t in inputs])
-        found = self._barren.get(key)
+        found = self._unmatched.get(key)
         if found is None:
-            if len(self._barren) >= MOST_KNOWN:
-                self._barren.clear()
-            found = self._barren[key] = set()
+            if len(self._unmatched) >= MOST_KNOWN:
+                self._unmatched.clear()
+            found = self._unmatched[key] = set()
         return found
 
     def _with_root(self, operator: str) -> list[tuple[Rule, frozenset[str]]]:

@@ -25,8 +25,6 @@ from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 
-MODES = ("auto", "none", "dry", "execute")
-
 
 @dataclass
 class CheckResults:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.costmodel.objectives import Objective
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
@@ -45,11 +46,12 @@ def plan_document(
     }
 
 
-def result_document(result: Any, checked: CheckResults) -> dict[str, Any]:
+def result_document(result: Any, checked: CheckResults, options: RunOptions) -> dict[str, Any]:
     """Convert the result of a search to JSON, as `tapestry optimize --json` prints it."""
     return {
         "graph": result.graph.name,
         "mesh": result.mesh.name,
+        **options.to_json(),
         "objectives": [objective.name for objective in result.objectives],
         "constraints": [str(constraint) for constraint in result.constraints],
         "evaluations": result.evaluations,
@@ -106,6 +108,11 @@ def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     return plan_document(plan.id, plan.cost, plan.feasible, plan.moves, plan.verified)
 
 
+def asked_document(options: RunOptions) -> list[dict[str, str]]:
+    """Convert what was asked of a run to JSON: titles and texts that a page shows as they are."""
+    return [{"title": title, "text": text} for title, text in options.asked()]
+
+
 def run_document(run: StoredRun) -> dict[str, Any]:
     """Convert a stored run to JSON, as `tapestry show RUN --json` prints it."""
     summary = run.summary
@@ -117,15 +124,10 @@ def run_document(run: StoredRun) -> dict[str, Any]:
         "graph": summary.graph_name,
         "graph_id": summary.graph_id,
         "mesh": summary.mesh_name,
-        "objectives": list(summary.objectives),
-        "constraints": list(summary.constraints),
-        "budget": {"seconds": summary.budget_seconds, "evaluations": summary.budget_evaluations},
+        **summary.options.to_json(),
+        "asked": asked_document(summary.options),
         "evaluations": summary.evaluations,
         "seconds": summary.seconds,
-        "seed": summary.seed,
-        "islands": summary.islands,
-        "compute_dtype": summary.compute_dtype,
-        "pins": dict(summary.pins),
         "stopped": summary.stopped,
         "timings": dict(run.timings),
         "rules": {

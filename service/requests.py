@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, TypeVar
@@ -15,19 +15,18 @@ from typing import Any, TypeVar
 from tapestry.costmodel.objectives import NAMES, require_objectives
 from tapestry.hardware import CatalogError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
 from tapestry.optimizer import parse_constraint
-from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.rewrites import catalog
 from tapestry.rewrites.rules import plug_ins
-from tapestry.service.checking import MODES
 from tapestry.service.settings import Limits
 from tapestry.service.store import RunRequest, mesh_to_document
-from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from tapestry.teg.sharding.text import parse_spec
 
 T = TypeVar("T")
 
-DEFAULT_SECONDS = 10.0
 NEAR = 3
+# Names that are shown where a list of them is wrong as a whole.
+ENUMERATED: Mapping[str, tuple[str, ...]] = {"/objectives": NAMES}
 LONGEST_TEXT = 1000
 DEEPEST = 6
 WIDEST = 1000
@@ -60,29 +59,6 @@ class InvalidRequest(ValueError):
         self.faults = tuple(faults)
 
 
-@dataclass(frozen=True)
-class CheckedRequest:
-    """A run request as submitted, types checked and nothing else."""
-
-    graph_id: str
-    mesh: str | Mapping[str, Any]
-    objectives: Sequence[str] = DEFAULT_OBJECTIVES
-    constraints: Sequence[str] = ()
-    seconds: float | None = None
-    evaluations: int | None = None
-    seed: int = 0
-    islands: int | None = None
-    rules: Sequence[str] | None = None
-    pins: Mapping[str, str] = field(default_factory=dict)
-    start_from: str | None = None
-    compute_dtype: str | None = None
-    devices: str = "any"
-    inputs: str = "chosen"
-    outputs: str = "sharded"
-    layouts: str = "chosen"
-    verify: str = "auto"
-
-
 class _Faults:
     """A collector of faults, so that a user gets all of them at once."""
 
@@ -110,53 +86,34 @@ class _Faults:
             return None
 
 
-def check_request(asked: CheckedRequest, limits: Limits) -> RunRequest:
-    """Check everything about a request that needs no database and no graph.
+def check_request(
+    graph_id: str, mesh: str | Mapping[str, Any], options: RunOptions, limits: Limits
+) -> RunRequest:
+    """Check everything about a request that needs no database and no graph; types are known to be right.
 
     Raises:
         InvalidRequest: with every fault that was found.
     """
     faults = _Faults()
-    mesh = _mesh(asked.mesh, faults)
-    _objectives(asked.objectives, mesh, faults)
-    _constraints(asked.constraints, mesh, faults)
-    _budget(asked, limits, faults)
-    if asked.rules is not None:
-        _rules(asked.rules, faults)
-    for site, spec in asked.pins.items():
+    known_mesh = _mesh(mesh, faults)
+    for pointer, reason, allowed in options.faults(_greatest(limits)):
+        faults.add(pointer, reason, allowed or ENUMERATED.get(pointer, ()))
+    _objectives(options.objectives, known_mesh, faults)
+    _constraints(options.constraints, known_mesh, faults)
+    if options.rules is not None:
+        _rules(options.rules, faults)
+    for site, spec in options.pins.items():
         faults.attempt(f"/pins/{escape(site)}", parse_spec, spec)
-    if asked.compute_dtype is not None and mesh is not None:
-        _compute_dtype(asked.compute_dtype, mesh, faults)
-    for name, known in (
-        ("devices", DEVICES),
-        ("inputs", INPUT_OPTIONS),
-        ("outputs", OUTPUT_OPTIONS),
-        ("layouts", LAYOUTS),
-        ("verify", MODES),
-    ):
-        faults.one_of(f"/{name}", getattr(asked, name), known, "choice")
-    if faults.found or mesh is None:
+    if options.compute_dtype is not None and known_mesh is not None:
+        _compute_dtype(options.compute_dtype, known_mesh, faults)
+    if faults.found or known_mesh is None:
         raise InvalidRequest(faults.found)
-    unlimited = asked.seconds is None and asked.evaluations is None
-    return RunRequest(
-        graph_id=asked.graph_id,
-        mesh=mesh_to_document(mesh),
-        objectives=tuple(asked.objectives),
-        constraints=tuple(asked.constraints),
-        budget_seconds=DEFAULT_SECONDS if unlimited else asked.seconds,
-        budget_evaluations=asked.evaluations,
-        seed=asked.seed,
-        islands=asked.islands,
-        rules=None if asked.rules is None else tuple(asked.rules),
-        pins=dict(asked.pins),
-        start_from=asked.start_from,
-        compute_dtype=asked.compute_dtype,
-        devices=asked.devices,
-        inputs=asked.inputs,
-        outputs=asked.outputs,
-        layouts=asked.layouts,
-        verify=asked.verify,
-    )
+    return RunRequest(graph_id, mesh_to_document(known_mesh), options)
+
+
+def _greatest(limits: Limits) -> dict[str, float]:
+    """Return the greatest numbers that a service allows, by option: its limits called `run_` and the option's name."""
+    return {option.name: most for option in OPTIONS if (most := getattr(limits, f"run_{option.name}", None))}
 
 
 def escape(name: str) -> str:
@@ -219,8 +176,6 @@ def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> N
 
 
 def _objectives(names: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
-    if not names:
-        faults.add("/objectives", "at least one objective is needed", NAMES)
     for k, name in enumerate(names):
         if not faults.one_of(f"/objectives/{k}", name, NAMES, "objective"):
             continue
@@ -237,17 +192,6 @@ def _constraints(texts: Sequence[str], mesh: Mesh | None, faults: _Faults) -> No
             faults.add(f"/constraints/{k}", f"{text!r} bounds nothing; leave it out")
         elif bound is not None and mesh is not None:
             faults.attempt(f"/constraints/{k}", require_objectives, [bound.objective], mesh.device)
-
-
-def _budget(asked: CheckedRequest, limits: Limits, faults: _Faults) -> None:
-    if asked.seconds is not None and not 0 < asked.seconds <= limits.run_seconds:
-        faults.add("/budget/seconds", f"expected more than 0 and at most {limits.run_seconds:g} seconds")
-    if asked.evaluations is not None and not 0 < asked.evaluations <= limits.run_evaluations:
-        faults.add("/budget/evaluations", f"expected 1 to {limits.run_evaluations:,} evaluations")
-    if asked.islands is not None and not 0 < asked.islands <= limits.run_islands:
-        faults.add("/islands", f"expected 1 to {limits.run_islands} islands")
-    if not 0 <= asked.seed < 2**63:
-        faults.add("/seed", f"expected a whole number from 0 to {2**63 - 1}")
 
 
 def _compute_dtype(name: str, mesh: Mesh, faults: _Faults) -> None:

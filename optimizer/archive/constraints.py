@@ -30,7 +30,9 @@ class Constraint:
     unit: str
 
     def __str__(self) -> str:
-        return f"{self.objective}<={self.bound:.12g}{'' if self.unit == 'flop' else self.unit}"
+        short = f"{self.bound:.12g}"
+        number = short if float(short) == self.bound else repr(self.bound)  # read back, it is the same bound
+        return f"{self.objective}<={number}{'' if self.unit == 'flop' else self.unit}"
 
     def excess(self, value: float) -> float:
         """Compute the relative excess of `value` over the bound; for a bound of zero, one plus the value."""

@@ -20,7 +20,7 @@ from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
 
-MAGIC = b"tapestry search 1\n"
+MAGIC = b"tapestry search 2\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
 POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
@@ -100,7 +100,7 @@ class Checkpoint:
         variants = [
             {
                 "number": v.number,
-                "machine": v.machine,
+                "sub_mesh": v.machine,
                 "moves": [m.to_json() for m in v.moves],
                 "structure": v.structure,
                 "taken": v.taken,
@@ -228,7 +228,7 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         variants=tuple(
             SavedVariant(
                 int(v["number"]),
-                int(v["machine"]),
+                int(v["sub_mesh"]),
                 tuple(Move.from_json(m) for m in v["moves"]),
                 str(v["structure"]),
                 tuple(int(n) for n in v["taken"]),

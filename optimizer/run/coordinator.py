@@ -202,7 +202,7 @@ class Coordinator:
         state = self.state
         number = max(v.number for v in state.variants) + 1
         parent = self._choose_variant()
-        child, rule, spent = try_child(state.structural, parent, number, state.settings, state.rng, left)
+        child, rule, spent = try_child(state.structural, parent, number, state.options, state.rng, left)
         state.evaluations += spent
         return None if child is None else (child, rule)
 

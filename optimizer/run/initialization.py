@@ -33,6 +33,7 @@ from tapestry.optimizer.run.variants import (
     Variant,
     insert_plans,
     insert_seeds,
+    keeps_pins,
     new_variant,
     structure_of,
 )
@@ -51,6 +52,8 @@ PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 DETOURS = 6
+# Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
+NOT_IN_THE_SEARCH = {"seconds", "evaluations", "islands", "constraints", "rules", "start_from", "verify"}
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
@@ -70,14 +73,14 @@ def initialize(
     report("compiling")
     state.structural.start(graph)
     simple, moves = state.structural.simplified(graph)
-    if not state.settings.keeps_pins(simple):
+    if not keeps_pins(simple, state.options.pins):
         simple, moves = graph, ()
     state.structural.known.update({graph.structural_hash, simple.structural_hash})
     starts = [(machine, simple, moves) for machine in state.machines]
     if moves:
         starts.append((state.machines[0], graph, ()))
     for number, (machine, program, history) in enumerate(starts):
-        state.variants.append(new_variant(number, machine, program, history, state.settings))
+        state.variants.append(new_variant(number, machine, program, history, state.options))
     if seeds:
         for machine, evaluated_graph in _rewritten(state, simple, moves, limit, until_s):
             state.variants.append(_joining(state, machine, evaluated_graph))
@@ -126,7 +129,7 @@ def _rewritten(
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
     ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
     presearch = structural.presearch(
-        graph, moves, whole.mesh.device, state.settings, min(evaluated, default=None), effort, tuple(ordered)
+        graph, moves, whole.mesh.device, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
     found = presearch.run(until_s if is_alone else math.inf)
     front = [s for s in found if s.graph.structural_hash not in structural.known]
@@ -148,7 +151,7 @@ def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
 def _joining(state: SearchState, machine: SubMesh, evaluated_graph: EvaluatedGraph) -> Variant:
     """Build a variant of the search from a rewritten graph on a mesh."""
     number = 1 + max(v.number for v in state.variants)
-    return new_variant(number, machine, evaluated_graph.graph, evaluated_graph.moves, state.settings)
+    return new_variant(number, machine, evaluated_graph.graph, evaluated_graph.moves, state.options)
 
 
 def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
@@ -194,7 +197,7 @@ def _restored(state: SearchState, graph: Graph, saved: SavedVariant) -> Variant:
             f"the checkpoint's variant {saved.number} cannot be rewritten: {error}"
         ) from error
     machine = state.machines[saved.machine]
-    variant = new_variant(saved.number, machine, program, saved.moves, state.settings)
+    variant = new_variant(saved.number, machine, program, saved.moves, state.options)
     if variant.structure != saved.structure or not _fits(variant, saved.archive):
         raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
     variant.archive.size[:] = saved.archive.size
@@ -229,7 +232,7 @@ def fingerprint_of(
     request = {
         "objectives": [o.name for o in objectives],
         "constraints": [(c.objective, c.bound) for c in constraints],
-        "settings": asdict(state.settings),
+        "options": {n: v for n, v in asdict(state.options).items() if n not in NOT_IN_THE_SEARCH},
         "rules": [rule.name for rule in state.structural.rules],
         "plug_ins": [(str(p), p.members) for loaded in (operators(), rules()) for p in loaded.plug_ins],
         "parts": list(dict.fromkeys(machine.devices for machine in state.machines)),
@@ -240,7 +243,7 @@ def fingerprint_of(
     return {
         "release": _release(),
         "program": structure_of(graph)[:32],
-        "machine": _digest(asdict(mesh)),
+        "mesh": _digest(asdict(mesh)),
         "request": _digest(request),
     }
 

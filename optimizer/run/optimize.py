@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from deap import base
@@ -25,43 +26,28 @@ from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.coordinator import Coordinator
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
+from tapestry.optimizer.run.options import OptionKeywords, RunOptions, options_from
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import Settings, SubMesh
+from tapestry.optimizer.run.variants import SubMesh
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.validate import check
-
-LAYOUTS = ("chosen", "native")
-DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
-EPSILON = 0.005
-DEVICES = ("any", "all")
 
 
 def optimize(
     graph: Graph,
     mesh: Mesh,
-    objectives: Sequence[str] = DEFAULT_OBJECTIVES,
+    objectives: Sequence[str] | None = None,
     *,
-    budget: Budget,
-    seed: int = 0,
-    constraints: Sequence[str | Constraint] = (),
-    islands: int | None = None,
+    options: RunOptions | None = None,
     executor: Executor | None = None,
-    rules: Sequence[str] | None = None,
-    pins: Mapping[str, str] | None = None,
-    compute_dtype: str | None = None,
-    inputs: str = "chosen",
-    outputs: str = "sharded",
-    devices: str = "any",
-    layouts: str = "chosen",
     search: bool = True,
     seeds: bool = True,
     start_from: Sequence[Plan] = (),
@@ -71,16 +57,16 @@ def optimize(
     checkpoint_s: float = 1.0,
     should_stop: Callable[[], bool] | None = None,
     toolbox: base.Toolbox | None = None,
+    **keywords: Unpack[OptionKeywords],
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
-    For an explicit graph the program that it shards is searched; values that no sink observes are pruned first.
-    Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `budget.seconds` counts
-    the search alone and stops between epochs. `devices="any"` lets plans leave part of the mesh idle, "all" does
-    not. `inputs="replicated"` and `outputs="gathered"` fix the boundary; `layouts="native"` stores every tensor in
-    its device's default layout. `search=False` returns the seeds'
-    frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found (`stopped` is
-    "interrupted").
+    The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
+    keywords win: `optimize(graph, mesh, seconds=10, devices="all")`. For an explicit graph the program that it shards
+    is searched; values that no sink observes are pruned first. Deterministic in `seed`, `islands` (default: one per
+    core) and the evaluations done; `seconds` count the search alone, which stops between epochs. `search=False`
+    returns the seeds' frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found
+    (`stopped` is "interrupted").
 
     `start_from` gives plans of an earlier search of the same program, perhaps on another mesh or for other
     objectives; choices that this mesh lacks become the nearest that it has. `on_checkpoint` is called about every
@@ -90,26 +76,29 @@ def optimize(
     user's own among them; see `optimizer.placement.toolbox.default_toolbox`.
 
     Raises:
-        ValueError: an unknown objective, constraint, rule, pin or option, an objective the device lacks
+        TypeError: a keyword that is no option.
+        ValueError: an unknown objective, constraint, rule, pin or value of an option, an objective the device lacks
             data for, no plan of this program in `start_from`, or shards that do not verify.
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
+    asked = options_from(options, keywords if objectives is None else {"objectives": objectives, **keywords})
     check(graph)
     graph = canonicalize(graph)
-    chosen = require_objectives(objectives, mesh.device)
-    bounds = _bounds(constraints, mesh)
-    check_pins(graph, pins or {})
+    budget = Budget(asked.seconds, asked.evaluations)
+    chosen = require_objectives(asked.objectives, mesh.device)
+    bounds = _bounds(asked.constraints, mesh)
+    check_pins(graph, asked.pins)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
-    whole = _one_of("devices", devices, DEVICES) == "all" or bool(pins)
+    whole = asked.devices == "all" or bool(asked.pins)
     state = SearchState(
-        _machines(graph, mesh, chosen, bounds, whole),
-        _settings(inputs, outputs, compute_dtype, pins or {}, layouts),
-        StructuralSearch(choose_rules(rules)),
-        _islands(islands),
-        seed,
-        np.random.default_rng(seed),
+        _machines(graph, mesh, chosen, bounds, asked.epsilon, whole),
+        asked,
+        StructuralSearch(choose_rules(asked.rules)),
+        os.cpu_count() or 1 if asked.islands is None else asked.islands,
+        asked.seed,
+        np.random.default_rng(asked.seed),
     )
     operators = toolbox or default_toolbox()
     if resume is not None or on_checkpoint is not None:
@@ -138,26 +127,6 @@ def _bounds(constraints: Sequence[str | Constraint], mesh: Mesh) -> tuple[Constr
     return bounds
 
 
-def _settings(
-    inputs: str, outputs: str, compute_dtype: str | None, pins: Mapping[str, str], layouts: str
-) -> Settings:
-    return Settings(
-        inputs=_one_of("inputs", inputs, INPUT_OPTIONS),
-        outputs=_one_of("outputs", outputs, OUTPUT_OPTIONS),
-        compute_dtype=compute_dtype,
-        pins=dict(pins),
-        layouts=_one_of("layouts", layouts, LAYOUTS),
-    )
-
-
-def _islands(asked: int | None) -> int:
-    """Return the number of islands: one per core unless specified."""
-    count = asked if asked is not None else os.cpu_count() or 1
-    if count < 1:
-        raise ValueError(f"a search needs at least one island, not {count}")
-    return count
-
-
 def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
     """Build a function that reports the phases before the first round."""
 
@@ -166,12 +135,6 @@ def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) 
             on_progress(Progress(phase, state.timings["search_s"], state.evaluations, 0, 0.0))
 
     return report
-
-
-def _one_of(name: str, value: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
-    return value
 
 
 def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
@@ -199,7 +162,12 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 
 
 def _machines(
-    graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
+    graph: Graph,
+    mesh: Mesh,
+    objectives: Sequence[Objective],
+    constraints: Sequence[Constraint],
+    epsilon: float,
+    whole: bool,
 ) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
@@ -209,7 +177,7 @@ def _machines(
     for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
-        goal = goal_of(objectives, constraints, used, EPSILON)
+        goal = goal_of(objectives, constraints, used, epsilon)
         machines.append(SubMesh(devices, used, default_view(part), goal, order=order))
     return tuple(machines)
 
@@ -261,5 +229,5 @@ def _result(
         None if plans else shortfall_of(state.variants, constraints),
         state.started_from,
         dict(state.structural.refused),
-        state.settings.compute_dtype,
+        state.options.compute_dtype,
     )

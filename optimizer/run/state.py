@@ -12,8 +12,9 @@ from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.placement.island import Statistics, new_statistics
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.plan import Budget, Progress
-from tapestry.optimizer.run.variants import Settings, SubMesh, Variant
+from tapestry.optimizer.run.variants import SubMesh, Variant
 from tapestry.optimizer.structure.search import StructuralSearch
 
 STALE_ROUNDS = 24
@@ -31,7 +32,7 @@ class SearchState:
     """
 
     machines: tuple[SubMesh, ...]
-    settings: Settings
+    options: RunOptions
     structural: StructuralSearch
     islands: int
     seed: int

@@ -20,6 +20,7 @@ from tapestry.optimizer.archive.fronts import merge
 from tapestry.optimizer.placement.island import Goal, insert_all, objective_values, score
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import seed_plans, stored_seeds
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
 
@@ -41,21 +42,6 @@ class SubMesh:
     goal: Goal
     cache: TableCache = field(default_factory=TableCache, compare=False)
     order: str = "program"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings that all variants of one search share: genes that are fixed, not searched."""
-
-    inputs: str = "chosen"
-    outputs: str = "sharded"
-    compute_dtype: str | None = None
-    pins: Mapping[str, str] = field(default_factory=dict)
-    layouts: str = "chosen"
-
-    def keeps_pins(self, graph: Graph) -> bool:
-        """Return whether every pinned block is still there."""
-        return all(site in graph.by_site for site in self.pins)
 
 
 @dataclass
@@ -81,6 +67,11 @@ class Variant:
         return structure_of(self.graph)
 
 
+def keeps_pins(graph: Graph, pins: Mapping[str, str]) -> bool:
+    """Return whether every pinned block is still there."""
+    return all(site in graph.by_site for site in pins)
+
+
 def structure_of(graph: Graph) -> str:
     """Compute a hash of a program together with its sites in schedule order: equal ones share genes."""
     sites = "\n".join(block.site for block in graph.blocks)
@@ -88,7 +79,7 @@ def structure_of(graph: Graph) -> str:
 
 
 def new_variant(
-    number: int, machine: SubMesh, graph: Graph, moves: tuple[Move, ...], settings: Settings
+    number: int, machine: SubMesh, graph: Graph, moves: tuple[Move, ...], options: RunOptions
 ) -> Variant:
     """Compile a variant with an empty archive."""
     space = PlanSpace(
@@ -96,11 +87,11 @@ def new_variant(
         machine.mesh,
         machine.view,
         order=machine.order,
-        inputs=settings.inputs,
-        outputs=settings.outputs,
-        compute_dtype=settings.compute_dtype,
-        pins=settings.pins,
-        layouts=settings.layouts,
+        inputs=options.inputs,
+        outputs=options.outputs,
+        compute_dtype=options.compute_dtype,
+        pins=options.pins,
+        layouts=options.layouts,
         cache=machine.cache,
     )
     objectives = len(machine.goal.weights)

@@ -11,7 +11,7 @@ from tapestry.costmodel.plan_space import Genes
 from tapestry.optimizer.placement.island import insert_all, objective_values
 from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, new_variant, structure_of
+from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, keeps_pins, new_variant, structure_of
 from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh import MeshShape
@@ -84,10 +84,10 @@ def _variant(
         if variant.structure == structure:
             return variant
     chosen = {rule.name for rule in state.structural.rules}
-    if not may_join or not {m.rule for m in moves} <= chosen or not state.settings.keeps_pins(graph):
+    if not may_join or not {m.rule for m in moves} <= chosen or not keeps_pins(graph, state.options.pins):
         return there[0]
     number = max(v.number for v in state.variants) + 1
-    return new_variant(number, state.machines[machine], graph, moves, state.settings)
+    return new_variant(number, state.machines[machine], graph, moves, state.options)
 
 
 def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:

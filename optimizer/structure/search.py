@@ -15,7 +15,8 @@ import numpy as np
 from tapestry.costmodel.block_cost import base_flops
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware.mesh import Device
-from tapestry.optimizer.run.variants import Settings, Variant, inherit, new_variant
+from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.variants import Variant, inherit, keeps_pins, new_variant
 from tapestry.optimizer.structure.presearch import Presearch
 from tapestry.rewrites import (
     RECOMPOSITION,
@@ -92,7 +93,7 @@ class StructuralSearch:
         graph: Graph,
         moves: tuple[Move, ...],
         device: Device,
-        settings: Settings,
+        options: RunOptions,
         limit: int | None,
         effort: float = 1.0,
         orders: Sequence[str] = SCHEDULE_ORDERS[:1],
@@ -105,9 +106,9 @@ class StructuralSearch:
 
         def rewrite(before: Graph, move: Move) -> Saturated | None:
             after = self._rewritten(before, move)
-            return after if after is not None and settings.keeps_pins(after.graph) else None
+            return after if after is not None and keeps_pins(after.graph, options.pins) else None
 
-        costs = UnshardedCosts(device, settings.compute_dtype)
+        costs = UnshardedCosts(device, options.compute_dtype)
         return Presearch(graph, moves, costs, self.endless, rewrite, limit, effort, orders)
 
     def propose(
@@ -212,7 +213,7 @@ def try_child(
     structural: StructuralSearch,
     parent: Variant,
     number: int,
-    settings: Settings,
+    options: RunOptions,
     rng: np.random.Generator,
     limit: int | None,
 ) -> tuple[Variant | None, str, int]:
@@ -224,7 +225,7 @@ def try_child(
     if proposal is None:
         return None, "", 0
     graph, moves, rule = proposal
-    if not settings.keeps_pins(graph):
+    if not keeps_pins(graph, options.pins):
         return None, "", 0
-    child = new_variant(number, parent.machine, graph, moves, settings)
+    child = new_variant(number, parent.machine, graph, moves, options)
     return child, rule, inherit(child, parent, limit)

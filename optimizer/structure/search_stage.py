@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tapestry.hardware.mesh import Device
-from tapestry.optimizer.run.variants import Settings
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.rewrites import Rule
 from tapestry.rewrites.pipelines import Search, Searched
@@ -28,7 +28,7 @@ def search_on(device: Device, most: int | None = None) -> Search:
             r for r in catalog().values() if r.saturating and r not in rules and r.name not in refused
         ]
         structural = StructuralSearch((*simplifying, *rules))
-        found = structural.presearch(graph, (), device, Settings(), most, EFFORT).run()
+        found = structural.presearch(graph, (), device, RunOptions(), most, EFFORT).run()
         return Searched(found[0].graph, found[0].moves, structural.refused)
 
     return search

@@ -4,46 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from tapestry.costmodel.objectives import NAMES
 from tapestry.hardware import mesh_names
-from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
-from tapestry.service.api.openapi_parts import Printable
-from tapestry.service.checking import MODES
+from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_options
 from tapestry.service.rewriting import HOW, KINDS
-from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
-
-LARGEST = 2**63 - 1
-
-Text = Annotated[str, Field(max_length=1000), Printable]
 
 
-def _choice(default: str, known: tuple[str, ...], description: str) -> Any:
-    """Build a field for a text of few values, which are checked with everything else that has a meaning."""
-    return Field(default, description=description, json_schema_extra={"enum": list(known)})
-
-
-def _figure(description: str, **schema: float) -> Any:
-    """Build a field for an optional number; its bounds are specified here and checked with everything else."""
-    return Field(None, description=description, json_schema_extra={**schema})
-
-
-class RequestBody(BaseModel):
-    """A request body: unknown members are errors, and `1` is no text."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class BudgetBody(RequestBody):
-    """The budget of a search, which ends at the first limit reached. Without any, after ten seconds."""
-
-    seconds: float | None = _figure("seconds of searching", exclusiveMinimum=0)
-    evaluations: int | None = _figure("plans to evaluate", minimum=1)
-
-
+@with_options
 class RunBody(RequestBody):
     """A request for a search."""
 
@@ -53,44 +24,11 @@ class RunBody(RequestBody):
         "device (a name of `/v1/devices`, or an object with its fields) and axes",
         examples=list(mesh_names()),
     )
-    objectives: list[Annotated[Text, Field(json_schema_extra={"enum": list(NAMES)})]] = Field(
-        list(DEFAULT_OBJECTIVES),
-        max_length=100,
-        description="the costs that the search minimizes",
-        json_schema_extra={"minItems": 1, "uniqueItems": True},
-    )
-    constraints: list[Text] = Field([], max_length=32, description="bounds such as `time_s<=5ms`")
-    budget: BudgetBody = Field(BudgetBody(seconds=None, evaluations=None), description="when the search ends")
-    seed: int = Field(
-        0, description="seed of all randomness", json_schema_extra={"minimum": 0, "maximum": LARGEST}
-    )
-    islands: int | None = _figure("searches side by side; default: the worker's cores", minimum=1)
-    rules: list[Text] | None = Field(
-        None, max_length=1000, description="structural rules (`/v1/rules`); default: all"
-    )
-    pins: dict[Text, Text] = Field({}, max_length=10_000, description="site: spec of a block's output")
-    start_from: Text | None = Field(None, description="a run of the same graph whose frontier is the start")
-    compute_dtype: Text | None = Field(None, description="precision of contractions, such as bf16")
-    devices: Text = _choice("any", DEVICES, "any: part of the machine may stay idle; all: every device works")
-    inputs: Text = _choice(
-        "chosen",
-        INPUT_OPTIONS,
-        "chosen: inputs are born as the plan wants them; replicated: whole everywhere",
-    )
-    outputs: Text = _choice(
-        "sharded", OUTPUT_OPTIONS, "sharded: outputs stay as the plan leaves them; gathered: whole everywhere"
-    )
-    layouts: Text = _choice(
-        "chosen",
-        LAYOUTS,
-        "chosen: plans choose physical layouts; native: every tensor in its device's default layout",
-    )
-    verify: Text = _choice(
-        "auto",
-        MODES,
-        "auto: every plan is proven and counted, and representative ones are executed where that takes seconds; "
-        "dry: none is executed; execute: all are; none: nothing is checked",
-    )
+
+    @property
+    def options(self) -> RunOptions:
+        """The options of the run, their types checked and nothing else."""
+        return RunOptions.from_json(self.model_dump(exclude={"graph_id", "mesh"}))
 
 
 class ExecutionBody(RequestBody):

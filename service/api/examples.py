@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tapestry.costmodel.objectives import OBJECTIVES
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.layouts import describe, read_layout
-from tapestry.service.presentation import objective_document
+from tapestry.service.presentation import asked_document, objective_document
 
 GRAPH_ID = "cce335828c20a0d57a49e48fce077c75"
 RUN_ID = "0f4bb7a2c1d9"
@@ -45,6 +46,12 @@ _RUN_LINKS = {
     "cancel": f"/v1/runs/{RUN_ID}/cancel",
     "page": f"/runs/{RUN_ID}",
 }
+_OPTIONS = RunOptions(
+    objectives=("time_s", "peak_memory_bytes"),
+    constraints=("peak_memory_bytes<=60GiB",),
+    seconds=2.0,
+    islands=2,
+)
 _RUN = {
     "id": RUN_ID,
     "status": "succeeded",
@@ -52,20 +59,7 @@ _RUN = {
     "graph_id": GRAPH_ID,
     "graph": "two_layers",
     "mesh": "dgx-h100",
-    "objectives": ["time_s", "peak_memory_bytes"],
-    "constraints": ["peak_memory_bytes<=60GiB"],
-    "budget": {"seconds": 2.0, "evaluations": None},
-    "seed": 0,
-    "islands": 2,
-    "rules": None,
-    "pins": {},
-    "start_from": None,
-    "compute_dtype": None,
-    "devices": "any",
-    "inputs": "chosen",
-    "outputs": "sharded",
-    "layouts": "chosen",
-    "verify": "auto",
+    **_OPTIONS.to_json(),
     "evaluations": 81920,
     "seconds": 2.0,
     "front": 1,
@@ -154,10 +148,9 @@ REQUESTS: dict[str, Any] = {
     "RunBody": {
         "graph_id": GRAPH_ID,
         "mesh": "dgx-h100",
-        "objectives": ["time_s", "peak_memory_bytes"],
-        "constraints": ["peak_memory_bytes<=60GiB"],
-        "budget": {"seconds": 2},
-        "seed": 0,
+        **RunOptions(
+            objectives=_OPTIONS.objectives, constraints=_OPTIONS.constraints, seconds=2.0
+        ).to_request(),
     },
     "LayoutBody": {"text": "f32[3,5]{1,0:T(2,2)}", "at": [2, 3], "offset": 23},
     "DrawingBody": {"text": "f32[3,5]{1,0:T(2,2)}"},
@@ -200,7 +193,13 @@ EXAMPLES: dict[str, Any] = {
     "RunAnswer": _RUN,
     "RunDetailAnswer": {
         **_RUN,
-        "machine": {"name": "pair", "device": {"name": "h100-sxm"}, "axes": [{"name": "gpu", "size": 2}]},
+        "mesh_document": {
+            "name": "pair",
+            "device": {"name": "h100-sxm"},
+            "axes": [{"name": "gpu", "size": 2}],
+        },
+        "asked": asked_document(_OPTIONS),
+        "request": _OPTIONS.to_request(),
         "history": [{"seconds": 1.0, "evaluations": 40960, "front": 1, "hypervolume": 0.75}],
         "rule_statistics": {"reshard": {"applied": 4096, "improved": 3}},
         "refused_rules": [_REFUSED],

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tapestry.service.api.option_models import with_options_told
 from tapestry.service.lifecycle import Status
 
 
@@ -137,6 +138,7 @@ class AcceptedAnswer(Answer):
     links: dict[str, str]
 
 
+@with_options_told
 class RunAnswer(Answer):
     """The status of a run."""
 
@@ -146,20 +148,6 @@ class RunAnswer(Answer):
     graph_id: str
     graph: str
     mesh: str
-    objectives: list[str]
-    constraints: list[str]
-    budget: dict[str, float | int | None]
-    seed: int
-    islands: int | None
-    rules: list[str] | None
-    pins: dict[str, str]
-    start_from: str | None
-    compute_dtype: str | None
-    devices: str
-    inputs: str
-    outputs: str
-    layouts: str
-    verify: str
     evaluations: int
     seconds: float
     front: int
@@ -174,10 +162,19 @@ class RunAnswer(Answer):
     links: dict[str, str]
 
 
+class AskedAnswer(Answer):
+    """One option of a run, its title and its value as texts."""
+
+    title: str
+    text: str
+
+
 class RunDetailAnswer(RunAnswer):
     """A run with everything but its plans."""
 
-    machine: dict[str, Any]
+    mesh_document: dict[str, Any] = Field(description="the mesh as the run has it, its device written out")
+    asked: list[AskedAnswer] = Field(description="what was asked of the run, to be read by people")
+    request: dict[str, Any] = Field(description="the options as the request for such a run says them")
     history: list[dict[str, float]]
     rule_statistics: dict[str, dict[str, int]]
     refused_rules: list[RefusalAnswer] = Field(description="the search went on without these")

@@ -46,7 +46,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
         "run": plan.run_id,
         "graph_id": run.graph_id,
         "mesh": run.mesh_name,
-        "objectives": list(run.objectives),
+        "objectives": list(run.options.objectives),
         "on_frontier": plan.on_frontier,
         "moves": [dict(move) for move in plan.moves],
         "placements": dict(plan.placements or {}),

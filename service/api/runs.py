@@ -26,8 +26,8 @@ from tapestry.service.api.openapi_parts import (
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.lifecycle import Status, is_ended
-from tapestry.service.presentation import objective_document, shown_plan_document
-from tapestry.service.requests import CheckedRequest, Fault, InvalidRequest, check_request
+from tapestry.service.presentation import asked_document, objective_document, shown_plan_document
+from tapestry.service.requests import Fault, InvalidRequest, check_request
 from tapestry.service.store import RunRequest, RunSummary, UnknownId
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -82,7 +82,9 @@ def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
     """Show a run: its status, mesh, history, rule statistics, refused rules and environment."""
     found = parts.store.runs.details(run_id)
     document = run_document(found.summary) | {
-        "machine": dict(found.mesh),
+        "mesh_document": dict(found.mesh),
+        "asked": asked_document(found.summary.options),
+        "request": found.summary.options.to_request(),
         "history": [dict(point) for point in found.history],
         "rule_statistics": {r: {"applied": a, "improved": i} for r, (a, i) in found.rules.items()},
         "refused_rules": [dict(refusal) for refusal in found.refused],
@@ -100,7 +102,7 @@ def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
     document = {
         "run": run.id,
         "status": run.status,
-        "objectives": [objective_document(OBJECTIVES[POSITION[name]]) for name in run.objectives],
+        "objectives": [objective_document(OBJECTIVES[POSITION[name]]) for name in run.options.objectives],
         "plans": [shown_plan_document(plan) for plan in parts.store.runs.frontier(run_id)],
     }
     return revalidated(request, document)
@@ -121,16 +123,7 @@ def run_document(run: RunSummary) -> dict[str, Any]:
         "graph_id": run.graph_id,
         "graph": run.graph_name,
         "mesh": run.mesh_name,
-        "objectives": list(run.objectives),
-        "constraints": list(run.constraints),
-        "budget": {"seconds": run.budget_seconds, "evaluations": run.budget_evaluations},
-        "seed": run.seed,
-        "islands": run.islands,
-        "rules": None if run.rules is None else list(run.rules),
-        "pins": dict(run.pins),
-        "start_from": run.start_from,
-        "compute_dtype": run.compute_dtype,
-        **run.options,
+        **run.options.to_json(),
         "evaluations": run.evaluations,
         "seconds": run.seconds,
         "front": run.front,
@@ -163,34 +156,35 @@ def _links(run_id: str) -> dict[str, str]:
 
 def _checked(body: RunBody, parts: Context) -> RunRequest:
     """Check that a request can be carried out (names, bounds, references) and return it."""
-    fields = body.model_dump(exclude={"budget"})
-    asked = CheckedRequest(**fields, seconds=body.budget.seconds, evaluations=body.budget.evaluations)
-    faults = list(_references(body, parts))
+    options = body.options
+    faults = list(_references(body.graph_id, options.start_from, parts))
     try:
-        request = check_request(asked, parts.settings.limits)
+        request = check_request(body.graph_id, body.mesh, options, parts.settings.limits)
     except InvalidRequest as error:
         raise InvalidRequest([*error.faults, *faults]) from error
-    if not faults and body.pins:
+    if not faults and options.pins:
         url = parts.settings.database_url
-        faults += parts.pool.do(tasks.faults_of_pins, body.graph_id, dict(body.pins), dict(request.mesh), url)
+        faults += parts.pool.do(
+            tasks.faults_of_pins, body.graph_id, dict(options.pins), dict(request.mesh), url
+        )
     if faults:
         raise InvalidRequest(faults)
     return request
 
 
-def _references(body: RunBody, parts: Context) -> list[Fault]:
+def _references(graph_id: str, start_from: str | None, parts: Context) -> list[Fault]:
     """Find the references of a request to graphs and runs that do not exist or do not fit."""
     try:
-        parts.store.graphs.get(body.graph_id)
+        parts.store.graphs.get(graph_id)
     except UnknownId as error:
         return [Fault("/graph_id", f"{error}; hand it in first (POST /v1/graphs)")]
-    if body.start_from is None:
+    if start_from is None:
         return []
     try:
-        source = parts.store.runs.get(body.start_from)
+        source = parts.store.runs.get(start_from)
     except UnknownId as error:
         return [Fault("/start_from", str(error))]
-    if source.graph_id != body.graph_id:
+    if source.graph_id != graph_id:
         return [Fault("/start_from", f"run {source.id} is of another graph, {source.graph_id}")]
     if not source.front:
         return [Fault("/start_from", f"run {source.id} has no plans to start from ({source.status})")]

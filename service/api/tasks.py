@@ -185,13 +185,13 @@ def render_explanation(plan_id: str, url: str) -> str:
     graph, moves = canonicalize(store.graphs.load(request.graph_id)), moves_of(plan.moves)
     try:
         reported = explain(
-            graph, moves, mesh_of(request.mesh), compute_dtype=request.compute_dtype, ablation=True
+            graph, moves, mesh_of(request.mesh), compute_dtype=request.options.compute_dtype, ablation=True
         )
     except StaleHistory as error:
         return " ".join(str(error).split())
     document = {
         "plan": plan.public_id,
-        **explanation_document(reported, request.objectives, plan.cost),
+        **explanation_document(reported, request.options.objectives, plan.cost),
         **block_histories_document(Provenance(graph, moves)),
     }
     content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

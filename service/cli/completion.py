@@ -9,7 +9,7 @@ from typing import NamedTuple
 Names = Mapping[str, Sequence[str]]  # what may stand for a metavar, such as the names of meshes
 
 
-class Option(NamedTuple):
+class CompletedOption(NamedTuple):
     """An option: its last spelling, its help, whether a value follows, and the values that are offered."""
 
     name: str
@@ -23,7 +23,7 @@ class Level(NamedTuple):
 
     path: tuple[str, ...]
     words: tuple[tuple[str, str], ...]
-    options: tuple[Option, ...]
+    options: tuple[CompletedOption, ...]
 
 
 def levels(parser: argparse.ArgumentParser, names: Names, path: tuple[str, ...] = ()) -> Iterator[Level]:
@@ -40,7 +40,9 @@ def levels(parser: argparse.ArgumentParser, names: Names, path: tuple[str, ...] 
             values = tuple(map(str, action.choices or names.get(action.dest, ())))
             if action.option_strings:
                 has_value = action.nargs != 0
-                options.append(Option(action.option_strings[-1], _line(action.help), has_value, values))
+                options.append(
+                    CompletedOption(action.option_strings[-1], _line(action.help), has_value, values)
+                )
             else:
                 words += [(value, _line(action.help)) for value in values]
     yield Level(path, tuple(words), tuple(options))

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tapestry.hardware import CatalogError, Mesh, load_mesh
-from tapestry.optimizer import Budget, Plan, ProcessIslands, Result, optimize
+from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions, optimize
 from tapestry.service.checking import CheckResults, check_frontier
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
@@ -29,24 +29,12 @@ from tapestry.teg.importers.files import GraphFileError, read_program
 
 @dataclass(frozen=True)
 class Request:
-    """The parameters of a requested search."""
+    """A requested search: the options with their number of islands, and the plans to start from."""
 
     graph: Graph
     mesh: Mesh
-    objectives: tuple[str, ...]
-    budget: Budget
-    seed: int
-    islands: int
-    verify: str
-    constraints: Sequence[str] = ()
-    rules: Sequence[str] | None = None
-    pins: Mapping[str, str] = field(default_factory=dict)
+    options: RunOptions
     start_from: Sequence[Plan] = ()
-    compute_dtype: str | None = None
-    devices: str = "any"
-    inputs: str = "chosen"
-    outputs: str = "sharded"
-    layouts: str = "chosen"
 
 
 @dataclass(frozen=True)
@@ -106,14 +94,14 @@ def search_and_check(request: Request, reporter: Reporter) -> Outcome:
     """Search, then check every plan of the frontier; Ctrl-C ends either and keeps the results so far."""
     created_at = datetime.now(UTC)
     try:
-        with _workers(request.islands) as executor:
+        with _workers(request.options.islands or 1) as executor:
             result = _search(request, reporter, executor)
             if not result.frontier:
                 raise CommandError(_nothing_found(result))
             checked = check_frontier(
                 result,
-                request.verify,
-                compute_dtype=request.compute_dtype,
+                request.options.verify,
+                compute_dtype=request.options.compute_dtype,
                 executor=executor,
                 on_plan=reporter.checking,
             )
@@ -133,20 +121,9 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
             result = optimize(
                 request.graph,
                 request.mesh,
-                request.objectives,
-                budget=request.budget,
-                seed=request.seed,
-                constraints=request.constraints,
-                islands=request.islands,
+                options=request.options,
                 executor=executor,
-                rules=request.rules,
-                pins=request.pins,
                 start_from=request.start_from,
-                compute_dtype=request.compute_dtype,
-                devices=request.devices,
-                inputs=request.inputs,
-                outputs=request.outputs,
-                layouts=request.layouts,
                 on_progress=reporter.searching,
                 should_stop=should_stop,
             )
@@ -190,15 +167,12 @@ def store_outcome(store: Store, outcome: Outcome) -> str | None:
     request = outcome.request
     finished = FinishedRun(
         result=outcome.result,
-        budget=request.budget,
+        options=request.options,
         created_at=outcome.created_at,
         versions=versions(),
         host=host(),
         verified=outcome.checked.verified,
         executions=outcome.checked.executions,
-        rules=request.rules,
-        pins=request.pins,
-        compute_dtype=request.compute_dtype,
         ended_at=datetime.now(UTC),
     )
     try:

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 
 MOST = 2**63 - 1
-
-
-def positive_seconds(text: str) -> float:
-    """Parse a finite number above zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above zero, not {text!r}")
-    return value
 
 
 def whole(least: int, most: int = MOST) -> Callable[[str], int]:
@@ -44,7 +32,7 @@ def dimension(text: str) -> tuple[str, int]:
     return name, int(size)
 
 
-def pin(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
     """Parse `site=spec`."""
     site, _, spec = text.partition("=")
     if not (site.strip() and spec.strip()):

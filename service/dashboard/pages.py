@@ -12,14 +12,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.templating import Jinja2Templates
 
 from tapestry.hardware.layouts import NOTATIONS
-from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
-from tapestry.service.checking import MODES
+from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
 from tapestry.service.dashboard.vendor import plotly_script, plotly_url
 from tapestry.service.examples import DEMO_MODEL, example_model
-from tapestry.service.requests import DEFAULT_SECONDS
 from tapestry.teg.importers.files import GraphFileError
-from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
@@ -69,12 +66,7 @@ def runs_page(request: Request) -> Response:
     """Render the page of all runs, or an invitation to start the first."""
     demo = {
         "model": f"{EXAMPLES}/{DEMO_MODEL}",
-        "run": {
-            "mesh": DEMO_MESH,
-            "objectives": list(DEFAULT_OBJECTIVES),
-            "budget": {"seconds": DEFAULT_SECONDS},
-            "seed": 0,
-        },
+        "run": {"mesh": DEMO_MESH, **RunOptions().to_request()},
     }
     return _page(request, "runs.html", demo=demo if DEMO_MODEL in example_names() else None)
 
@@ -92,13 +84,8 @@ def new_run_page(request: Request) -> Response:
         request,
         "new_run.html",
         examples=example_names(),
-        defaults=DEFAULT_OBJECTIVES,
-        default_seconds=DEFAULT_SECONDS,
-        devices=DEVICES,
-        inputs=INPUT_OPTIONS,
-        outputs=OUTPUT_OPTIONS,
-        layouts=LAYOUTS,
-        modes=MODES,
+        options=OPTIONS,
+        defaults=RunOptions(),
     )
 
 

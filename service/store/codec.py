@@ -15,9 +15,10 @@ from sqlalchemy import Row
 
 from tapestry.hardware import Mesh, mesh_from_dict
 from tapestry.optimizer import Plan, canonicalize
+from tapestry.optimizer.run.options import OptionError, RunOptions
 from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay
 from tapestry.service.store.database import StoreError
-from tapestry.service.store.records import OPTIONS, RunRequest, RunSummary, StoredPlan
+from tapestry.service.store.records import RunSummary, StoredPlan
 from tapestry.service.store.sessions import Unreadable
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.graph import Graph
@@ -144,11 +145,21 @@ def stored_plan(row: Row[Any]) -> StoredPlan:
     )
 
 
+def stored_options(document: Mapping[str, Any]) -> RunOptions:
+    """Load the options of a stored run; one that is missing, since it is newer than the run, has its default.
+
+    Raises:
+        Unreadable: a newer release of this program stored options that are not known here.
+    """
+    try:
+        return RunOptions.from_json(document)
+    except OptionError as error:
+        raise Unreadable(f"the stored run cannot be read: {error}") from error
+
+
 def run_summary(row: Row[Any]) -> RunSummary:
     """Convert a run's row, read with its graph's name and whether its lease requests cancellation, to a record."""
     fields = dict(row._mapping)
-    for name in ("objectives", "constraints", "rules"):
-        fields[name] = tuple(fields[name]) if fields[name] is not None else None
+    fields["options"] = stored_options(fields["options"])
     fields["cancel_requested"] = bool(fields["cancel_requested"])
-    fields["options"] = {name: getattr(RunRequest, name) for name in OPTIONS} | fields["options"]
     return RunSummary(**fields)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from tapestry.hardware import Mesh
-from tapestry.optimizer import Constraint
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.codec import mesh_to_document, plan_values
 from tapestry.service.store.executions import ended_values
 from tapestry.service.store.graphs import put_graph
-from tapestry.service.store.records import OPTIONS, FinishedRun, RunRequest
+from tapestry.service.store.records import FinishedRun, RunRequest
 from tapestry.service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
 from tapestry.service.verdicts import problem_of
 
@@ -38,17 +37,7 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
         "graph_id": request.graph_id,
         "mesh_name": request.mesh["name"],
         "mesh": dict(request.mesh),
-        "objectives": list(request.objectives),
-        "constraints": list(request.constraints),
-        "rules": None if request.rules is None else list(request.rules),
-        "pins": dict(request.pins),
-        "start_from": request.start_from,
-        "options": {name: getattr(request, name) for name in OPTIONS},
-        "compute_dtype": request.compute_dtype,
-        "budget_seconds": request.budget_seconds,
-        "budget_evaluations": request.budget_evaluations,
-        "seed": request.seed,
-        "islands": request.islands,
+        "options": request.options.to_stored(),
         "status": "queued",
         "phase": "queued",
         "stopped": "",
@@ -69,26 +58,10 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
     }
 
 
-def _is_capacity(bound: Constraint, mesh: Mesh) -> bool:
-    """Return whether a bound is the one that every search has; runs store only the requested ones."""
-    return bound.objective == "peak_memory_bytes" and bound.bound == mesh.device.memory_bytes
-
-
 def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, Any]:
     result = finished.result
-    request = RunRequest(
-        graph_id=graph_id,
-        mesh=mesh_to_document(result.mesh),
-        objectives=tuple(objective.name for objective in result.objectives),
-        constraints=tuple(str(bound) for bound in result.constraints if not _is_capacity(bound, result.mesh)),
-        budget_seconds=finished.budget.seconds,
-        budget_evaluations=finished.budget.evaluations,
-        seed=result.seed,
-        islands=result.islands,
-        rules=tuple(finished.rules) if finished.rules is not None else None,
-        pins=finished.pins,
-        compute_dtype=finished.compute_dtype,
-    )
+    options = replace(finished.options, islands=result.islands)
+    request = RunRequest(graph_id, mesh_to_document(result.mesh), options)
     last = result.history[-1] if result.history else None
     return requested_values(run_id, request, finished.created_at) | {
         "status": STATUS.get(result.stopped, "succeeded"),

@@ -16,7 +16,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
 from tapestry.service.lifecycle import Event, Status, next_status
-from tapestry.service.store.codec import plan_values
+from tapestry.service.store.codec import plan_values, stored_options
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.queue import append_event, append_status, waiting
 from tapestry.service.store.records import Job, Kind, NewExecution, RunUpdate
@@ -49,11 +49,12 @@ class Jobs:
             row = connection.execute(_claimable(now, kinds).with_for_update(skip_locked=True)).first()
             if row is None:
                 return None
-            job = Job(row.kind, row.subject, owner, row.attempt + 1, row.barren + 1, row.cancel_requested)
+            attempts = row.attempts_without_progress + 1
+            job = Job(row.kind, row.subject, owner, row.attempt + 1, attempts, row.cancel_requested)
             taken = {
                 "owner": owner,
                 "attempt": job.attempt,
-                "barren": job.barren,
+                "attempts_without_progress": attempts,
                 "expires_at": now + timedelta(seconds=lease_s),
             }
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(taken))
@@ -69,7 +70,8 @@ class Jobs:
     def release(self, job: Job, now: datetime) -> None:
         """Return a job to the queue; the attempt does not count against it."""
         with self._fenced(job, now, 0.0) as connection:
-            free = {"owner": None, "expires_at": None, "barren": max(job.barren - 1, 0)}
+            attempts = max(job.attempts_without_progress - 1, 0)
+            free = {"owner": None, "expires_at": None, "attempts_without_progress": attempts}
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(free))
             _move(connection, job, "released", now, phase="queued")
 
@@ -90,8 +92,13 @@ class Jobs:
         host: Mapping[str, Any],
     ) -> None:
         """Record the environment of a run in this attempt: islands, versions and host."""
-        made_with = {"islands": islands, "versions": dict(versions), "host": dict(host)}
         with self._fenced(job, now, lease_s) as connection:
+            asked = connection.scalar(select(RunRow.options).where(RunRow.id == job.subject)) or {}
+            made_with = {
+                "options": {**asked, "islands": islands},
+                "versions": dict(versions),
+                "host": dict(host),
+            }
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(made_with))
 
     def phase(self, job: Job, now: datetime, lease_s: float, phase: str) -> None:
@@ -109,7 +116,7 @@ class Jobs:
     def checkpoint(self, job: Job, now: datetime, lease_s: float, found: RunUpdate) -> None:
         """Store the state of a search and its results since the last checkpoint, all of it or nothing."""
         run_id = job.subject
-        with self._fenced(job, now, lease_s, barren=0) as connection:
+        with self._fenced(job, now, lease_s, is_progress=True) as connection:
             _put_checkpoint(connection, run_id, found.saved, now)
             if found.removed:
                 gone = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(found.removed))
@@ -129,7 +136,7 @@ class Jobs:
         execution: NewExecution | None,
     ) -> None:
         """Store the results of the checks of a plan, and the execution by which it was checked."""
-        with self._fenced(job, now, lease_s, barren=0) as connection:
+        with self._fenced(job, now, lease_s, is_progress=True) as connection:
             plan = (PlanRow.run_id == job.subject, PlanRow.plan_id == plan_id)
             checked = update(PlanRow).where(*plan).values(verified=dict(verified)).returning(PlanRow.key)
             key = connection.scalar(checked)
@@ -198,12 +205,12 @@ class Jobs:
 
     @contextmanager
     def _fenced(
-        self, job: Job, now: datetime, lease_s: float, barren: int | None = None
+        self, job: Job, now: datetime, lease_s: float, is_progress: bool = False
     ) -> Iterator[Connection]:
         """Run a transaction in which this worker holds the lease of the job; raise LeaseLost if it does not."""
         renewed: dict[str, Any] = {"expires_at": now + timedelta(seconds=lease_s)}
-        if barren is not None:
-            renewed["barren"] = barren
+        if is_progress:
+            renewed["attempts_without_progress"] = 0
         with self._database.writing() as connection:
             mine = and_(
                 _is(job.kind, job.subject), LeaseRow.owner == job.owner, LeaseRow.attempt == job.attempt
@@ -224,7 +231,8 @@ def _by_status(connection: Connection, table: type[RunRow] | type[ExecutionRow])
 
 def _claimable(now: datetime, kinds: Sequence[Kind]) -> Select[str, str, int, int, bool]:
     free = or_(LeaseRow.owner.is_(None), LeaseRow.expires_at < now)
-    columns = (LeaseRow.kind, LeaseRow.subject, LeaseRow.attempt, LeaseRow.barren, LeaseRow.cancel_requested)
+    attempts = (LeaseRow.attempt, LeaseRow.attempts_without_progress)
+    columns = (LeaseRow.kind, LeaseRow.subject, *attempts, LeaseRow.cancel_requested)
     return select(*columns).where(free, LeaseRow.kind.in_(kinds)).order_by(LeaseRow.number).limit(1)
 
 
@@ -279,7 +287,7 @@ def _put_progress(
     progress = found.progress
     shown = select(func.count()).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
     size = int(connection.scalar(shown) or 0)
-    before = connection.execute(select(RunRow.phase, RunRow.objectives).where(RunRow.id == run_id)).one()
+    before = connection.execute(select(RunRow.phase, RunRow.options).where(RunRow.id == run_id)).one()
     figures = {
         "evaluations": progress.evaluations,
         "seconds": progress.seconds,
@@ -293,7 +301,7 @@ def _put_progress(
     connection.execute(insert(HistoryRow).values(point))
     if found.phase != before.phase:
         append_status(connection, run_id, now)
-    best = dict(zip(before.objectives, progress.best, strict=False))
+    best = dict(zip(stored_options(before.options).objectives, progress.best, strict=False))
     append_event(
         connection, run_id, "progress", {**figures, "fraction": progress.fraction, "best": best}, now
     )

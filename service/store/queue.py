@@ -48,7 +48,7 @@ def submit(
         "number": int(created_at.timestamp() * 1e6),
         "owner": None,
         "attempt": 0,
-        "barren": 0,
+        "attempts_without_progress": 0,
         "cancel_requested": False,
         "expires_at": None,
     }

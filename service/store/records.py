@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from tapestry.optimizer import Budget, Plan, Progress, Result
+from tapestry.optimizer import Plan, Progress, Result, RunOptions
 
 Cursor = tuple[datetime, str]
 Kind = Literal["run", "execution"]
@@ -15,29 +15,11 @@ Kind = Literal["run", "execution"]
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The parameters of a run: checked names and texts; `mesh` is the mesh's document, its device written out."""
+    """A run to do: its options are checked; `mesh` is the mesh's document, its device written out."""
 
     graph_id: str
     mesh: Mapping[str, Any]
-    objectives: tuple[str, ...]
-    constraints: tuple[str, ...] = ()
-    budget_seconds: float | None = None
-    budget_evaluations: int | None = None
-    seed: int = 0
-    islands: int | None = None
-    rules: tuple[str, ...] | None = None
-    pins: Mapping[str, str] = field(default_factory=dict)
-    start_from: str | None = None
-    compute_dtype: str | None = None
-    devices: str = "any"
-    inputs: str = "chosen"
-    outputs: str = "sharded"
-    layouts: str = "chosen"
-    verify: str = "auto"
-
-
-# Fields of a request that are stored together; one that an older run lacks has its default.
-OPTIONS = ("devices", "inputs", "outputs", "layouts", "verify")
+    options: RunOptions
 
 
 @dataclass(frozen=True)
@@ -79,21 +61,18 @@ class NewExecution:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A search that has ended, with its parameters and the results of its checks, to be stored as a whole.
+    """A search that has ended, with its options and the results of its checks, to be stored as a whole.
 
     `verified` and `executions` are by plan id; a plan that was not checked is missing in both.
     """
 
     result: Result
-    budget: Budget
+    options: RunOptions
     created_at: datetime
     versions: Mapping[str, str]
     host: Mapping[str, Any]
     verified: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     executions: Mapping[str, NewExecution] = field(default_factory=dict)
-    rules: Sequence[str] | None = None
-    pins: Mapping[str, str] = field(default_factory=dict)
-    compute_dtype: str | None = None
     ended_at: datetime | None = None
 
 
@@ -175,23 +154,13 @@ class StoredExecution:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A stored run without its frontier."""
+    """A stored run without its frontier. Once it has begun, its options hold the islands that it is done with."""
 
     id: str
     graph_id: str
     graph_name: str
     mesh_name: str
-    objectives: tuple[str, ...]
-    constraints: tuple[str, ...]
-    budget_seconds: float | None
-    budget_evaluations: int | None
-    seed: int
-    islands: int | None
-    rules: tuple[str, ...] | None
-    pins: Mapping[str, str]
-    start_from: str | None
-    options: Mapping[str, str]
-    compute_dtype: str | None
+    options: RunOptions
     status: str
     phase: str
     stopped: str
@@ -240,7 +209,7 @@ class Job:
     subject: str
     owner: str
     attempt: int
-    barren: int
+    attempts_without_progress: int
     cancel_requested: bool
 
 

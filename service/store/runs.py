@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, delete, insert, select, update
 
 from tapestry.service.lifecycle import is_ended, next_status
-from tapestry.service.store.codec import graph_values, run_summary, stored_plan
+from tapestry.service.store.codec import graph_values, run_summary, stored_options, stored_plan
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.finished import put_finished, requested_values
 from tapestry.service.store.pages import newest
@@ -43,17 +43,7 @@ _SUMMARY = (
     RunRow.graph_id,
     GraphRow.name.label("graph_name"),
     RunRow.mesh_name,
-    RunRow.objectives,
-    RunRow.constraints,
-    RunRow.budget_seconds,
-    RunRow.budget_evaluations,
-    RunRow.seed,
-    RunRow.islands,
-    RunRow.rules,
-    RunRow.pins,
-    RunRow.start_from,
     RunRow.options,
-    RunRow.compute_dtype,
     RunRow.status,
     RunRow.phase,
     RunRow.stopped,
@@ -156,7 +146,9 @@ class Runs:
         """Find the run whose id is, or alone begins with, `reference`, with its plans and their moves."""
         with self._database.reading() as connection:
             row = _only(connection, reference)
-            plans = _frontier(connection, row.id, row.objectives, (*_SHOWN, PlanRow.moves))
+            plans = _frontier(
+                connection, row.id, stored_options(row.options).objectives, (*_SHOWN, PlanRow.moves)
+            )
             return _stored(connection, row, plans)
 
     def details(self, run_id: str) -> StoredRun:
@@ -165,33 +157,19 @@ class Runs:
             return _stored(connection, _one(connection, run_id), ())
 
     def request(self, run_id: str) -> RunRequest:
-        """Return the parameters of a run."""
+        """Return a run's graph, mesh and options."""
         with self._database.reading() as connection:
             summary = run_summary(_one(connection, run_id))
             mesh = connection.scalar(select(RunRow.mesh).where(RunRow.id == run_id))
-        return RunRequest(
-            graph_id=summary.graph_id,
-            mesh=mesh or {},
-            objectives=summary.objectives,
-            constraints=summary.constraints,
-            budget_seconds=summary.budget_seconds,
-            budget_evaluations=summary.budget_evaluations,
-            seed=summary.seed,
-            islands=summary.islands,
-            rules=summary.rules,
-            pins=summary.pins,
-            start_from=summary.start_from,
-            compute_dtype=summary.compute_dtype,
-            **summary.options,
-        )
+        return RunRequest(summary.graph_id, mesh or {}, summary.options)
 
     def frontier(self, run_id: str) -> tuple[StoredPlan, ...]:
         """Return the plans on a run's frontier now, sorted by its first objective, the least first."""
         with self._database.reading() as connection:
-            objectives = connection.scalar(select(RunRow.objectives).where(RunRow.id == run_id))
-            if objectives is None:
+            options = connection.scalar(select(RunRow.options).where(RunRow.id == run_id))
+            if options is None:
                 raise UnknownId(f"there is no run {run_id!r}")
-            return _frontier(connection, run_id, objectives)
+            return _frontier(connection, run_id, stored_options(options).objectives)
 
     def rules(self, run_id: str) -> dict[str, tuple[int, int]]:
         """Count by rule how often it was applied, and how often that improved the frontier."""

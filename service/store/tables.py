@@ -78,8 +78,9 @@ class RewriteRow(Base):
 
 
 class RunRow(Base):
-    """A run: its parameters, mesh, progress, and the versions and host it was made with.
+    """A run: its mesh, options, progress, and the versions and host it was made with.
 
+    `options` are those of `RunOptions` with the version of their form: an option is no column unless it is queried.
     `last_event` is the number of its newest event; increasing it orders the writers of events. `refused` are the
     rules that were disabled, with reasons.
     """
@@ -90,17 +91,7 @@ class RunRow(Base):
     graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"))
     mesh_name: Mapped[str] = mapped_column(Text)
     mesh: Mapped[dict[str, Any]] = mapped_column(JSON)
-    objectives: Mapped[list[str]] = mapped_column(JSON)
-    constraints: Mapped[list[str]] = mapped_column(JSON)
-    rules: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
-    pins: Mapped[dict[str, str]] = mapped_column(JSON)
-    start_from: Mapped[str | None] = mapped_column(String(16))
-    options: Mapped[dict[str, str]] = mapped_column(JSON)
-    compute_dtype: Mapped[str | None] = mapped_column(Text)
-    budget_seconds: Mapped[float | None] = mapped_column(Float(53))
-    budget_evaluations: Mapped[int | None] = mapped_column(BigInteger)
-    seed: Mapped[int] = mapped_column(BigInteger)
-    islands: Mapped[int | None] = mapped_column(Integer)
+    options: Mapped[dict[str, Any]] = mapped_column(JSON)
     status: Mapped[str] = mapped_column(String(16))
     phase: Mapped[str] = mapped_column(String(16))
     stopped: Mapped[str] = mapped_column(Text)
@@ -211,7 +202,7 @@ class ExecutionRow(Base):
 class LeaseRow(Base):
     """An unfinished job: its owner (none: it waits), the end of its lease, and the attempts without progress.
 
-    `barren` counts attempts since the job last wrote something that the next attempt can go on from.
+    `attempts_without_progress` counts attempts since the job last wrote something that the next attempt can go on from.
     """
 
     __tablename__ = "leases"
@@ -221,7 +212,7 @@ class LeaseRow(Base):
     number: Mapped[int] = mapped_column(BigInteger, index=True)
     owner: Mapped[str | None] = mapped_column(Text)
     attempt: Mapped[int] = mapped_column(Integer)
-    barren: Mapped[int] = mapped_column(Integer)
+    attempts_without_progress: Mapped[int] = mapped_column(Integer)
     cancel_requested: Mapped[bool]
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 

@@ -86,7 +86,7 @@ def do_execution(store: Store, held: ClaimedJob) -> None:
         store.plans.load(execution.plan_key),
         store.graphs.load(request.graph_id),
         mesh_of(request.mesh),
-        request.compute_dtype,
+        request.options.compute_dtype,
         execution.values,
         execution.seed or 0,
     )

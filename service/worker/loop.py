@@ -23,7 +23,7 @@ from tapestry.service.worker.searching import SearchJob
 
 log = logging.getLogger("tapestry.worker")
 
-MOST_FAILED_ATTEMPTS = 10  # attempts that ended without a checkpoint: the job itself brings its workers down
+MOST_WITHOUT_PROGRESS = 10  # attempts that ended without a checkpoint: the job itself brings its workers down
 
 
 def new_name() -> str:
@@ -118,8 +118,8 @@ class _Lane:
         try:
             if job.cancel_requested:
                 self._end(job, "cancelled", None)
-            elif job.barren > MOST_FAILED_ATTEMPTS:
-                self._fail_for_worker(job, f"it ended its worker {job.barren - 1} times")
+            elif job.attempts_without_progress > MOST_WITHOUT_PROGRESS:
+                self._fail_for_worker(job, f"it ended its worker {job.attempts_without_progress - 1} times")
             else:
                 self._do(held)
         except Drained:

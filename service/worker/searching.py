@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 from tapestry.costmodel.objectives import require_objectives
 from tapestry.hardware import Mesh
 from tapestry.optimizer import (
-    Budget,
     Checkpoint,
     CheckpointError,
     Objective,
@@ -115,8 +114,8 @@ class SearchJob:
             request,
             self._store.graphs.load(request.graph_id),
             mesh,
-            require_objectives(request.objectives, mesh.device),
-            request.islands or islands,
+            require_objectives(request.options.objectives, mesh.device),
+            request.options.islands or islands,
         )
 
     def do(self) -> None:
@@ -181,29 +180,18 @@ class SearchJob:
         """Return the plans to start from: those already published, else those of the run named in the request."""
         if len(self._shown.values):
             return self._shown.plans()
-        source = self._task.request.start_from
+        source = self._task.request.options.start_from
         if source is None:
             return ()
         return self._store.plans.load_all([plan.key for plan in self._store.runs.frontier(source)])
 
     def _optimize(self, resume: Checkpoint | None, start_from: Sequence[Plan]) -> Result:
-        request = self._task.request
+        islands = self._task.islands if resume is None else resume.islands
         return optimize(
             self._task.graph,
             self._task.mesh,
-            request.objectives,
-            budget=Budget(request.budget_seconds, request.budget_evaluations),
-            seed=request.seed,
-            constraints=request.constraints,
-            islands=self._task.islands if resume is None else resume.islands,
+            options=replace(self._task.request.options, islands=islands),
             executor=self._pool,
-            rules=request.rules,
-            pins=request.pins,
-            compute_dtype=request.compute_dtype,
-            devices=request.devices,
-            inputs=request.inputs,
-            outputs=request.outputs,
-            layouts=request.layouts,
             start_from=start_from,
             resume=resume,
             on_progress=self._progress,
@@ -247,12 +235,12 @@ class SearchJob:
 
     def _check(self) -> None:
         """Prove and count every published plan that is not yet checked, execute the representative ones."""
-        request = self._task.request
-        if request.verify == "none":
+        options = self._task.request.options
+        if options.verify == "none":
             return
         self._enter("verifying")
         plans = self._shown.plans()
-        executed = plans_to_execute(plans, self._task.objectives, self._task.graph, request.verify)
+        executed = plans_to_execute(plans, self._task.objectives, self._task.graph, options.verify)
         known = {
             plan.id: plan.verified
             for plan in self._store.runs.frontier(self._job.subject)
@@ -271,7 +259,7 @@ class SearchJob:
                 counted.append(plan)
             else:
                 self._keep(plan.id, record.verified, record)
-        for plan, verified in count_plans(counted, self._task.mesh, request.compute_dtype, self._pool):
+        for plan, verified in count_plans(counted, self._task.mesh, options.compute_dtype, self._pool):
             self._keep(plan.id, verified, None)
             if self._held.is_cancelled:
                 return
@@ -288,7 +276,7 @@ class SearchJob:
     def _order(self, plan: Plan) -> ExecutionRequest:
         task = self._task
         return ExecutionRequest(
-            plan, task.graph, task.mesh, task.request.compute_dtype, True, task.request.seed
+            plan, task.graph, task.mesh, task.request.options.compute_dtype, True, task.request.options.seed
         )
 
     def _keep(self, plan_id: str, verified: Mapping[str, Any], execution: NewExecution | None) -> None:

@@ -95,6 +95,10 @@ def may_import_late(module: Module, target: str) -> str | None:
         return "a graph with rare operators loads ONNX when it is evaluated, others never"
     if module.name == "tapestry.optimizer.run.views" and under(target, "plotly"):
         return "a figure loads plotly when it is asked for: a search never does"
+    if module.name == "tapestry.optimizer":
+        return (
+            "programs that do not search read the options of a run: the search is loaded when it is asked for"
+        )
     if module.name == "tapestry.service.store.schema" and under(target, "tapestry.service.store.migrations"):
         return "Alembic is loaded only for a database whose tables are not up to date"
     if under(module.name, "tapestry.service.cli"):

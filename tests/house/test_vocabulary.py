@@ -79,11 +79,11 @@ def stored_names() -> set[str]:
 
 
 def texts() -> Iterator[tuple[Path, str]]:
-    """Yield every text of ours in which words matter, but for the glossary itself."""
+    """Yield every text of ours in which words matter, but for the glossary itself and released migrations."""
     found = chain.from_iterable((ROOT / folder).rglob("*") for folder in (*FOLDERS, "docs"))
     for path in (
         *(ROOT / name for name in TOP),
-        *sorted(p for p in found if p.suffix in READ and p != GLOSSARY),
+        *sorted(p for p in found if p.suffix in READ and p != GLOSSARY and "versions" not in p.parts),
     ):
         yield path, path.read_text(encoding="utf-8")
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tapestry.costmodel.objectives import OBJECTIVES, POSITION
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, Plan, Progress, Result, parse_constraint
+from tapestry.optimizer import Plan, Progress, Result, RunOptions, parse_constraint
 from tapestry.rewrites import Move
 from tapestry.service.store import FinishedRun, NewExecution
 from tapestry.teg.builder import GraphBuilder
@@ -84,13 +84,19 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
     )
     return FinishedRun(
         result,
-        Budget(seconds=1.5),
+        RunOptions(
+            objectives=tuple(objective.name for objective in result.objectives),
+            constraints=("peak_memory_bytes<=1GiB",),
+            seconds=1.5,
+            seed=7,
+            rules=("fuse_cells",),
+            pins={"y": "[gpu.0, -]"},
+            compute_dtype="bf16",
+            devices="all",
+        ),
         NOON,
         {"python": "3.11"},
         {"cores": 2},
         verified={plan.id: verified(plan) for plan in frontier},
         executions={frontier[0].id: execution},
-        rules=["fuse_cells"],
-        pins={"y": "[gpu.0, -]"},
-        compute_dtype="bf16",
     )

@@ -13,7 +13,6 @@ from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.presentation import TITLES
 from tapestry.service.store import StoredRun, StoreError
-from tapestry.service.store.records import OPTIONS, RunSummary
 
 # What was asked of a run, besides the options that are stored together: the field, and its title.
 ASKED = {
@@ -41,7 +40,9 @@ def run(arguments: Namespace) -> int:
         raise CommandError(str(error)) from error
     finally:
         store.close()
-    objectives = [name for name in first.summary.objectives if name in second.summary.objectives]
+    objectives = [
+        name for name in first.summary.options.objectives if name in second.summary.options.objectives
+    ]
     one, other = ([plan.cost for plan in found.frontier] for found in (first, second))
     try:
         sides = compare(one, other, objectives)
@@ -57,27 +58,18 @@ def run(arguments: Namespace) -> int:
 def _differences(first: StoredRun, second: StoredRun) -> list[str]:
     """List the differences between two runs' inputs, one line each; with any, figures compare more than the search."""
     one, other = first.summary, second.summary
-    return [
-        f"{what}: {a} and {b}"
+    inputs = [
+        (what, a, b)
         for what, a, b in (
             ("graph", one.graph_name, other.graph_name),
             ("graph content", one.graph_id[:12], other.graph_id[:12]),
             ("mesh", one.mesh_name, other.mesh_name),
-            *((title, _shown(one, name), _shown(other, name)) for name, title in ASKED.items()),
-            *((name, one.options.get(name, ""), other.options.get(name, "")) for name in OPTIONS),
         )
         if a != b
+    ]
+    return [
+        f"{what.lower()}: {a} and {b}" for what, a, b in (*inputs, *one.options.differences(other.options))
     ] + _mesh_differences(first.mesh, second.mesh)
-
-
-def _shown(run: RunSummary, name: str) -> str:
-    """Format an option of a run: the names of a list, the pairs of a mapping, its default where none was given."""
-    value = getattr(run, name)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={spec}" for key, spec in sorted(value.items())) or "none"
-    if isinstance(value, tuple):
-        return ", ".join(value) or "none"
-    return UNSET.get(name, "none") if value is None else str(value)
 
 
 def _mesh_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:

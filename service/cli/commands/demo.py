@@ -13,12 +13,11 @@ from typing import Any
 
 from tapestry.costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
 from tapestry.costmodel.objectives import POSITION
-from tapestry.optimizer import Progress
+from tapestry.optimizer import Progress, RunOptions
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.service.cli.client import Client
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import print_frontier
-from tapestry.service.cli.options.searching import DEFAULT_SECONDS
 from tapestry.service.cli.output import paint, print_json, print_table, quantity, verdict
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import exit_interrupted
@@ -138,9 +137,7 @@ def _search(client: Client, arguments: Namespace) -> Outcome:
         {
             "graph_id": graph["id"],
             "mesh": MESH,
-            "objectives": list(OBJECTIVES),
-            "budget": {"seconds": arguments.seconds or DEFAULT_SECONDS},
-            "seed": arguments.seed,
+            **RunOptions(objectives=OBJECTIVES, seconds=arguments.seconds, seed=arguments.seed).to_request(),
         }
     )
     is_interrupted = False

@@ -137,9 +137,9 @@ def _found(store: Store, arguments: Namespace) -> Subject:
         plan.id,
         moves_of(plan.moves),
         plan.cost,
-        run.summary.objectives,
+        run.summary.options.objectives,
         run.summary.mesh_name,
-        arguments.compute_dtype or run.summary.compute_dtype,
+        arguments.compute_dtype or run.summary.options.compute_dtype,
     )
     return Subject(history, canonicalize(graph), mesh_of(run.mesh))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from typing import Any
 
-from tapestry.optimizer import Budget
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.service.cli.errors import FAILED, OK
 from tapestry.service.cli.frontier import print_frontier
-from tapestry.service.cli.options.searching import DEFAULT_SECONDS
+from tapestry.service.cli.options.searching import options_of
 from tapestry.service.cli.output import print_json
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import (
@@ -41,8 +41,7 @@ def run(arguments: Namespace) -> int:
     finally:
         if store is not None:
             store.close()
-    result = result_document(outcome.result, outcome.checked)
-    document = {"run": run_id, **result, "compute_dtype": request.compute_dtype}
+    document = {"run": run_id, **result_document(outcome.result, outcome.checked, request.options)}
     if arguments.json:
         print_json(document)
     else:
@@ -57,26 +56,10 @@ def run(arguments: Namespace) -> int:
 def _request(arguments: Namespace, store: Store | None) -> Request:
     mesh = read_mesh(arguments.mesh)
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
-    start_from = plans_of(store, arguments.start_from, graph) if store and arguments.start_from else ()
-    unlimited = arguments.seconds is None and arguments.evaluations is None
-    return Request(
-        graph=graph,
-        mesh=mesh,
-        objectives=arguments.objectives,
-        budget=Budget(DEFAULT_SECONDS if unlimited else arguments.seconds, arguments.evaluations),
-        seed=arguments.seed,
-        islands=islands_of(arguments.islands),
-        verify=arguments.verify,
-        constraints=arguments.constraint,
-        rules=arguments.rules,
-        pins=dict(arguments.pin),
-        start_from=start_from,
-        compute_dtype=arguments.compute_dtype,
-        devices=arguments.devices,
-        inputs=arguments.inputs,
-        outputs=arguments.outputs,
-        layouts=arguments.layouts,
-    )
+    options = options_of(arguments)
+    options = replace(options, islands=islands_of(options.islands))
+    start_from = plans_of(store, options.start_from, graph) if store and options.start_from else ()
+    return Request(graph, mesh, options, start_from)
 
 
 def _print(outcome: Outcome, document: dict[str, Any]) -> None:

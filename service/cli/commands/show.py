@@ -68,7 +68,7 @@ def _runs(store: Store, as_json: bool) -> None:
                         "created_at": r.created_at.isoformat(),
                         "graph": r.graph_name,
                         "mesh": r.mesh_name,
-                        "objectives": list(r.objectives),
+                        "objectives": list(r.options.objectives),
                         "status": r.status,
                         "evaluations": r.evaluations,
                         "seconds": r.seconds,
@@ -102,12 +102,9 @@ def _run(found: StoredRun, as_json: bool) -> None:
         return
     summary = found.summary
     stands = summary.stopped if is_ended(summary.status) else summary.phase
-    islands = "islands as its worker has cores" if summary.islands is None else f"{summary.islands} islands"
     print(f"run {summary.id}: {summary.graph_name} on {summary.mesh_name}, {summary.status} ({stands})")
-    print(
-        f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s, seed {summary.seed}, {islands}"
-    )
-    print(f"bounds: {', '.join(summary.constraints) or 'none'}")
+    print(f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s; asked for:")
+    print_table(("option", "value"), [(title.lower(), text) for title, text in summary.options.asked()])
     if took_part := plug_ins_of(found.versions):
         print(f"plug-ins: {', '.join(took_part)}")
     if summary.problem is not None:

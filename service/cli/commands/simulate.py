@@ -99,7 +99,7 @@ def _stored(store: Store, arguments: Namespace) -> Subject:
     if arguments.plan is None:
         run = store.runs.find(arguments.run)
         mesh = mesh_of(run.mesh)
-        found = knee(run.frontier, require_objectives(run.summary.objectives, mesh.device))
+        found = knee(run.frontier, require_objectives(run.summary.options.objectives, mesh.device))
         chosen = store.plans.load(found.key)
     else:
         reference = arguments.plan if arguments.run is None else f"{arguments.run}/{arguments.plan}"
@@ -113,7 +113,9 @@ def _stored(store: Store, arguments: Namespace) -> Subject:
             raise CommandError(
                 f"plan {found.id} was found for {graph.name!r}, which is not what {arguments.graph!r} holds"
             )
-    return Subject(chosen, graph, mesh, arguments.compute_dtype or run.summary.compute_dtype, found.key)
+    return Subject(
+        chosen, graph, mesh, arguments.compute_dtype or run.summary.options.compute_dtype, found.key
+    )
 
 
 def _execute(subject: Subject, arguments: Namespace) -> tuple[Subject, NewExecution]:

@@ -1,13 +1,18 @@
-"""Options of the commands that search."""
+"""Options of the commands that search; those of a run are made from their descriptions."""
 
 from __future__ import annotations
 
-from tapestry.service.cli.options.shared import Parser, graph, port, search
-from tapestry.service.cli.values import names, pin, whole
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
+from typing import Any
 
-DEFAULT_SECONDS = 10.0
-OBJECTIVES = "time_s,peak_memory_bytes,traffic_bytes,energy_j"
-VERIFY = ("auto", "none", "dry", "execute")
+from tapestry.optimizer.run.option_fields import Option
+from tapestry.optimizer.run.options import OPTIONS, RunOptions
+from tapestry.service.cli.options.shared import MOST_ISLANDS, Parser, as_json, graph, port, store
+from tapestry.service.cli.values import names, pair
+
+# The greatest numbers on a command line where an option has no bound of its own.
+MOST = {"islands": MOST_ISLANDS}
 
 
 def demo(parser: Parser) -> None:
@@ -18,75 +23,69 @@ def demo(parser: Parser) -> None:
         help="end after the frontier; without it a terminal keeps the service up",
     )
     port(parser)
-    search(parser)
+    run_options(parser, [known for known in OPTIONS if known.name in ("seconds", "seed", "islands")])
+    _output(parser)
 
 
 def optimize(parser: Parser) -> None:
-    """Add the options of `optimize`: the program, the mesh, and the limits of the search."""
+    """Add the options of `optimize`: the program, the mesh, and the options of the run."""
     graph(parser)
     parser.add_argument(
         "--mesh", required=True, metavar="NAME|FILE", help="a machine of the catalog, or a TOML file"
     )
-    parser.add_argument("--evaluations", type=whole(1), metavar="N", help="search for N plan evaluations")
-    parser.add_argument(
-        "--objectives", type=names, default=names(OBJECTIVES), metavar="A,B,C", help=f"default: {OBJECTIVES}"
-    )
-    parser.add_argument(
-        "--constraint",
-        action="append",
-        default=[],
-        metavar="BOUND",
-        help="a bound on an objective, e.g. 'peak_memory_bytes<=60GiB'; may be repeated",
-    )
-    parser.add_argument(
-        "--pin",
-        type=pin,
-        action="append",
-        default=[],
-        metavar="SITE=SPEC",
-        help="keep a block's output sharded so, e.g. 'linear=[gpu.0, -]'; may be repeated",
-    )
-    parser.add_argument(
-        "--start-from", metavar="RUN", help="start from the frontier of a stored run of the same program"
-    )
-    parser.add_argument(
-        "--rules", type=names, metavar="A,B,C", help="structural rules that may be used (default: all)"
-    )
-    parser.add_argument(
-        "--devices",
-        choices=("any", "all"),
-        default="any",
-        help="any: plans may leave part of the machine idle; all: every device works (default: any)",
-    )
-    parser.add_argument(
-        "--inputs",
-        choices=("chosen", "replicated"),
-        default="chosen",
-        help="chosen: inputs are born as the plan wants them; replicated: whole on every device",
-    )
-    parser.add_argument(
-        "--outputs",
-        choices=("sharded", "gathered"),
-        default="sharded",
-        help="sharded: outputs stay as the plan leaves them; gathered: whole on every device",
-    )
-    parser.add_argument(
-        "--layouts",
-        choices=("chosen", "native"),
-        default="chosen",
-        help="chosen: plans choose physical layouts; native: every tensor in its device's default layout",
-    )
-    parser.add_argument(
-        "--compute-dtype",
-        metavar="DTYPE",
-        help="precision of contractions, e.g. bf16 (default: the program's)",
-    )
-    parser.add_argument(
-        "--verify",
-        choices=VERIFY,
-        default="auto",
-        help="auto: prove and count every plan, execute knee, fastest and smallest peak if that takes seconds; "
-        "none; dry: execute nothing; execute: execute every plan (default: auto)",
-    )
+    run_options(parser, OPTIONS)
     parser.add_argument("--no-store", action="store_true", help="store nothing")
-    search(parser)
+    _output(parser)
+
+
+def run_options(parser: Parser, known: Sequence[Option]) -> None:
+    """Add options of a run, made from their descriptions."""
+    for option in known:
+        values: dict[str, Any] = {"help": help_of(option), "default": option.default, "dest": option.name}
+        if option.is_repeated:
+            values |= {"action": "append", "default": []}
+        if option.choices:
+            values["choices"] = option.choices
+        else:
+            values |= {"metavar": option.metavar, "type": _parser_of(option)}
+        parser.add_argument(option.flag, **values)
+
+
+def options_of(arguments: Namespace) -> RunOptions:
+    """Return the options of a run that a command was given."""
+    given = {option.name: getattr(arguments, option.name) for option in OPTIONS if option.name in arguments}
+    for option in OPTIONS:
+        if option.is_repeated and option.name in given:
+            given[option.name] = (dict if option.kind == "pairs" else tuple)(given[option.name])
+    return RunOptions(**given)
+
+
+def help_of(option: Option) -> str:
+    """Return what `--help` says of an option: its description, and its default where that is a value."""
+    more = "; may be repeated" if option.is_repeated else ""
+    if option.default not in (None, (), {}):
+        more += f" (default: {option.text(option.default).replace(', ', ',')})"
+    return option.description.replace("`", "'") + more
+
+
+def _parser_of(option: Option) -> Callable[[str], Any]:
+    """Return the parser of an option's text on a command line."""
+    if option.kind == "pairs":
+        return pair
+    if option.kind == "texts":
+        return str if option.is_repeated else names
+
+    def convert(text: str) -> Any:
+        value = option.parse(text)
+        for _, reason, _ in option.faults(value, MOST.get(option.name)):
+            raise ArgumentTypeError(reason)
+        return value
+
+    return convert
+
+
+def _output(parser: Parser) -> None:
+    """Add the options about progress, the store and the form of the result."""
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    store(parser)
+    as_json(parser)

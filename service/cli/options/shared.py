@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from tapestry.service.cli.errors import CommandError
-from tapestry.service.cli.values import dimension, positive_seconds, whole
+from tapestry.service.cli.values import dimension, whole
 
 MOST_ISLANDS = 256
 SHELLS = ("bash", "zsh", "fish")
@@ -66,20 +66,6 @@ def store(parser: Parser) -> None:
         metavar="URL",
         help="where results are stored (default: $TAPESTRY_DATABASE_URL, else tapestry.db in $TAPESTRY_HOME)",
     )
-
-
-def search(parser: Parser) -> None:
-    """Add the options that every search has."""
-    parser.add_argument(
-        "--seconds", type=positive_seconds, metavar="N", help="search for N seconds (default: 10)"
-    )
-    parser.add_argument(
-        "--seed", type=whole(0), default=0, metavar="S", help="seed of all randomness (default: 0)"
-    )
-    islands(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
-    store(parser)
-    as_json(parser)
 
 
 def graph(parser: Parser, optional: bool = False) -> None:

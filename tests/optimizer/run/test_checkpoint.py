@@ -226,7 +226,7 @@ def test_other_bytes_are_refused() -> None:
     ("changed", "what"),
     [
         ({"program": "attention"}, "program"),
-        ({"mesh": EIGHT.part((("gpu", 4),))}, "machine and another request"),
+        ({"mesh": EIGHT.part((("gpu", 4),))}, "mesh and another request"),
         ({"seed": 3}, "request"),
         ({"islands": 3}, "request"),
         ({"objectives": ("time_s", "traffic_bytes")}, "request"),

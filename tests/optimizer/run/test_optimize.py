@@ -81,10 +81,10 @@ def test_pins_that_cannot_be_are_explained(pins: dict[str, str], message: str) -
         ({"objectives": ("time",)}, "unknown objective 'time'; did you mean time_s"),
         ({"constraints": ("time_s<=1GiB",)}, "time_s is in s"),
         ({"rules": ("expand_softmx",)}, "unknown rule 'expand_softmx'; did you mean expand_softmax"),
-        ({"inputs": "anywhere"}, "inputs is one of chosen, replicated, not 'anywhere'"),
-        ({"outputs": "none"}, "outputs is one of sharded, gathered, not 'none'"),
-        ({"devices": "some"}, "devices is one of any, all, not 'some'"),
-        ({"islands": 0}, "at least one island, not 0"),
+        ({"inputs": "anywhere"}, "inputs: expected one of chosen, replicated, not 'anywhere'"),
+        ({"outputs": "none"}, "outputs: expected one of sharded, gathered, not 'none'"),
+        ({"devices": "some"}, "devices: expected one of any, all, not 'some'"),
+        ({"islands": 0}, "islands: expected a whole number of at least 1, not 0"),
     ],
 )
 def test_unknown_wishes_are_answered(options: dict[str, Any], message: str) -> None:
@@ -111,6 +111,11 @@ def test_energy_figures_are_missed_only_where_energy_is_asked_for(missing: str) 
     ):
         with pytest.raises(ValueError, match=f"'energy_j' cannot be computed.*joules_per_flop.{missing}"):
             search(mesh=mesh, **preference)
+
+
+def test_a_coarser_archive_keeps_fewer_plans() -> None:
+    fine, coarse = (search(epsilon=epsilon, evaluations=5000) for epsilon in (0.001, 0.5))
+    assert 0 < len(coarse.frontier) < len(fine.frontier)
 
 
 def test_a_budget_is_positive() -> None:

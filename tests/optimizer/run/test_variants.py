@@ -15,9 +15,9 @@ from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.report import goal_of
 from tapestry.optimizer.placement.island import objective_values
 from tapestry.optimizer.placement.seeds import genes_rows
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import (
     FRONT_CAPACITY,
-    Settings,
     SubMesh,
     Variant,
     best_response,
@@ -43,7 +43,7 @@ def machine(name: str = "dgx-h100") -> SubMesh:
 
 
 def variant_of(name: str, on: SubMesh, number: int = 0) -> Variant:
-    return new_variant(number, on, GRAPHS[name](), (), Settings())
+    return new_variant(number, on, GRAPHS[name](), (), RunOptions())
 
 
 def test_every_member_of_a_front_costs_what_the_archive_says() -> None:
@@ -98,7 +98,7 @@ def test_a_child_inherits_by_site_and_answers_for_its_new_blocks(rule: str) -> N
     proposal = StructuralSearch(choose_rules((rule,))).propose(parent, 1, np.random.default_rng(1))
     assert proposal is not None
     graph, moves, _ = proposal
-    child = new_variant(1, on, graph, moves, Settings())
+    child = new_variant(1, on, graph, moves, RunOptions())
 
     spent = inherit(child, parent)
 

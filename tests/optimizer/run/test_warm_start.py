@@ -14,7 +14,8 @@ from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot
 from tapestry.optimizer.archive.report import costs_of, values_of
-from tapestry.optimizer.run.variants import Settings, new_variant
+from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.variants import new_variant
 from tapestry.optimizer.run.warm_start import PLACED, fit
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import Move
@@ -112,7 +113,7 @@ def test_the_nearest_strategy_lays_the_same_dimensions_along_what_there_is(
     mesh: str, given: str, nearest: str
 ) -> None:
     graph = product_of(64, 64, 64)
-    variant = new_variant(0, machine(mesh), graph, (), Settings())
+    variant = new_variant(0, machine(mesh), graph, (), RunOptions())
     block = next(b for b in graph.blocks if b.operator == "contract")
     genes = fit(variant, placed(**{block.site: given}))
     gene = variant.space.gene_of[block.site]

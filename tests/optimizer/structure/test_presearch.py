@@ -9,7 +9,7 @@ from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
 from tapestry.hardware import load_mesh
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Budget, optimize
-from tapestry.optimizer.run.variants import Settings
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.structure.presearch import Presearch
 from tapestry.optimizer.structure.rematerialization import Rematerialization
 from tapestry.optimizer.structure.search import StructuralSearch
@@ -36,7 +36,7 @@ def four_heads() -> Graph:
 
 def presearch(graph: Graph, *names: str, limit: int | None = None) -> Presearch:
     structural = StructuralSearch([rule_named(n) for n in (*names, *VIEWS)])
-    return structural.presearch(graph, (), MESH.device, Settings(), limit)
+    return structural.presearch(graph, (), MESH.device, RunOptions(), limit)
 
 
 def test_a_rule_is_pursued_as_long_as_it_helps() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tapestry.costmodel.objectives import NAMES
 from tapestry.hardware import load_mesh, mesh_names
+from tapestry.optimizer.run.options import OPTIONS
 from tapestry.rewrites import catalog
 from tapestry.service.api.bodies import RunBody
 from tapestry.service.store import mesh_to_document
@@ -129,6 +130,12 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("outputs", "", "/outputs", ["sharded", "gathered"]),
     ("layouts", "tiled", "/layouts", ["chosen", "native"]),
     ("verify", "yes", "/verify", ["auto", "none", "dry", "execute"]),
+    *[
+        (option.name, value, option.pointer, None)
+        for option in OPTIONS
+        if option.kind in ("integer", "number") and option.path == (option.name,)
+        for value in ("5", [], {}, True, 10**400)
+    ],
     ("color", "red", "/color", list(RunBody.model_fields)),
 )
 

@@ -38,9 +38,9 @@ def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
     run = service.http.get(answer.headers["location"]).json()
     assert {name: run[name] for name in asked} == asked
     assert (run["status"], run["phase"], run["attempt"], run["front"]) == ("queued", "queued", 0, 0)
-    assert run["machine"] == mesh_to_document(load_mesh("dgx-h100"))
+    assert run["mesh_document"] == mesh_to_document(load_mesh("dgx-h100"))
     assert (run["started_at"], run["ended_at"], run["problem"], run["history"]) == (None, None, None, [])
-    assert service.store.runs.request(accepted["id"]).budget_evaluations == 1000
+    assert service.store.runs.request(accepted["id"]).options.evaluations == 1000
 
 
 def test_what_is_left_out_has_its_default(service: Service) -> None:
@@ -64,7 +64,7 @@ def test_a_machine_may_be_written_out(service: Service) -> None:
     for mesh, device in ((written, written["device"]["name"]), (by_name, "h100-sxm5-80gb")):
         answer = service.submit(mesh=mesh)
         run = service.http.get(answer.headers["location"]).json()
-        assert (run["mesh"], run["machine"]["device"]["name"]) == (mesh["name"], device)
+        assert (run["mesh"], run["mesh_document"]["device"]["name"]) == (mesh["name"], device)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tapestry.hardware import load_mesh
+from tapestry.optimizer import RunOptions
 from tapestry.optimizer.analysis import affordability
 from tapestry.service import checking
 from tapestry.service.store import RunRequest, Store, StoreError, mesh_to_document
@@ -231,10 +232,16 @@ def test_a_run_of_the_service_is_shown_as_it_stands(tapestry: Run, home: Path) -
     store = Store(f"sqlite:///{home / 'tapestry.db'}")
     graph_id = store.graphs.save(two_layers(), NOON).id
     mesh = mesh_to_document(load_mesh("dgx-h100"))
-    run_id = store.runs.submit(RunRequest(graph_id, mesh, ("time_s", "energy_j")), NOON).id
+    run_id = store.runs.submit(
+        RunRequest(graph_id, mesh, RunOptions(objectives=("time_s", "energy_j"))), NOON
+    ).id
     waiting = tapestry("show", run_id).out
     assert f"run {run_id}: two_layers on dgx-h100, queued (queued)\n" in waiting
-    assert "0 plans evaluated in 0.0 s, seed 0, islands as its worker has cores\nbounds: none\n" in waiting
+    assert "0 plans evaluated in 0.0 s; asked for:\n" in waiting
+    lines = [line.split(maxsplit=1) for line in waiting.splitlines()]
+    assert ["objectives", "time_s, energy_j"] in lines
+    assert ["islands", "one per core"] in lines
+    assert ["constraints", "the devices' memory"] in lines
     job = store.jobs.claim("a worker", NOON, 15.0)
     assert job is not None
     store.jobs.phase(job, NOON, 15.0, "seeding")

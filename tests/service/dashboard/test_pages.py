@@ -163,7 +163,9 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     page.locator("#advanced summary").click()
     page.get_by_label("Start from").fill("feedfeedfeed")
     page.get_by_role("button", name="Start the run").click()
-    expect(page.locator("[data-fault='/budget/seconds']")).to_contain_text("more than 0")
+    expect(page.locator("[data-fault='/budget/seconds']")).to_contain_text(
+        "expected a number above 0 and at most 3,600, not -1"
+    )
     expect(page.locator("[data-fault='/start_from']")).to_contain_text("feedfeedfeed")
     expect(page.get_by_label("Seconds of searching")).to_have_attribute("aria-invalid", "true")
 
@@ -198,9 +200,19 @@ def test_another_like_this_asks_for_the_same(service: Service, idle_service: Ser
     page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
     second = page.url.rpartition("/")[2]
     assert second != first
-    same = ("graph_id", "machine", "objectives", "constraints", "budget", "seed", "pins", "devices", "rules")
+    same = (
+        "graph_id",
+        "mesh_document",
+        "objectives",
+        "constraints",
+        "budget",
+        "seed",
+        "pins",
+        "devices",
+        "rules",
+    )
     one, other = idle_service.get(f"/v1/runs/{first}"), idle_service.get(f"/v1/runs/{second}")
-    reported = [{**run, "machine": without_sources(run["machine"])} for run in (one, other)]
+    reported = [{**run, "mesh_document": without_sources(run["mesh_document"])} for run in (one, other)]
     assert [reported[0][name] for name in same] == [reported[1][name] for name in same]
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Plan, Progress
+from tapestry.optimizer import Plan, Progress, RunOptions
 from tapestry.service.store import Job, RunRequest, RunUpdate, Store, mesh_to_document
 from tests.service.programs import NOON, plan_by_hand, two_layers
 
@@ -22,7 +22,9 @@ def later(seconds: float) -> datetime:
 def request_for(graph_id: str, mesh: str = "dgx-h100", **asked: Any) -> RunRequest:
     """Build a request for a run of two objectives."""
     document = mesh_to_document(load_mesh(mesh))
-    return RunRequest(graph_id, document, ("time_s", "peak_memory_bytes"), budget_seconds=10.0, **asked)
+    return RunRequest(
+        graph_id, document, RunOptions(objectives=("time_s", "peak_memory_bytes"), seconds=10.0, **asked)
+    )
 
 
 def plans(*costs: tuple[float, int]) -> list[Plan]:

@@ -17,7 +17,7 @@ WRITES = tuple(writes_of(Job("run", "", "", 0, 0, False), NOON))
 
 def test_a_claimed_run_is_running_and_in_one_hand(store: Store, run_id: str) -> None:
     job = store.jobs.claim("ada", later(1), LEASE_S)
-    assert job == Job("run", run_id, "ada", attempt=1, barren=1, cancel_requested=False)
+    assert job == Job("run", run_id, "ada", attempt=1, attempts_without_progress=1, cancel_requested=False)
     summary = store.runs.get(run_id)
     assert (summary.status, summary.attempt, summary.started_at) == ("running", 1, later(1))
     assert store.jobs.claim("bob", later(2), LEASE_S) is None
@@ -72,7 +72,7 @@ def test_many_claimers_never_get_the_same_job(store: Store, store_url: str, grap
 def test_a_lease_that_ran_out_is_taken_by_another(store: Store, job: Job) -> None:
     assert store.jobs.claim("bob", later(1 + LEASE_S - 0.5), LEASE_S) is None
     taken = store.jobs.claim("bob", later(1 + LEASE_S + 0.5), LEASE_S)
-    assert taken == replace(job, owner="bob", attempt=2, barren=2)
+    assert taken == replace(job, owner="bob", attempt=2, attempts_without_progress=2)
     summary = store.runs.get(job.subject)
     assert (summary.status, summary.attempt, summary.started_at) == ("running", 2, later(1))
 
@@ -132,7 +132,8 @@ def test_a_worker_that_drains_gives_its_job_back(store: Store, job: Job) -> None
     summary = store.runs.get(job.subject)
     assert (summary.status, summary.phase, store.jobs.counts()["queued"]) == ("queued", "queued", 1)
     taken = store.jobs.claim("bob", later(3), LEASE_S)
-    assert taken == replace(job, owner="bob", attempt=2, barren=1)  # giving back does not count as failing
+    # giving back does not count as failing
+    assert taken == replace(job, owner="bob", attempt=2, attempts_without_progress=1)
 
 
 def test_what_a_dead_worker_held_is_free_at_once(store: Store, job: Job, graph_id: str) -> None:
@@ -141,20 +142,24 @@ def test_what_a_dead_worker_held_is_free_at_once(store: Store, job: Job, graph_i
     assert store.jobs.release_owner("ada", later(3)) == 1
     assert store.runs.get(job.subject).status == "running"  # nobody decided otherwise
     taken = store.jobs.claim("cyd", later(3), LEASE_S)
-    assert taken is not None and (taken.subject, taken.attempt, taken.barren) == (job.subject, 2, 2)
+    assert taken is not None and (taken.subject, taken.attempt, taken.attempts_without_progress) == (
+        job.subject,
+        2,
+        2,
+    )
     assert store.jobs.claim("cyd", later(3), LEASE_S) is None
     assert store.jobs.release_owner("nobody", later(3)) == 0
     assert store.runs.get(other).attempt == 1
 
 
-def test_barren_attempts_are_counted_until_something_is_kept(store: Store, job: Job) -> None:
+def test_attempts_without_progress_are_counted_until_something_is_kept(store: Store, job: Job) -> None:
     for attempt in range(2, 5):
         taken = store.jobs.claim("ada", later(60 * attempt), LEASE_S)
-        assert taken is not None and (taken.attempt, taken.barren) == (attempt, attempt)
+        assert taken is not None and (taken.attempt, taken.attempts_without_progress) == (attempt, attempt)
     assert taken is not None
     store.jobs.checkpoint(taken, later(241), LEASE_S, update_of())
     again = store.jobs.claim("ada", later(600), LEASE_S)
-    assert again is not None and (again.attempt, again.barren) == (5, 1)
+    assert again is not None and (again.attempt, again.attempts_without_progress) == (5, 1)
 
 
 def test_a_run_ends_with_its_reason(store: Store, job: Job) -> None:
@@ -183,4 +188,4 @@ def test_what_a_run_is_made_with_is_what_its_last_attempt_had(store: Store, job:
     assert second is not None
     store.jobs.begin(second, later(61), LEASE_S, islands=8, versions={"python": "3.12"}, host={"cores": 8})
     run = store.runs.find(job.subject)
-    assert (run.summary.islands, run.versions, run.host) == (8, {"python": "3.12"}, {"cores": 8})
+    assert (run.summary.options.islands, run.versions, run.host) == (8, {"python": "3.12"}, {"cores": 8})

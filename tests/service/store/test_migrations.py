@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, delete, inspect, select, text
+from sqlalchemy import Connection, Engine, MetaData, create_engine, delete, inspect, select, text
 
+from tapestry.optimizer import RunOptions
+from tapestry.service.store import Store
 from tapestry.service.store.database import StoreError, open_database, writing
 from tapestry.service.store.migrations import FIRST, HEAD, REVISIONS
 from tapestry.service.store.migrations.upgrade import configuration, upgrade
@@ -88,17 +91,89 @@ def check_graphs_and_runs(connection: Connection) -> None:
         "phase": "done",
         "attempt": 1,
         "last_event": 0,
-        "options": {"devices": "any", "inputs": "chosen", "outputs": "sharded", "verify": "auto"},
-        "start_from": None,
+        "options": {
+            "version": 1,
+            "objectives": ["time_s", "compute_flops"],
+            "constraints": ["peak_memory_bytes <= 1 GiB"],
+            "budget": {"seconds": 1.5, "evaluations": None},
+            "seed": 2**62,
+            "islands": 2,
+            "rules": None,
+            "pins": {"y": "[gpu.0, -]"},
+            "start_from": None,
+            "compute_dtype": "bf16",
+            "devices": "any",
+            "inputs": "chosen",
+            "outputs": "sharded",
+            "verify": "auto",
+        },
         "problem": None,
         "refused": [],
         "started_at": NOON,
         "ended_at": NOON + timedelta(seconds=1.5),
     }
     assert [dict(row) for row in runs] == [
-        {**ROWS["runs"][0], **ended, "front": 2, "hypervolume": 0.5},
-        {**ROWS["runs"][1], **ended, "front": 0, "hypervolume": 0.0},
+        {**_without_options(ROWS["runs"][0]), **ended, "front": 2, "hypervolume": 0.5},
+        {**_without_options(ROWS["runs"][1]), **ended, "front": 0, "hypervolume": 0.0},
     ]
+
+
+def _without_options(run: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's row of the first release without the columns that hold options."""
+    moved = {*RunOptions().to_json(), "budget_seconds", "budget_evaluations"}
+    return {name: value for name, value in run.items() if name not in moved}
+
+
+def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> None:
+    given = {
+        "objectives": ["energy_j", "time_s"],
+        "constraints": ["time_s<=5ms"],
+        "rules": ["fuse_cells"],
+        "pins": {"y": "[gpu.0, -]"},
+        "start_from": "0123456789ab",
+        "compute_dtype": "bf16",
+        "seed": 2**62 + 1,
+        "islands": 3,
+    }
+    choices = {
+        "devices": "all",
+        "inputs": "replicated",
+        "outputs": "gathered",
+        "layouts": "native",
+        "verify": "dry",
+    }
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        upgrade(connection, None, "0004")
+        tables = MetaData()
+        tables.reflect(connection)
+        graph = {**ROWS["graphs"][0], "summary": None}
+        row = {
+            **ROWS["runs"][0],
+            **given,
+            "options": choices,
+            "budget_seconds": None,
+            "budget_evaluations": 2**40,
+            "status": "running",
+            "phase": "searching",
+            "attempt": 3,
+            "front": 0,
+            "hypervolume": 0.0,
+            "last_event": 0,
+            "refused": [],
+        }
+        lease = {"kind": "run", "subject": "run1", "number": 1, "attempt": 3, "barren": 2}
+        connection.execute(tables.tables["graphs"].insert().values(graph))
+        connection.execute(tables.tables["runs"].insert().values(row))
+        connection.execute(tables.tables["leases"].insert().values(**lease, cancel_requested=False))
+    engine.dispose()
+    store = Store(empty_url)
+    asked = store.runs.get("run1").options
+    moved = {**given, **choices, "budget": {"seconds": None, "evaluations": 2**40}}
+    assert asked.to_json() == {**RunOptions().to_json(), **moved}
+    job = store.jobs.claim("ada", NOON, 1.0)
+    assert job is not None and (job.subject, job.attempt, job.attempts_without_progress) == ("run1", 4, 3)
+    store.close()
 
 
 def check_plans(connection: Connection) -> None:

@@ -28,7 +28,7 @@ def test_what_was_asked_comes_back(store: Store, graph_id: str) -> None:
     asked = request_for(
         graph_id,
         constraints=("peak_memory_bytes<=1GiB",),
-        budget_evaluations=2**40,
+        evaluations=2**40,
         seed=2**62,
         islands=3,
         rules=("fuse_cells",),

@@ -18,22 +18,10 @@ def test_a_run_comes_back_whole(store: Store) -> None:
     finished = dataclasses.replace(finished_run(two_layers()), ended_at=later(2))
     found = store.runs.find(store.runs.save_finished(finished))
     result, summary = finished.result, found.summary
-    assert (summary.graph_name, summary.mesh_name, summary.seed, summary.islands) == (
-        "two_layers",
-        "dgx-h100",
-        7,
-        2,
-    )
+    assert (summary.graph_name, summary.mesh_name) == ("two_layers", "dgx-h100")
+    assert summary.options == dataclasses.replace(finished.options, islands=2)
     assert (summary.status, summary.phase, summary.stopped) == ("succeeded", "done", "budget")
     assert (summary.evaluations, summary.seconds, summary.front, summary.hypervolume) == (1234, 1.5, 2, 0.5)
-    assert summary.objectives == ("time_s", "peak_memory_bytes")
-    assert summary.constraints == (str(result.constraints[0]),)
-    assert (summary.budget_seconds, summary.budget_evaluations, summary.compute_dtype) == (1.5, None, "bf16")
-    assert (summary.rules, summary.pins, summary.start_from) == (
-        ("fuse_cells",),
-        {"y": "[gpu.0, -]"},
-        None,
-    )
     assert (summary.created_at, summary.ended_at, summary.problem) == (NOON, later(2), None)
     assert (found.host, found.versions, found.timings) == (
         {"cores": 2},

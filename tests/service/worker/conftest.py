@@ -6,10 +6,12 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tapestry.hardware import load_mesh
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.service.store import RunRequest, Store, mesh_to_document
 from tapestry.service.worker.heartbeat import ClaimedJob
@@ -34,13 +36,15 @@ class Bench:
         self.store = store
         self.draining = threading.Event()
 
-    def ask(self, graph: Graph, **asked: object) -> str:
+    def ask(self, graph: Graph, **asked: Any) -> str:
         """Queue a run and return its id."""
         now = datetime.now(UTC)
-        fields = {"mesh": mesh_to_document(load_mesh("dgx-h100")), "objectives": OBJECTIVES, "islands": 1}
-        if not {"budget_seconds", "budget_evaluations"} & set(asked):
-            fields["budget_evaluations"] = 20_000
-        request = RunRequest(graph_id=self.store.graphs.save(graph, now).id, **{**fields, **asked})
+        usual = {"objectives": OBJECTIVES, "islands": 1}
+        if not {"seconds", "evaluations"} & set(asked):
+            usual["evaluations"] = 20_000
+        mesh = asked.pop("mesh", mesh_to_document(load_mesh("dgx-h100")))
+        options = RunOptions(**{**usual, **asked})
+        request = RunRequest(self.store.graphs.save(graph, now).id, mesh, options)
         return self.store.runs.submit(request, now).id
 
     def claim(self, owner: str = "worker") -> ClaimedJob:
@@ -51,7 +55,7 @@ class Bench:
     def do(self, held: ClaimedJob) -> None:
         SearchJob(self.store, held, InlineExecutor(), islands=1, checkpoint_s=0.0).do()
 
-    def run(self, graph: Graph, **asked: object) -> str:
+    def run(self, graph: Graph, **asked: Any) -> str:
         """Do a run from the request to its end."""
         run_id = self.ask(graph, **asked)
         self.do(self.claim())

@@ -185,7 +185,7 @@ def test_a_search_that_was_over_is_not_searched_again(bench: Bench, monkeypatch:
 
 
 def test_a_cancelled_run_ends_with_what_it_has_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id = bench.ask(two_layers(width=256), budget_evaluations=10**9)
+    run_id = bench.ask(two_layers(width=256), evaluations=10**9)
     held = bench.claim()
     write = bench.store.jobs.checkpoint
 
@@ -201,7 +201,7 @@ def test_a_cancelled_run_ends_with_what_it_has_found(bench: Bench, monkeypatch: 
 
 
 def test_who_has_lost_the_lease_writes_nothing_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id = bench.ask(two_layers(width=256), budget_evaluations=10**9)
+    run_id = bench.ask(two_layers(width=256), evaluations=10**9)
     held = bench.claim("slow")
     write, seen = bench.store.jobs.checkpoint, {}
 
@@ -231,9 +231,7 @@ def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: 
 def test_why_there_is_no_plan_is_known_to_the_next_worker_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = bench.ask(
-        two_layers(width=256), constraints=("peak_memory_bytes<=1KiB",), budget_evaluations=500
-    )
+    run_id = bench.ask(two_layers(width=256), constraints=("peak_memory_bytes<=1KiB",), evaluations=500)
     write = bench.store.jobs.checkpoint
 
     def drained_at_the_end(job: Any, now: Any, lease_s: float, update: Any) -> None:
@@ -254,8 +252,8 @@ def test_why_there_is_no_plan_is_known_to_the_next_worker_too(
 
 @pytest.mark.slow
 def test_a_run_starts_from_another_ones_frontier(bench: Bench) -> None:
-    source = bench.run(two_layers(width=256), budget_evaluations=40_000)
-    follower = bench.run(two_layers(width=256), budget_evaluations=300, start_from=source)
+    source = bench.run(two_layers(width=256), evaluations=40_000)
+    follower = bench.run(two_layers(width=256), evaluations=300, start_from=source)
     mine = values(plans(bench.store, follower))
     for cost in values(plans(bench.store, source)):
         assert (mine <= cost * 1.006).all(axis=1).any()
@@ -279,7 +277,7 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
     x = tensor("x")
     bad = Rule("bad", op("cell", x), x, "", "", lambda size: two_layers(), when=failing, saturating=True)
     monkeypatch.setitem(catalog(), "bad", bad)
-    run_id = bench.run(two_layers(width=256), rules=("bad",), budget_evaluations=500)
+    run_id = bench.run(two_layers(width=256), rules=("bad",), evaluations=500)
     assert bench.store.runs.get(run_id).status == "succeeded"
     (refusal,) = bench.store.runs.details(run_id).refused
     assert refusal["rule"] == "bad"
@@ -308,7 +306,7 @@ def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = dropping(monkeypatch)
-    run_id = bench.run(two_layers(width=256), rules=(rule,), budget_evaluations=2000)
+    run_id = bench.run(two_layers(width=256), rules=(rule,), evaluations=2000)
     run = bench.store.runs.get(run_id)
     assert (run.status, run.problem and run.problem["code"]) == ("succeeded", "plans_refuted")
     with_it = plans_with(bench, run_id, rule).values()
@@ -321,7 +319,7 @@ def test_a_plan_that_is_refuted_later_is_marked_and_so_are_those_with_its_rule(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = dropping(monkeypatch)
-    run_id = bench.run(two_layers(width=256), rules=(rule,), budget_evaluations=2000, verify="dry")
+    run_id = bench.run(two_layers(width=256), rules=(rule,), evaluations=2000, verify="dry")
     first, *others = plans_with(bench, run_id, rule)
     now = datetime.now(UTC)
     bench.store.executions.submit(first, backend="numpy", values=True, seed=0, created_at=now)

@@ -7,15 +7,6 @@ import { byId, element, fill } from "./dom.js";
 
 /** @typedef {{name: string, unit: string, title: string, formula: string}} Objective */
 
-/** Fields that a request leaves out where they are as usual. */
-const CHOICES = [
-  ["devices", "any"],
-  ["inputs", "chosen"],
-  ["outputs", "sharded"],
-  ["layouts", "chosen"],
-  ["verify", "auto"],
-];
-
 /** @param {Objective[]} catalog @param {string[]} usual */
 export function showObjectives(catalog, usual) {
   const labels = catalog.map(({ name, unit, title, formula }) =>
@@ -55,30 +46,33 @@ const checked = (name) =>
     .filter((box) => box.checked)
     .map((box) => box.value);
 
-/** @param {string} id @returns {number | undefined} */
-function numberOf(id) {
-  const text = byId(id).value.trim();
-  return text === "" ? undefined : Number(text);
+/** The fields that the page made from the descriptions of options. @returns {any[]} */
+const optionFields = () => [...document.querySelectorAll("[data-option]")];
+
+/** What a field says; undefined where it is empty. @param {any} field @returns {string | number | undefined} */
+function valueOf(field) {
+  const text = field.value.trim();
+  if (text === "") return undefined;
+  return ["integer", "number"].includes(field.dataset.kind) ? Number(text) : text;
 }
 
 /** What the fields say, without what is as usual. */
 export function readFields() {
   const isUnrestricted = boxes("rule").every((box) => box.checked);
-  const budget = { seconds: numberOf("seconds"), evaluations: numberOf("evaluations") };
   const pins = readPins();
-  const chosen = Object.fromEntries(
-    CHOICES.filter(([name, usual]) => byId(name).value !== usual).map(([name]) => [name, byId(name).value]),
-  );
+  /** @type {any} */
+  const body = { objectives: checked("objective"), budget: {} };
+  for (const field of optionFields()) {
+    const path = field.dataset.path.split(".");
+    const name = path.pop();
+    let place = body;
+    for (const part of path) place = place[part] ??= {};
+    if (field.value.trim() !== field.dataset.default) place[name] = valueOf(field);
+  }
   return {
-    objectives: checked("objective"),
-    budget,
-    seed: numberOf("seed") ?? 0,
-    islands: numberOf("islands"),
+    ...body,
     rules: isUnrestricted ? undefined : checked("rule"),
     pins: Object.keys(pins).length ? pins : undefined,
-    start_from: byId("start-from").value.trim() || undefined,
-    compute_dtype: byId("compute-dtype").value || undefined,
-    ...chosen,
   };
 }
 
@@ -100,14 +94,11 @@ function readPins() {
 export function fillFields(run) {
   for (const box of boxes("objective")) box.checked = run.objectives.includes(box.value);
   for (const box of boxes("rule")) box.checked = run.rules === null || run.rules.includes(box.value);
-  byId("seconds").value = run.budget.seconds ?? "";
-  byId("evaluations").value = run.budget.evaluations ?? "";
-  byId("seed").value = run.seed;
-  byId("islands").value = run.islands ?? "";
-  byId("start-from").value = run.start_from ?? "";
-  byId("compute-dtype").value = run.compute_dtype ?? "";
+  for (const field of optionFields()) {
+    const path = field.dataset.path.split(".");
+    field.value = path.reduce((/** @type {any} */ value, /** @type {string} */ part) => value[part], run) ?? "";
+  }
   byId("pins").value = Object.entries(run.pins)
     .map(([site, spec]) => `${site} = ${spec}`)
     .join("\n");
-  for (const [name] of CHOICES) byId(name).value = run[name];
 }

@@ -6,24 +6,10 @@
 import { pages } from "./api.js";
 import { copyable } from "./copying.js";
 import { element, fill, pairs } from "./dom.js";
-import { budgetText } from "./runs-table.js";
 import { clock, duration, rounded } from "./units.js";
 
 /** What a service that has a key wants to see. */
 const KEY = '-H "Authorization: Bearer $TAPESTRY_API_KEY"';
-
-/** Members of a request, and what they are when nobody says anything. */
-const DEFAULTS = {
-  islands: null,
-  rules: null,
-  start_from: null,
-  compute_dtype: null,
-  devices: "any",
-  inputs: "chosen",
-  outputs: "sharded",
-  layouts: "chosen",
-  verify: "auto",
-};
 
 /** @param {string} name @param {any} machine */
 export function machineText(name, machine) {
@@ -37,7 +23,7 @@ export function machineText(name, machine) {
  * @param {any} run @param {any[]} meshes the catalog
  */
 export function meshOf(run, meshes) {
-  const own = told(run.machine);
+  const own = told(run.mesh_document);
   const known = meshes.find((mesh) => mesh.name === run.mesh);
   return known && JSON.stringify(told(known)) === JSON.stringify(own) ? run.mesh : own;
 }
@@ -54,22 +40,7 @@ function told(value) {
 
 /** The request that makes the same run again. @param {any} run @param {any[]} meshes */
 export function requestOf(run, meshes) {
-  const mesh = meshOf(run, meshes);
-  const budget = Object.fromEntries(Object.entries(run.budget).filter(([, value]) => value !== null));
-  const { graph_id, objectives, constraints, seed } = run;
-  const others = Object.entries(DEFAULTS).filter(([name, usual]) => run[name] !== usual);
-  const pins = Object.keys(run.pins).length ? { pins: run.pins } : {};
-  const chosen = Object.fromEntries(others.map(([name]) => [name, run[name]]));
-  return {
-    graph_id,
-    mesh,
-    objectives,
-    ...(constraints.length ? { constraints } : {}),
-    budget,
-    seed,
-    ...pins,
-    ...chosen,
-  };
+  return { graph_id: run.graph_id, mesh: meshOf(run, meshes), ...run.request };
 }
 
 /** @param {string} path @param {any} [body] */
@@ -83,9 +54,7 @@ export function curl(path, body) {
 
 /** @param {Element} place @param {any} run */
 export function showRequest(place, run) {
-  const pins = Object.entries(run.pins).map(([site, spec]) =>
-    element("div", { class: "mono" }, `${site} = ${spec}`),
-  );
+  const asked = run.asked.map((/** @type {{title: string, text: string}} */ { title, text }) => [title, text]);
   const source = run.start_from
     ? element("a", { href: pages.run(run.start_from), class: "mono" }, run.start_from)
     : null;
@@ -93,21 +62,9 @@ export function showRequest(place, run) {
     place,
     pairs([
       ["Program", element("a", { href: pages.graph(run.graph_id) }, run.graph)],
-      ["Machine", machineText(run.mesh, run.machine)],
-      ["Objectives", run.objectives.join(", ")],
-      ["Constraints", run.constraints.length ? run.constraints.join(", ") : "the devices' memory"],
-      ["Budget", budgetText(run.budget)],
-      ["Seed", String(run.seed)],
-      ["Islands", run.islands],
+      ["Machine", machineText(run.mesh, run.mesh_document)],
       ["Begins at", source],
-      ["Rules", run.rules ? run.rules.join(", ") || "none" : "all"],
-      ["Pins", pins.length ? pins : null],
-      ["Precision", run.compute_dtype],
-      ["Devices", run.devices === "all" ? "all must work" : "some may stay idle"],
-      ["Inputs", run.inputs],
-      ["Outputs", run.outputs],
-      ["Layouts", run.layouts],
-      ["Checks", run.verify],
+      ...asked,
     ]),
   );
 }

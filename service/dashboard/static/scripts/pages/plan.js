@@ -44,7 +44,7 @@ function show(plan, run, frontier, objectives, graph) {
   fill(
     byId("subject"),
     element("a", { href: pages.graph(plan.graph_id) }, graph.name),
-    ` on ${machineText(plan.mesh, run.machine)}`,
+    ` on ${machineText(plan.mesh, run.mesh_document)}`,
   );
   const crumb = byId("run-link");
   crumb.textContent = plan.run;
@@ -56,7 +56,7 @@ function show(plan, run, frontier, objectives, graph) {
   offerExplicit(plan);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives);
   showVerification(byId("verification"), plan.verified);
-  new Executions(path, plan.executions, run.machine.device.memory_bytes);
+  new Executions(path, plan.executions, run.mesh_document.device.memory_bytes);
   showPlacements(plan, graph);
   showMoves(byId("moves"), plan.moves, plan.verified?.suspects ?? []);
   new Explaining(plan.links.explanation, objectives);

@@ -96,7 +96,7 @@ async function finish() {
 function showAsked() {
   document.title = `${run.graph} on ${run.mesh} · Tapestry`;
   say(byId("title"), run.graph);
-  say(byId("machine"), machineText(run.mesh, run.machine));
+  say(byId("machine"), machineText(run.mesh, run.mesh_document));
   showRequest(byId("request"), run);
   showMaking(byId("making"), run);
   showCommands(byId("commands"), run, meshes);

@@ -1,0 +1,197 @@
+"""The description of one option of a run: its name, kind, default and bounds, and its forms in JSON and in text."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+Kind = Literal["text", "choice", "integer", "number", "texts", "pairs"]
+OptionFault = tuple[str, str, tuple[str, ...]]
+METADATA = "tapestry.option"
+LARGEST_INTEGER = 2**63 - 1
+NEAR = 3
+LONGEST_SHOWN = 80
+
+_KINDS: dict[Any, Kind] = {str: "text", int: "integer", float: "number", tuple: "texts", Mapping: "pairs"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """The description of one option of a run, from which every form of it is made.
+
+    `path` is its place in JSON; `kind` and `choices` follow from the type of the field, and `is_optional` is true where
+    None is allowed. Numbers have bounds: `least` and `most` are allowed values, `above` is not. `names` is the catalog
+    that its texts are names of. On a command line it is `flag METAVAR`, given once per text where `is_repeated`.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    title: str
+    description: str
+    path: tuple[str, ...]
+    flag: str
+    metavar: str
+    choices: tuple[str, ...] = ()
+    is_optional: bool = False
+    is_repeated: bool = False
+    is_advanced: bool = True
+    names: str = ""
+    at_least: int = 0
+    at_most: int | None = None
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    unset: str = ""
+
+    @property
+    def pointer(self) -> str:
+        """The place of the option in JSON, as a JSON pointer."""
+        return "".join(f"/{part}" for part in self.path)
+
+    def value_in(self, document: Mapping[str, Any]) -> Any:
+        """Return the option's JSON value in a document; the default's where it is missing."""
+        found: Any = document
+        for part in self.path:
+            if part not in found:
+                return self.to_json(self.default)
+            found = found[part]
+        return found
+
+    def to_json(self, value: Any) -> Any:
+        """Convert a value of the option to JSON."""
+        if value is None:
+            return None
+        return {"texts": list, "pairs": dict}.get(self.kind, lambda plain: plain)(value)
+
+    def from_json(self, value: Any) -> Any:
+        """Convert a JSON value to a value of the option; a value of another type stays as it is."""
+        return tuple(value) if self.kind == "texts" and isinstance(value, list) else value
+
+    def parse(self, text: str) -> Any:
+        """Convert the text of a single value; what is no number stays a text, and is a fault."""
+        try:
+            return {"integer": int, "number": float}.get(self.kind, str)(text)
+        except ValueError:
+            return text
+
+    def text(self, value: Any) -> str:
+        """Return the value as a user reads it."""
+        if value is None or (self.kind in ("texts", "pairs") and not value and not self.is_optional):
+            return self.unset
+        if self.kind == "texts":
+            return ", ".join(value) or "none"
+        if self.kind == "pairs":
+            return "; ".join(f"{name} = {text}" for name, text in value.items())
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def faults(self, value: Any, most: float | None = None) -> Iterator[OptionFault]:
+        """Yield what is wrong with a value: pointer, reason and allowed values; `most` is a limit of the service."""
+        if value is None and self.is_optional:
+            return
+        if not self._is_of_kind(value):
+            yield self.pointer, f"expected {self._range(most)}, not {_shown(value)}", self.choices
+        elif self.kind == "choice" and value not in self.choices:
+            near = get_close_matches(value, self.choices, n=NEAR)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            yield self.pointer, f"expected {self._expected}, not {_shown(value)}{hint}", self.choices
+        elif self.kind in ("integer", "number"):
+            if not self._is_within(value, most):
+                yield self.pointer, f"expected {self._range(most)}, not {_shown(value)}", ()
+        elif self.kind == "texts" and len(value) < self.at_least:
+            yield self.pointer, f"expected at least {self.at_least} of {self.title.lower()}", ()
+
+    def _is_of_kind(self, value: Any) -> bool:
+        if self.kind in ("text", "choice"):
+            return isinstance(value, str)
+        if self.kind in ("integer", "number"):
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            return whole or (self.kind == "number" and isinstance(value, float))
+        members = value.items() if isinstance(value, Mapping) else enumerate(value) if _is_list(value) else ()
+        are_texts = all(isinstance(member, str) for _, member in members)
+        return are_texts and (isinstance(value, Mapping) if self.kind == "pairs" else _is_list(value))
+
+    @property
+    def _expected(self) -> str:
+        """The type of the values, as an error says it."""
+        if self.kind == "choice":
+            return f"one of {', '.join(self.choices)}"
+        return {
+            "text": "a text",
+            "integer": "a whole number",
+            "number": "a number",
+            "texts": "a list of texts",
+            "pairs": "texts by name",
+        }[self.kind]
+
+    def _is_within(self, value: float, most: float | None) -> bool:
+        most = self.most if most is None else most
+        if value in (math.inf, -math.inf):
+            return False
+        is_above = self.above is None or value > self.above
+        return is_above and (self.least is None or value >= self.least) and (most is None or value <= most)
+
+    def _range(self, most: float | None) -> str:
+        """Return the bounds as a text, such as `a whole number from 1 to 64`."""
+        most = self.most if most is None else most
+        if self.least is not None and most is not None:
+            return f"{self._expected} from {self.least:g} to {_figure(most)}"
+        lower = f" of at least {self.least:g}" if self.least is not None else ""
+        lower += f" above {self.above:g}" if self.above is not None else ""
+        joined = " and" if lower else " of"
+        return self._expected + lower + (f"{joined} at most {_figure(most)}" if most is not None else "")
+
+
+def option(default: Any, description: str, **more: Any) -> Any:
+    """Return a dataclass field that describes an option of a run; `more` are fields of `Option`."""
+    metadata = {METADATA: {"description": description, **more}}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def options_of(record: type) -> tuple[Option, ...]:
+    """Return the descriptions of a dataclass's options, in the order of its fields."""
+    hints = typing.get_type_hints(record)
+    return tuple(_described(field, hints[field.name]) for field in dataclasses.fields(record))
+
+
+def _described(field: dataclasses.Field[Any], hint: Any) -> Option:
+    more = dict(field.metadata[METADATA])
+    members = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    own = next(member for member in members if member is not types.NoneType)
+    choices = typing.get_args(own) if typing.get_origin(own) is Literal else ()
+    words = field.name.replace("_", " ")
+    return Option(
+        name=field.name,
+        kind="choice" if choices else _KINDS[typing.get_origin(own) or own],
+        default={} if field.default is dataclasses.MISSING else field.default,
+        title=more.pop("title", words.capitalize()),
+        path=more.pop("path", (field.name,)),
+        flag=more.pop("flag", "--" + field.name.replace("_", "-")),
+        metavar=more.pop("metavar", "|".join(choices) or "N"),
+        choices=choices,
+        is_optional=types.NoneType in members,
+        **more,
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _shown(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def _figure(number: float) -> str:
+    if number >= LARGEST_INTEGER:
+        return "2**63 - 1"
+    return f"{int(number):,}" if number == int(number) else f"{number:g}"

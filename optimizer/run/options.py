@@ -1,0 +1,259 @@
+"""The options of a run, each described in one place.
+
+`optimize()`, the API's models, the command line, the dashboard's form, the stored runs and what a stored run says was
+asked of it are made from `RunOptions`. This module loads nothing heavy: the command line reads it at every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option, OptionFault, option, options_of
+
+if TYPE_CHECKING:
+    from tapestry.optimizer.archive.constraints import Constraint
+    from tapestry.optimizer.run.plan import Budget
+
+VERSION = 1
+DEFAULT_SECONDS = 10.0
+DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
+# Options that `optimize()` has as parameters of another type, or that are about its result.
+NOT_KEYWORDS = ("objectives", "start_from", "verify")
+
+
+class OptionError(ValueError):
+    """Error raised for options that a search cannot have; the message lists all faults."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of a run, as they were given: `faults` says what is wrong with them.
+
+    Without `seconds` and `evaluations` a search takes ten seconds. `start_from` and `verify` are carried out by the
+    service and the command line: a stored run whose frontier is the start, and the checks of the frontier found.
+    """
+
+    objectives: tuple[str, ...] = option(
+        DEFAULT_OBJECTIVES,
+        "the costs that the search minimizes",
+        metavar="A,B,C",
+        is_advanced=False,
+        names="objectives",
+        at_least=1,
+        at_most=100,
+    )
+    constraints: tuple[str, ...] = option(
+        (),
+        "bounds on objectives, such as `peak_memory_bytes<=60GiB`; a device's capacity is one by itself",
+        flag="--constraint",
+        metavar="BOUND",
+        is_advanced=False,
+        is_repeated=True,
+        at_most=32,
+        unset="the devices' memory",
+    )
+    seconds: float | None = option(
+        None,
+        "seconds of searching; 10 if neither these nor evaluations are given",
+        title="Seconds of searching",
+        path=("budget", "seconds"),
+        is_advanced=False,
+        above=0,
+        unset="any number",
+    )
+    evaluations: int | None = option(
+        None,
+        "plans to evaluate; with seconds too, the first limit reached ends the search",
+        path=("budget", "evaluations"),
+        is_advanced=False,
+        least=1,
+        unset="any number",
+    )
+    seed: int = option(0, "seed of all randomness", metavar="S", least=0, most=LARGEST_INTEGER)
+    islands: int | None = option(
+        None,
+        "searches side by side, one process each; default: the number of cores",
+        least=1,
+        unset="one per core",
+    )
+    rules: tuple[str, ...] | None = option(
+        None,
+        "structural rules that may be used; default: all",
+        metavar="A,B,C",
+        names="rules",
+        at_most=1000,
+        unset="all",
+    )
+    pins: Mapping[str, str] = option(
+        {},
+        "keep a block's output sharded so, such as `linear=[gpu.0, -]`",
+        flag="--pin",
+        metavar="SITE=SPEC",
+        is_repeated=True,
+        at_most=10_000,
+        unset="none",
+    )
+    start_from: str | None = option(
+        None, "a stored run of the same program, whose frontier is the start", metavar="RUN", unset="seeds"
+    )
+    compute_dtype: str | None = option(
+        None,
+        "precision of contractions, such as bf16; default: the program's",
+        title="Precision",
+        metavar="DTYPE",
+        unset="the program's",
+    )
+    devices: Literal["any", "all"] = option(
+        "any", "any: plans may leave part of the machine idle; all: every device works"
+    )
+    inputs: Literal["chosen", "replicated"] = option(
+        "chosen", "chosen: inputs are born as the plan wants them; replicated: whole on every device"
+    )
+    outputs: Literal["sharded", "gathered"] = option(
+        "sharded", "sharded: outputs stay as the plan leaves them; gathered: whole on every device"
+    )
+    layouts: Literal["chosen", "native"] = option(
+        "chosen", "chosen: plans choose physical layouts; native: every tensor in its device's default layout"
+    )
+    epsilon: float = option(
+        0.005, "relative distance in every objective below which plans count as equal", least=1e-9, most=1
+    )
+    verify: Literal["auto", "none", "dry", "execute"] = option(
+        "auto",
+        "auto: prove and count every plan, execute knee, fastest and smallest peak if that takes seconds; "
+        "dry: execute none; execute: execute every plan; none: check nothing",
+        title="Checks",
+    )
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.evaluations is None:
+            object.__setattr__(self, "seconds", DEFAULT_SECONDS)
+
+    def faults(self, limits: Mapping[str, float] | None = None) -> Iterator[OptionFault]:
+        """Yield every fault that needs no catalog, graph or mesh: pointer, reason, allowed values.
+
+        `limits` are the greatest numbers that a service allows, by option.
+        """
+        for known in OPTIONS:
+            yield from known.faults(getattr(self, known.name), (limits or {}).get(known.name))
+
+    def check(self) -> None:
+        """Check everything that needs no catalog, graph or mesh.
+
+        Raises:
+            OptionError: all faults.
+        """
+        found = [f"{pointer[1:].replace('/', '.')}: {reason}" for pointer, reason, _ in self.faults()]
+        if found:
+            raise OptionError("; ".join(found))
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert all options to JSON, in the form that requests and answers of the API have."""
+        return _nested(OPTIONS, self)
+
+    def to_stored(self) -> dict[str, Any]:
+        """Convert all options to JSON with the version of this form, for a database."""
+        return {"version": VERSION, **self.to_json()}
+
+    def to_request(self) -> dict[str, Any]:
+        """Convert what a request must say to have these options to JSON; the usual advanced ones are left out."""
+        told = [known for known in OPTIONS if self._is_told(known)]
+        return _nested(told, self)
+
+    def _is_told(self, known: Option) -> bool:
+        value = getattr(self, known.name)
+        return value != known.default or (not known.is_advanced and value not in (None, ()))
+
+    def asked(self) -> tuple[tuple[str, str], ...]:
+        """Return what was asked of a run, for people: the title and the value of every option."""
+        return tuple((known.title, known.text(getattr(self, known.name))) for known in OPTIONS)
+
+    def differences(self, other: RunOptions) -> tuple[tuple[str, str, str], ...]:
+        """Return the options in which two runs differ: the title, the value here, the value in `other`."""
+        pairs = zip(self.asked(), other.asked(), strict=True)
+        return tuple((title, one, another) for (title, one), (_, another) in pairs if one != another)
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> RunOptions:
+        """Convert options from JSON; those that are missing have their defaults.
+
+        Raises:
+            OptionError: a member that is no option, or a version of this form that is not known.
+        """
+        version = document.get("version", VERSION)
+        members = {known.path[0] for known in OPTIONS} | {"version"}
+        unknown = sorted(document.keys() - members)
+        if version != VERSION or unknown:
+            found = f"of version {version}" if version != VERSION else f"with {', '.join(unknown)}"
+            raise OptionError(
+                f"options {found} are not known here; a newer release of Tapestry wrote them, use that one"
+            )
+        return RunOptions(**{o.name: o.from_json(o.value_in(document)) for o in OPTIONS})
+
+
+OPTIONS: tuple[Option, ...] = options_of(RunOptions)
+
+
+class OptionKeywords(TypedDict, total=False):
+    """The options that `optimize()` takes as keywords; `budget` is `seconds` and `evaluations` in one value."""
+
+    budget: Budget
+    seconds: float | None
+    evaluations: int | None
+    seed: int
+    islands: int | None
+    rules: Sequence[str] | None
+    pins: Mapping[str, str] | None
+    constraints: Sequence[str | Constraint]
+    compute_dtype: str | None
+    devices: str
+    inputs: str
+    outputs: str
+    layouts: str
+    epsilon: float
+
+
+def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> RunOptions:
+    """Return `options` (default: all defaults) with the changes that keywords of `optimize()` make.
+
+    Raises:
+        TypeError: a keyword that is no option, with the near ones.
+        OptionError: values that a search cannot have.
+    """
+    known = OptionKeywords.__annotations__.keys() | {"objectives"}
+    for name in keywords.keys() - known:
+        near = get_close_matches(name, sorted(known), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(known))}"
+        raise TypeError(f"optimize() has no option {name!r}; {hint}")
+    changes = dict(keywords)
+    if (budget := changes.pop("budget", None)) is not None:
+        if not hasattr(budget, "evaluations"):
+            raise TypeError(f"budget is a Budget, not {budget!r}; write seconds= or evaluations=")
+        if {"seconds", "evaluations"} & changes.keys():
+            raise TypeError("give seconds= and evaluations=, or a budget=, not both")
+        changes |= {"seconds": budget.seconds, "evaluations": budget.evaluations}
+    elif {"seconds", "evaluations"} & changes.keys():
+        changes = {"seconds": None, "evaluations": None} | changes
+    if changes.get("pins", ...) is None:
+        changes["pins"] = {}
+    if isinstance(constraints := changes.get("constraints"), (list, tuple)):
+        changes["constraints"] = tuple(str(bound) for bound in constraints)
+    for name in ("objectives", "rules"):
+        if isinstance(texts := changes.get(name), list):
+            changes[name] = tuple(texts)
+    asked = replace(options or RunOptions(), **changes)
+    asked.check()
+    return asked
+
+
+def _nested(known: Sequence[Option], options: RunOptions) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for each in known:
+        place = document
+        for part in each.path[:-1]:
+            place = place.setdefault(part, {})
+        place[each.path[-1]] = each.to_json(getattr(options, each.name))
+    return document

@@ -1,0 +1,106 @@
+"""The options of a run in the models of the API: fields of request and response bodies made from their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from tapestry.costmodel.objectives import NAMES
+from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option
+from tapestry.optimizer.run.options import OPTIONS
+from tapestry.service.api.openapi_parts import Printable
+
+M = TypeVar("M", bound=type[BaseModel])
+
+LARGEST = LARGEST_INTEGER
+Text = Annotated[str, Field(max_length=1000), Printable]
+# Catalogs that fit into a document.
+ENUMERATED: Mapping[str, tuple[str, ...]] = {"objectives": NAMES}
+
+
+class RequestBody(BaseModel):
+    """A request body: unknown members are errors, and `1` is no text."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def with_options(model: M) -> M:
+    """Return a request's model with a field for every option; values are checked later, with all that has a meaning."""
+    return _extended(model, _fields(RequestBody, _asked))
+
+
+def with_options_told(model: M) -> M:
+    """Return a response's model with a field for every option of the run that it is about."""
+    return _extended(model, _fields(model.__mro__[1], _told))
+
+
+def _extended(model: M, fields: dict[str, Any]) -> M:
+    made: Any = create_model(
+        model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **fields
+    )
+    return made  # type: ignore[no-any-return]
+
+
+def _fields(base: type[BaseModel], field_of: Any) -> dict[str, Any]:
+    """Make the fields of a model; options with a common place in JSON are fields of a model of their own."""
+    fields: dict[str, Any] = {}
+    for option in OPTIONS:
+        if len(option.path) == 1:
+            fields[option.name] = field_of(option)
+        elif option.path[0] not in fields:
+            fields[option.path[0]] = _group(base, option.path[0], field_of)
+    return fields
+
+
+def _group(base: type[BaseModel], name: str, field_of: Any) -> Any:
+    members = {option.path[1]: field_of(option) for option in OPTIONS if option.path[0] == name}
+    is_request = base is RequestBody
+    model = create_model(
+        f"{name.capitalize()}{'Body' if is_request else 'Answer'}",
+        __base__=base,
+        __doc__=f"The {name} of a run: {', '.join(members)}.",
+        **members,
+    )
+    if not is_request:
+        return model, Field()
+    nothing = {option.path[1]: option.default for option in OPTIONS if option.path[0] == name}
+    return model, Field(model(**nothing), description=f"{', '.join(members)}")
+
+
+def _asked(option: Option) -> Any:
+    bounds = {"minimum": option.least, "exclusiveMinimum": option.above, "maximum": option.most}
+    schema: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
+    if option.choices:
+        schema["enum"] = list(option.choices)
+    if option.at_least:
+        schema |= {"minItems": option.at_least, "uniqueItems": True}
+    default = option.to_json(option.default)
+    field = Field(
+        default, max_length=option.at_most, description=option.description, json_schema_extra=schema
+    )
+    return _type(option, _text(option)), field
+
+
+def _told(option: Option) -> Any:
+    return _type(option, str), Field(description=option.description)
+
+
+def _text(option: Option) -> Any:
+    """Return the type of an option's texts; where the catalog of their names is short, the document lists it."""
+    if option.names in ENUMERATED and option.kind == "texts":
+        return Annotated[Text, Field(json_schema_extra={"enum": list(ENUMERATED[option.names])})]
+    return Text
+
+
+def _type(option: Option, text: Any) -> Any:
+    types: Mapping[str, Any] = {
+        "text": text,
+        "choice": text,
+        "integer": int,
+        "number": float,
+        "texts": list[text],
+        "pairs": dict[text, text],
+    }
+    return types[option.kind] | None if option.is_optional else types[option.kind]

@@ -1,0 +1,146 @@
+"""Tests of the options of a run: their descriptions, their forms, and the keywords of `optimize()`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tapestry.optimizer.archive.constraints import Constraint, parse_constraint
+from tapestry.optimizer.run.option_fields import Option
+from tapestry.optimizer.run.options import (
+    NOT_KEYWORDS,
+    OPTIONS,
+    OptionError,
+    OptionKeywords,
+    RunOptions,
+    options_from,
+)
+from tapestry.optimizer.run.plan import Budget
+from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+
+BY_NAME = {option.name: option for option in OPTIONS}
+
+
+def described(name: str) -> Option:
+    return BY_NAME[name]
+
+
+def test_every_field_is_described_in_its_order() -> None:
+    assert [option.name for option in OPTIONS] == [field.name for field in dataclasses.fields(RunOptions)]
+    assert (
+        len({option.flag for option in OPTIONS}) == len({option.path for option in OPTIONS}) == len(OPTIONS)
+    )
+    assert all(option.description and option.title for option in OPTIONS)
+
+
+def test_kinds_and_choices_follow_from_the_types() -> None:
+    kinds = {option.name: (option.kind, option.is_optional) for option in OPTIONS}
+    assert kinds["objectives"] == ("texts", False)
+    assert kinds["rules"] == ("texts", True)
+    assert kinds["pins"] == ("pairs", False)
+    assert kinds["seconds"] == ("number", True)
+    assert kinds["seed"] == ("integer", False)
+    assert kinds["start_from"] == ("text", True)
+    assert (described("inputs").kind, described("inputs").choices) == ("choice", INPUT_OPTIONS)
+    assert described("outputs").choices == OUTPUT_OPTIONS
+
+
+def test_a_search_without_limits_takes_ten_seconds() -> None:
+    assert (RunOptions().seconds, RunOptions().evaluations) == (10.0, None)
+    assert RunOptions(evaluations=5).seconds is None
+
+
+def test_json_has_the_form_of_a_request() -> None:
+    asked = RunOptions(objectives=("time_s",), seconds=2.0, pins={"y": "[-]"}, rules=(), devices="all")
+    assert asked.to_json()["budget"] == {"seconds": 2.0, "evaluations": None}
+    assert asked.to_request() == {
+        "objectives": ["time_s"],
+        "budget": {"seconds": 2.0},
+        "pins": {"y": "[-]"},
+        "rules": [],
+        "devices": "all",
+    }
+    for document in (asked.to_json(), asked.to_request(), asked.to_stored()):
+        assert RunOptions.from_json(json.loads(json.dumps(document))) == asked
+
+
+def test_options_that_an_older_document_lacks_have_their_defaults() -> None:
+    assert RunOptions.from_json({"version": 1, "seed": 3}) == RunOptions(seed=3)
+
+
+@pytest.mark.parametrize("document", [{"version": 2}, {"version": 1, "colour": "red"}])
+def test_documents_of_a_newer_release_are_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="newer release"):
+        RunOptions.from_json(document)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"objectives": "time_s"}, "objectives: expected a list of texts, not 'time_s'"),
+        ({"objectives": []}, "objectives: expected at least 1"),
+        ({"seed": -1}, "seed: expected a whole number from 0 to"),
+        ({"seed": True}, "seed: expected a whole number from 0 to 2**63 - 1, not True"),
+        ({"seconds": 0}, "budget.seconds: expected a number above 0, not 0"),
+        ({"seconds": float("nan")}, "budget.seconds: expected a number above 0, not nan"),
+        ({"islands": 0}, "islands: expected a whole number of at least 1, not 0"),
+        ({"pins": ["y"]}, "pins: expected texts by name"),
+        ({"layouts": "natve"}, "layouts: expected one of chosen, native, not 'natve'; did you mean native?"),
+        ({"devices": None}, "devices: expected one of any, all, not None"),
+    ],
+)
+def test_wrong_values_are_explained(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        options_from(None, wrong)
+    assert message in str(caught.value)
+
+
+def test_all_faults_come_at_once() -> None:
+    with pytest.raises(OptionError, match=r"seed: .*; devices: .*; layouts: "):
+        options_from(None, {"seed": -1, "devices": "some", "layouts": ""})
+
+
+def test_a_service_allows_less() -> None:
+    (fault,) = RunOptions(islands=65).faults({"islands": 64})
+    assert fault == ("/islands", "expected a whole number from 1 to 64, not 65", ())
+
+
+def test_keywords_are_the_options_of_a_search() -> None:
+    keywords = OptionKeywords.__annotations__.keys() - {"budget"}
+    assert keywords == BY_NAME.keys() - set(NOT_KEYWORDS)
+
+
+def test_keywords_change_given_options() -> None:
+    given = RunOptions(seconds=20.0, seed=3, rules=("fuse_cells",))
+    changed = options_from(given, {"seed": 4, "budget": Budget(evaluations=7), "objectives": ["time_s"]})
+    assert changed == RunOptions(("time_s",), evaluations=7, seed=4, rules=("fuse_cells",))
+    assert options_from(given, {"evaluations": 9}).seconds is None
+    assert options_from(given, {"pins": None}) == given
+
+
+def test_an_unknown_keyword_is_answered_with_near_ones() -> None:
+    with pytest.raises(TypeError, match=r"optimize\(\) has no option 'objectivs'; did you mean objectives"):
+        options_from(None, {"objectivs": ()})
+
+
+@pytest.mark.parametrize("bound", [1e9 / 3, 5e-3, 2.0**36, 1e-7, 80e9])
+def test_a_constraint_keeps_its_bound_to_the_last_digit(bound: float) -> None:
+    (text,) = options_from(None, {"constraints": [Constraint("time_s", bound, "s")]}).constraints
+    assert parse_constraint(text).bound == bound
+
+
+def test_differences_are_those_of_what_was_asked() -> None:
+    one, other = RunOptions(seed=1, compute_dtype="bf16"), RunOptions(seed=2)
+    assert one.differences(other) == (("Seed", "1", "2"), ("Precision", "bf16", "the program's"))
+    assert one.differences(one) == ()
+
+
+def test_options_are_read_without_the_search(root: Path) -> None:
+    program = "import sys, tapestry.optimizer.run.options; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60).returncode == 0
