@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from tapestry.hardware import mesh_names
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
 from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_options
+from tapestry.service.requests import Fault, InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
+from tapestry.service.settings import Limits
 
 
 @with_options
@@ -24,6 +27,24 @@ class RunBody(RequestBody):
         "device (a name of `/v1/devices`, or an object with its fields) and axes",
         examples=list(mesh_names()),
     )
+
+    @classmethod
+    def faults_of_the_rest(cls, body: Any, broken: Collection[str], limits: Limits) -> tuple[Fault, ...]:
+        """Return the faults in the meaning of those members that have the right form; `broken` have not.
+
+        So a client hears of all faults at once. What needs the stored program is checked when the form is right.
+        """
+        sound = {
+            name: value for name, value in body.items() if name in cls.model_fields and name not in broken
+        }
+        try:
+            known = cls.model_validate({"graph_id": "0" * 32, "mesh": mesh_names()[0], **sound})
+            check_request(known.graph_id, known.mesh, known.options, limits)
+        except ValidationError:  # a member whose parts are broken
+            return ()
+        except InvalidRequest as error:
+            return tuple(fault for fault in error.faults if fault.pointer.split("/")[1] in sound)
+        return ()
 
     @property
     def options(self) -> RunOptions:

@@ -125,6 +125,10 @@ def _validation(request: Request, error: Exception) -> Response:
     field = getattr(request.scope.get("route"), "body_field", None)
     form = None if field is None else field.field_info.annotation
     faults = shape_faults(details, error.body, form)
+    rest = getattr(form, "faults_of_the_rest", None)
+    if rest is not None and isinstance(error.body, Mapping):
+        broken = {fault.pointer.split("/")[1] for fault in faults if fault.pointer.startswith("/")}
+        faults += rest(error.body, broken, request.app.state.context.settings.limits)
     return respond(422, "invalid", _summary(faults), faults)
 
 

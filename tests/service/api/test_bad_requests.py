@@ -224,3 +224,18 @@ def test_all_faults_of_a_mesh_are_told_in_one_answer(shared: Service) -> None:
     ]
     empty = complaint(shared.http.post("/v1/runs", json=asked | {"mesh": {}}), 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in empty] == ["/mesh/name", "/mesh/device", "/mesh/axes"]
+
+
+def test_faults_of_form_and_of_meaning_come_in_one_answer(shared: Service) -> None:
+    body = shared.request() | {
+        "seed": "1",
+        "mesh": "dgx-h10",
+        "objectives": ["tim_s"],
+        "colr": 1,
+        "rules": ["fuse_cell"],
+    }
+    said = complaint(shared.http.post("/v1/runs", json=body), 422, "invalid")
+    found = {fault["pointer"]: fault["detail"] for fault in said["errors"]}
+    assert found.keys() == {"/seed", "/mesh", "/objectives/0", "/colr", "/rules/0"}
+    assert found["/seed"] == "expected a whole number, got '1'"
+    assert "did you mean dgx-h100" in found["/mesh"]
