@@ -4,7 +4,7 @@ if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.optimizer: imported as optimizer, its classes would exist twice")
 
 
-from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.objective import Objective
 from tapestry.optimizer.analysis.explanation import Explanation, StaleHistory, explain
 from tapestry.optimizer.analysis.verification import Verification, verify_plan
 from tapestry.optimizer.archive.constraints import Constraint, parse_constraint

@@ -12,7 +12,9 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, TypeVar
 
-from tapestry.costmodel.objectives import NAMES, require_objectives
+from tapestry.costmodel.expression_parser import ExpressionError
+from tapestry.costmodel.known_objectives import KnownObjectives
+from tapestry.costmodel.resources import Resource
 from tapestry.hardware import CatalogError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
 from tapestry.optimizer import parse_constraint
 from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
@@ -110,16 +112,17 @@ class _Faults:
             return None
 
 
-def check_request(asked: CheckedRequest, limits: Limits) -> RunRequest:
-    """Check everything about a request that needs no database and no graph.
+def check_request(asked: CheckedRequest, limits: Limits, resources: Sequence[str] = ()) -> RunRequest:
+    """Check everything about a request that needs no database and, of its graph, the named `resources` only.
 
     Raises:
         InvalidRequest: with every fault that was found.
     """
     faults = _Faults()
     mesh = _mesh(asked.mesh, faults)
-    _objectives(asked.objectives, mesh, faults)
-    _constraints(asked.constraints, mesh, faults)
+    known = KnownObjectives(tuple(map(Resource, resources)))
+    objectives = _objectives(asked.objectives, mesh, known, faults)
+    _constraints(asked.constraints, mesh, known, faults)
     _budget(asked, limits, faults)
     if asked.rules is not None:
         _rules(asked.rules, faults)
@@ -127,21 +130,21 @@ def check_request(asked: CheckedRequest, limits: Limits) -> RunRequest:
         faults.attempt(f"/pins/{escape(site)}", parse_spec, spec)
     if asked.compute_dtype is not None and mesh is not None:
         _compute_dtype(asked.compute_dtype, mesh, faults)
-    for name, known in (
+    for name, choices in (
         ("devices", DEVICES),
         ("inputs", INPUT_OPTIONS),
         ("outputs", OUTPUT_OPTIONS),
         ("layouts", LAYOUTS),
         ("verify", MODES),
     ):
-        faults.one_of(f"/{name}", getattr(asked, name), known, "choice")
+        faults.one_of(f"/{name}", getattr(asked, name), choices, "choice")
     if faults.found or mesh is None:
         raise InvalidRequest(faults.found)
     unlimited = asked.seconds is None and asked.evaluations is None
     return RunRequest(
         graph_id=asked.graph_id,
         mesh=mesh_to_document(mesh),
-        objectives=tuple(asked.objectives),
+        objectives=objectives,
         constraints=tuple(asked.constraints),
         budget_seconds=DEFAULT_SECONDS if unlimited else asked.seconds,
         budget_evaluations=asked.evaluations,
@@ -218,25 +221,39 @@ def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> N
         _check_plain(member, f"{pointer}/{escape(str(key))}", faults, depth + 1)
 
 
-def _objectives(names: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
+def _objectives(
+    names: Sequence[str], mesh: Mesh | None, known: KnownObjectives, faults: _Faults
+) -> tuple[str, ...]:
+    """Return the objectives' names, expressions in their usual notation."""
     if not names:
-        faults.add("/objectives", "at least one objective is needed", NAMES)
-    for k, name in enumerate(names):
-        if not faults.one_of(f"/objectives/{k}", name, NAMES, "objective"):
+        faults.add("/objectives", "at least one objective is needed", tuple(known.by_name))
+    found: list[str] = []
+    for k, text in enumerate(names):
+        pointer = f"/objectives/{k}"
+        try:
+            name = known.named(text).name
+        except ExpressionError as error:
+            faults.add(pointer, str(error))
             continue
-        if name in names[:k]:
-            faults.add(f"/objectives/{k}", f"{name} is there twice")
+        except ValueError:
+            if not faults.one_of(pointer, text, tuple(known.by_name), "objective"):
+                continue
+            raise
+        if name in found:
+            faults.add(pointer, f"{name} is there twice")
         elif mesh is not None:
-            faults.attempt(f"/objectives/{k}", require_objectives, [name], mesh.device)
+            faults.attempt(pointer, known.require, [name], mesh.device)
+        found.append(name)
+    return tuple(found)
 
 
-def _constraints(texts: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
+def _constraints(texts: Sequence[str], mesh: Mesh | None, known: KnownObjectives, faults: _Faults) -> None:
     for k, text in enumerate(texts):
-        bound = faults.attempt(f"/constraints/{k}", parse_constraint, text)
+        bound = faults.attempt(f"/constraints/{k}", parse_constraint, text, known)
         if bound is not None and not isfinite(bound.bound):
             faults.add(f"/constraints/{k}", f"{text!r} bounds nothing; leave it out")
         elif bound is not None and mesh is not None:
-            faults.attempt(f"/constraints/{k}", require_objectives, [bound.objective], mesh.device)
+            faults.attempt(f"/constraints/{k}", known.require, [bound.objective], mesh.device)
 
 
 def _budget(asked: CheckedRequest, limits: Limits, faults: _Faults) -> None:

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 from deap import base
 
-from tapestry.costmodel.objectives import Objective, require_objectives
+from tapestry.costmodel.known_objectives import KnownObjectives, known_objectives
+from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.unsharded import live_bytes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
-from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of
+from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of, standing
 from tapestry.optimizer.placement.toolbox import default_toolbox, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
@@ -74,6 +75,9 @@ def optimize(
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
+    An objective is one of the catalog, a resource that the program's cost tables name (`gpu`, over all devices; or
+    `peak_gpu`, of the one with most), or an expression over these such as `0.7*time_s + 0.3*energy_j`. `constraints`
+    bound any of them, in its unit (`time_s<=5ms`) or in percent of the run's best (`time_s<=110%`).
     For an explicit graph the program that it shards is searched; values that no sink observes are pruned first.
     Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `budget.seconds` counts
     the search alone and stops between epochs. `devices="any"` lets plans leave part of the mesh idle, "all" does
@@ -91,20 +95,23 @@ def optimize(
 
     Raises:
         ValueError: an unknown objective, constraint, rule, pin or option, an objective the device lacks
-            data for, no plan of this program in `start_from`, or shards that do not verify.
+            data for, a resource named like an objective, no plan of this program in `start_from`, or shards that do
+            not verify.
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
     check(graph)
+    known = known_objectives(graph)
     graph = canonicalize(graph)
-    chosen = require_objectives(objectives, mesh.device)
-    bounds = _bounds(constraints, mesh)
+    chosen = known.require(objectives, mesh.device)
+    bounds = _bounds(constraints, mesh, known)
+    known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
     check_pins(graph, pins or {})
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     whole = _one_of("devices", devices, DEVICES) == "all" or bool(pins)
     state = SearchState(
-        _machines(graph, mesh, chosen, bounds, whole),
+        _machines(graph, mesh, chosen, bounds, whole, known),
         _settings(inputs, outputs, compute_dtype, pins or {}, layouts),
         StructuralSearch(choose_rules(rules)),
         _islands(islands),
@@ -130,11 +137,13 @@ def optimize(
     return _result(state, graph, mesh, chosen, bounds)
 
 
-def _bounds(constraints: Sequence[str | Constraint], mesh: Mesh) -> tuple[Constraint, ...]:
+def _bounds(
+    constraints: Sequence[str | Constraint], mesh: Mesh, known: KnownObjectives
+) -> tuple[Constraint, ...]:
     """Build the constraints, on objectives that the device has figures for."""
-    bounds = all_constraints(constraints, mesh)
+    bounds = all_constraints(constraints, mesh, known)
     for bound in bounds:
-        require_objectives([bound.objective], mesh.device)
+        known.require([bound.objective], mesh.device)
     return bounds
 
 
@@ -199,7 +208,12 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 
 
 def _machines(
-    graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
+    graph: Graph,
+    mesh: Mesh,
+    objectives: Sequence[Objective],
+    constraints: Sequence[Constraint],
+    whole: bool,
+    known: KnownObjectives,
 ) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
@@ -209,8 +223,8 @@ def _machines(
     for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
-        goal = goal_of(objectives, constraints, used, EPSILON)
-        machines.append(SubMesh(devices, used, default_view(part), goal, order=order))
+        goal = goal_of(objectives, constraints, used, EPSILON, known)
+        machines.append(SubMesh(devices, used, default_view(part), goal, order=order, known=known))
     return tuple(machines)
 
 
@@ -242,7 +256,8 @@ def _result(
     constraints: tuple[Constraint, ...],
 ) -> Result:
     began = time.perf_counter()
-    plans = frontier_of(state.variants, constraints, state.anchors)
+    plans = frontier_of(state.variants, state.anchors)
+    bounds = standing(constraints, state.machines[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
         graph,
@@ -258,7 +273,7 @@ def _result(
         timings,
         state.rule_statistics(),
         tuple(state.history),
-        None if plans else shortfall_of(state.variants, constraints),
+        None if plans else shortfall_of(state.variants, bounds),
         state.started_from,
         dict(state.structural.refused),
         state.settings.compute_dtype,

@@ -53,13 +53,18 @@ class RunBody(RequestBody):
         "device (a name of `/v1/devices`, or an object with its fields) and axes",
         examples=list(mesh_names()),
     )
-    objectives: list[Annotated[Text, Field(json_schema_extra={"enum": list(NAMES)})]] = Field(
+    objectives: list[Annotated[Text, Field(examples=list(NAMES))]] = Field(
         list(DEFAULT_OBJECTIVES),
         max_length=100,
-        description="the costs that the search minimizes",
+        description="the costs that the search minimizes: names of `/v1/objectives`, resources that the program prices itself "
+        "(`objectives` of the graph), or expressions over them such as `0.7*time_s + 0.3*energy_j`",
         json_schema_extra={"minItems": 1, "uniqueItems": True},
     )
-    constraints: list[Text] = Field([], max_length=32, description="bounds such as `time_s<=5ms`")
+    constraints: list[Text] = Field(
+        [],
+        max_length=32,
+        description="bounds such as `time_s<=5ms`, or `time_s<=110%` of the best that the run has found",
+    )
     budget: BudgetBody = Field(BudgetBody(seconds=None, evaluations=None), description="when the search ends")
     seed: int = Field(
         0, description="seed of all randomness", json_schema_extra={"minimum": 0, "maximum": LARGEST}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, revalidated
 from tapestry.service.api.bodies import RunBody
@@ -25,6 +25,7 @@ from tapestry.service.api.openapi_parts import (
     problems,
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.graphs import priced_resources
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, shown_plan_document
 from tapestry.service.requests import CheckedRequest, Fault, InvalidRequest, check_request
@@ -100,7 +101,7 @@ def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
     document = {
         "run": run.id,
         "status": run.status,
-        "objectives": [objective_document(OBJECTIVES[POSITION[name]]) for name in run.objectives],
+        "objectives": [objective_document(objective_called(name)) for name in run.objectives],
         "plans": [shown_plan_document(plan) for plan in parts.store.runs.frontier(run_id)],
     }
     return revalidated(request, document)
@@ -167,7 +168,7 @@ def _checked(body: RunBody, parts: Context) -> RunRequest:
     asked = CheckedRequest(**fields, seconds=body.budget.seconds, evaluations=body.budget.evaluations)
     faults = list(_references(body, parts))
     try:
-        request = check_request(asked, parts.settings.limits)
+        request = check_request(asked, parts.settings.limits, _resources(body, parts))
     except InvalidRequest as error:
         raise InvalidRequest([*error.faults, *faults]) from error
     if not faults and body.pins:
@@ -176,6 +177,14 @@ def _checked(body: RunBody, parts: Context) -> RunRequest:
     if faults:
         raise InvalidRequest(faults)
     return request
+
+
+def _resources(body: RunBody, parts: Context) -> tuple[str, ...]:
+    """Return the resources that the program prices itself; none for an unknown program, which is a fault of its own."""
+    try:
+        return priced_resources(parts.store.graphs.get(body.graph_id).summary)
+    except UnknownId:
+        return ()
 
 
 def _references(body: RunBody, parts: Context) -> list[Fault]:

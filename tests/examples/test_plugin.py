@@ -33,6 +33,8 @@ infer = broken_parts:OPERATORS
 figures = broken_devices
 [tapestry.meshes]
 missing = broken_nowhere
+[tapestry.objectives]
+forms = broken_objectives:OBJECTIVES
 """
 BROKEN_PARTS = """
 from dataclasses import replace
@@ -44,6 +46,15 @@ def infer(attributes, inputs):
 
 OPERATORS = (replace(SWIGLU, name="broken_infer", infer=infer),)
 RULES = (replace(EXPAND_SWIGLU, name="broken_example", example=lambda size: None),)
+"""
+
+BROKEN_OBJECTIVES = """
+from tapestry.costmodel.objective import Objective
+
+OBJECTIVES = (
+    Objective("time_s", "s", "ours", "time_ticks"),
+    Objective("broken_form", "", "names nothing", "time_ticks * speed"),
+)
 """
 
 
@@ -70,6 +81,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (info / "entry_points.txt").write_text(BROKEN_ENTRY_POINTS)
     (folder / "broken_exit.py").write_text("import sys\nsys.exit('bye')\n")
     (folder / "broken_parts.py").write_text(BROKEN_PARTS)
+    (folder / "broken_objectives.py").write_text(BROKEN_OBJECTIVES)
     devices = folder / "broken_devices"
     devices.mkdir()
     (devices / "__init__.py").write_text("")
@@ -104,6 +116,7 @@ def test_an_installed_plug_in_adds_what_it_says_and_keeps_every_promise(site: Pa
         "tapestry-swiglu rules swiglu": ["find_swiglu", "expand_swiglu"],
         "tapestry-swiglu devices swiglu": ["mi300x"],
         "tapestry-swiglu meshes swiglu": ["mi300x-platform"],
+        "tapestry-swiglu objectives swiglu": ["energy_delay_js"],
     }
     assert not any(p["faults"] for p in found.values())
     assert {(p["version"], p["group"].partition(".")[0]) for p in found.values()} == {("0.1.0", "tapestry")}

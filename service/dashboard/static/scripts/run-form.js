@@ -16,7 +16,7 @@ const CHOICES = [
   ["verify", "auto"],
 ];
 
-/** @param {Objective[]} catalog @param {string[]} usual */
+/** @param {Objective[]} catalog @param {string[]} usual those that are checked */
 export function showObjectives(catalog, usual) {
   const labels = catalog.map(({ name, unit, title, formula }) =>
     element(
@@ -70,7 +70,7 @@ export function readFields() {
     CHOICES.filter(([name, usual]) => byId(name).value !== usual).map(([name]) => [name, byId(name).value]),
   );
   return {
-    objectives: checked("objective"),
+    objectives: readObjectives(),
     budget,
     seed: numberOf("seed") ?? 0,
     islands: numberOf("islands"),
@@ -80,6 +80,22 @@ export function readFields() {
     compute_dtype: byId("compute-dtype").value || undefined,
     ...chosen,
   };
+}
+
+/** Those that are checked, then the expressions: one per line. */
+export function readObjectives() {
+  const lines = byId("expressions").value.split("\n");
+  return [
+    ...checked("objective"),
+    ...lines.map((/** @type {string} */ line) => line.trim()).filter(Boolean),
+  ];
+}
+
+/** Check the boxes of these objectives; what has none is an expression. @param {string[]} names */
+export function fillObjectives(names) {
+  for (const box of boxes("objective")) box.checked = names.includes(box.value);
+  const known = boxes("objective").map((box) => box.value);
+  byId("expressions").value = names.filter((name) => !known.includes(name)).join("\n");
 }
 
 /** `site = spec` per line. */
@@ -98,7 +114,7 @@ function readPins() {
 
 /** Put a stored run's request into the fields. @param {any} run */
 export function fillFields(run) {
-  for (const box of boxes("objective")) box.checked = run.objectives.includes(box.value);
+  fillObjectives(run.objectives);
   for (const box of boxes("rule")) box.checked = run.rules === null || run.rules.includes(box.value);
   byId("seconds").value = run.budget.seconds ?? "";
   byId("evaluations").value = run.budget.evaluations ?? "";
