@@ -149,6 +149,7 @@ class Coordinator:
             self._consider(*child)
         if varies(self.toolbox):
             self._vary(tasks, None if left is None else left - planned)
+        self.state.tighten()
         coarsen_grids(self.state.variants)
         for variant in self.state.variants:
             set_parent_weights(variant.archive, self.toolbox.weigh)
