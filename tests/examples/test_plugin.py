@@ -152,7 +152,7 @@ def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
         timeout=600,
     )
     assert answer.returncode == 0, answer.stdout
-    assert "3 passed" in answer.stdout
+    assert "4 passed" in answer.stdout
 
 
 @pytest.mark.slow
@@ -171,6 +171,10 @@ def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
     assert said["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
     assert said["broken-friend devices figures"] == [
         "half.toml: CatalogError: half.toml: vendor: missing; expected a text"
+    ]
+    assert said["broken-friend objectives forms"] == [
+        "broken_form: its form names 'speed', which is not known",
+        "time_s: an objective 'time_s' comes with Tapestry, which keeps the name",
     ]
     assert said["broken-friend meshes missing"] == [": ModuleNotFoundError: No module named 'broken_nowhere'"]
     both = (
@@ -198,7 +202,16 @@ def test_the_service_stands_and_tells_what_is_broken(
         refused = service.http.post("/v1/runs", json=request)
         lines = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
 
-    assert faults == {"infer": 1, "ends": 1, "example": 1, "twin": 2, "swiglu": 2, "figures": 1, "missing": 1}
+    assert faults == {
+        "infer": 1,
+        "ends": 1,
+        "example": 1,
+        "twin": 2,
+        "swiglu": 2,
+        "figures": 1,
+        "missing": 1,
+        "forms": 2,
+    }
     assert "mi300x" in devices and "half" not in devices
     assert refused.status_code == 422
     (fault,) = [e for e in refused.json()["errors"] if e["pointer"] == "/rules/0"]
