@@ -17,7 +17,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from tapestry.costmodel.expressions import Name, Number, Operation, Term
+from tapestry.costmodel.expressions import NamedTerm, NumberTerm, OperationTerm, Term
 
 LONGEST = 1000  # characters
 MOST_PARTS = 200  # numbers, names, signs, parentheses and commas
@@ -126,26 +126,26 @@ class _Parser:
     def _sum(self) -> Term:
         term = self._product()
         while sign := self._take("+", "-"):
-            term = Operation(sign, (term, self._product()))
+            term = OperationTerm(sign, (term, self._product()))
         return term
 
     def _product(self) -> Term:
         term = self._factor()
         while sign := self._take("*", "/"):
-            term = Operation(sign, (term, self._factor()))
+            term = OperationTerm(sign, (term, self._factor()))
         return term
 
     def _factor(self) -> Term:
         self.depth += 1
         if self.depth > DEEPEST:
             raise ExpressionError(self.text, self._peek().at, f"it is nested deeper than {DEEPEST} levels")
-        term = Operation("negative", (self._factor(),)) if self._take("-") else self._power()
+        term = OperationTerm("negative", (self._factor(),)) if self._take("-") else self._power()
         self.depth -= 1
         return term
 
     def _power(self) -> Term:
         term = self._operand()
-        return Operation("^", (term, self._factor())) if self._take("^", "**") else term
+        return OperationTerm("^", (term, self._factor())) if self._take("^", "**") else term
 
     def _operand(self) -> Term:
         token = self._peek()
@@ -153,13 +153,13 @@ class _Parser:
             self.next += 1
             if not math.isfinite(float(token.text)):
                 raise ExpressionError(self.text, token.at, "the number is too large")
-            return Number(int(token.text) if token.text.isdigit() else float(token.text))
+            return NumberTerm(int(token.text) if token.text.isdigit() else float(token.text))
         if token.kind == "quoted":
             self.next += 1
-            return Name(re.sub(r"\\(.)", r"\1", token.text))
+            return NamedTerm(re.sub(r"\\(.)", r"\1", token.text))
         if token.kind == "name":
             self.next += 1
-            return self._function(token) if token.text in FUNCTIONS else Name(token.text)
+            return self._function(token) if token.text in FUNCTIONS else NamedTerm(token.text)
         if self._take("("):
             term = self._sum()
             if not self._take(")"):
@@ -179,5 +179,5 @@ class _Parser:
         if len(operands) < least or (least == 1 and len(operands) > 1):
             raise ExpressionError(self.text, token.at, f"{token.text} is of {said}, not of {len(operands)}")
         if token.text == "sqrt":
-            return Operation("^", (operands[0], Number(0.5)))
-        return Operation(token.text, tuple(operands))
+            return OperationTerm("^", (operands[0], NumberTerm(0.5)))
+        return OperationTerm(token.text, tuple(operands))

@@ -24,7 +24,7 @@ _CLOSED = 5  # precedence of what needs no parentheses anywhere
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberTerm:
     """A constant."""
 
     value: float
@@ -34,7 +34,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Name:
+class NamedTerm:
     """A cost, or another quantity, by its name."""
 
     name: str
@@ -44,7 +44,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperationTerm:
     """An operation on terms: `+ - * / ^` on two, `negative` on one, `min` and `max` on two or more."""
 
     operator: str
@@ -65,11 +65,11 @@ class Operation:
         return f"{left} {self.operator} {right}" if own == 1 else f"{left}{self.operator}{right}"
 
 
-Term: TypeAlias = Number | Name | Operation
+Term: TypeAlias = NumberTerm | NamedTerm | OperationTerm
 
 
 def _precedence(term: Term) -> int:
-    return _PRECEDENCE.get(term.operator, _CLOSED) if isinstance(term, Operation) else _CLOSED
+    return _PRECEDENCE.get(term.operator, _CLOSED) if isinstance(term, OperationTerm) else _CLOSED
 
 
 def _enclosed(text: str, is_weak: bool) -> str:
@@ -86,20 +86,20 @@ def quoted(name: str) -> str:
 
 def names_in(term: Term) -> tuple[str, ...]:
     """Return the names in a term, each once, in order."""
-    if isinstance(term, Name):
+    if isinstance(term, NamedTerm):
         return (term.name,)
-    if isinstance(term, Number):
+    if isinstance(term, NumberTerm):
         return ()
     return tuple(dict.fromkeys(name for operand in term.operands for name in names_in(operand)))
 
 
 def substitute(term: Term, replacement: Callable[[str], Term]) -> Term:
     """Replace every name in a term."""
-    if isinstance(term, Name):
+    if isinstance(term, NamedTerm):
         return replacement(term.name)
-    if isinstance(term, Number):
+    if isinstance(term, NumberTerm):
         return term
-    return Operation(term.operator, tuple(substitute(operand, replacement) for operand in term.operands))
+    return OperationTerm(term.operator, tuple(substitute(operand, replacement) for operand in term.operands))
 
 
 def evaluate(term: Term, values: Mapping[str, float]) -> float:
@@ -114,9 +114,9 @@ def _in_range(value: float) -> float:
 
 
 def _value(term: Term, values: Mapping[str, float]) -> float:
-    if isinstance(term, Number):
+    if isinstance(term, NumberTerm):
         return term.value
-    if isinstance(term, Name):
+    if isinstance(term, NamedTerm):
         return values[term.name]
     operands = [_value(operand, values) for operand in term.operands]
     if term.operator == "negative":
@@ -159,9 +159,9 @@ def linear_weights(term: Term) -> dict[str, float] | None:
 
 def _affine(term: Term) -> tuple[float, dict[str, float]] | None:
     """Split a term into a constant and weights by name; None where it is not linear."""
-    if isinstance(term, Number):
+    if isinstance(term, NumberTerm):
         return term.value, {}
-    if isinstance(term, Name):
+    if isinstance(term, NamedTerm):
         return 0.0, {term.name: 1.0}
     parts = [_affine(operand) for operand in term.operands]
     known = [part for part in parts if part is not None]
@@ -193,9 +193,9 @@ def _scaled(
 
 def postfix(term: Term, columns: Sequence[str]) -> list[tuple[int, float]]:
     """Compile a term to a postfix program: codes with their operand, a constant or the position of a column."""
-    if isinstance(term, Number):
+    if isinstance(term, NumberTerm):
         return [(PUSH_CONSTANT, float(term.value))]
-    if isinstance(term, Name):
+    if isinstance(term, NamedTerm):
         return [(PUSH_COLUMN, float(columns.index(term.name)))]
     if term.operator == "negative":
         return [(PUSH_CONSTANT, 0.0), *postfix(term.operands[0], columns), (SUBTRACT, 0.0)]

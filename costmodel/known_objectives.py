@@ -8,7 +8,15 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from tapestry.costmodel.expression_parser import FUNCTIONS, ExpressionError, parse
-from tapestry.costmodel.expressions import Name, Number, Term, linear_weights, names_in, quoted, substitute
+from tapestry.costmodel.expressions import (
+    NamedTerm,
+    NumberTerm,
+    Term,
+    linear_weights,
+    names_in,
+    quoted,
+    substitute,
+)
 from tapestry.costmodel.kernel_arrays import COLUMNS
 from tapestry.costmodel.objective import COLUMN_FIGURES, DEVICE_COUNT, DEVICE_FIGURES, QUANTITIES, Objective
 from tapestry.costmodel.objectives import catalog, plug_ins
@@ -51,7 +59,7 @@ class KnownObjectives:
         for name in names_in(term):
             if name not in self.by_name:
                 raise self._unknown(name, text, term)
-        if isinstance(term, Name) and term.name in self.by_name:
+        if isinstance(term, NamedTerm) and term.name in self.by_name:
             return self.by_name[term.name]
         weights = linear_weights(term)
         if not names_in(term) or (weights is not None and not any(w > 0 for w in weights.values())):
@@ -114,8 +122,8 @@ class KnownObjectives:
 
         def bound(name: str) -> Term:
             if name in self.columns:
-                return Name(name)
-            return Number(mesh.device_count if name == DEVICE_COUNT else mesh.device.require(name))
+                return NamedTerm(name)
+            return NumberTerm(mesh.device_count if name == DEVICE_COUNT else mesh.device.require(name))
 
         return substitute(self._open(objective.term), bound)
 
@@ -124,7 +132,7 @@ class KnownObjectives:
 
         def opened(name: str) -> Term:
             if name in self.columns or name in QUANTITIES:
-                return Name(name)
+                return NamedTerm(name)
             return self._open(self.by_name[name].term)
 
         return substitute(term, opened)
@@ -132,16 +140,16 @@ class KnownObjectives:
     def _unknown(self, name: str, text: str, term: Term) -> ValueError:
         near = get_close_matches(name, self.by_name, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(self.by_name)}"
-        if isinstance(term, Name):
+        if isinstance(term, NamedTerm):
             return ValueError(f"unknown objective {name!r}; {plug_ins().left_out(name) or hint}")
         at = max(text.find(name), 0)
         return ExpressionError(text, at, f"there is an unknown cost {name!r}; {hint}")
 
     def _unit(self, term: Term) -> str:
         """Return the unit of an expression: the one that all its costs share where they are only added or scaled."""
-        if isinstance(term, Number):
+        if isinstance(term, NumberTerm):
             return ""
-        if isinstance(term, Name):
+        if isinstance(term, NamedTerm):
             return self.by_name[term.name].unit if term.name in self.by_name else ""
         units = [self._unit(operand) for operand in term.operands]
         if term.operator in ("*", "/"):

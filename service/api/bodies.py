@@ -56,8 +56,8 @@ class RunBody(RequestBody):
     objectives: list[Annotated[Text, Field(examples=list(NAMES))]] = Field(
         list(DEFAULT_OBJECTIVES),
         max_length=100,
-        description="the costs that the search minimizes: names of `/v1/objectives`, resources that the program prices itself "
-        "(`objectives` of the graph), or expressions over them such as `0.7*time_s + 0.3*energy_j`",
+        description="the costs that the search minimizes: names of `/v1/objectives`, resources that the program "
+        "prices itself (`objectives` of the graph), or expressions over them such as `0.7*time_s + 0.3*energy_j`",
         json_schema_extra={"minItems": 1, "uniqueItems": True},
     )
     constraints: list[Text] = Field(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tapestry.costmodel.expression_parser import parse
 from tapestry.costmodel.expressions import (
     LARGEST_COST,
-    Name,
-    Number,
-    Operation,
+    NamedTerm,
+    NumberTerm,
+    OperationTerm,
     Term,
     evaluate,
     linear_weights,
@@ -29,17 +29,17 @@ COLUMNS = ("a", "b", "gpu hours", 'say "x"')
 def terms() -> st.SearchStrategy[Term]:
     """Draw terms over `COLUMNS`."""
     leaves = st.one_of(
-        st.integers(0, 9).map(Number),
-        st.floats(0.001, 1e3, allow_nan=False).map(Number),
-        st.sampled_from(COLUMNS).map(Name),
+        st.integers(0, 9).map(NumberTerm),
+        st.floats(0.001, 1e3, allow_nan=False).map(NumberTerm),
+        st.sampled_from(COLUMNS).map(NamedTerm),
     )
 
     def grown(inner: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
         pairs = st.tuples(inner, inner)
         return st.one_of(
-            *(pairs.map(lambda p, o=o: Operation(o, p)) for o in ("+", "-", "*", "/", "^", "min", "max")),
-            inner.map(lambda t: Operation("negative", (t,))),
-            st.tuples(inner, inner, inner).map(lambda p: Operation("max", p)),
+            *(pairs.map(lambda p, o=o: OperationTerm(o, p)) for o in ("+", "-", "*", "/", "^", "min", "max")),
+            inner.map(lambda t: OperationTerm("negative", (t,))),
+            st.tuples(inner, inner, inner).map(lambda p: OperationTerm("max", p)),
         )
 
     return st.recursive(leaves, grown, max_leaves=12)
@@ -126,7 +126,7 @@ def test_a_single_whole_cost_stays_whole() -> None:
 def test_names_are_found_and_replaced() -> None:
     term = parse('max(a, "gpu hours") * a')
     assert names_in(term) == ("a", "gpu hours")
-    assert str(substitute(term, lambda name: Name(name.upper()))) == 'max(A, "GPU HOURS")*A'
+    assert str(substitute(term, lambda name: NamedTerm(name.upper()))) == 'max(A, "GPU HOURS")*A'
 
 
 def test_a_program_knows_the_depth_of_its_stack() -> None:
