@@ -12,8 +12,8 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import COSTS
 from tapestry.costmodel.plan_space import Genes, PlanSpace
+from tapestry.optimizer.archive.goal import insert_one
 from tapestry.optimizer.placement.island import (
     CHILDREN,
     MORE_MOVES_SHARE,
@@ -23,7 +23,6 @@ from tapestry.optimizer.placement.island import (
     _new_plan,
     _pick,
     _select,
-    insert_one,
 )
 from tapestry.optimizer.placement.rng import unit
 from tapestry.optimizer.placement.variation import vary
@@ -60,7 +59,7 @@ def new_witness(space: PlanSpace, evaluated: int, kept: int, rng: np.random.Gene
         np.zeros((kept, space.gene_count), np.int16),
         np.zeros((kept, space.edge_count), np.int8),
         np.zeros((kept, space.edge_count), np.int8),
-        np.zeros((kept, COSTS), np.int64),
+        np.zeros((kept, space.cost_count), np.int64),
     )
 
 
@@ -69,7 +68,7 @@ def record_epoch(space, state, search, archive, goal, random_state, rule_weight,
     """Run `run_epoch` with a witness; return how many plans were evaluated."""
     parent = _new_plan(archive)
     child = _new_plan(archive)
-    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    raw, value = np.zeros(goal.weights.shape[1], np.int64), np.zeros(goal.epsilon.shape[0])
     digest = np.zeros(1, np.uint64)
     done, tries = 0, 0
     while done < evaluations and tries < 64 * evaluations:

@@ -23,15 +23,17 @@ import numpy as np
 from benchmarks.replay import Witness, new_witness, record_epoch
 from benchmarks.setting import find_models, write
 from tapestry.costmodel.kernel_arrays import new_state
-from tapestry.costmodel.objectives import NAMES, require_objectives
+from tapestry.costmodel.known_objectives import require_objectives
+from tapestry.costmodel.objectives import NAMES
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import Counted, reference_cost
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.fronts import set_parent_weights
+from tapestry.optimizer.archive.goal import Goal
 from tapestry.optimizer.archive.report import goal_of
-from tapestry.optimizer.placement.island import SEEN_SIZE, Goal, insert_all, new_statistics, run_epoch
+from tapestry.optimizer.placement.island import SEEN_SIZE, insert_all, new_statistics, run_epoch
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans

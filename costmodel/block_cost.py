@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.costmodel.resources import Resource, counted
 from tapestry.hardware.layouts.native import accessed_bytes
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
@@ -27,12 +28,14 @@ from tapestry.teg.signature import Row, rows_of
 class BlockCosts:
     """The costs of a block under each of its strategies.
 
-    `ticks` (slowest device) and `energy_pj` (sum over devices), `(strategies,)`; `flops` `(strategies, devices)`.
+    `ticks` (slowest device) and `energy_pj` (sum over devices), `(strategies,)`; `flops` `(strategies, devices)`;
+    `resources` those of the program's own that are counted, `(resources, strategies, devices)`.
     """
 
     ticks: np.ndarray
     energy_pj: np.ndarray
     flops: np.ndarray
+    resources: np.ndarray
 
 
 class BlockStorage(NamedTuple):
@@ -56,8 +59,9 @@ def block_costs(
     device: Device,
     compute_dtype: str | None = None,
     storage: Sequence[BlockStorage] = (),
+    resources: Sequence[Resource] = (),
 ) -> BlockCosts:
-    """Compute the costs of one class of blocks under all its strategies.
+    """Compute the costs of one class of blocks under all its strategies, and of `resources` that the program prices.
 
     `storage` holds per input and output the memory that its part takes, under every choice of dimension orders; the
     rows of the result are then those of every strategy with every choice.
@@ -100,7 +104,9 @@ def block_costs(
         if device.missing_energy_figure is None
         else ticks * 0
     )
-    return BlockCosts(ticks.max(axis=1), energy.sum(axis=1), flops)
+    own = [counted(definition, resource, sizes) for resource in resources]
+    own_costs = np.array(own, dtype=np.int64).reshape(len(own), *flops.shape)
+    return BlockCosts(ticks.max(axis=1), energy.sum(axis=1), flops, own_costs)
 
 
 def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarray | None:

@@ -19,7 +19,8 @@ def device_classes(
     """
     label = np.zeros(devices, dtype=np.int64)
     columns = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
-    for table in (*columns, *(b.flops for b in blocks)):
+    amounts = [a for b in blocks for a in (b.flops, *b.resources)]
+    for table in (*columns, *amounts):
         if len(np.unique(label)) == devices:
             break
         if table.size == 0 or (table == table[:, :1]).all():

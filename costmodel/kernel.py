@@ -39,7 +39,7 @@ from tapestry.costmodel.kernel_scans import clock, memory
 
 @njit(_nrt=False)
 def evaluate(space, state, genes, prefetch, regather, cost):
-    """Fill `cost` `(COSTS,)` int64 with the plan's time (ticks), bytes, flops and dynamic energy (pJ)."""
+    """Fill `cost` `(columns,)` int64 with the plan's time (ticks), bytes, flops, dynamic energy (pJ) and resources."""
     if state.filled[0] and _near(state, genes):
         _advance(space, state, genes, prefetch, regather)
     else:
@@ -52,6 +52,13 @@ def evaluate(space, state, genes, prefetch, regather, cost):
         cost[FLOPS] += state.flops[c] * space.classes[c]
         cost[PEAK_FLOPS] = max(cost[PEAK_FLOPS], state.flops[c])
     cost[FLOPS_WASTE] = cost[FLOPS] - space.base_flops
+    for r in range(min(state.resources.shape[0], (cost.shape[0] - COSTS) // 2)):
+        total, most = np.int64(0), np.int64(0)
+        for c in range(space.classes.shape[0]):
+            total += state.resources[r, c] * space.classes[c]
+            most = max(most, state.resources[r, c])
+        cost[COSTS + 2 * r] = total
+        cost[COSTS + 2 * r + 1] = most
 
 
 @njit(_nrt=False)
@@ -68,6 +75,7 @@ def _fill(space, state, genes, prefetch, regather):
     """Add the contributions of all blocks and tensors, starting from zero."""
     state.totals[:] = 0
     state.flops[:] = 0
+    state.resources[:] = 0
     state.before[:] = 0
     state.during[:] = 0
     state.logical_before[:] = 0
@@ -80,6 +88,8 @@ def _fill(space, state, genes, prefetch, regather):
         state.regather[e] = regather[e]
     for k in range(space.slot_count):
         _block(space, state, k, 1)
+    for g in range(genes.shape[0]):
+        _resources(space, state, g, 1)
     for t in range(space.made_at.shape[0]):
         state.affected[t] = t
     _tensors(space, state, space.made_at.shape[0], 1)
@@ -101,6 +111,7 @@ def _advance(space, state, genes, prefetch, regather):
             for e in range(space.edge_start[g], space.edge_start[g + 1]):
                 count = _touch(state, space.edge_tensor[e], mark, count)
             _block(space, state, g, -1)
+        _resources(space, state, g, -1)
     for e in range(prefetch.shape[0]):
         if prefetch[e] != state.prefetch[e] or regather[e] != state.regather[e]:
             count = _touch(state, space.edge_tensor[e], mark, count)
@@ -110,6 +121,7 @@ def _advance(space, state, genes, prefetch, regather):
             state.genes[g] = genes[g]
             if g < space.slot_count:
                 _block(space, state, g, 1)
+            _resources(space, state, g, 1)
     for e in range(prefetch.shape[0]):
         state.prefetch[e] = prefetch[e]
         state.regather[e] = regather[e]
@@ -133,6 +145,16 @@ def _block(space, state, k, sign):
     state.totals[ENERGY] += sign * space.block_rows[row, BLOCK_ENERGY]
     for c in range(space.classes.shape[0]):
         state.flops[c] += sign * space.block_rows[row, BLOCK_FLOPS + c]
+
+
+@njit(_nrt=False, inline="always")
+def _resources(space, state, g, sign):
+    """Add (or take back) what the program's own cost table says of the block, or source, of gene `g`."""
+    classes = space.classes.shape[0]
+    row = space.block_offset[g] + state.genes[g]
+    for r in range(state.resources.shape[0]):
+        for c in range(classes):
+            state.resources[r, c] += sign * space.block_rows[row, BLOCK_FLOPS + (r + 1) * classes + c]
 
 
 @njit(_nrt=False)

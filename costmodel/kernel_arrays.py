@@ -1,6 +1,6 @@
 """Arrays of the kernel: a compiled space, the state of the plan costed last, and their columns.
 
-The order of a plan's costs is defined here too. `costmodel.plan_space` fills a space, `costmodel.kernel` reads it.
+The columns of a plan's costs are named here too. `costmodel.plan_space` fills a space, `costmodel.kernel` reads it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,32 @@ PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_STAGING = 0, 1, 2, 3
 RELAYOUT_TICKS, RELAYOUT_ENERGY = 0, 1
 # Columns of `spec_ids`: the number of a spec in its order, of the spec, of the order.
 PLACED, SPEC, ORDER = 0, 1, 2
-# Columns of `block_rows` before the flops per class.
+# Columns of `block_rows` before the flops per class, which the program's own resources follow, each per class.
 BLOCK_TICKS, BLOCK_ENERGY, BLOCK_FLOPS = 0, 1, 2
 
-TIME, PEAK, TOTAL, FLOPS, PEAK_FLOPS, TRAFFIC, MEMORY_WASTE, FLOPS_WASTE, ENERGY = range(9)
-COSTS = 9
+# The integer costs of every plan. Whoever needs one finds it by its name; its position means nothing.
+COLUMNS = (
+    "time_ticks",
+    "peak_memory_bytes",
+    "total_memory_bytes",
+    "compute_flops",
+    "peak_compute_flops",
+    "traffic_bytes",
+    "memory_waste_bytes",
+    "compute_waste_flops",
+    "energy_pj",
+)
+TIME = COLUMNS.index("time_ticks")
+PEAK = COLUMNS.index("peak_memory_bytes")
+TOTAL = COLUMNS.index("total_memory_bytes")
+FLOPS = COLUMNS.index("compute_flops")
+PEAK_FLOPS = COLUMNS.index("peak_compute_flops")
+TRAFFIC = COLUMNS.index("traffic_bytes")
+MEMORY_WASTE = COLUMNS.index("memory_waste_bytes")
+FLOPS_WASTE = COLUMNS.index("compute_waste_flops")
+ENERGY = COLUMNS.index("energy_pj")
+# Behind them follow two per resource of the program: its sum over devices and the largest of one device.
+COSTS = len(COLUMNS)
 
 FOREVER = np.int64(1) << 40
 
@@ -69,7 +90,7 @@ class CompiledSpace(NamedTuple):
     pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows
     staging_rows: np.ndarray  # (rows, classes); row 0 is zero
     size_rows: np.ndarray  # (rows, classes)
-    block_rows: np.ndarray  # (rows, 2 + classes)
+    block_rows: np.ndarray  # (rows, 2 + classes * (1 + resources))
 
 
 class EvaluationState(NamedTuple):
@@ -85,6 +106,7 @@ class EvaluationState(NamedTuple):
     regather: np.ndarray
     totals: np.ndarray  # (COSTS,): traffic and energy
     flops: np.ndarray  # (classes,)
+    resources: np.ndarray  # (resources, classes)
     slot_ticks: np.ndarray
     before: np.ndarray  # (slots + 1, classes)
     during: np.ndarray
@@ -119,6 +141,7 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         regather=zeros(edges),
         totals=zeros(COSTS),
         flops=zeros(classes),
+        resources=zeros((space.block_rows.shape[1] - BLOCK_FLOPS) // classes - 1, classes),
         slot_ticks=zeros(slots),
         before=zeros(slots + 1, classes),
         during=zeros(slots + 1, classes),

@@ -1,77 +1,114 @@
-"""The objectives: name, unit, direction and the position of each in a cost vector."""
+"""The catalog of objectives, and those that plug-ins add."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import cache
+from typing import Any
 
-from tapestry.hardware.mesh import Device
+from tapestry.costmodel.expression_parser import FUNCTIONS
+from tapestry.costmodel.expressions import names_in
+from tapestry.costmodel.objective import QUANTITIES, Objective
+from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require, require_name, sequence_of
 
-
-@dataclass(frozen=True)
-class Objective:
-    """A named cost. `figures` are the device figures without which it is refused, never taken as zero."""
-
-    name: str
-    unit: str
-    formula: str
-    figures: tuple[str, ...] = ()
-    direction: str = "minimize"
-
-    def missing(self, device: Device) -> str | None:
-        """Return the first figure that the device lacks for this objective; None if it lacks none."""
-        if self.name == "energy_j":
-            return device.missing_energy_figure
-        return next((figure for figure in self.figures if getattr(device, figure) is None), None)
-
+GROUP = "tapestry.objectives"
 
 OBJECTIVES: tuple[Objective, ...] = (
-    Objective("time_s", "s", "makespan of one execution of the graph"),
-    Objective("peak_memory_bytes", "B", "maximum over devices of live padded bytes, inputs included"),
-    Objective("total_memory_bytes", "B", "sum over devices of their peaks"),
-    Objective("compute_flops", "flop", "executed on all devices, replication included"),
-    Objective("peak_compute_flops", "flop", "maximum over devices of executed flops"),
-    Objective("traffic_bytes", "B", "logical bytes received from other devices, summed over devices"),
+    Objective("time_s", "s", "makespan of one execution of the graph", "time_ticks / 1e12", "time"),
+    Objective(
+        "peak_memory_bytes",
+        "B",
+        "maximum over devices of live padded bytes, inputs included",
+        "peak_memory_bytes",
+        "peak memory",
+    ),
+    Objective(
+        "total_memory_bytes", "B", "sum over devices of their peaks", "total_memory_bytes", "total memory"
+    ),
+    Objective(
+        "compute_flops", "flop", "executed on all devices, replication included", "compute_flops", "compute"
+    ),
+    Objective(
+        "peak_compute_flops",
+        "flop",
+        "maximum over devices of executed flops",
+        "peak_compute_flops",
+        "peak compute",
+    ),
+    Objective(
+        "traffic_bytes",
+        "B",
+        "logical bytes received from other devices, summed over devices",
+        "traffic_bytes",
+        "traffic",
+    ),
     Objective(
         "memory_waste_bytes",
         "B",
         "at the first slot of the global peak: live padded bytes over devices "
         "minus logical bytes of distinct live tensors",
+        "memory_waste_bytes",
+        "memory waste",
     ),
-    Objective("compute_waste_flops", "flop", "executed flops minus those of the abstract graph unsharded"),
+    Objective(
+        "compute_waste_flops",
+        "flop",
+        "executed flops minus those of the abstract graph unsharded",
+        "compute_waste_flops",
+        "compute waste",
+    ),
     Objective(
         "energy_j",
         "J",
         "idle power x time + J/flop x flops + J/byte x (memory + link bytes)",
-        ("idle_power_w", "joules_per_flop", "joules_per_memory_byte", "joules_per_link_byte"),
+        "(energy_pj + idle_power_w * (device_count * time_ticks)) * 1e-12",
+        "energy",
     ),
-    Objective("price_usd", "USD", "price of the devices used x time", ("price_usd_per_hour",)),
+    Objective(
+        "price_usd",
+        "USD",
+        "price of the devices used x time",
+        "price_usd_per_hour / 3600 * device_count * (time_ticks / 1e12)",
+        "price",
+    ),
 )
 
 NAMES = tuple(o.name for o in OBJECTIVES)
-POSITION = {name: k for k, name in enumerate(NAMES)}
 
 
-def require_objectives(names: Sequence[str], device: Device) -> tuple[Objective, ...]:
-    """Return the objectives called `names`, checked against the known figures of the device.
+def checked_objective(offered: Any) -> Objective:
+    """Check that what a plug-in provides is an objective over what is counted for every plan; return it.
 
     Raises:
-        ValueError: an unknown name (near names are listed), a repeated one, or a missing device figure.
+        PlugInError: it is something else, its name already means a quantity, its form names what is not known, or it
+            is not to be minimized.
     """
-    chosen = []
-    for name in names:
-        if name not in POSITION:
-            near = get_close_matches(name, NAMES, n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(NAMES)}"
-            raise ValueError(f"unknown objective {name!r}; {hint}")
-        objective = OBJECTIVES[POSITION[name]]
-        figure = objective.missing(device)
-        if figure is not None:
-            raise ValueError(f"objective {name!r} cannot be computed: device {device.name!r} has no {figure}")
-        if objective in chosen:
-            raise ValueError(f"objective {name!r} is named twice")
-        chosen.append(objective)
-    if not chosen:
-        raise ValueError(f"name at least one objective of {', '.join(NAMES)}")
-    return tuple(chosen)
+    objective = require(offered, Objective)
+    require_name(objective.name)
+    if objective.name in QUANTITIES or objective.name in FUNCTIONS:
+        raise PlugInError(f"{objective.name!r} already names a quantity of every plan", "rename it")
+    unknown = [name for name in names_in(objective.term) if name not in (*QUANTITIES, *NAMES)]
+    if unknown:
+        raise PlugInError(
+            f"its form names {unknown[0]!r}, which is not known",
+            f"use Tapestry's objectives, or {', '.join(QUANTITIES)}",
+        )
+    if objective.direction != "minimize":
+        raise PlugInError(f"its direction is {objective.direction!r}", "let less be better: 'minimize'")
+    return objective
+
+
+OBJECTIVE_GROUP = Group(
+    GROUP, "objective", sequence_of(Objective), checked_objective, lambda objective: (objective.name,)
+)
+
+
+@once
+def plug_ins() -> Loaded[Objective]:
+    """Load the objectives of installed plug-ins (entry point group `tapestry.objectives`), and what was left out."""
+    return load(OBJECTIVE_GROUP, NAMES)
+
+
+@cache
+def catalog() -> dict[str, Objective]:
+    """Return all objectives by name, with those of installed plug-ins; those that were left out are not in it."""
+    return {o.name: o for o in OBJECTIVES} | dict(plug_ins().members)

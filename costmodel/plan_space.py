@@ -6,7 +6,7 @@ layers cost nothing twice. `evaluate` costs a plan stated as genes; `placements`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from tapestry.costmodel.classes import device_classes
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import COSTS, CompiledSpace, EvaluationState, new_state
 from tapestry.costmodel.layout_choices import DimensionOrders
+from tapestry.costmodel.resources import LARGEST, Resource, resources_of, too_much
 from tapestry.costmodel.storage_choice import BlockKinds, StorageChoice
 from tapestry.costmodel.strategies import StrategyFamily, aligned_granules
 from tapestry.costmodel.table_rows import TableCache, TableRows
@@ -48,6 +49,11 @@ class PlanSpace:
     """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only the pairs listed
     there.
 
+    `resources` are those of the program's own that are counted: by default all that its cost tables name.
+
+    Raises:
+        ResourceError: amounts of a resource add up to more than can be counted.
+
     Attributes: `slots` (blocks in schedule order), `sources`, `families` per gene (slots, then sources),
     `edges` as `(slot, input position, root tensor)`.
     """
@@ -66,6 +72,7 @@ class PlanSpace:
         layouts: str = "chosen",
         cache: TableCache | None = None,
         given: Mapping[str, Given] | None = None,
+        resources: Sequence[Resource] | None = None,
     ) -> None:
         self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
         self.layout = MeshShape(mesh.axis_sizes)
@@ -74,6 +81,7 @@ class PlanSpace:
         self.cache = cache or TableCache()
         self.pins, self.given = dict(pins or {}), given or {}
         self.inputs, self.outputs = inputs, outputs
+        self.resources = resources_of(graph) if resources is None else tuple(resources)
         self.slots = schedule_order(graph, order)
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
@@ -103,7 +111,7 @@ class PlanSpace:
         )
         given = self.given.get(block.site)
         kind = (block.definition, tuple(reads), inputs, outputs, granules)
-        key = (*kind, pin, whole, self.storage.layouts, given)
+        key = (*kind, pin, whole, self.storage.layouts, given, self.resources)
         if key not in self.cache.families:
             read_values = tuple(
                 (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
@@ -128,6 +136,7 @@ class PlanSpace:
                 self.mesh.device,
                 self.compute_dtype,
                 self.storage.of_block(kinds, family),
+                self.resources,
             )
             self.cache.families[key] = (family, costs)
         family, costs = self.cache.families[key]
@@ -141,6 +150,11 @@ class PlanSpace:
     def edge_count(self) -> int:
         return len(self.space.edge_tensor)
 
+    @property
+    def cost_count(self) -> int:
+        """The number of a plan's integer costs."""
+        return COSTS + 2 * len(self.resources)
+
     def abstract_genes(self) -> Genes:
         """Return the plan of the abstract graph, in which every device computes everything."""
         return Genes(
@@ -150,8 +164,8 @@ class PlanSpace:
         )
 
     def evaluate(self, genes: Genes) -> np.ndarray:
-        """Compute the integer costs `(COSTS,)` as ordered in `costmodel.kernel_arrays`."""
-        cost = np.zeros(COSTS, dtype=np.int64)
+        """Compute the integer costs `(columns,)`: those of `costmodel.kernel_arrays`, then two per resource."""
+        cost = np.zeros(self.cost_count, dtype=np.int64)
         evaluate(self.space, self.state, genes.strategies, genes.prefetch, genes.regather, cost)
         return cost
 
@@ -284,6 +298,7 @@ class _Compiler:
         number: dict[str, int],
     ) -> tuple[CompiledSpace, np.ndarray]:
         owner = self.owner
+        self._check_amounts()
         slot_count, devices = len(owner.slots), owner.layout.device_count
         block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
         classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
@@ -317,7 +332,9 @@ class _Compiler:
             size_rows=self.rows.sizes(representative),
             block_rows=np.concatenate(
                 [
-                    np.column_stack([c.ticks, c.energy_pj, c.flops[:, representative]])
+                    np.column_stack(
+                        [c.ticks, c.energy_pj, *(a[:, representative] for a in (c.flops, *c.resources))]
+                    )
                     for c in self.block_parts
                 ]
             ),
@@ -337,6 +354,13 @@ class _Compiler:
         # One memory order for all: numba compiles every loop again for another one.
         ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
         return CompiledSpace(*ordered), label
+
+    def _check_amounts(self) -> None:
+        """Check that no plan's resources can exceed what an integer holds."""
+        for r, resource in enumerate(self.owner.resources):
+            most = sum(int(costs.resources[r].max(initial=0)) for costs in self.owner._costs)
+            if most * self.owner.layout.device_count > LARGEST:
+                raise too_much(resource)
 
 
 _TENSOR_COLUMNS = (

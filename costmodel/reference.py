@@ -7,12 +7,15 @@ by keeping the live buffers in a dictionary.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tapestry.costmodel.block_cost import base_flops, tile_sizes
 from tapestry.costmodel.plan_space import LIVES_ON
+from tapestry.costmodel.resources import Resource, resources_of
+from tapestry.costmodel.tally import CostTally, amounts_per_device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import block_ticks, energy_pj, step_ticks
@@ -27,40 +30,6 @@ from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import boxes, volumes
 
-
-@dataclass
-class CostTally:
-    """The costs of a plan as they are counted: bytes, flops, pJ and ticks, as integers."""
-
-    time_ticks: int = 0
-    peak_memory_bytes: int = 0
-    total_memory_bytes: int = 0
-    compute_flops: int = 0
-    peak_compute_flops: int = 0
-    traffic_bytes: int = 0
-    memory_waste_bytes: int = 0
-    compute_waste_flops: int = 0
-    energy_pj: int = 0
-    peak_per_device: list[int] = field(default_factory=list)
-
-    def vector(self) -> np.ndarray:
-        """Return the costs in the order of `costmodel.kernel_arrays`."""
-        return np.array(
-            [
-                self.time_ticks,
-                self.peak_memory_bytes,
-                self.total_memory_bytes,
-                self.compute_flops,
-                self.peak_compute_flops,
-                self.traffic_bytes,
-                self.memory_waste_bytes,
-                self.compute_waste_flops,
-                self.energy_pj,
-            ],
-            dtype=np.int64,
-        )
-
-
 Counts = tuple[int, int, list[int]]
 Counted = dict[tuple[CopyPlan, tuple[int, ...], int], Counts]
 
@@ -71,11 +40,19 @@ def reference_cost(
     mesh: Mesh,
     compute_dtype: str | None = None,
     counted: Counted | None = None,
+    resources: Sequence[Resource] | None = None,
 ) -> CostTally:
-    """Compute the cost of a plan. Equal copies are counted once; `counted` keeps them for more plans on `mesh`."""
+    """Compute the cost of a plan. Equal copies are counted once; `counted` keeps them for more plans on `mesh`.
+
+    `resources` are those of the program's own that are counted: by default all that its cost tables name.
+    """
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
     used = mesh.part(program.mesh.axes)
-    return _Plain(graph, program, used, compute_dtype, {} if counted is None else counted).run()
+    tally = _Plain(graph, program, used, compute_dtype, {} if counted is None else counted).run()
+    for resource in resources_of(graph) if resources is None else resources:
+        per_device = amounts_per_device(graph, placements, program.mesh, resource)
+        tally.resources |= zip(resource.columns, (sum(per_device), max(per_device)), strict=True)
+    return tally
 
 
 class _Plain:

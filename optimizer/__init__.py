@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tapestry.costmodel.objectives import Objective
+    from tapestry.costmodel.objective import Objective
     from tapestry.optimizer.analysis.explanation import Explanation, StaleHistory, explain
     from tapestry.optimizer.analysis.verification import Verification, verify_plan
     from tapestry.optimizer.archive.constraints import Constraint, parse_constraint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tapestry.costmodel.objectives import OBJECTIVES
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware import Mesh, device_names, load_device, load_mesh, mesh_names
 from tapestry.service.plugins import document, plug_ins
 from tapestry.service.presentation import objective_document
@@ -42,5 +42,6 @@ def plugins() -> list[dict[str, Any]]:
 
 
 def objectives() -> list[dict[str, Any]]:
-    """Return the objectives of plans; `needs` are device figures without which an objective is refused."""
-    return [{**objective_document(o), "needs": list(o.figures)} for o in OBJECTIVES]
+    """Return the objectives of plans; `needs` are device figures without which one is refused."""
+    known = KnownObjectives()
+    return [{**objective_document(o), "needs": list(known.figures(o))} for o in known.by_name.values()]

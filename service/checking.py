@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.known_objectives import known_objectives
+from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution as Run
@@ -135,7 +136,9 @@ def _without_values(plan: Plan) -> Plan:
 
 def abstract_plan(graph: Graph, mesh: Mesh, compute_dtype: str | None = None) -> Plan:
     """Build the plan in which every device computes everything, with its costs."""
-    cost = costs_of(reference_cost(graph, Placements(), mesh, compute_dtype).vector(), mesh)
+    known = known_objectives(graph)
+    tally = reference_cost(graph, Placements(), mesh, compute_dtype, resources=known.resources)
+    cost = costs_of(tally.vector(), mesh, known)
     return Plan(graph, Placements(), (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
 
 

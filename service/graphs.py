@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from tapestry.costmodel.resources import FIGURES
 from tapestry.teg import structure
 from tapestry.teg.costs import Amount, total
 from tapestry.teg.flops import block_flops
@@ -136,6 +137,11 @@ def named_costs(graph: Graph) -> dict[str, Amount]:
     """Sum the costs supplied with a program by resource."""
     tables = ((b.definition.costs, index_sizes(b)) for b in graph.blocks)
     return total(table.price(sizes) for table, sizes in tables if table is not None)
+
+
+def priced_resources(summary: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the resources that a summarized program prices itself, which a search may minimize and bound."""
+    return tuple(name for name in (summary or {}).get("named_costs", {}) if name not in FIGURES)
 
 
 def _shards(graph: Graph) -> dict[str, Any]:

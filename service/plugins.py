@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.costmodel import objectives
 from tapestry.hardware.catalog import device_plugins, mesh_plugins
 from tapestry.rewrites import rules
 from tapestry.rewrites import testing as rule_testing
@@ -25,7 +26,13 @@ AUTHOR = (
 
 def plug_ins() -> tuple[PlugIn, ...]:
     """Return all entry points of installed plug-ins, in the order in which their groups build on each other."""
-    groups = (operators.plug_ins(), rules.plug_ins(), device_plugins(), mesh_plugins())
+    groups = (
+        operators.plug_ins(),
+        rules.plug_ins(),
+        device_plugins(),
+        mesh_plugins(),
+        objectives.plug_ins(),
+    )
     return tuple(plug_in for group in groups for plug_in in group.plug_ins)
 
 
@@ -33,7 +40,7 @@ def checked(rng: np.random.Generator) -> tuple[PlugIn, ...]:
     """Return the plug-ins, with violations of declared properties of operators and rules among the faults; takes
     seconds.
 
-    A device or mesh is checked as a whole whenever it is loaded.
+    A device, mesh or objective is checked as a whole whenever it is loaded.
     """
     broken: dict[str, dict[str, Sequence[str]]] = {
         RULE_GROUP.name: {

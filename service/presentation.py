@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.known_objectives import objective_called
+from tapestry.costmodel.objective import Objective
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
 from tapestry.service.verdicts import count_verdicts
-
-TITLES = {
-    "time_s": "time",
-    "peak_memory_bytes": "peak memory",
-    "total_memory_bytes": "total memory",
-    "compute_flops": "compute",
-    "peak_compute_flops": "peak compute",
-    "traffic_bytes": "traffic",
-    "memory_waste_bytes": "memory waste",
-    "compute_waste_flops": "compute waste",
-    "energy_j": "energy",
-    "price_usd": "price",
-}
 
 
 def plan_document(
@@ -92,13 +80,18 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
     }
 
 
+def title_of(objective: str) -> str:
+    """Return the title of an objective by its name; the name of a stored one that is no longer known."""
+    return objective_called(objective).title or objective
+
+
 def objective_document(objective: Objective) -> dict[str, str]:
     """Convert an objective to JSON."""
     return {
         "name": objective.name,
         "unit": objective.unit,
         "direction": objective.direction,
-        "title": TITLES.get(objective.name, objective.name),
+        "title": objective.title or objective.name,
         "formula": objective.formula,
     }
 

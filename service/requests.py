@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, TypeVar
 
-from tapestry.costmodel.objectives import NAMES, require_objectives
+from tapestry.costmodel.expression_parser import ExpressionError
+from tapestry.costmodel.known_objectives import KnownObjectives
+from tapestry.costmodel.resources import Resource
 from tapestry.hardware import CatalogError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
 from tapestry.optimizer import parse_constraint
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
@@ -25,8 +27,6 @@ from tapestry.teg.sharding.text import parse_spec
 T = TypeVar("T")
 
 NEAR = 3
-# Names that are shown where a list of them is wrong as a whole.
-ENUMERATED: Mapping[str, tuple[str, ...]] = {"/objectives": NAMES}
 LONGEST_TEXT = 1000
 DEEPEST = 6
 WIDEST = 1000
@@ -87,19 +87,25 @@ class _Faults:
 
 
 def check_request(
-    graph_id: str, mesh: str | Mapping[str, Any], options: RunOptions, limits: Limits
+    graph_id: str,
+    mesh: str | Mapping[str, Any],
+    options: RunOptions,
+    limits: Limits,
+    resources: Sequence[str] = (),
 ) -> RunRequest:
-    """Check everything about a request that needs no database and no graph; types are known to be right.
+    """Check everything about a request that needs no database and, of its graph, the named `resources` only.
 
     Raises:
         InvalidRequest: with every fault that was found.
     """
     faults = _Faults()
     known_mesh = _mesh(mesh, faults)
+    known = KnownObjectives(tuple(map(Resource, resources)))
     for pointer, reason, allowed in options.faults(_greatest(limits)):
-        faults.add(pointer, reason, allowed or ENUMERATED.get(pointer, ()))
-    _objectives(options.objectives, known_mesh, faults)
-    _constraints(options.constraints, known_mesh, faults)
+        names = tuple(known.by_name) if pointer == "/objectives" else ()
+        faults.add(pointer, reason, allowed or names)
+    objectives = _objectives(options.objectives, known_mesh, known, faults)
+    _constraints(options.constraints, known_mesh, known, faults)
     if options.rules is not None:
         _rules(options.rules, faults)
     for site, spec in options.pins.items():
@@ -108,7 +114,7 @@ def check_request(
         _compute_dtype(options.compute_dtype, known_mesh, faults)
     if faults.found or known_mesh is None:
         raise InvalidRequest(faults.found)
-    return RunRequest(graph_id, mesh_to_document(known_mesh), options)
+    return RunRequest(graph_id, mesh_to_document(known_mesh), replace(options, objectives=objectives))
 
 
 def _greatest(limits: Limits) -> dict[str, float]:
@@ -175,23 +181,37 @@ def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> N
         _check_plain(member, f"{pointer}/{escape(str(key))}", faults, depth + 1)
 
 
-def _objectives(names: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
-    for k, name in enumerate(names):
-        if not faults.one_of(f"/objectives/{k}", name, NAMES, "objective"):
+def _objectives(
+    names: Sequence[str], mesh: Mesh | None, known: KnownObjectives, faults: _Faults
+) -> tuple[str, ...]:
+    """Return the objectives' names, expressions in their usual notation."""
+    found: list[str] = []
+    for k, text in enumerate(names):
+        pointer = f"/objectives/{k}"
+        try:
+            name = known.named(text).name
+        except ExpressionError as error:
+            faults.add(pointer, str(error))
             continue
-        if name in names[:k]:
-            faults.add(f"/objectives/{k}", f"{name} is there twice")
+        except ValueError:
+            if not faults.one_of(pointer, text, tuple(known.by_name), "objective"):
+                continue
+            raise
+        if name in found:
+            faults.add(pointer, f"{name} is there twice")
         elif mesh is not None:
-            faults.attempt(f"/objectives/{k}", require_objectives, [name], mesh.device)
+            faults.attempt(pointer, known.require, [name], mesh.device)
+        found.append(name)
+    return tuple(found)
 
 
-def _constraints(texts: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
+def _constraints(texts: Sequence[str], mesh: Mesh | None, known: KnownObjectives, faults: _Faults) -> None:
     for k, text in enumerate(texts):
-        bound = faults.attempt(f"/constraints/{k}", parse_constraint, text)
+        bound = faults.attempt(f"/constraints/{k}", parse_constraint, text, known)
         if bound is not None and not isfinite(bound.bound):
             faults.add(f"/constraints/{k}", f"{text!r} bounds nothing; leave it out")
         elif bound is not None and mesh is not None:
-            faults.attempt(f"/constraints/{k}", require_objectives, [bound.objective], mesh.device)
+            faults.attempt(f"/constraints/{k}", known.require, [bound.objective], mesh.device)
 
 
 def _compute_dtype(name: str, mesh: Mesh, faults: _Faults) -> None:

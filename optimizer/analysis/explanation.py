@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.analysis.ablation import ablate
 from tapestry.optimizer.analysis.plan_costs import PlanCosts, State, cost_differences
@@ -85,16 +86,21 @@ def explain(
     compute_dtype: str | None = None,
     single: bool = False,
     ablation: bool = False,
+    objectives: Sequence[str] = (),
     on_step: Report = lambda done, total: None,
 ) -> Explanation:
     """Replay a plan's history on the program it starts from (`searched`), and cost it after every step.
 
+    Costs are those of the catalog, of the program's own resources and of the expressions among `objectives`.
     `single` puts each saturating move in a step of its own, too. `ablation` costs the plan without each step as well.
     `on_step(done, total)` is called with the number of programs costed.
 
     Raises:
         StaleHistory: a move does not fit, or its rule is not known here.
+        ValueError: an objective is not known.
     """
+    known = known_objectives(graph)
+    known = known.including([known.named(name) for name in objectives])
     groups = _grouped(moves, single)
     shape = MeshShape(mesh.axis_sizes)
     states: list[State] = [(graph, Placements())]
@@ -106,7 +112,7 @@ def explain(
         for k, (first, group) in enumerate(groups if ablation else ())
     ]
     plans = [*states, *(left.state for left in shortened)]
-    every = PlanCosts(mesh, compute_dtype).costs(plans, lambda done: on_step(done, len(plans)))
+    every = PlanCosts(mesh, compute_dtype, known=known).costs(plans, lambda done: on_step(done, len(plans)))
     costs = every[: len(states)]
     lost = [cost_differences(costs[-1], cost) for cost in every[len(states) :]]
     steps = (

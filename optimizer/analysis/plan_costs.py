@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import Given, PlanSpace
 from tapestry.costmodel.reference import Counted, reference_cost
@@ -31,11 +32,18 @@ class PlanCosts:
     """The costs of plans on one mesh.
 
     `compiled` selects whether structures are compiled (False: the reference cost model does it all); by default where
-    that pays. The costs are the same.
+    that pays. The costs are the same. `known` are the objectives to compute.
     """
 
-    def __init__(self, mesh: Mesh, compute_dtype: str | None = None, compiled: bool | None = None) -> None:
+    def __init__(
+        self,
+        mesh: Mesh,
+        compute_dtype: str | None = None,
+        compiled: bool | None = None,
+        known: KnownObjectives | None = None,
+    ) -> None:
         self.mesh, self.compute_dtype, self.compiled = mesh, compute_dtype, compiled
+        self.known = known or KnownObjectives()
         self.shape = MeshShape(mesh.axis_sizes)
         self._tables: dict[str, TableCache] = {}
         self._counted: dict[str, Counted] = {}
@@ -55,7 +63,7 @@ class PlanCosts:
                 space = self._space(graph, [plans[k][1] for k in numbers])
                 for k in numbers:
                     raw = space.evaluate(space.genes_of(plans[k][1]))
-                    found[k] = costs_of(raw, space.mesh)
+                    found[k] = costs_of(raw, space.mesh, self.known)
                     on_plan(len(found))
             else:
                 for k in numbers:
@@ -75,8 +83,10 @@ class PlanCosts:
 
     def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
         counted = self._counted.setdefault(placements.devices, {})
-        tally = reference_cost(graph, placements, self.mesh, self.compute_dtype, counted)
-        return costs_of(tally.vector(), self.mesh.part(self.shape.part(placements.devices).axes))
+        resources = self.known.resources
+        tally = reference_cost(graph, placements, self.mesh, self.compute_dtype, counted, resources)
+        used = self.mesh.part(self.shape.part(placements.devices).axes)
+        return costs_of(tally.vector(), used, self.known)
 
     def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
         """Compile the graph for these plans."""
@@ -89,6 +99,7 @@ class PlanCosts:
             compute_dtype=self.compute_dtype,
             cache=self._tables.setdefault(plans[0].devices, TableCache()),
             given=_used(graph, plans),
+            resources=self.known.resources,
         )
 
 

@@ -37,20 +37,22 @@ class Archive(NamedTuple):
     pool_digest: np.ndarray
 
 
-def new_archive(capacity: int, pool: int, objectives: int, genes: int, edges: int) -> Archive:
-    """Create an empty archive."""
+def new_archive(
+    capacity: int, pool: int, objectives: int, genes: int, edges: int, columns: int = COSTS
+) -> Archive:
+    """Create an empty archive of plans with so many `objectives` and, in `columns`, integer costs."""
     return Archive(
         np.zeros(2, np.int64),
         np.zeros((capacity, objectives)),
         np.zeros((capacity, objectives), np.int64),
-        np.zeros((capacity, COSTS), np.int64),
+        np.zeros((capacity, columns), np.int64),
         np.zeros((capacity, genes), np.int16),
         np.zeros((capacity, edges), np.int8),
         np.zeros((capacity, edges), np.int8),
         np.zeros(capacity, np.uint64),
         np.zeros(capacity),
         np.zeros(pool),
-        np.zeros((pool, COSTS), np.int64),
+        np.zeros((pool, columns), np.int64),
         np.zeros((pool, genes), np.int16),
         np.zeros((pool, edges), np.int8),
         np.zeros((pool, edges), np.int8),

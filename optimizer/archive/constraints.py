@@ -1,15 +1,15 @@
-"""Bounds on objectives, in a readable notation: `peak_memory_bytes<=60GiB`."""
+"""Bounds on objectives, in a readable notation: `peak_memory_bytes<=60GiB`, or relative: `time_s<=110%`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from tapestry.costmodel.objectives import NAMES, OBJECTIVES, POSITION
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
 
+PERCENT = "%"
 _SCALE = {
     "B": {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
     | {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40},
@@ -18,12 +18,16 @@ _SCALE = {
     "J": {"": 1.0, "J": 1.0, "mJ": 1e-3, "kJ": 1e3, "Wh": 3600.0},
     "USD": {"": 1.0, "USD": 1.0},
 }
-_FORM = re.compile(r"^\s*([A-Za-z_]+)\s*<=?\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z]*)\s*$")
+_FORM = re.compile(r"^\s*([^<>=]*[^<>=\s])\s*<=?\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z]*|%)\s*$")
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """A bound `objective <= bound`, in the objective's unit."""
+    """A bound `objective <= bound`, in the objective's unit.
+
+    With the unit `%` it is relative: so many percent of the least value that a plan of the run has had so far. It
+    tightens as better plans are found; those that then break it leave the front.
+    """
 
     objective: str
     bound: float
@@ -34,6 +38,11 @@ class Constraint:
         number = short if float(short) == self.bound else repr(self.bound)  # read back, it is the same bound
         return f"{self.objective}<={number}{'' if self.unit == 'flop' else self.unit}"
 
+    @property
+    def is_relative(self) -> bool:
+        """True for a bound in percent of the run's best."""
+        return self.unit == PERCENT
+
     def excess(self, value: float) -> float:
         """Compute the relative excess of `value` over the bound; for a bound of zero, one plus the value."""
         if value <= self.bound:
@@ -41,37 +50,46 @@ class Constraint:
         return value / self.bound - 1.0 if self.bound > 0 else 1.0 + value
 
 
-def parse_constraint(text: str) -> Constraint:
-    """Parse a constraint.
+def parse_constraint(text: str, known: KnownObjectives | None = None) -> Constraint:
+    """Parse a constraint on one of the `known` objectives, by default those of the catalog, or an expression over them.
 
     Raises:
-        ValueError: the text has another form, or names an unknown objective or unit.
+        ValueError: the text has another form, names an unknown objective or unit, or asks for less than the best.
     """
     found = _FORM.match(text)
     if not found:
         raise ValueError(
-            f"constraint {text!r} is not of the form objective<=number[unit], e.g. peak_memory_bytes<=60GiB"
+            f"constraint {text!r} is not of the form objective<=number[unit], e.g. peak_memory_bytes<=60GiB, "
+            "or time_s<=110% for a share of the best"
         )
     name, number, unit = found.groups()
-    if name not in POSITION:
-        near = get_close_matches(name, NAMES, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(NAMES)}"
-        raise ValueError(f"constraint {text!r}: unknown objective {name!r}; {hint}")
-    own = OBJECTIVES[POSITION[name]].unit
-    if unit not in _SCALE[own]:
-        raise ValueError(
-            f"constraint {text!r}: {name} is in {own}; known units are {', '.join(u for u in _SCALE[own] if u)}"
-        )
     try:
-        bound = float(number) * _SCALE[own][unit]
+        objective = (known or KnownObjectives()).named(name)
+    except ValueError as error:
+        raise ValueError(f"constraint {text!r}: {error}") from error
+    try:
+        bound = float(number)
     except ValueError as error:
         raise ValueError(f"constraint {text!r}: {number!r} is not a number") from error
-    return Constraint(name, bound, own)
+    if unit == PERCENT:
+        if bound < 100:
+            raise ValueError(f"constraint {text!r}: no plan has less than 100% of the best; give 100 or more")
+        return Constraint(objective.name, bound, PERCENT)
+    scale = _SCALE.get(objective.unit, {"": 1.0, objective.unit: 1.0})
+    if unit not in scale:
+        units = ", ".join(u for u in (*scale, PERCENT) if u)
+        own = f"is in {objective.unit}" if objective.unit else "has no unit"
+        raise ValueError(f"constraint {text!r}: {objective.name} {own}; known units are {units}")
+    return Constraint(objective.name, bound * scale[unit], objective.unit)
 
 
-def all_constraints(given: Sequence[Constraint | str], mesh: Mesh) -> tuple[Constraint, ...]:
+def all_constraints(
+    given: Sequence[Constraint | str], mesh: Mesh, known: KnownObjectives | None = None
+) -> tuple[Constraint, ...]:
     """Return the given constraints and, unless one bounds it already, the device's capacity."""
-    parsed = tuple(parse_constraint(c) if isinstance(c, str) else c for c in given)
-    if any(c.objective == "peak_memory_bytes" and c.bound <= mesh.device.memory_bytes for c in parsed):
-        return parsed
-    return (*parsed, Constraint("peak_memory_bytes", float(mesh.device.memory_bytes), "B"))
+    parsed = tuple(parse_constraint(c, known) if isinstance(c, str) else c for c in given)
+    capacity = Constraint("peak_memory_bytes", float(mesh.device.memory_bytes), "B")
+    is_bounded = any(
+        c.objective == capacity.objective and not c.is_relative and c.bound <= capacity.bound for c in parsed
+    )
+    return parsed if is_bounded else (*parsed, capacity)

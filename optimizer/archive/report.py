@@ -4,93 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from tapestry.costmodel.kernel_arrays import COSTS, ENERGY, TIME
-from tapestry.costmodel.objectives import OBJECTIVES, POSITION, Objective
+from tapestry.costmodel.expressions import Term, evaluate
+from tapestry.costmodel.known_objectives import KnownObjectives
+from tapestry.costmodel.objective import Objective
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import select_subset
-from tapestry.optimizer.placement.island import Goal
+from tapestry.optimizer.archive.goal import Goal, new_goal
 from tapestry.optimizer.run.plan import Plan, Shortfall
-from tapestry.optimizer.run.variants import Variant, genes_at
+from tapestry.optimizer.run.variants import SubMesh, Variant, genes_at
 from tapestry.rewrites import placement_moves
 from tapestry.teg.sharding.placement import Placements
 
-PICO = 1e-12
 LARGEST_FRONTIER = 64
 TINY = 1e-300  # zeros have a logarithm too
 
 
 def goal_of(
-    objectives: Sequence[Objective], constraints: Sequence[Constraint], mesh: Mesh, epsilon: float
+    objectives: Sequence[Objective],
+    constraints: Sequence[Constraint],
+    mesh: Mesh,
+    epsilon: float,
+    known: KnownObjectives | None = None,
 ) -> Goal:
-    """Build the objectives and bounds as linear forms of the kernel's integer costs."""
-    return Goal(
-        np.array([_form(o.name, mesh) for o in objectives]),
-        np.full(len(objectives), epsilon),
-        np.array([_form(c.objective, mesh) for c in constraints]).reshape(-1, COSTS),
-        np.array([c.bound for c in constraints], dtype=np.float64),
+    """Build the objectives and bounds as forms of a plan's integer costs; `known` tells what these are."""
+    known = known or KnownObjectives()
+
+    def term(objective: Objective) -> Term:
+        return known.term_on(objective, mesh)
+
+    bounds = [(term(known.named(c.objective)), c) for c in constraints]
+    return new_goal(
+        [term(objective) for objective in objectives],
+        [(form, c.bound) for form, c in bounds if not c.is_relative],
+        [(form, c.bound / 100) for form, c in bounds if c.is_relative],
+        known.columns,
+        epsilon,
     )
 
 
-def _form(name: str, mesh: Mesh) -> np.ndarray:
-    """Compute the weights that convert integer costs to the objective's unit."""
-    form = np.zeros(COSTS)
-    device, count = mesh.device, mesh.device_count
-    if name == "time_s":
-        form[TIME] = PICO
-    elif name == "energy_j":
-        form[ENERGY] = PICO
-        form[TIME] = device.require("idle_power_w") * count * PICO
-    elif name == "price_usd":
-        form[TIME] = device.require("price_usd_per_hour") / 3600 * count / TICKS_PER_S
-    else:
-        form[POSITION[name]] = 1.0
-    return form
+def costs_of(raw: np.ndarray, mesh: Mesh, known: KnownObjectives | None = None) -> dict[str, float]:
+    """Compute every objective the device has figures for, in its unit; what is counted in whole numbers as such."""
+    known = known or KnownObjectives()
+    values = dict(zip(known.columns, raw.tolist(), strict=True))
+    return {
+        name: evaluate(known.term_on(objective, mesh), values)
+        for name, objective in known.by_name.items()
+        if known.missing(objective, mesh.device) is None
+    }
 
 
-def costs_of(raw: np.ndarray, mesh: Mesh) -> dict[str, float]:
-    """Compute every objective the device has figures for, in its unit; bytes and flops as whole numbers."""
-    cost: dict[str, float] = {}
-    for objective in OBJECTIVES:
-        if objective.missing(mesh.device) is not None:
-            continue
-        if objective.name == "time_s":
-            cost[objective.name] = float(seconds(raw[TIME]))
-        elif objective.name == "energy_j":
-            cost[objective.name] = (
-                float(raw[ENERGY] + idle_pj(mesh.device, mesh.device_count, raw[TIME])) * PICO
-            )
-        elif objective.name == "price_usd":
-            cost[objective.name] = float(price_usd(mesh.device, mesh.device_count, raw[TIME]))
-        else:
-            cost[objective.name] = int(raw[POSITION[objective.name]])
-    return cost
-
-
-def plan_of(variant: Variant, index: int, constraints: Sequence[Constraint]) -> Plan:
-    """Build a plan from member `index` of a variant's front."""
+def plan_of(variant: Variant, index: int, is_feasible: bool = True) -> Plan:
+    """Build a plan from member `index` of a variant's front, all of which are feasible."""
     archive, machine = variant.archive, variant.machine
     genes = genes_at(archive, index)
     placements = replace(variant.space.placements(genes), devices=machine.devices)
-    cost = costs_of(archive.raw[index], machine.mesh)
     return Plan(
         variant.graph,
         placements,
         (*variant.moves, *placement_moves(variant.graph, Placements(), placements)),
-        cost,
-        all(cost[c.objective] <= c.bound for c in constraints),
+        costs_of(archive.raw[index], machine.mesh, machine.known),
+        is_feasible,
     )
 
 
-def frontier_of(
-    variants: Sequence[Variant], constraints: Sequence[Constraint], anchors: np.ndarray | None = None
-) -> tuple[Plan, ...]:
+def frontier_of(variants: Sequence[Variant], anchors: np.ndarray | None = None) -> tuple[Plan, ...]:
     """Build the common front of all variants, thinned to a readable size that keeps its extremes and its volume.
 
     The members nearest to `anchors` `(n, m)`, values of plans that were given, stay in any case.
@@ -98,7 +82,7 @@ def frontier_of(
     members = [(v, i) for v in variants for i in range(int(v.archive.size[0]))]
     values = np.concatenate([v.archive.value[: int(v.archive.size[0])] for v in variants])
     kept = [] if anchors is None else _nearest(values, anchors)
-    return tuple(plan_of(*members[r], constraints) for r in select_subset(values, LARGEST_FRONTIER, kept))
+    return tuple(plan_of(*members[r]) for r in select_subset(values, LARGEST_FRONTIER, kept))
 
 
 def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
@@ -110,7 +94,10 @@ def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
 
 
 def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> Shortfall | None:
-    """Find the infeasible plan nearest to the bounds, and the bound it breaks most; None without such a plan."""
+    """Find the infeasible plan nearest to the bounds, and the bound it breaks most; None without such a plan.
+
+    Relative bounds are given as they stand, see `standing`.
+    """
     pools = [
         (float(v.archive.pool_violation[i]), n, i)
         for n, v in enumerate(variants)
@@ -127,9 +114,22 @@ def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint])
         prefetch=archive.pool_prefetch,
         regather=archive.pool_regather,
     )
-    plan = plan_of(replace(variant, archive=pool), i, constraints)
+    plan = plan_of(replace(variant, archive=pool), i, is_feasible=False)
     worst = max(constraints, key=lambda c: c.excess(plan.cost[c.objective]))
     return Shortfall(worst, plan.cost[worst.objective], plan)
+
+
+def standing(constraints: Sequence[Constraint], machine: SubMesh) -> tuple[Constraint, ...]:
+    """Return the constraints with the bounds that relative ones have at the moment; without those that have none."""
+    goal = machine.goal
+    bounds = iter((goal.shares * goal.best).tolist())
+    found = []
+    for constraint in constraints:
+        bound = next(bounds) if constraint.is_relative else constraint.bound
+        if isfinite(bound):
+            unit = machine.known.named(constraint.objective).unit
+            found.append(Constraint(constraint.objective, bound, unit))
+    return tuple(found)
 
 
 def values_of(costs: Sequence[Mapping[str, float]], objectives: Sequence[Objective]) -> np.ndarray:

@@ -12,8 +12,7 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import COSTS
-from tapestry.optimizer.archive.archive import insert, insert_infeasible
+from tapestry.optimizer.archive.goal import insert_one, objective_values, score
 from tapestry.optimizer.placement.rng import between, unit
 from tapestry.optimizer.placement.variation import RELAYOUT, RULES, hash_plan, store_as, vary
 
@@ -23,15 +22,6 @@ SETTLING_SHARE = 0.25
 MOST_MOVES = 6
 CHILDREN = 8
 SEEN_SIZE = 1 << 18
-
-
-class Goal(NamedTuple):
-    """The minimized objectives as linear forms of the integer costs: values = weights @ raw; bounds likewise."""
-
-    weights: np.ndarray  # (objectives, COSTS)
-    epsilon: np.ndarray  # (objectives,)
-    bound_weights: np.ndarray  # (bounds, COSTS)
-    bounds: np.ndarray  # (bounds,)
 
 
 class Statistics(NamedTuple):
@@ -44,34 +34,6 @@ class Statistics(NamedTuple):
 def new_statistics() -> Statistics:
     """Create statistics with all counts zero."""
     return Statistics(np.zeros(len(RULES), np.int64), np.zeros(len(RULES), np.int64))
-
-
-@njit()
-def objective_values(goal, raw, value):
-    """Fill `value` with the objectives; return by how much the bounds are broken (0: feasible)."""
-    for j in range(goal.weights.shape[0]):
-        total = 0.0
-        for c in range(COSTS):
-            total += goal.weights[j, c] * raw[c]
-        value[j] = total
-    violation = 0.0
-    for b in range(goal.bounds.shape[0]):
-        total = 0.0
-        for c in range(COSTS):
-            total += goal.bound_weights[b, c] * raw[c]
-        if total > goal.bounds[b]:
-            violation += total / goal.bounds[b] - 1.0 if goal.bounds[b] > 0 else 1.0 + total
-    return violation
-
-
-@njit()
-def insert_one(archive, goal, raw, value, genes, prefetch, regather, digest):
-    """Evaluate a costed plan's objectives and insert it in the front or the pool; return True for the front."""
-    violation = objective_values(goal, raw, value)
-    if violation > 0.0:
-        insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest)
-        return False
-    return insert(archive, value, goal.epsilon, raw, genes, prefetch, regather, digest)
 
 
 @njit(_nrt=False)
@@ -118,15 +80,6 @@ def _select(random_state, archive, parent):
     return archive.digest[i]
 
 
-@njit(_nrt=False, inline="always")
-def score(goal, violation, value):
-    """Compute what a descent or a best response lowers: the product of the objectives; broken bounds come first."""
-    total = 1e3 * violation
-    for j in range(value.shape[0]):
-        total += np.log(value[j] + (1.0 if goal.weights[j].max() >= 1.0 else 1e-12))
-    return total
-
-
 @njit()
 def _descend(space, state, search, archive, goal, random_state, plan, child, raw, value, digest, evaluations):
     """Optimize a plan's layouts: for every tied class in turn, try and insert all choices of orders, and keep the
@@ -171,7 +124,7 @@ def run_epoch(space, state, search, archive, goal, random_state, rule_weight, st
     """
     parent = _new_plan(archive)
     child = _new_plan(archive)
-    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    raw, value = np.zeros(goal.weights.shape[1], np.int64), np.zeros(goal.epsilon.shape[0])
     digest = np.zeros(1, np.uint64)
     used = np.zeros(MOST_MOVES, np.int64)
     done, tries = 0, 0
@@ -211,7 +164,7 @@ def run_epoch(space, state, search, archive, goal, random_state, rule_weight, st
 @njit()
 def insert_all(space, state, archive, goal, genes, prefetch, regather):
     """Evaluate and insert many plans (rows); return how many entered the front."""
-    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    raw, value = np.zeros(goal.weights.shape[1], np.int64), np.zeros(goal.epsilon.shape[0])
     entered = 0
     for i in range(genes.shape[0]):
         evaluate(space, state, genes[i], prefetch[i], regather[i], raw)

@@ -60,6 +60,7 @@ class Checkpoint:
     """The complete state of a search between two rounds.
 
     `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
+    `best` are the least values of costs with a relative bound.
     """
 
     fingerprint: Mapping[str, str]
@@ -82,6 +83,7 @@ class Checkpoint:
     started_from: int
     anchors: np.ndarray | None
     epsilons: tuple[np.ndarray, ...]
+    best: np.ndarray
     variants: tuple[SavedVariant, ...]
 
     def __repr__(self) -> str:
@@ -110,7 +112,8 @@ class Checkpoint:
         return {name: getattr(self, name) for name in plain} | {"variants": variants}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        arrays = {"applied": self.applied, "improved": self.improved, **_history_arrays(self.history)}
+        arrays = {"applied": self.applied, "improved": self.improved, "best": self.best}
+        arrays |= _history_arrays(self.history)
         for name in ("reference", "anchors"):
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
@@ -163,6 +166,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         started_from=state.started_from,
         anchors=state.anchors,
         epsilons=tuple(machine.goal.epsilon.copy() for machine in state.machines),
+        best=state.best_known(),
         variants=tuple(_saved(variant, state) for variant in state.variants),
     )
 
@@ -225,6 +229,7 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         reference=arrays.get("reference"),
         anchors=arrays.get("anchors"),
         epsilons=tuple(arrays[f"epsilon.{k}"] for k in range(epsilons)),
+        best=arrays["best"],
         variants=tuple(
             SavedVariant(
                 int(v["number"]),

@@ -19,6 +19,7 @@ from deap import base
 
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge, set_parent_weights
+from tapestry.optimizer.archive.goal import refilter
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.placement.variation import RELAYOUT
@@ -109,9 +110,9 @@ class Coordinator:
     def _epoch(self, variant: Variant, evaluations: int, random_state: np.ndarray) -> Epoch:
         weight = RULE_WEIGHT.copy()
         weight[RELAYOUT] *= variant.space.space.has_orders
-        return Epoch(
-            self._file(variant), variant.archive, variant.machine.goal, weight, random_state, evaluations
-        )
+        # What the goal notes meanwhile in this process is none of the epoch's business.
+        goal = variant.machine.goal.own_best()
+        return Epoch(self._file(variant), variant.archive, goal, weight, random_state, evaluations)
 
     def _file(self, variant: Variant) -> VariantFile:
         """Return the file of a variant's arrays for the workers, written when it is first needed."""
@@ -139,12 +140,16 @@ class Coordinator:
             for future in futures:
                 future.cancel()
             raise
-        for (variant, _), result in zip(tasks, results, strict=True):
+        found = [(variant, result) for (variant, _), result in zip(tasks, results, strict=True)]
+        self.state.tighten(found)
+        for variant, result in found:
             self._take_in(variant, result)
         if child is not None:
+            refilter(child[0].archive, child[0].machine.goal)
             self._consider(*child)
         if varies(self.toolbox):
             self._vary(tasks, None if left is None else left - planned)
+        self.state.tighten()
         coarsen_grids(self.state.variants)
         for variant in self.state.variants:
             set_parent_weights(variant.archive, self.toolbox.weigh)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.objective import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.constraints import Constraint
@@ -96,6 +96,7 @@ def initialize(
     for variant in ours if seeds else ():
         left = None if limit is None else max(0, limit - state.evaluations)
         state.evaluations += insert_seeds(variant, left) if variant.has_choice else 0
+    state.tighten()
     for variant in state.variants:
         set_parent_weights(variant.archive)
     if seeds and _is_alone(state):
@@ -170,6 +171,7 @@ def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report)
     state.timings.update(saved.timings)
     for machine, epsilon in zip(state.machines, saved.epsilons, strict=True):
         machine.goal.epsilon[:] = epsilon
+        machine.goal.best[:] = saved.best
     state.variants = [_restored(state, graph, variant) for variant in saved.variants]
     structural = state.structural
     structural.start(graph)
@@ -230,8 +232,8 @@ def fingerprint_of(
 ) -> dict[str, str]:
     """Collect everything that a checkpoint of this search depends on, by readable names."""
     request = {
-        "objectives": [o.name for o in objectives],
-        "constraints": [(c.objective, c.bound) for c in constraints],
+        "objectives": [(o.name, o.form) for o in objectives],
+        "constraints": [(c.objective, c.bound, c.unit) for c in constraints],
         "options": {n: v for n, v in asdict(state.options).items() if n not in NOT_IN_THE_SEARCH},
         "rules": [rule.name for rule in state.structural.rules],
         "plug_ins": [(str(p), p.members) for loaded in (operators(), rules()) for p in loaded.plug_ins],

@@ -14,13 +14,14 @@ from typing import Unpack
 import numpy as np
 from deap import base
 
-from tapestry.costmodel.objectives import Objective, require_objectives
+from tapestry.costmodel.known_objectives import KnownObjectives, known_objectives
+from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.unsharded import live_bytes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
-from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of
+from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of, standing
 from tapestry.optimizer.placement.toolbox import default_toolbox, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
@@ -61,6 +62,10 @@ def optimize(
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
+    An objective is one of the catalog, a resource that the program's cost tables name (`gpu`, over all devices; or
+    `peak_gpu`, of the one with most), or an expression over these such as `0.7*time_s + 0.3*energy_j`. `constraints`
+    bound any of them, in its unit (`time_s<=5ms`) or in percent of the run's best (`time_s<=110%`).
+
     The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
     keywords win: `optimize(graph, mesh, seconds=10, devices="all")`. For an explicit graph the program that it shards
     is searched; values that no sink observes are pruned first. Deterministic in `seed`, `islands` (default: one per
@@ -78,22 +83,25 @@ def optimize(
     Raises:
         TypeError: a keyword that is no option.
         ValueError: an unknown objective, constraint, rule, pin or value of an option, an objective the device lacks
-            data for, no plan of this program in `start_from`, or shards that do not verify.
+            data for, a resource named like an objective, no plan of this program in `start_from`, or shards that do
+            not verify.
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
     asked = options_from(options, keywords if objectives is None else {"objectives": objectives, **keywords})
     check(graph)
+    known = known_objectives(graph)
     graph = canonicalize(graph)
     budget = Budget(asked.seconds, asked.evaluations)
-    chosen = require_objectives(asked.objectives, mesh.device)
-    bounds = _bounds(asked.constraints, mesh)
+    chosen = known.require(asked.objectives, mesh.device)
+    bounds = _bounds(asked.constraints, mesh, known)
+    known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
     check_pins(graph, asked.pins)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     whole = asked.devices == "all" or bool(asked.pins)
     state = SearchState(
-        _machines(graph, mesh, chosen, bounds, asked.epsilon, whole),
+        _machines(graph, mesh, chosen, bounds, asked.epsilon, whole, known),
         asked,
         StructuralSearch(choose_rules(asked.rules)),
         os.cpu_count() or 1 if asked.islands is None else asked.islands,
@@ -119,11 +127,13 @@ def optimize(
     return _result(state, graph, mesh, chosen, bounds)
 
 
-def _bounds(constraints: Sequence[str | Constraint], mesh: Mesh) -> tuple[Constraint, ...]:
+def _bounds(
+    constraints: Sequence[str | Constraint], mesh: Mesh, known: KnownObjectives
+) -> tuple[Constraint, ...]:
     """Build the constraints, on objectives that the device has figures for."""
-    bounds = all_constraints(constraints, mesh)
+    bounds = all_constraints(constraints, mesh, known)
     for bound in bounds:
-        require_objectives([bound.objective], mesh.device)
+        known.require([bound.objective], mesh.device)
     return bounds
 
 
@@ -168,6 +178,7 @@ def _machines(
     constraints: Sequence[Constraint],
     epsilon: float,
     whole: bool,
+    known: KnownObjectives,
 ) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
@@ -177,8 +188,8 @@ def _machines(
     for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
-        goal = goal_of(objectives, constraints, used, epsilon)
-        machines.append(SubMesh(devices, used, default_view(part), goal, order=order))
+        goal = goal_of(objectives, constraints, used, epsilon, known)
+        machines.append(SubMesh(devices, used, default_view(part), goal, order=order, known=known))
     return tuple(machines)
 
 
@@ -210,7 +221,8 @@ def _result(
     constraints: tuple[Constraint, ...],
 ) -> Result:
     began = time.perf_counter()
-    plans = frontier_of(state.variants, constraints, state.anchors)
+    plans = frontier_of(state.variants, state.anchors)
+    bounds = standing(constraints, state.machines[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
         graph,
@@ -226,7 +238,7 @@ def _result(
         timings,
         state.rule_statistics(),
         tuple(state.history),
-        None if plans else shortfall_of(state.variants, constraints),
+        None if plans else shortfall_of(state.variants, bounds),
         state.started_from,
         dict(state.structural.refused),
         state.options.compute_dtype,

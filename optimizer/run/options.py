@@ -38,7 +38,8 @@ class RunOptions:
 
     objectives: tuple[str, ...] = option(
         DEFAULT_OBJECTIVES,
-        "the costs that the search minimizes",
+        "the costs that the search minimizes: objectives, the program's own resources, or expressions over them such as "
+        "`0.7*time_s + 0.3*energy_j`",
         metavar="A,B,C",
         is_advanced=False,
         names="objectives",
@@ -47,7 +48,8 @@ class RunOptions:
     )
     constraints: tuple[str, ...] = option(
         (),
-        "bounds on objectives, such as `peak_memory_bytes<=60GiB`; a device's capacity is one by itself",
+        "bounds such as `peak_memory_bytes<=60GiB`, or `time_s<=110%` of the best found; a device's capacity is one by "
+        "itself",
         flag="--constraint",
         metavar="BOUND",
         is_advanced=False,

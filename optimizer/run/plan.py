@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.objective import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.objective import Objective
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.dominance import nondominated
-from tapestry.optimizer.archive.report import plan_of
+from tapestry.optimizer.archive.report import plan_of, standing
 from tapestry.optimizer.run.checkpoint import Checkpoint, freeze
 from tapestry.optimizer.run.plan import Budget, Plan, Progress
 from tapestry.optimizer.run.state import SearchState
@@ -25,18 +25,19 @@ class Snapshot:
     """A search between two rounds; a value that does not change while the search continues.
 
     `values` `(n, m)` is the common front of feasible plans over all variants, mutually non-dominated and not
-    thinned; `plan(i)` builds row `i`. `rules` counts per rule how often it was applied and how often it helped.
-    `is_last` marks the end of the search, `stopped` is then the reason why it ended.
+    thinned; `plan(i)` builds row `i`. `bounds` are the relative bounds as they stand. `rules` counts per rule how
+    often it was applied and how often it helped. `is_last` marks the end of the search, `stopped` is then the reason
+    why it ended.
     """
 
     progress: Progress
     objectives: tuple[Objective, ...]
     values: np.ndarray
+    bounds: tuple[Constraint, ...]
     rules: Mapping[str, tuple[int, int]]
     is_last: bool
     _checkpoint: Checkpoint
     _members: Sequence[tuple[Variant, int]]
-    _constraints: tuple[Constraint, ...]
 
     def __repr__(self) -> str:
         progress = self.progress
@@ -53,7 +54,7 @@ class Snapshot:
 
     def plan(self, row: int) -> Plan:
         """Build the plan of row `row` of `values`."""
-        return plan_of(*self._members[row], self._constraints)
+        return plan_of(*self._members[row])
 
     def checkpoint(self) -> Checkpoint:
         """Return the complete state, from which `optimize(resume=...)` continues."""
@@ -70,8 +71,8 @@ class Publisher:
         objectives: tuple[Objective, ...],
         constraints: tuple[Constraint, ...],
     ) -> None:
-        self._call, self._period_s = call, period_s
-        self._objectives, self._constraints = objectives, constraints
+        self._call, self._period_s, self._objectives = call, period_s, objectives
+        self._relative = tuple(c for c in constraints if c.is_relative)
         self._next_s = 0.0
 
     def publish_if_due(
@@ -97,9 +98,9 @@ class Publisher:
             state.history[-1] if state.history else state.progress("searching", budget, values),
             self._objectives,
             values[front],
+            standing(self._relative, state.machines[0]),
             state.rule_statistics(),
             is_last,
             checkpoint,
             [(frozen[int(owner[k])], int(row_of[k])) for k in front],
-            self._constraints,
         )

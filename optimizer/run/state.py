@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import hypervolume
+from tapestry.optimizer.archive.goal import refilter
 from tapestry.optimizer.placement.island import Statistics, new_statistics
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.variants import SubMesh, Variant
+from tapestry.optimizer.run.workers import EpochResult
 from tapestry.optimizer.structure.search import StructuralSearch
 
 STALE_ROUNDS = 24
@@ -69,6 +71,25 @@ class SearchState:
         values, owner = self.all_values()
         mask = nondominated(values)
         return [int((mask & (owner == k)).sum()) for k in range(len(self.variants))]
+
+    def best_known(self) -> np.ndarray:
+        """Return the least value found so far of each cost with a relative bound, infinite before any: `(bounds,)`."""
+        return np.asarray(np.min([machine.goal.best for machine in self.machines], axis=0))
+
+    def tighten(self, found: Sequence[tuple[Variant, EpochResult]] = ()) -> None:
+        """Make relative bounds those of the best found anywhere, by variants or by the islands' epochs in `found`.
+
+        Plans that break them leave the fronts of all variants and epochs.
+        """
+        if not len(self.machines[0].goal.shares):
+            return
+        best = np.min([self.best_known(), *(result.best for _, result in found)], axis=0)
+        for machine in self.machines:
+            machine.goal.best[:] = best
+        for variant in self.variants:
+            refilter(variant.archive, variant.machine.goal)
+        for variant, result in found:
+            refilter(result.archive, variant.machine.goal)
 
     @property
     def is_converged(self) -> bool:

@@ -10,14 +10,15 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import COSTS
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.table_rows import TableCache
 from tapestry.costmodel.view import View
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.fronts import merge
-from tapestry.optimizer.placement.island import Goal, insert_all, objective_values, score
+from tapestry.optimizer.archive.goal import Goal, objective_values, score
+from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import seed_plans, stored_seeds
 from tapestry.optimizer.run.options import RunOptions
@@ -34,7 +35,10 @@ COARSER = 1.5
 
 @dataclass(frozen=True)
 class SubMesh:
-    """A submesh that a plan may use (`devices`, empty for the whole mesh), and the schedule order of the plan."""
+    """A submesh that a plan may use (`devices`, empty for the whole mesh), and the schedule order of the plan.
+
+    `known` are the objectives that plans get values for.
+    """
 
     devices: str
     mesh: Mesh
@@ -42,6 +46,7 @@ class SubMesh:
     goal: Goal
     cache: TableCache = field(default_factory=TableCache, compare=False)
     order: str = "program"
+    known: KnownObjectives = field(default_factory=KnownObjectives, compare=False)
 
 
 @dataclass
@@ -93,10 +98,14 @@ def new_variant(
         pins=options.pins,
         layouts=options.layouts,
         cache=machine.cache,
+        resources=machine.known.resources,
     )
-    objectives = len(machine.goal.weights)
-    archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, objectives, space.gene_count, space.edge_count)
-    return Variant(number, machine, graph, moves, space, search_space(space), archive)
+    return Variant(number, machine, graph, moves, space, search_space(space), _empty(machine.goal, space))
+
+
+def _empty(goal: Goal, space: PlanSpace) -> Archive:
+    sizes = (len(goal.epsilon), space.gene_count, space.edge_count, space.cost_count)
+    return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes)
 
 
 def insert_seeds(variant: Variant, limit: int | None) -> int:
@@ -192,7 +201,7 @@ def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
 @njit()
 def best_response(space, state, goal, genes, prefetch, regather, members):
     """Set tied genes to the strategy that lowers the product of the objectives most; return the evaluations."""
-    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    raw, value = np.zeros(goal.weights.shape[1], np.int64), np.zeros(goal.epsilon.shape[0])
     best, least = np.int64(0), np.inf
     count = space.strategy_count[members[0]] if members.shape[0] > 0 else 0
     for s in range(count):
@@ -222,8 +231,7 @@ def coarsen_grids(variants: Sequence[Variant]) -> None:
 
 
 def _lay_on_grid(variant: Variant, epsilon: np.ndarray) -> None:
-    genes, edges = variant.space.gene_count, variant.space.edge_count
-    fresh = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(epsilon), genes, edges)
+    fresh = _empty(variant.machine.goal, variant.space)
     merge(fresh, variant.archive, epsilon)
     variant.archive = fresh
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.objective import Objective
 from tapestry.teg.brief import counted
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import numpy as np
 
 from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import Genes
-from tapestry.optimizer.placement.island import insert_all, objective_values
+from tapestry.optimizer.archive.goal import objective_values
+from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, keeps_pins, new_variant, structure_of
@@ -101,11 +102,11 @@ def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) ->
     insert_all(space.space, space.state, variant.archive, goal, *rows)
     values = []
     for genes in found:
-        value = np.zeros(len(goal.weights))
+        value = np.zeros(len(goal.epsilon))
         if objective_values(goal, space.evaluate(genes), value) == 0.0:
             values.append(value)
     known = [] if state.anchors is None else [state.anchors]
-    state.anchors = np.concatenate([*known, np.array(values).reshape(-1, len(goal.weights))])
+    state.anchors = np.concatenate([*known, np.array(values).reshape(-1, len(goal.epsilon))])
     state.evaluations += len(plans)
     state.started_from += len(plans)
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from tapestry.costmodel.kernel_arrays import CompiledSpace, EvaluationState, new_state
 from tapestry.optimizer.archive.archive import Archive
-from tapestry.optimizer.placement.island import SEEN_SIZE, Goal, Statistics, new_statistics, run_epoch
+from tapestry.optimizer.archive.goal import Goal
+from tapestry.optimizer.placement.island import SEEN_SIZE, Statistics, new_statistics, run_epoch
 from tapestry.optimizer.placement.search_space import SearchSpace
 
 
@@ -39,11 +40,15 @@ class Epoch:
 
 @dataclass(frozen=True)
 class EpochResult:
-    """The result of an epoch: its archive, the statistics of its moves, and the number of plans evaluated."""
+    """The result of an epoch: its archive, the statistics of its moves, and the number of plans evaluated.
+
+    `best` are the least values of costs with a relative bound that it knows of.
+    """
 
     archive: Archive
     statistics: Statistics
     evaluations: int
+    best: np.ndarray
 
 
 T = TypeVar("T")
@@ -74,7 +79,7 @@ def _arrays(variant: VariantFile) -> tuple[CompiledSpace, SearchSpace, Evaluatio
 def run(epoch: Epoch) -> EpochResult:
     """Run an epoch; a pure function of `epoch`."""
     space, search, state = _arrays(epoch.variant)
-    archive = Archive(*(a.copy() for a in epoch.archive))
+    archive, goal = Archive(*(a.copy() for a in epoch.archive)), epoch.goal.own_best()
     statistics = new_statistics()
     seen = np.zeros(SEEN_SIZE, np.uint64)
     done = run_epoch(
@@ -82,14 +87,14 @@ def run(epoch: Epoch) -> EpochResult:
         state,
         search,
         archive,
-        epoch.goal,
+        goal,
         epoch.random_state,
         epoch.rule_weight,
         statistics,
         seen,
         epoch.evaluations,
     )
-    return EpochResult(archive, statistics, int(done))
+    return EpochResult(archive, statistics, int(done), goal.best)
 
 
 class InlineExecutor(Executor):

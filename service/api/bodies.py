@@ -12,9 +12,11 @@ from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
 from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_options
+from tapestry.service.graphs import priced_resources
 from tapestry.service.requests import Fault, InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
 from tapestry.service.settings import Limits
+from tapestry.service.store import Store, UnknownId
 
 
 @with_options
@@ -29,17 +31,22 @@ class RunBody(RequestBody):
     )
 
     @classmethod
-    def faults_of_the_rest(cls, body: Any, broken: Collection[str], limits: Limits) -> tuple[Fault, ...]:
+    def faults_of_the_rest(
+        cls, body: Any, broken: Collection[str], limits: Limits, store: Store
+    ) -> tuple[Fault, ...]:
         """Return the faults in the meaning of those members that have the right form; `broken` have not.
 
-        So a client hears of all faults at once. What needs the stored program is checked when the form is right.
+        So a client hears of all faults at once. Pins and the run to start from are compared with the stored program
+        when the form is right.
         """
         sound = {
             name: value for name, value in body.items() if name in cls.model_fields and name not in broken
         }
         try:
             known = cls.model_validate({"graph_id": "0" * 32, "mesh": mesh_names()[0], **sound})
-            check_request(known.graph_id, known.mesh, known.options, limits)
+            check_request(
+                known.graph_id, known.mesh, known.options, limits, stored_resources(known.graph_id, store)
+            )
         except ValidationError:  # a member whose parts are broken
             return ()
         except InvalidRequest as error:
@@ -50,6 +57,14 @@ class RunBody(RequestBody):
     def options(self) -> RunOptions:
         """The options of the run, their types checked and nothing else."""
         return RunOptions.from_json(self.model_dump(exclude={"graph_id", "mesh"}))
+
+
+def stored_resources(graph_id: str, store: Store) -> tuple[str, ...]:
+    """Return the resources that a stored program prices; none for an unknown one, which is a fault of its own."""
+    try:
+        return priced_resources(store.graphs.get(graph_id).summary)
+    except UnknownId:
+        return ()
 
 
 class ExecutionBody(RequestBody):

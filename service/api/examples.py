@@ -30,6 +30,7 @@ _GRAPH = {
     "lacks_values": False,
     "created_at": BEGAN,
     "summary": {"name": "two_layers", "blocks": 7, "tensors": 6, "parameters": 32768, "flops": 4210688},
+    "objectives": [],
     "links": {
         "self": f"/v1/graphs/{GRAPH_ID}",
         "document": f"/v1/graphs/{GRAPH_ID}/document",

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
+from tapestry.costmodel.known_objectives import resource_objectives
+from tapestry.costmodel.resources import Resource
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, packed, revalidated
 from tapestry.service.api.context import Context, Parts
@@ -32,6 +34,8 @@ from tapestry.service.api.openapi_parts import (
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.problems import Problem
+from tapestry.service.graphs import priced_resources
+from tapestry.service.presentation import objective_document
 from tapestry.service.requests import Fault
 from tapestry.service.store import GraphSummary
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
@@ -145,6 +149,11 @@ def graph_document(graph: GraphSummary) -> dict[str, Any]:
         "lacks_values": graph.lacks_values,
         "created_at": graph.created_at.astimezone(UTC).isoformat(),
         "summary": None if graph.summary is None else dict(graph.summary),
+        "objectives": [
+            objective_document(objective)
+            for name in priced_resources(graph.summary)
+            for objective in resource_objectives(Resource(name))
+        ],
         "links": {
             "self": f"/v1/graphs/{graph.id}",
             "document": f"/v1/graphs/{graph.id}/document",

@@ -36,6 +36,16 @@ class ProblemAnswer(Answer):
     errors: list[FaultAnswer] | None = None
 
 
+class ObjectiveAnswer(Answer):
+    """An objective by which plans are evaluated."""
+
+    name: str
+    unit: str
+    direction: Literal["minimize"]
+    title: str
+    formula: str
+
+
 class GraphAnswer(Answer):
     """A program without its document."""
 
@@ -45,6 +55,7 @@ class GraphAnswer(Answer):
     lacks_values: bool = Field(description="its weights were too large to keep")
     created_at: datetime
     summary: dict[str, Any] | None
+    objectives: list[ObjectiveAnswer] = Field(description="those of the resources that it prices itself")
     links: dict[str, str]
 
 
@@ -188,16 +199,6 @@ class RunsAnswer(Answer):
 
     items: list[RunAnswer]
     next: str | None = Field(description="the cursor of the next page")
-
-
-class ObjectiveAnswer(Answer):
-    """An objective by which plans are evaluated."""
-
-    name: str
-    unit: str
-    direction: Literal["minimize"]
-    title: str
-    formula: str
 
 
 class PlanAnswer(Answer):

@@ -90,7 +90,7 @@ def _told(option: Option) -> Any:
 def _text(option: Option) -> Any:
     """Return the type of an option's texts; where the catalog of their names is short, the document lists it."""
     if option.names in ENUMERATED and option.kind == "texts":
-        return Annotated[Text, Field(json_schema_extra={"enum": list(ENUMERATED[option.names])})]
+        return Annotated[Text, Field(examples=list(ENUMERATED[option.names]))]
     return Text
 
 

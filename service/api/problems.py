@@ -128,7 +128,8 @@ def _validation(request: Request, error: Exception) -> Response:
     rest = getattr(form, "faults_of_the_rest", None)
     if rest is not None and isinstance(error.body, Mapping):
         broken = {fault.pointer.split("/")[1] for fault in faults if fault.pointer.startswith("/")}
-        faults += rest(error.body, broken, request.app.state.context.settings.limits)
+        context = request.app.state.context
+        faults += rest(error.body, broken, context.settings.limits, context.store)
     return respond(422, "invalid", _summary(faults), faults)
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, revalidated
-from tapestry.service.api.bodies import RunBody
+from tapestry.service.api.bodies import RunBody, stored_resources
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import body_of
@@ -102,7 +102,7 @@ def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
     document = {
         "run": run.id,
         "status": run.status,
-        "objectives": [objective_document(OBJECTIVES[POSITION[name]]) for name in run.options.objectives],
+        "objectives": [objective_document(objective_called(name)) for name in run.options.objectives],
         "plans": [shown_plan_document(plan) for plan in parts.store.runs.frontier(run_id)],
     }
     return revalidated(request, document)
@@ -159,7 +159,8 @@ def _checked(body: RunBody, parts: Context) -> RunRequest:
     options = body.options
     faults = list(_references(body.graph_id, options.start_from, parts))
     try:
-        request = check_request(body.graph_id, body.mesh, options, parts.settings.limits)
+        resources = stored_resources(body.graph_id, parts.store)
+        request = check_request(body.graph_id, body.mesh, options, parts.settings.limits, resources)
     except InvalidRequest as error:
         raise InvalidRequest([*error.faults, *faults]) from error
     if not faults and options.pins:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tapestry.costmodel.known_objectives import known_objectives
+from tapestry.costmodel.resources import ResourceError
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, canonicalize, explain
@@ -96,7 +98,10 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
         if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
             said = f"its name is not printable, or has more than {LONGEST_NAME} characters"
             return SaveResult(faults=(Fault(where or "/name", said),))
+        known_objectives(graph)  # refuses resources that are named like something else
         summary = summarize(graph).to_json()
+    except ResourceError as error:
+        return SaveResult(faults=(Fault(where or "/definitions", str(error)),))
     except (DocumentError, InvalidGraphError, InvalidLoom) as error:
         found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
         return SaveResult(faults=tuple(found))
@@ -185,7 +190,12 @@ def render_explanation(plan_id: str, url: str) -> str:
     graph, moves = canonicalize(store.graphs.load(request.graph_id)), moves_of(plan.moves)
     try:
         reported = explain(
-            graph, moves, mesh_of(request.mesh), compute_dtype=request.options.compute_dtype, ablation=True
+            graph,
+            moves,
+            mesh_of(request.mesh),
+            compute_dtype=request.options.compute_dtype,
+            ablation=True,
+            objectives=request.options.objectives,
         )
     except StaleHistory as error:
         return " ".join(str(error).split())

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.service.cli.output import column, paint, print_table
-from tapestry.service.presentation import TITLES
+from tapestry.service.presentation import title_of
 from tapestry.service.verdicts import FAILED, UNTRUSTED, verdict_of
 
 
 def unit_of(objective: str) -> str:
     """Return the unit of an objective; empty for a stored one that is no longer known."""
-    return OBJECTIVES[POSITION[objective]].unit if objective in POSITION else ""
+    return objective_called(objective).unit
 
 
 def print_frontier(
@@ -28,7 +28,7 @@ def print_frontier(
     headers, columns = ["plan"], [[plan["id"] for plan in ordered]]
     for name in shown:
         unit, texts = column([plan["cost"][name] for plan in ordered], unit_of(name))
-        headers.append(f"{TITLES.get(name, name)} {unit}".rstrip())
+        headers.append(f"{title_of(name)} {unit}".rstrip())
         columns.append(texts)
     headers += ["moves", "devices", "verified", ""]
     columns.append([str(plan["move_count"]) for plan in ordered])

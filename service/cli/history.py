@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from tapestry.costmodel.objectives import OBJECTIVES, POSITION
-from tapestry.optimizer import Objective, knee
+from tapestry.costmodel.known_objectives import objective_called
+from tapestry.optimizer import knee
 from tapestry.rewrites import Move
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.explaining import moves_of
@@ -72,7 +72,7 @@ def read_history(reference: str) -> History:
         str(plan.get("plan", plan.get("id", Path(path).stem))),
         history,
         _figures(plan.get("cost")),
-        tuple(name for name in _texts(shared.get("objectives")) if name in POSITION),
+        _texts(shared.get("objectives")),
         mesh if isinstance(mesh, str) else "",
         dtype if isinstance(dtype, str) else None,
     )
@@ -115,13 +115,12 @@ def _chosen(
         )
     if len(plans) == 1:
         return plans[0]
-    names = [n for n in _texts(shared.get("objectives")) if n in POSITION]
+    objectives = _texts(shared.get("objectives"))
     costed = [_Costed(plan, _figures(plan.get("cost"))) for plan in plans]
-    known = [n for n in names if all(n in c.cost for c in costed)]
+    known = [n for n in objectives if all(n in c.cost for c in costed)]
     if not known:
         raise CommandError(f"{path!r} has {len(plans)} plans; say which, e.g. {path}:{plans[0].get('id')}")
-    objectives: list[Objective] = [OBJECTIVES[POSITION[n]] for n in known]
-    return knee(costed, objectives).plan
+    return knee(costed, [objective_called(n) for n in known]).plan
 
 
 @dataclass(frozen=True)

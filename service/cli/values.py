@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from tapestry.costmodel.expression_parser import split_at_commas
+
 MOST = 2**63 - 1
 
 
@@ -49,8 +51,8 @@ def coordinates(text: str) -> tuple[int, ...]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Parse names with commas in between."""
-    found = tuple(name.strip() for name in text.split(","))
+    """Parse names with commas in between; those within parentheses or quotes belong to an expression."""
+    found = split_at_commas(text)
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas in between, not {text!r}")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.costmodel.objectives import require_objectives
+from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.hardware import Mesh
 from tapestry.optimizer import (
     Checkpoint,
     CheckpointError,
+    Constraint,
     Objective,
     Plan,
     Progress,
@@ -38,6 +39,7 @@ from tapestry.teg.graph import Graph
 log = logging.getLogger("tapestry.worker")
 
 LARGEST_SHOWN = 64
+ROUNDING = 1e-9  # a value and a bound computed from it may differ by so much
 UNCHECKED = {"values": {"executed": False}}
 
 
@@ -58,7 +60,7 @@ class PublishedFrontier:
     def __init__(self, store: Store, run_id: str, objectives: Sequence[Objective]) -> None:
         self._store, self._names = store, [objective.name for objective in objectives]
         self._stored: dict[str, StoredPlan] = {plan.id: plan for plan in store.runs.frontier(run_id)}
-        self._values = {plan.id: self._value(plan.cost) for plan in self._stored.values()}
+        self._costs: dict[str, Mapping[str, float]] = {plan.id: plan.cost for plan in self._stored.values()}
         self._plans: dict[str, Plan] = {}
 
     def _value(self, cost: Any) -> list[float]:
@@ -67,31 +69,43 @@ class PublishedFrontier:
     @property
     def values(self) -> np.ndarray:
         """The objective values `(k, m)` of the published plans."""
-        return np.array(list(self._values.values()), dtype=np.float64).reshape(-1, len(self._names))
+        return self._values_of(self._costs)
+
+    def _values_of(self, keys: Iterable[str]) -> np.ndarray:
+        rows = [self._value(self._costs[key]) for key in keys]
+        return np.array(rows, dtype=np.float64).reshape(-1, len(self._names))
 
     def decide(self, snapshot: Snapshot) -> tuple[list[Plan], list[str]]:
-        """Select the plans of the search's front to publish, and the ids of the published ones to remove for them."""
-        entering, leaving = publish(self.values, snapshot.values, LARGEST_SHOWN, snapshot.is_last)
-        shown = list(self._values)
+        """Select the plans of the search's front to publish, and the ids of the published ones to remove.
+
+        Published plans are removed for others, or because they break a relative bound, which has tightened.
+        """
+        broken = [key for key, cost in self._costs.items() if _breaks(snapshot.bounds, cost)]
+        shown = [key for key in self._costs if key not in broken]
+        entering, leaving = publish(self._values_of(shown), snapshot.values, LARGEST_SHOWN, snapshot.is_last)
         plans = {plan.id: plan for plan in (snapshot.plan(int(i)) for i in entering)}
         removed = [shown[int(i)] for i in leaving if shown[int(i)] not in plans]
-        return [plan for key, plan in plans.items() if key not in self._values], removed
+        return [plan for key, plan in plans.items() if key not in self._costs], [*broken, *removed]
 
     def apply(self, added: Sequence[Plan], removed: Sequence[str]) -> None:
         """Update the published plans after a write to the store."""
         for key in removed:
-            del self._values[key]
+            del self._costs[key]
             self._plans.pop(key, None)
         for plan in added:
-            self._values[plan.id] = self._value(plan.cost)
+            self._costs[plan.id] = plan.cost
             self._plans[plan.id] = plan
 
     def plans(self) -> list[Plan]:
         """Return the published plans as the search made them; those of an earlier worker are loaded from the store."""
-        missing = [key for key in self._values if key not in self._plans]
+        missing = [key for key in self._costs if key not in self._plans]
         loaded = self._store.plans.load_all([self._stored[key].key for key in missing])
         self._plans |= dict(zip(missing, loaded, strict=True))
-        return [self._plans[key] for key in self._values]
+        return [self._plans[key] for key in self._costs]
+
+
+def _breaks(bounds: Sequence[Constraint], cost: Mapping[str, float]) -> bool:
+    return any(bound.excess(cost[bound.objective]) > ROUNDING for bound in bounds)
 
 
 class SearchJob:
@@ -110,11 +124,12 @@ class SearchJob:
     def _read(self, islands: int) -> SearchInput:
         request = self._store.runs.request(self._job.subject)
         mesh = mesh_of(request.mesh)
+        graph = self._store.graphs.load(request.graph_id)
         return SearchInput(
             request,
-            self._store.graphs.load(request.graph_id),
+            graph,
             mesh,
-            require_objectives(request.options.objectives, mesh.device),
+            known_objectives(graph).require(request.options.objectives, mesh.device),
             request.options.islands or islands,
         )
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import COSTS, new_state
+from tapestry.costmodel.kernel_arrays import new_state
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.placement.rng import new_rng
@@ -14,7 +14,7 @@ from tests.costmodel.programs import GRAPHS, random_genes
 
 
 def fresh_cost(space: PlanSpace, *plan: np.ndarray) -> np.ndarray:
-    cost = np.zeros(COSTS, np.int64)
+    cost = np.zeros(space.cost_count, np.int64)
     evaluate(space.space, new_state(space.space), *plan, cost)
     return cost
 
@@ -27,7 +27,7 @@ def test_a_walk_of_every_rule(name: str, mesh: str, rng: np.random.Generator) ->
     start = random_genes(rng, space)
     plan = (start.strategies, start.prefetch, start.regather)
     digest = np.array([hash_plan(*plan)], np.uint64)
-    cost = np.zeros(COSTS, np.int64)
+    cost = np.zeros(space.cost_count, np.int64)
     seen = set()
 
     for step in range(180 * len(RULES)):
@@ -70,7 +70,7 @@ def test_one_edge_at_a_time(rng: np.random.Generator) -> None:
 
 def test_genes_in_the_archives_narrow_types_cost_the_same(rng: np.random.Generator) -> None:
     space = PlanSpace(GRAPHS["joints"](), load_mesh("dgx-h100"))
-    narrow = np.zeros(COSTS, np.int64)
+    narrow = np.zeros(space.cost_count, np.int64)
     for _ in range(20):
         plan = random_genes(rng, space)
         types = (np.int16, np.int8, np.int8)

@@ -15,7 +15,8 @@ from tapestry.costmodel.kernel_arrays import (
     TOTAL,
     TRAFFIC,
 )
-from tapestry.costmodel.objectives import NAMES, OBJECTIVES, require_objectives
+from tapestry.costmodel.known_objectives import require_objectives
+from tapestry.costmodel.objectives import NAMES, OBJECTIVES
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_device, mesh_from_dict

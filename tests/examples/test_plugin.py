@@ -33,6 +33,8 @@ infer = broken_parts:OPERATORS
 figures = broken_devices
 [tapestry.meshes]
 missing = broken_nowhere
+[tapestry.objectives]
+forms = broken_objectives:OBJECTIVES
 """
 BROKEN_PARTS = """
 from dataclasses import replace
@@ -44,6 +46,15 @@ def infer(attributes, inputs):
 
 OPERATORS = (replace(SWIGLU, name="broken_infer", infer=infer),)
 RULES = (replace(EXPAND_SWIGLU, name="broken_example", example=lambda size: None),)
+"""
+
+BROKEN_OBJECTIVES = """
+from tapestry.costmodel.objective import Objective
+
+OBJECTIVES = (
+    Objective("time_s", "s", "ours", "time_ticks"),
+    Objective("broken_form", "", "names nothing", "time_ticks * speed"),
+)
 """
 
 
@@ -70,6 +81,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (info / "entry_points.txt").write_text(BROKEN_ENTRY_POINTS)
     (folder / "broken_exit.py").write_text("import sys\nsys.exit('bye')\n")
     (folder / "broken_parts.py").write_text(BROKEN_PARTS)
+    (folder / "broken_objectives.py").write_text(BROKEN_OBJECTIVES)
     devices = folder / "broken_devices"
     devices.mkdir()
     (devices / "__init__.py").write_text("")
@@ -104,6 +116,7 @@ def test_an_installed_plug_in_adds_what_it_says_and_keeps_every_promise(site: Pa
         "tapestry-swiglu rules swiglu": ["find_swiglu", "expand_swiglu"],
         "tapestry-swiglu devices swiglu": ["mi300x"],
         "tapestry-swiglu meshes swiglu": ["mi300x-platform"],
+        "tapestry-swiglu objectives swiglu": ["energy_delay_js"],
     }
     assert not any(p["faults"] for p in found.values())
     assert {(p["version"], p["group"].partition(".")[0]) for p in found.values()} == {("0.1.0", "tapestry")}
@@ -139,7 +152,7 @@ def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
         timeout=600,
     )
     assert answer.returncode == 0, answer.stdout
-    assert "3 passed" in answer.stdout
+    assert "4 passed" in answer.stdout
 
 
 @pytest.mark.slow
@@ -158,6 +171,10 @@ def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
     assert said["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
     assert said["broken-friend devices figures"] == [
         "half.toml: CatalogError: half.toml: vendor: missing; expected a text"
+    ]
+    assert said["broken-friend objectives forms"] == [
+        "broken_form: its form names 'speed', which is not known",
+        "time_s: an objective 'time_s' comes with Tapestry, which keeps the name",
     ]
     assert said["broken-friend meshes missing"] == [": ModuleNotFoundError: No module named 'broken_nowhere'"]
     both = (
@@ -185,7 +202,16 @@ def test_the_service_stands_and_tells_what_is_broken(
         refused = service.http.post("/v1/runs", json=request)
         lines = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
 
-    assert faults == {"infer": 1, "ends": 1, "example": 1, "twin": 2, "swiglu": 2, "figures": 1, "missing": 1}
+    assert faults == {
+        "infer": 1,
+        "ends": 1,
+        "example": 1,
+        "twin": 2,
+        "swiglu": 2,
+        "figures": 1,
+        "missing": 1,
+        "forms": 2,
+    }
     assert "mi300x" in devices and "half" not in devices
     assert refused.status_code == 422
     (fault,) = [e for e in refused.json()["errors"] if e["pointer"] == "/rules/0"]

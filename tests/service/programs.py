@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Plan, Progress, Result, RunOptions, parse_constraint
 from tapestry.rewrites import Move
@@ -66,7 +66,7 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
     result = Result(
         graph=graph,
         mesh=load_mesh("dgx-h100"),
-        objectives=tuple(OBJECTIVES[POSITION[name]] for name in ("time_s", "peak_memory_bytes")),
+        objectives=tuple(map(objective_called, ("time_s", "peak_memory_bytes"))),
         constraints=(parse_constraint("peak_memory_bytes<=1GiB"),),
         frontier=frontier,
         evaluations=1234,

@@ -2,11 +2,18 @@
 
 import numpy as np
 import pytest
+from tapestry_swiglu.objectives import OBJECTIVES
 from tapestry_swiglu.operator import OPERATORS
 from tapestry_swiglu.rules import RULES
 
+from tapestry.costmodel.objectives import checked_objective
 from tapestry.rewrites.testing import contract_violations as broken_by_rule
 from tapestry.teg.operators.testing import contract_violations as broken_by_operator
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective.name)
+def test_objectives_are_computed_from_what_is_known(objective):
+    assert checked_objective(objective) is objective
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)

@@ -11,7 +11,7 @@ from tapestry.service.cli.frontier import unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
-from tapestry.service.presentation import TITLES
+from tapestry.service.presentation import title_of
 from tapestry.service.store import StoredRun, StoreError
 
 # What was asked of a run, besides the options that are stored together: the field, and its title.
@@ -138,7 +138,7 @@ def _print(
         a, b = one.best[name], other.best[name]
         rows.append(
             (
-                f"least {TITLES.get(name, name)}",
+                f"least {title_of(name)}",
                 quantity(a, unit_of(name)),
                 quantity(b, unit_of(name)),
                 _ratio(a, b),

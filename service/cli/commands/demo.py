@@ -11,8 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tapestry.costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
-from tapestry.costmodel.objectives import POSITION
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.optimizer import Progress, RunOptions
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.service.cli.client import Client
@@ -60,7 +59,7 @@ class Outcome:
     @property
     def representative(self) -> dict[str, FrontierPlan]:
         """The most representative plans, by their roles."""
-        objectives = [KNOWN_OBJECTIVES[POSITION[name]] for name in OBJECTIVES]
+        objectives = [objective_called(name) for name in OBJECTIVES]
         return representative_plans(self.plans, objectives) if self.plans else {}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tapestry.costmodel.objectives import require_objectives
+from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.hardware import Mesh
 from tapestry.optimizer import canonicalize, explain
 from tapestry.rewrites import Move, Provenance, RuleError, StaleMove
@@ -20,7 +20,7 @@ from tapestry.service.cli.output import column, paint, print_json, print_table
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.explaining import block_history_document, explanation_document, moves_of, unlike
-from tapestry.service.presentation import TITLES
+from tapestry.service.presentation import title_of
 from tapestry.service.store import Store, StoreError, mesh_of
 from tapestry.teg.graph import Graph
 
@@ -55,7 +55,8 @@ def run(arguments: Namespace) -> int:
     history = subject.history
     try:
         names = arguments.objectives or history.objectives or tuple(history.cost)[:4]
-        chosen = require_objectives(names or ("time_s", "peak_memory_bytes"), subject.mesh.device)
+        names = names or ("time_s", "peak_memory_bytes")
+        chosen = known_objectives(subject.graph).require(names, subject.mesh.device)
         with reporter(arguments.quiet) as progress:
             explanation = explain(
                 subject.graph,
@@ -64,6 +65,7 @@ def run(arguments: Namespace) -> int:
                 compute_dtype=history.compute_dtype,
                 single=arguments.single,
                 ablation=True,
+                objectives=names,
                 on_step=_patient(progress),
             )
     except ValueError as error:
@@ -201,7 +203,7 @@ def _print(document: Mapping[str, Any]) -> None:
     columns.append(["", *(_choice(step["moves"]) for step in steps), ""])
     for name in objectives:
         unit, texts = _effects(document, name)
-        headers.append(f"{TITLES.get(name, name)} {unit}".rstrip())
+        headers.append(f"{title_of(name)} {unit}".rstrip())
         columns.append(texts)
     first = objectives[0]
     unit, texts = column([(step["without"] or {}).get(first, 0.0) for step in steps] or [0.0], unit_of(first))
@@ -223,7 +225,7 @@ def _print(document: Mapping[str, Any]) -> None:
     print(
         "\nThe first line costs the program with every device computing everything, the last is the plan; in between, "
         "what each move changed.\n'without it': what the finished plan would lose without the move "
-        f"({TITLES.get(first, first)}) nor those that build on it, which stand behind it by their numbers."
+        f"({title_of(first)}) nor those that build on it, which stand behind it by their numbers."
     )
 
 

@@ -12,7 +12,7 @@ from tapestry.service.cli.frontier import checks_of, print_frontier, unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.presentation import TITLES, run_document, stored_plan_document
+from tapestry.service.presentation import run_document, stored_plan_document, title_of
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError
 from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
@@ -138,7 +138,7 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
         print_json(document)
         return
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
-    costs = [(TITLES.get(name, name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
+    costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
     print(f"\nverified: {checks_of(plan.verified)}; executed {len(executions)} times")
     for line in failures_of(plan.id, plan.verified) if plan.verified else ():

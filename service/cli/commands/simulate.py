@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tapestry.costmodel.objectives import require_objectives
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan, knee
 from tapestry.optimizer.analysis.affordability import fits_in_memory
@@ -26,7 +26,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
-from tapestry.service.presentation import TITLES
+from tapestry.service.presentation import title_of
 from tapestry.service.store import NewExecution, Store, StoreError, mesh_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.external_graphs import is_explicit
@@ -99,7 +99,7 @@ def _stored(store: Store, arguments: Namespace) -> Subject:
     if arguments.plan is None:
         run = store.runs.find(arguments.run)
         mesh = mesh_of(run.mesh)
-        found = knee(run.frontier, require_objectives(run.summary.options.objectives, mesh.device))
+        found = knee(run.frontier, [objective_called(name) for name in run.summary.options.objectives])
         chosen = store.plans.load(found.key)
     else:
         reference = arguments.plan if arguments.run is None else f"{arguments.run}/{arguments.plan}"
@@ -176,7 +176,7 @@ def _print(subject: Subject, execution: NewExecution) -> None:
         pair = execution.counts[name]
         same = pair["predicted"] == pair["counted"]
         values = [quantity(pair[side], unit_of(name)) for side in ("predicted", "counted")]
-        rows.append((TITLES[name], *values, verdict(same, "equal", "different")))
+        rows.append((title_of(name), *values, verdict(same, "equal", "different")))
     print_table(("", "predicted", "counted", ""), rows, right=(1, 2))
     capacity = subject.mesh.device.memory_bytes
     fits = subject.plan.cost["peak_memory_bytes"] <= capacity

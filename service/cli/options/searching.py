@@ -65,7 +65,7 @@ def help_of(option: Option) -> str:
     more = "; may be repeated" if option.is_repeated else ""
     if option.default not in (None, (), {}):
         more += f" (default: {option.text(option.default).replace(', ', ',')})"
-    return option.description.replace("`", "'") + more
+    return option.description.replace("`", "'").replace("%", "%%") + more
 
 
 def _parser_of(option: Option) -> Callable[[str], Any]:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tapestry.costmodel.kernel_arrays import COSTS
-from tapestry.costmodel.objectives import require_objectives
+from tapestry.costmodel.known_objectives import require_objectives
 from tapestry.costmodel.plan_space import Genes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.archive.archive import cell
 from tapestry.optimizer.archive.constraints import all_constraints
+from tapestry.optimizer.archive.goal import objective_values
 from tapestry.optimizer.archive.report import goal_of
-from tapestry.optimizer.placement.island import objective_values
 from tapestry.optimizer.placement.seeds import genes_rows
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import (

@@ -103,7 +103,7 @@ TWICE = [{"rule": "expand_softmax", "place": "one"}] * 2
         ({"moves": [TWICE[0], STALE]}, "/moves/1", "there is no block 'nowhere'"),
         ({"moves": TWICE}, "/moves/1", "there is no block 'one'"),
         ({"moves": [GONE]}, "/moves/0", "there is no rule 'expand_softmx'"),
-        ({"moves": [{"rule": "expand_softmax"}]}, "/moves/0/place", "field required"),
+        ({"moves": [{"rule": "expand_softmax"}]}, "/moves/0/place", "it is missing"),
         ({"moves": [], "mode": "once"}, "/moves", "moves say what is done; leave mode out"),
         ({"rules": ["fuse_cells", "odd_rule"]}, "/rules/1", "unknown rule 'odd_rule'"),
         (

@@ -330,3 +330,13 @@ def test_a_plan_that_is_refuted_later_is_marked_and_so_are_those_with_its_rule(
     assert verdict_of(after[first]) == "failed"
     assert {verdict_of(after[key]) for key in others} == {"untrusted"}
     assert all(said["suspects"] == [rule] for said in after.values())
+
+
+def test_plans_that_a_tightening_bound_excludes_are_shown_no_more(bench: Bench) -> None:
+    run_id = bench.run(
+        two_layers(), constraints=("time_s<=120%",), objectives=("peak_memory_bytes", "time_s")
+    )
+
+    times = [plan.cost["time_s"] for plan in bench.store.runs.frontier(run_id)]
+    assert times
+    assert max(times) <= 1.2 * min(times) * (1 + 1e-9)

@@ -9,7 +9,9 @@ import { CONSTRAINT_UNITS } from "./units.js";
 /** @typedef {{name: string, unit: string, title: string}} Objective */
 
 const USUAL = "peak_memory_bytes";
-const FORM = /^(\w+)<=([\d.eE+-]+)([A-Za-z]*)$/;
+const FORM = /^(.+)<=([\d.eE+-]+)([A-Za-z]*|%)$/;
+/** Of the best that the run has found. */
+const PERCENT = "%";
 
 /** `texts` are the constraints as a request has them. */
 export class ConstraintBuilder {
@@ -33,9 +35,11 @@ export class ConstraintBuilder {
 
   /** @param {string} name @param {string} number @param {string} unit */
   add(name, number, unit) {
-    const names = this.catalog.map((objective) =>
+    const known = this.catalog.map((objective) =>
       element("option", { value: objective.name }, objective.title),
     );
+    const isKnown = this.catalog.some((objective) => objective.name === name);
+    const names = isKnown ? known : [...known, element("option", { value: name }, name)];
     const select = element("select", { "aria-label": "objective" }, names);
     const value = element("input", {
       type: "number",
@@ -68,11 +72,11 @@ export class ConstraintBuilder {
     select.value = name;
     const offer = (/** @type {string} */ wanted) => {
       const own = this.catalog.find((objective) => objective.name === select.value)?.unit ?? "";
-      const known = CONSTRAINT_UNITS[/** @type {keyof CONSTRAINT_UNITS} */ (own)] ?? [own];
+      const known = [...(CONSTRAINT_UNITS[/** @type {keyof CONSTRAINT_UNITS} */ (own)] ?? [own]), PERCENT];
       fill(
         units,
         ...[...new Set([...known, ...(wanted ? [wanted] : [])])].map((one) =>
-          element("option", { value: one }, one.replace("us", "µs")),
+          element("option", { value: one }, one === PERCENT ? "% of the best" : one.replace("us", "µs")),
         ),
       );
       units.value = wanted || known[0];

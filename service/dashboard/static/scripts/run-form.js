@@ -7,7 +7,7 @@ import { byId, element, fill } from "./dom.js";
 
 /** @typedef {{name: string, unit: string, title: string, formula: string}} Objective */
 
-/** @param {Objective[]} catalog @param {string[]} usual */
+/** @param {Objective[]} catalog @param {string[]} usual those that are checked */
 export function showObjectives(catalog, usual) {
   const labels = catalog.map(({ name, unit, title, formula }) =>
     element(
@@ -61,7 +61,7 @@ export function readFields() {
   const isUnrestricted = boxes("rule").every((box) => box.checked);
   const pins = readPins();
   /** @type {any} */
-  const body = { objectives: checked("objective"), budget: {} };
+  const body = { objectives: readObjectives(), budget: {} };
   for (const field of optionFields()) {
     const path = field.dataset.path.split(".");
     const name = path.pop();
@@ -74,6 +74,22 @@ export function readFields() {
     rules: isUnrestricted ? undefined : checked("rule"),
     pins: Object.keys(pins).length ? pins : undefined,
   };
+}
+
+/** Those that are checked, then the expressions: one per line. */
+export function readObjectives() {
+  const lines = byId("expressions").value.split("\n");
+  return [
+    ...checked("objective"),
+    ...lines.map((/** @type {string} */ line) => line.trim()).filter(Boolean),
+  ];
+}
+
+/** Check the boxes of these objectives; what has none is an expression. @param {string[]} names */
+export function fillObjectives(names) {
+  for (const box of boxes("objective")) box.checked = names.includes(box.value);
+  const known = boxes("objective").map((box) => box.value);
+  byId("expressions").value = names.filter((name) => !known.includes(name)).join("\n");
 }
 
 /** `site = spec` per line. */
@@ -92,7 +108,7 @@ function readPins() {
 
 /** Put a stored run's request into the fields. @param {any} run */
 export function fillFields(run) {
-  for (const box of boxes("objective")) box.checked = run.objectives.includes(box.value);
+  fillObjectives(run.objectives);
   for (const box of boxes("rule")) box.checked = run.rules === null || run.rules.includes(box.value);
   for (const field of optionFields()) {
     const path = field.dataset.path.split(".");

@@ -9,33 +9,47 @@ import { GraphPicker } from "../graph-picker.js";
 import { watchHealth } from "../health.js";
 import { MeshPicker } from "../mesh-picker.js";
 import { problemNotice } from "../notice.js";
+import { joined } from "../objective-list.js";
 import { showPlugIns } from "../plug-in-list.js";
-import { fillFields, readFields, showObjectives, showRuleChoices } from "../run-form.js";
+import {
+  fillFields,
+  fillObjectives,
+  readFields,
+  readObjectives,
+  showObjectives,
+  showRuleChoices,
+} from "../run-form.js";
 import { curl, meshOf } from "../run-summary.js";
 
 const form = byId("form");
 const address = new URLSearchParams(location.search);
-const graphs = new GraphPicker(() => preview());
+const graphs = new GraphPicker(() => {
+  showOwnObjectives();
+  preview();
+});
 const meshes = new MeshPicker(() => preview());
 const preview = throttled(showPreview, 150);
 /** @type {ConstraintBuilder} */
 let constraints;
+/** @type {import("../run-form.js").Objective[]} */
+let catalog = [];
 /** Sent again with the same request, it makes no second run. */
 let key = "";
 let sent = "";
 
 async function begin() {
   try {
-    const [{ items: objectives }, { items: rules }, { items: plugIns }] = await Promise.all([
+    const [{ items }, { items: rules }, { items: plugIns }] = await Promise.all([
       get("/v1/objectives"),
       get("/v1/rules"),
       get("/v1/plugins"),
       meshes.load(),
     ]);
-    showObjectives(objectives, JSON.parse(form.dataset.objectives));
+    catalog = items;
+    showObjectives(catalog, JSON.parse(form.dataset.objectives));
     showRuleChoices(rules);
     showPlugIns(plugIns);
-    constraints = new ConstraintBuilder(objectives, () => preview());
+    constraints = new ConstraintBuilder(catalog, () => preview());
     const model = address.get("from")
       ? await get(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`)
       : null;
@@ -50,6 +64,15 @@ async function begin() {
   } catch (error) {
     fill(byId("form-problem"), problemNotice(problemOf(error)));
   }
+}
+
+/** The program's own resources are objectives too; what was chosen stays so. */
+function showOwnObjectives() {
+  if (!constraints) return;
+  const chosen = readObjectives();
+  constraints.catalog = joined(catalog, graphs.chosen?.objectives ?? []);
+  showObjectives(constraints.catalog, []);
+  fillObjectives(chosen);
 }
 
 function request() {

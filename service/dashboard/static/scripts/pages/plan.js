@@ -13,6 +13,7 @@ import { watchHealth } from "../health.js";
 import { marksOf } from "../marks.js";
 import { showMoves } from "../move-list.js";
 import { missing, problemNotice } from "../notice.js";
+import { joined } from "../objective-list.js";
 import { machineText } from "../run-summary.js";
 import { several } from "../units.js";
 import { showVerification } from "../verification.js";
@@ -31,7 +32,7 @@ async function begin() {
       get(`/v1/graphs/${encodeURIComponent(plan.graph_id)}`),
     ];
     const [of, frontier, objectives, graph] = await Promise.all(all);
-    show(plan, of, frontier, objectives.items, graph);
+    show(plan, of, frontier, joined(objectives.items, [...graph.objectives, ...frontier.objectives]), graph);
   } catch (error) {
     fill(byId("plan"), missing(error, "plan", id));
   }

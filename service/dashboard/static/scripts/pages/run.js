@@ -12,6 +12,7 @@ import { watchHealth } from "../health.js";
 import { HistoryPlot } from "../history-plot.js";
 import { marksOf } from "../marks.js";
 import { missing, problemNotice } from "../notice.js";
+import { joined } from "../objective-list.js";
 import { PlanTable } from "../plan-table.js";
 import { showRefused } from "../refused-rules.js";
 import { showRules } from "../rule-table.js";
@@ -45,6 +46,7 @@ async function begin() {
     // The frontier first: events that are as far as the run are then never behind it.
     const asked = [get(`${path}/frontier`), get("/v1/objectives"), get("/v1/meshes")];
     [frontier, { items: catalog }, { items: meshes }] = await Promise.all(asked);
+    catalog = joined(catalog, frontier.objectives);
     run = await get(path);
   } catch (error) {
     return fill(byId("run"), missing(error, "run", id));
