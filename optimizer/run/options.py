@@ -38,8 +38,8 @@ class RunOptions:
 
     objectives: tuple[str, ...] = option(
         DEFAULT_OBJECTIVES,
-        "the costs that the search minimizes: objectives, the program's own resources, or expressions over them such as "
-        "`0.7*time_s + 0.3*energy_j`",
+        "the costs that the search minimizes: objectives, the program's own resources, or expressions over them, such "
+        "as `0.7*time_s + 0.3*energy_j`",
         metavar="A,B,C",
         is_advanced=False,
         names="objectives",

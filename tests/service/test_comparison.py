@@ -99,11 +99,11 @@ def test_every_option_that_differs_is_told(
     options = ("--evaluations", "2000", "--seed", 3, "--compute-dtype", "bf16", "--mesh", mesh)
     other = optimized(tapestry, document, *options, "--rules", "fuse_cells", "--constraint", "time_s<=1s")
     assert tapestry("compare", searched, other, "--json").json["differences"] == [
-        "constraints: none and time_s<=1s",
-        "precision: the program's and bf16",
-        "budget, evaluations: 3000 and 2000",
+        "constraints: the devices' memory and time_s<=1s",
+        "evaluations: 3000 and 2000",
         "seed: 0 and 3",
         "rules: all and fuse_cells",
+        "precision: the program's and bf16",
         "mesh axes[0].latency_s: 7e-06 and 8e-06",
     ]
 
