@@ -62,14 +62,14 @@ def costs_of(raw: np.ndarray, mesh: Mesh, known: KnownObjectives | None = None) 
 
 def plan_of(variant: Variant, index: int, is_feasible: bool = True) -> Plan:
     """Build a plan from member `index` of a variant's front, all of which are feasible."""
-    archive, machine = variant.archive, variant.machine
+    archive, submesh = variant.archive, variant.submesh
     genes = genes_at(archive, index)
-    placements = replace(variant.space.placements(genes), devices=machine.devices)
+    placements = replace(variant.space.placements(genes), devices=submesh.devices)
     return Plan(
         variant.graph,
         placements,
         (*variant.moves, *placement_moves(variant.graph, Placements(), placements)),
-        costs_of(archive.raw[index], machine.mesh, machine.known),
+        costs_of(archive.raw[index], submesh.mesh, submesh.known),
         is_feasible,
     )
 
@@ -119,15 +119,15 @@ def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint])
     return Shortfall(worst, plan.cost[worst.objective], plan)
 
 
-def standing(constraints: Sequence[Constraint], machine: SubMesh) -> tuple[Constraint, ...]:
+def standing(constraints: Sequence[Constraint], submesh: SubMesh) -> tuple[Constraint, ...]:
     """Return the constraints with the bounds that relative ones have at the moment; without those that have none."""
-    goal = machine.goal
+    goal = submesh.goal
     bounds = iter((goal.shares * goal.best).tolist())
     found = []
     for constraint in constraints:
         bound = next(bounds) if constraint.is_relative else constraint.bound
         if isfinite(bound):
-            unit = machine.known.named(constraint.objective).unit
+            unit = submesh.known.named(constraint.objective).unit
             found.append(Constraint(constraint.objective, bound, unit))
     return tuple(found)
 

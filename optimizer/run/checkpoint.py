@@ -38,12 +38,12 @@ class StaleCheckpoint(CheckpointError):
 class SavedVariant:
     """A variant without recomputable data: its history of moves, and the used rows of its archive.
 
-    `machine` is the index of its mesh in the search, `structure` the structure that the moves must lead to, `taken` the
+    `submesh` is the index of its mesh in the search, `structure` the structure that the moves must lead to, `taken` the
     candidate structural moves already used, each as its index in the list at that time.
     """
 
     number: int
-    machine: int
+    submesh: int
     moves: tuple[Move, ...]
     structure: str
     taken: tuple[int, ...]
@@ -102,7 +102,7 @@ class Checkpoint:
         variants = [
             {
                 "number": v.number,
-                "sub_mesh": v.machine,
+                "sub_mesh": v.submesh,
                 "moves": [m.to_json() for m in v.moves],
                 "structure": v.structure,
                 "taken": v.taken,
@@ -165,7 +165,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         stale_rounds=state.stale_rounds,
         started_from=state.started_from,
         anchors=state.anchors,
-        epsilons=tuple(machine.goal.epsilon.copy() for machine in state.machines),
+        epsilons=tuple(submesh.goal.epsilon.copy() for submesh in state.submeshes),
         best=state.best_known(),
         variants=tuple(_saved(variant, state) for variant in state.variants),
     )
@@ -174,7 +174,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
 def _saved(variant: Variant, state: SearchState) -> SavedVariant:
     return SavedVariant(
         variant.number,
-        next(k for k, machine in enumerate(state.machines) if machine is variant.machine),
+        next(k for k, submesh in enumerate(state.submeshes) if submesh is variant.submesh),
         variant.moves,
         variant.structure,
         tuple(state.structural.taken.get(variant.number, ())),

@@ -111,7 +111,7 @@ class Coordinator:
         weight = RULE_WEIGHT.copy()
         weight[RELAYOUT] *= variant.space.space.has_orders
         # What the goal notes meanwhile in this process is none of the epoch's business.
-        goal = variant.machine.goal.own_best()
+        goal = variant.submesh.goal.own_best()
         return Epoch(self._file(variant), variant.archive, goal, weight, random_state, evaluations)
 
     def _file(self, variant: Variant) -> VariantFile:
@@ -145,7 +145,7 @@ class Coordinator:
         for variant, result in found:
             self._take_in(variant, result)
         if child is not None:
-            refilter(child[0].archive, child[0].machine.goal)
+            refilter(child[0].archive, child[0].submesh.goal)
             self._consider(*child)
         if varies(self.toolbox):
             self._vary(tasks, None if left is None else left - planned)
@@ -171,7 +171,7 @@ class Coordinator:
         return tasks
 
     def _take_in(self, variant: Variant, result: EpochResult) -> None:
-        merge(variant.archive, result.archive, variant.machine.goal.epsilon)
+        merge(variant.archive, result.archive, variant.submesh.goal.epsilon)
         self.state.evaluations += result.evaluations
         self.state.statistics.applied[:] += result.statistics.applied
         self.state.statistics.improved[:] += result.statistics.improved

@@ -76,14 +76,14 @@ def initialize(
     if not keeps_pins(simple, state.options.pins):
         simple, moves = graph, ()
     state.structural.known.update({graph.structural_hash, simple.structural_hash})
-    starts = [(machine, simple, moves) for machine in state.machines]
+    starts = [(submesh, simple, moves) for submesh in state.submeshes]
     if moves:
-        starts.append((state.machines[0], graph, ()))
-    for number, (machine, program, history) in enumerate(starts):
-        state.variants.append(new_variant(number, machine, program, history, state.options))
+        starts.append((state.submeshes[0], graph, ()))
+    for number, (submesh, program, history) in enumerate(starts):
+        state.variants.append(new_variant(number, submesh, program, history, state.options))
     if seeds:
-        for machine, evaluated_graph in _rewritten(state, simple, moves, limit, until_s):
-            state.variants.append(_joining(state, machine, evaluated_graph))
+        for submesh, evaluated_graph in _rewritten(state, simple, moves, limit, until_s):
+            state.variants.append(_joining(state, submesh, evaluated_graph))
     ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans)
@@ -106,7 +106,7 @@ def initialize(
 
 def _is_alone(state: SearchState) -> bool:
     """Return whether the mesh is one device: there is nothing to place, and presearch is most of the search."""
-    return state.machines[0].mesh.device_count == 1
+    return state.submeshes[0].mesh.device_count == 1
 
 
 def _plant_abstract(variant: Variant) -> int:
@@ -124,11 +124,11 @@ def _rewritten(
     more, the evaluation ignores sharding and communication, so only a few spread over the front join the
     original program, on the whole mesh only: on every submesh they would take the evaluations of others.
     """
-    whole, structural = state.machines[0], state.structural
+    whole, structural = state.submeshes[0], state.structural
     is_alone = _is_alone(state)
     evaluated = [n for n in (limit, None if is_alone else MOST_EVALUATED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
-    ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
+    ordered = {m.order: m for m in state.submeshes if m.devices == whole.devices}
     presearch = structural.presearch(
         graph, moves, whole.mesh.device, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
@@ -139,7 +139,7 @@ def _rewritten(
     for evaluated_graph in joining:
         structural.known.add(evaluated_graph.graph.structural_hash)
         structural.improved[evaluated_graph.moves[-1].rule] += 1
-    alone = [m for m in state.machines[1:] if m.mesh.device_count == 1 and not is_alone]
+    alone = [m for m in state.submeshes[1:] if m.mesh.device_count == 1 and not is_alone]
     parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
     return [(ordered[s.order], s) for s in joining] + parts
 
@@ -149,10 +149,10 @@ def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
     return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
 
 
-def _joining(state: SearchState, machine: SubMesh, evaluated_graph: EvaluatedGraph) -> Variant:
+def _joining(state: SearchState, submesh: SubMesh, evaluated_graph: EvaluatedGraph) -> Variant:
     """Build a variant of the search from a rewritten graph on a mesh."""
     number = 1 + max(v.number for v in state.variants)
-    return new_variant(number, machine, evaluated_graph.graph, evaluated_graph.moves, state.options)
+    return new_variant(number, submesh, evaluated_graph.graph, evaluated_graph.moves, state.options)
 
 
 def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
@@ -169,9 +169,9 @@ def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report)
     began = time.perf_counter()
     report("compiling")
     state.timings.update(saved.timings)
-    for machine, epsilon in zip(state.machines, saved.epsilons, strict=True):
-        machine.goal.epsilon[:] = epsilon
-        machine.goal.best[:] = saved.best
+    for submesh, epsilon in zip(state.submeshes, saved.epsilons, strict=True):
+        submesh.goal.epsilon[:] = epsilon
+        submesh.goal.best[:] = saved.best
     state.variants = [_restored(state, graph, variant) for variant in saved.variants]
     structural = state.structural
     structural.start(graph)
@@ -198,8 +198,8 @@ def _restored(state: SearchState, graph: Graph, saved: SavedVariant) -> Variant:
         raise StaleCheckpoint(
             f"the checkpoint's variant {saved.number} cannot be rewritten: {error}"
         ) from error
-    machine = state.machines[saved.machine]
-    variant = new_variant(saved.number, machine, program, saved.moves, state.options)
+    submesh = state.submeshes[saved.submesh]
+    variant = new_variant(saved.number, submesh, program, saved.moves, state.options)
     if variant.structure != saved.structure or not _fits(variant, saved.archive):
         raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
     variant.archive.size[:] = saved.archive.size
@@ -237,7 +237,7 @@ def fingerprint_of(
         "options": {n: v for n, v in asdict(state.options).items() if n not in NOT_IN_THE_SEARCH},
         "rules": [rule.name for rule in state.structural.rules],
         "plug_ins": [(str(p), p.members) for loaded in (operators(), rules()) for p in loaded.plug_ins],
-        "parts": list(dict.fromkeys(machine.devices for machine in state.machines)),
+        "parts": list(dict.fromkeys(submesh.devices for submesh in state.submeshes)),
         "islands": state.islands,
         "toolbox": dict(toolbox),
         "seed": state.seed,

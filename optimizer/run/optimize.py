@@ -101,7 +101,7 @@ def optimize(
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     whole = asked.devices == "all" or bool(asked.pins)
     state = SearchState(
-        _machines(graph, mesh, chosen, bounds, asked.epsilon, whole, known),
+        _submeshes(graph, mesh, chosen, bounds, asked.epsilon, whole, known),
         asked,
         StructuralSearch(choose_rules(asked.rules)),
         os.cpu_count() or 1 if asked.islands is None else asked.islands,
@@ -171,7 +171,7 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
     PlanSpace(graph, mesh, default_view(MeshShape(mesh.axis_sizes)), pins=pins)
 
 
-def _machines(
+def _submeshes(
     graph: Graph,
     mesh: Mesh,
     objectives: Sequence[Objective],
@@ -184,13 +184,13 @@ def _machines(
     shape = MeshShape(mesh.axis_sizes)
     kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
     kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, graph)]
-    machines = []
+    submeshes = []
     for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
         goal = goal_of(objectives, constraints, used, epsilon, known)
-        machines.append(SubMesh(devices, used, default_view(part), goal, order=order, known=known))
-    return tuple(machines)
+        submeshes.append(SubMesh(devices, used, default_view(part), goal, order=order, known=known))
+    return tuple(submeshes)
 
 
 def _may_pay(order: str, graph: Graph) -> bool:
@@ -222,7 +222,7 @@ def _result(
 ) -> Result:
     began = time.perf_counter()
     plans = frontier_of(state.variants, state.anchors)
-    bounds = standing(constraints, state.machines[0])
+    bounds = standing(constraints, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
         graph,

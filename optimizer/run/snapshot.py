@@ -98,7 +98,7 @@ class Publisher:
             state.history[-1] if state.history else state.progress("searching", budget, values),
             self._objectives,
             values[front],
-            standing(self._relative, state.machines[0]),
+            standing(self._relative, state.submeshes[0]),
             state.rule_statistics(),
             is_last,
             checkpoint,

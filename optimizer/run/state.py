@@ -33,7 +33,7 @@ class SearchState:
     empty while it runs.
     """
 
-    machines: tuple[SubMesh, ...]
+    submeshes: tuple[SubMesh, ...]
     options: RunOptions
     structural: StructuralSearch
     islands: int
@@ -74,22 +74,22 @@ class SearchState:
 
     def best_known(self) -> np.ndarray:
         """Return the least value found so far of each cost with a relative bound, infinite before any: `(bounds,)`."""
-        return np.asarray(np.min([machine.goal.best for machine in self.machines], axis=0))
+        return np.asarray(np.min([submesh.goal.best for submesh in self.submeshes], axis=0))
 
     def tighten(self, found: Sequence[tuple[Variant, EpochResult]] = ()) -> None:
         """Make relative bounds those of the best found anywhere, by variants or by the islands' epochs in `found`.
 
         Plans that break them leave the fronts of all variants and epochs.
         """
-        if not len(self.machines[0].goal.shares):
+        if not len(self.submeshes[0].goal.shares):
             return
         best = np.min([self.best_known(), *(result.best for _, result in found)], axis=0)
-        for machine in self.machines:
-            machine.goal.best[:] = best
+        for submesh in self.submeshes:
+            submesh.goal.best[:] = best
         for variant in self.variants:
-            refilter(variant.archive, variant.machine.goal)
+            refilter(variant.archive, variant.submesh.goal)
         for variant, result in found:
-            refilter(result.archive, variant.machine.goal)
+            refilter(result.archive, variant.submesh.goal)
 
     @property
     def is_converged(self) -> bool:

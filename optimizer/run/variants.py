@@ -54,7 +54,7 @@ class Variant:
     """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it."""
 
     number: int
-    machine: SubMesh
+    submesh: SubMesh
     graph: Graph
     moves: tuple[Move, ...]
     space: PlanSpace
@@ -84,23 +84,23 @@ def structure_of(graph: Graph) -> str:
 
 
 def new_variant(
-    number: int, machine: SubMesh, graph: Graph, moves: tuple[Move, ...], options: RunOptions
+    number: int, submesh: SubMesh, graph: Graph, moves: tuple[Move, ...], options: RunOptions
 ) -> Variant:
     """Compile a variant with an empty archive."""
     space = PlanSpace(
         graph,
-        machine.mesh,
-        machine.view,
-        order=machine.order,
+        submesh.mesh,
+        submesh.view,
+        order=submesh.order,
         inputs=options.inputs,
         outputs=options.outputs,
         compute_dtype=options.compute_dtype,
         pins=options.pins,
         layouts=options.layouts,
-        cache=machine.cache,
-        resources=machine.known.resources,
+        cache=submesh.cache,
+        resources=submesh.known.resources,
     )
-    return Variant(number, machine, graph, moves, space, search_space(space), _empty(machine.goal, space))
+    return Variant(number, submesh, graph, moves, space, search_space(space), _empty(submesh.goal, space))
 
 
 def _empty(goal: Goal, space: PlanSpace) -> Archive:
@@ -118,7 +118,7 @@ def insert_seeds(variant: Variant, limit: int | None) -> int:
 def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
     """Evaluate and insert plans given as strategy rows `(n, genes)`; return how many entered the front."""
     no_edges = np.zeros((len(strategies), variant.space.edge_count), np.int8)
-    space, goal = variant.space, variant.machine.goal
+    space, goal = variant.space, variant.submesh.goal
     plans = (strategies.astype(np.int16), no_edges, no_edges)
     return int(insert_all(space.space, space.state, variant.archive, goal, *plans))
 
@@ -128,7 +128,7 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
 
     Returns: plans evaluated, at most `limit`.
     """
-    goal = child.machine.goal
+    goal = child.submesh.goal
     count = int(parent.archive.size[0])
     order = np.argsort(-parent.archive.weight[:count], kind="stable")[:INHERITED]
     origin, table = _gene_map(child.space, parent.space)
@@ -222,16 +222,16 @@ def coarsen_grids(variants: Sequence[Variant]) -> None:
     Variants of one mesh share its grid: all their archives are moved to the new one.
     """
     for variant in variants:
-        epsilon = variant.machine.goal.epsilon
+        epsilon = variant.submesh.goal.epsilon
         while int(variant.archive.size[0]) > FULL_SHARE * FRONT_CAPACITY:
             epsilon *= COARSER
             for other in variants:
-                if other.machine is variant.machine:
+                if other.submesh is variant.submesh:
                     _lay_on_grid(other, epsilon)
 
 
 def _lay_on_grid(variant: Variant, epsilon: np.ndarray) -> None:
-    fresh = _empty(variant.machine.goal, variant.space)
+    fresh = _empty(variant.submesh.goal, variant.space)
     merge(fresh, variant.archive, epsilon)
     variant.archive = fresh
 
@@ -241,7 +241,7 @@ def load_compiled(variant: Variant) -> None:
     space, archive = variant.space, variant.archive
     nothing = np.zeros(0, dtype=np.int64)
     plan = (archive.genes[0].copy(), archive.prefetch[0].copy(), archive.regather[0].copy())
-    best_response(space.space, space.state, variant.machine.goal, *plan, nothing)
+    best_response(space.space, space.state, variant.submesh.goal, *plan, nothing)
 
 
 def genes_at(archive: Archive, i: int) -> Genes:

@@ -50,8 +50,8 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
             "give plans that were found for this very graph"
         )
     joined = 0
-    for (moves, machine), group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        variant = _variant(state, machine, graphs[moves], moves, joined < LARGEST_VARIANTS)
+    for (moves, submesh), group in sorted(groups.items(), key=lambda item: -len(item[1])):
+        variant = _variant(state, submesh, graphs[moves], moves, joined < LARGEST_VARIANTS)
         if all(variant is not known for known in state.variants):
             state.variants.append(variant)
             state.structural.known.add(variant.graph.structural_hash)
@@ -69,17 +69,17 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
 def _machine(state: SearchState, plan: Plan) -> int:
     """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
     wanted = plan.placements
-    machines = [(machine.devices, machine.order) for machine in state.machines]
+    submeshes = [(submesh.devices, submesh.order) for submesh in state.submeshes]
     likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, SCHEDULE_ORDERS[0]))
-    return next((machines.index(kind) for kind in likely if kind in machines), 0)
+    return next((submeshes.index(kind) for kind in likely if kind in submeshes), 0)
 
 
 def _variant(
-    state: SearchState, machine: int, graph: Graph | None, moves: tuple[Move, ...], may_join: bool
+    state: SearchState, submesh: int, graph: Graph | None, moves: tuple[Move, ...], may_join: bool
 ) -> Variant:
     """Return the variant for a group of plans: one of equal structure, a new one, or the first of the mesh."""
     assert graph is not None
-    there = [v for v in state.variants if v.machine is state.machines[machine]]
+    there = [v for v in state.variants if v.submesh is state.submeshes[submesh]]
     structure = structure_of(graph)
     for variant in there:
         if variant.structure == structure:
@@ -88,7 +88,7 @@ def _variant(
     if not may_join or not {m.rule for m in moves} <= chosen or not keeps_pins(graph, state.options.pins):
         return there[0]
     number = max(v.number for v in state.variants) + 1
-    return new_variant(number, state.machines[machine], graph, moves, state.options)
+    return new_variant(number, state.submeshes[submesh], graph, moves, state.options)
 
 
 def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
@@ -98,7 +98,7 @@ def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) ->
         np.minimum([genes.prefetch for genes in found], LARGEST_DISTANCE).astype(np.int8),
         np.array([genes.regather for genes in found]).astype(np.int8),
     )
-    space, goal = variant.space, variant.machine.goal
+    space, goal = variant.space, variant.submesh.goal
     insert_all(space.space, space.state, variant.archive, goal, *rows)
     values = []
     for genes in found:

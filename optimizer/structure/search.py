@@ -227,5 +227,5 @@ def try_child(
     graph, moves, rule = proposal
     if not keeps_pins(graph, options.pins):
         return None, "", 0
-    child = new_variant(number, parent.machine, graph, moves, options)
+    child = new_variant(number, parent.submesh, graph, moves, options)
     return child, rule, inherit(child, parent, limit)

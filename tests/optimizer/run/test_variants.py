@@ -36,7 +36,7 @@ from tests.costmodel.programs import GRAPHS, random_genes
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")
 
 
-def machine(name: str = "dgx-h100") -> SubMesh:
+def submesh(name: str = "dgx-h100") -> SubMesh:
     mesh = load_mesh(name)
     goal = goal_of(require_objectives(OBJECTIVES, mesh.device), all_constraints((), mesh), mesh, 0.005)
     return SubMesh("", mesh, default_view(MeshShape(mesh.axis_sizes)), goal)
@@ -47,7 +47,7 @@ def variant_of(name: str, on: SubMesh, number: int = 0) -> Variant:
 
 
 def test_every_member_of_a_front_costs_what_the_archive_says() -> None:
-    variant = variant_of("attention", machine())
+    variant = variant_of("attention", submesh())
     count = insert_seeds(variant, None)
     assert count > 10
     assert 1 < variant.archive.size[0] <= count
@@ -55,18 +55,18 @@ def test_every_member_of_a_front_costs_what_the_archive_says() -> None:
         raw = variant.space.evaluate(genes_at(variant.archive, i))
         assert raw.tolist() == variant.archive.raw[i].tolist()
         value = np.zeros(3)
-        assert objective_values(variant.machine.goal, raw, value) == 0.0
+        assert objective_values(variant.submesh.goal, raw, value) == 0.0
         assert value.tolist() == variant.archive.value[i].tolist()
 
 
 def test_a_limit_on_seeds_is_kept() -> None:
-    assert insert_seeds(variant_of("attention", machine()), 7) == 7
+    assert insert_seeds(variant_of("attention", submesh()), 7) == 7
 
 
 @pytest.mark.parametrize("site", ["scores", "out", "wq"])
 def test_best_response_is_the_best_of_all_strategies(site: str, rng: np.random.Generator) -> None:
-    variant = variant_of("attention", machine())
-    space, goal = variant.space, variant.machine.goal
+    variant = variant_of("attention", submesh())
+    space, goal = variant.space, variant.submesh.goal
     start = random_genes(rng, space)
     gene = space.gene_of[site]
 
@@ -92,7 +92,7 @@ def test_best_response_is_the_best_of_all_strategies(site: str, rng: np.random.G
 
 @pytest.mark.parametrize("rule", ["expand_layer_norm", "merge_contracts", "flatten_contract"])
 def test_a_child_inherits_by_site_and_answers_for_its_new_blocks(rule: str) -> None:
-    on = machine()
+    on = submesh()
     parent = variant_of("attention", on)
     insert_seeds(parent, None)
     proposal = StructuralSearch(choose_rules((rule,))).propose(parent, 1, np.random.default_rng(1))
@@ -121,7 +121,7 @@ def same_survivors(parent: Variant, j: int, child: Variant, genes: Genes) -> boo
 
 
 def test_a_child_equal_to_its_parent_inherits_its_whole_front() -> None:
-    on = machine()
+    on = submesh()
     parent, child = (variant_of("perceptron", on, n) for n in (0, 1))
     insert_seeds(parent, None)
 
@@ -134,7 +134,7 @@ def test_a_child_equal_to_its_parent_inherits_its_whole_front() -> None:
 
 def test_variants_of_a_machine_change_to_a_coarser_grid_together() -> None:
     """Check that variants share a grid: cells of two differ; a newcomer drives out everything, or never enters."""
-    on, other = machine(), machine("2x-dgx-h100")
+    on, other = submesh(), submesh("2x-dgx-h100")
     full, small = (variant_of("perceptron", on, n) for n in (0, 1))
     foreign = variant_of("perceptron", other, 2)
     insert_seeds(small, None)
@@ -161,14 +161,14 @@ def crowd(variant: Variant, count: int) -> None:
     steps = np.exp(np.arange(count) * 0.006)
     archive.value[:count] = np.column_stack([steps, 1e6 / steps, np.ones(count)])
     archive.box[:count] = [
-        [cell(v, e) for v, e in zip(row, variant.machine.goal.epsilon, strict=True)]
+        [cell(v, e) for v, e in zip(row, variant.submesh.goal.epsilon, strict=True)]
         for row in archive.value[:count]
     ]
     archive.size[0] = count
 
 
 def test_planting_offers_rows_of_strategies() -> None:
-    variant = variant_of("joints", machine())
+    variant = variant_of("joints", submesh())
     rows, _, _ = genes_rows(np.zeros((3, variant.space.gene_count), np.int64), variant.space.space)
     insert_plans(variant, rows)
     assert variant.archive.size[0] == 1, "three times the same plan"

@@ -25,7 +25,7 @@ from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.text import parse_strategy
 from tests.costmodel.programs import GRAPHS, product_of
 from tests.optimizer.run.test_optimize import spec_at
-from tests.optimizer.run.test_variants import machine
+from tests.optimizer.run.test_variants import submesh
 from tests.optimizer.searches import frontier, search
 
 EPSILON = 0.005
@@ -113,7 +113,7 @@ def test_the_nearest_strategy_lays_the_same_dimensions_along_what_there_is(
     mesh: str, given: str, nearest: str
 ) -> None:
     graph = product_of(64, 64, 64)
-    variant = new_variant(0, machine(mesh), graph, (), RunOptions())
+    variant = new_variant(0, submesh(mesh), graph, (), RunOptions())
     block = next(b for b in graph.blocks if b.operator == "contract")
     genes = fit(variant, placed(**{block.site: given}))
     gene = variant.space.gene_of[block.site]
