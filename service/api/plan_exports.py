@@ -21,7 +21,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class PlanExport:
-    """A format for other programs: its name, a line for readers, an example, and how a plan is answered in it."""
+    """A format for other programs: name, a line for readers, an example of its media type, and how it is answered."""
 
     name: str
     description: str
