@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tapestry.rewrites import Move
+from tapestry.service.api.plan_exports import EXPORTS, PlanExport
 from tapestry.service.api.tasks import EXPLANATION
 from tapestry.service.settings import Limits
 from tapestry.service.store import NewExecution
@@ -117,6 +118,19 @@ def test_a_plan_is_exported_to_what_others_read(shared: Service) -> None:
     assert text.startswith('digraph "two_layers" {')
 
 
+@pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export.name)
+def test_every_export_is_described_and_of_its_media_type(shared: Service, export: PlanExport) -> None:
+    path = "/v1/plans/{plan_id}/export"
+    endpoint = shared.http.get("/openapi.json").json()["paths"][path]["get"]
+    (to,) = (p for p in endpoint["parameters"] if p["name"] == "to")
+    assert export.name in to["schema"]["enum"] and f"{export.name}: {export.description}" in to["description"]
+    assert export.media_type in endpoint["responses"]["200"]["content"]
+    answer = shared.http.get(path.format(plan_id=first_plan(shared)), params={"to": export.name})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].partition(";")[0] == export.media_type
+    assert answer.content
+
+
 @pytest.mark.parametrize("query", ["to=pdf", "to=", "", "to=../x"])
 def test_other_forms_are_refused_by_what_there_is(shared: Service, query: str) -> None:
     faults = complaint(shared.http.get(f"/v1/plans/{first_plan(shared)}/export?{query}"), 422, "invalid")[
@@ -124,7 +138,7 @@ def test_other_forms_are_refused_by_what_there_is(shared: Service, query: str) -
     ]
     assert [fault["pointer"] for fault in faults] == ["#query/to"]
     if query:
-        assert faults[0]["allowed"] == ["teg", "placements", "csv", "dot"]
+        assert faults[0]["allowed"] == [export.name for export in EXPORTS]
 
 
 def test_an_execution_is_accepted_and_waits_for_a_worker(service: Service) -> None:
