@@ -45,6 +45,9 @@ class Goal(NamedTuple):
     """
 
     weights: np.ndarray  # (forms, columns)
+    term_start: np.ndarray  # (forms + 1,): a form's weights that are not zero, by column
+    term_column: np.ndarray
+    term_weight: np.ndarray
     program_start: np.ndarray  # (forms + 1,)
     program: np.ndarray  # (steps, 2): code and operand of costmodel.expressions
     stack: np.ndarray  # work space of the programs
@@ -80,8 +83,12 @@ def new_goal(
             weights[f, columns.index(name)] = weight
     steps = [step for program in programs for step in program]
     least = np.where(weights > 0, weights, np.inf).min(axis=1, initial=np.inf)[: len(objectives)]
+    forms, used = np.nonzero(weights)
     return Goal(
         weights,
+        np.searchsorted(forms, np.arange(len(terms) + 1)).astype(np.int64),
+        used.astype(np.int64),
+        weights[forms, used],
         np.cumsum([0, *map(len, programs)], dtype=np.int64),
         np.array(steps, dtype=np.float64).reshape(len(steps), 2),
         np.zeros(max(map(stack_depth, programs), default=0)),
@@ -136,8 +143,8 @@ def _form(goal, form, raw):
     if goal.program_start[form] < goal.program_start[form + 1]:
         return _run(goal, form, raw)
     total = 0.0
-    for c in range(raw.shape[0]):
-        total += goal.weights[form, c] * raw[c]
+    for i in range(goal.term_start[form], goal.term_start[form + 1]):
+        total += goal.term_weight[i] * raw[goal.term_column[i]]
     return total
 
 
