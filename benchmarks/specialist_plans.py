@@ -17,7 +17,7 @@ from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of, splittable
 
 Wish = Callable[[Block, int], bool]
-"""Whether index dimension k of a block is the one meant."""
+"""A test whether index dimension k of a block is the one meant."""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,14 @@ The search and the checks below take checked values only; what a user may write 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from difflib import get_close_matches
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
+from deap.base import Toolbox
 
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.simulator import Execution
@@ -21,6 +23,7 @@ from tapestry.optimizer.analysis.verification import Verification, verify_plan
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.optimize import optimize as search
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.plan import Plan, Result
 from tapestry.teg.brief import brief
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -252,6 +255,12 @@ def _mesh(given: MeshLike) -> Mesh:
 
 def _check_types(given: Mapping[str, Any]) -> None:
     """Check options that would be misread: a text is a sequence of letters to a search."""
+    for name, kind in (("options", RunOptions), ("executor", Executor), ("toolbox", Toolbox)):
+        if not isinstance(given.get(name), kind | None):
+            raise TypeError(f"{name} is a {kind.__name__}, not {_told(given[name])}")
+    for name in ("should_stop", "on_progress", "on_checkpoint"):
+        if given.get(name) is not None and not callable(given[name]):
+            raise TypeError(f"{name} is a function, not {_told(given[name])}")
     for name in LISTS:
         value = given.get(name)
         if isinstance(value, str):

@@ -19,7 +19,7 @@ Rules = Mapping[str, Rule]
 
 
 class Applied(NamedTuple):
-    """The rewritten graph, and its changes, for `Offers.after`."""
+    """The rewritten graph, and its changes, for `Worklist.after`."""
 
     graph: Graph
     changes: Changes

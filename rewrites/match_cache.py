@@ -169,7 +169,7 @@ def _renewed(attempt: MatchAttempt, tracked: TrackedGraph, changed: Set[Key]) ->
     return attempt._replace(candidates=tuple([renewed(o, tracked.program) for o in attempt.candidates]))
 
 
-class _Offered(NamedTuple):
+class _CachedCandidate(NamedTuple):
     """A candidate move whose blocks and tensors are numbers in a context."""
 
     rule: str
@@ -187,7 +187,7 @@ class MatchTemplate(NamedTuple):
     """
 
     attempts: tuple[tuple[Rule, int, tuple[Question, ...]], ...]
-    candidates: tuple[_Offered, ...]
+    candidates: tuple[_CachedCandidate, ...]
     watched: tuple[Question, ...]
 
     @staticmethod
@@ -209,7 +209,9 @@ class MatchTemplate(NamedTuple):
                     return None
                 numbers = tuple(blocks[s] for s in roots), tuple(blocks[s] for s in uses)
                 found = tuple(tensors[t] for t in reads)
-                candidates.append(_Offered(move.rule, numbers[0], move.choice, kind, numbers[1], found))
+                candidates.append(
+                    _CachedCandidate(move.rule, numbers[0], move.choice, kind, numbers[1], found)
+                )
         watched = {q for _, _, seen in trials for q in seen}
         producers = map(context.question, {t for a in attempts for o in a.candidates for t in o.reads})
         watched.update(q for q in producers if q is not None)

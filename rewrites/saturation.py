@@ -1,4 +1,4 @@
-"""Strategies of application beyond the single move: a pass per rule, bounded passes, and saturation."""
+"""Application of many moves: a pass per rule, bounded passes, and saturation."""
 
 from __future__ import annotations
 

@@ -50,6 +50,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("tapestry")
     if name not in _HOMES:
         raise AttributeError(f"module 'tapestry' has no attribute {name!r}")
     module, attribute = _HOMES[name]
@@ -59,4 +61,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List the public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "__version__", *(name for name in globals() if name.startswith("__"))})

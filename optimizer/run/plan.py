@@ -37,6 +37,9 @@ class Budget:
     def __post_init__(self) -> None:
         if self.seconds is None and self.evaluations is None:
             raise ValueError("a budget needs seconds, evaluations or both")
+        for name in ("seconds", "evaluations"):
+            if not isinstance(getattr(self, name), int | float | None):
+                raise TypeError(f"{name} of a budget is a number, not {getattr(self, name)!r}")
         if (self.seconds is not None and not self.seconds > 0) or (
             self.evaluations is not None and self.evaluations < 1
         ):

@@ -43,7 +43,7 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
             graphs[moves] = _replayed(graph, moves)
         replayed = graphs[moves]
         if replayed is not None and replayed.structural_hash == plan.graph.structural_hash:
-            groups.setdefault((moves, _machine(state, plan)), []).append(plan)
+            groups.setdefault((moves, _submesh_of(state, plan)), []).append(plan)
     if not groups:
         raise ValueError(
             f"start_from: none of the {len(plans)} plans is of the program {graph.name!r}; "
@@ -66,7 +66,7 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
         return None
 
 
-def _machine(state: SearchState, plan: Plan) -> int:
+def _submesh_of(state: SearchState, plan: Plan) -> int:
     """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
     wanted = plan.placements
     submeshes = [(submesh.devices, submesh.order) for submesh in state.submeshes]

@@ -164,7 +164,7 @@ class StructuralSearch:
     def _candidates_of(self, parent: Variant) -> list[Move]:
         """Return the candidate moves not yet tried on a variant."""
         if parent.number not in self._left:
-            known = self._known_offers(parent)
+            known = self._known_worklist(parent)
             for failure in known.failures:
                 self.refuse(*failure)
             candidates = known.tied()
@@ -173,7 +173,7 @@ class StructuralSearch:
             self._candidates[parent.number], self._left[parent.number] = known, candidates
         return self._left[parent.number]
 
-    def _known_offers(self, parent: Variant) -> Worklist:
+    def _known_worklist(self, parent: Variant) -> Worklist:
         """Return the candidate moves of a variant, updated from those of its parent where they are known."""
         graph, origin, changes = self._origins.pop(parent.number, (None, 0, None))
         if graph is parent.graph and changes is not None and origin in self._candidates:

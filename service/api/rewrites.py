@@ -39,7 +39,7 @@ Names = Annotated[str, Field(max_length=2000, pattern=r"^[A-Za-z0-9_., -]*$")]
 @router.get(
     "/{graph_id}/rewrites", response_model=CandidateMovesAnswer, responses=KEPT | problems(404, 422, 503)
 )
-def list_offers(
+def list_moves(
     graph_id: GraphId,
     request: Request,
     parts: Parts,

@@ -131,6 +131,9 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
             ValueError,
             "devices: expected one of any, all, not 'al'; did you mean all",
         ),
+        ((None, "dgx-h100"), {"options": 3}, TypeError, "options is a RunOptions, not int 3"),
+        ((None, "dgx-h100"), {"toolbox": 3}, TypeError, "toolbox is a Toolbox, not int 3"),
+        ((None, "dgx-h100"), {"should_stop": 3}, TypeError, "should_stop is a function, not int 3"),
         ((None, "dgx-h100"), {"dims": {"batch": 1}}, TypeError, "are for reading a file"),
     ],
 )

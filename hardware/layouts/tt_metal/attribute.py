@@ -15,7 +15,7 @@ from tapestry.hardware.layouts.tt_metal.element import MetalElement
 from tapestry.hardware.layouts.tt_metal.shards import Extents, MetalShards
 
 OOB_VALUES = ("undef", "zero", "one", "inf", "neginf")
-"""What fills padding (tt-mlir's OOBVal)."""
+"""The values that fill padding (tt-mlir's OOBVal)."""
 
 MEMORY_SPACES = ("system", "mmio", "dram", "l1", "dst")
 """System, SystemMMIO, DeviceDRAM, DeviceL1 and RegisterDst (tt-mlir's MemorySpace)."""

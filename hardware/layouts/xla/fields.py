@@ -97,7 +97,7 @@ def _type(letter: str, name: str | None) -> str:
 
 
 IGNORABLE = tuple(f.name for f in fields(LayoutFields) if not f.name.startswith(("minor", "dim", "dynamic")))
-"""What `equal` can be told to leave out."""
+"""The fields that `equal` can ignore."""
 
 
 def equal(a: LayoutFields, b: LayoutFields, ignoring: Sequence[str] = ()) -> bool:

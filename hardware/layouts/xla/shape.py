@@ -10,7 +10,7 @@ from tapestry.hardware.layouts.xla.fields import LayoutFields, descending
 UNBOUNDED = -(2**63)
 """The size of a dimension written `?` (Shape::kUnboundedSize)."""
 NO_ARRAYS = ("token", "opaque")
-"""What has the form of a scalar's shape but no elements, and never a layout."""
+"""The types with the form of a scalar's shape but no elements, and never a layout."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tapestry.hardware.layouts.layout import LayoutError
 
 COMBINE = -(2**63)
-"""What XLA stores for `*` (Tile::kCombineDimension, the least int64)."""
+"""The number that XLA stores for `*` (Tile::kCombineDimension, the least int64)."""
 
 Tile = tuple[int, ...]
 """The sizes of one tile, most major first; `COMBINE` stands for `*`."""

@@ -14,20 +14,6 @@ from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.presentation import title_of
 from tapestry.service.store import StoredRun, StoreError
 
-# What was asked of a run, besides the options that are stored together: the field, and its title.
-ASKED = {
-    "objectives": "objectives",
-    "constraints": "constraints",
-    "compute_dtype": "precision",
-    "budget_seconds": "budget, seconds",
-    "budget_evaluations": "budget, evaluations",
-    "seed": "seed",
-    "islands": "islands",
-    "rules": "rules",
-    "pins": "pins",
-    "start_from": "starts from run",
-}
-UNSET = {"compute_dtype": "the program's", "rules": "all", "islands": "one per core"}
 MOST_FIGURES = 20
 
 
