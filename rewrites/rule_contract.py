@@ -13,7 +13,8 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.operators.monoids import HALF
 
 HALF_TOLERANCE = 0.06
-TOLERANCE = 1e-5
+# A variance as a difference of moments cancels: on some random rows two of the seven digits of a float are lost.
+TOLERANCE = 1e-4
 
 
 class RuleContractError(AssertionError):

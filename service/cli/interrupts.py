@@ -19,7 +19,8 @@ def stop_on_interrupt(on_request: Callable[[], None]) -> Iterator[Callable[[], b
         if requested:
             raise KeyboardInterrupt
         requested = True
-        on_request()
+        # In a thread of its own: what it prints may not enter a write that the signal has interrupted.
+        threading.Thread(target=on_request).start()
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

@@ -22,7 +22,7 @@ from tapestry.teg.sharding.placement import Placements
 from tests.optimizer.searches import EIGHT, search
 
 MESH = load_mesh("dgx-h100").part((("gpu", 1),))
-GRAPHS = Path(__file__).parent.parent / "data" / "graphs"
+GRAPHS = Path(__file__).resolve().parents[2] / "data" / "graphs"
 VIEWS = ("view_of_view", "identity_view", "concat_of_concat", "slice_of_concat")
 
 
