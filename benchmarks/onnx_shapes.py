@@ -7,9 +7,10 @@ from typing import Any
 
 import onnx
 
-from tapestry.teg.importers.onnx_reader import read_model
+from tapestry.teg.importers.onnx_reader import Model, read_model
 from tapestry.teg.importers.onnx_tensors import element_type
-from tapestry.teg.importers.translate import translated_values
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate import translation_of
 
 
 def shape_differences(source: str | Path | Any) -> tuple[int, list[str]]:
@@ -20,7 +21,7 @@ def shape_differences(source: str | Path | Any) -> tuple[int, list[str]]:
     """
     proto = onnx.load(source, load_external_data=False) if isinstance(source, (str, Path)) else source
     inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=False, data_prop=True).graph
-    ours = translated_values(read_model(source))
+    ours = _translated_values(read_model(source))
     compared, wrong = 0, []
     for info in (*inferred.value_info, *inferred.output):
         kind = info.type.tensor_type
@@ -36,3 +37,14 @@ def shape_differences(source: str | Path | Any) -> tuple[int, list[str]]:
                 f"value {info.name!r} is {found.dtype}{list(found.shape)}, ONNX infers {dtype}{list(shape)}"
             )
     return compared, wrong
+
+
+def _translated_values(model: Model) -> dict[str, Value]:
+    """Return the shape and element type here of every value that a node produces, by the model's name for it."""
+    translation = translation_of(model)
+    made = {o for node in model.nodes for o in node.outputs if o}
+    return {
+        name: translation.value(name)
+        for name in made
+        if translation.resolve(name) in translation.program.values
+    }

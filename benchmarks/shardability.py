@@ -7,16 +7,17 @@ when its whole index space has fewer than four points. Bytes are reads and write
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from tapestry.costmodel.block_cost import whole_block_bytes
+from tapestry.costmodel.block_cost import memory_parts
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import flops_of
+from tapestry.teg.operators.operator import Work, flops_of
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
@@ -79,7 +80,18 @@ def block_work(definition: Definition, inputs: Types, outputs: Types) -> tuple[f
     names = [] if definition.signature is None else [d.name for d in definition.signature.dims]
     shape = () if definition.signature is None else definition.signature.index_range.shape
     flops = float(flops_of(work, names, np.array(shape, dtype=np.int64)))
-    return flops, whole_block_bytes(definition, inputs, outputs)
+    return flops, _whole_bytes(definition, work, shape, inputs, outputs)
+
+
+def _whole_bytes(
+    definition: Definition, work: Work, shape: Sequence[int], inputs: Types, outputs: Types
+) -> int:
+    """Count the bytes that a block reads and writes when one device computes all of it; 0 where it has no work."""
+    index = np.array([(0, size) for size in shape], dtype=np.int64).reshape(1, 1, len(shape), 2)
+    sizes = index[..., 1]
+    if (sizes == 0).any():
+        return 0
+    return sum(int(part[0, 0]) for part in memory_parts(definition, work, index, sizes, inputs, outputs))
 
 
 @lru_cache(maxsize=65536)

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.replay import Witness, new_witness, record_epoch
 from benchmarks.setting import find_models, write
 from tapestry.costmodel.kernel_arrays import new_state
-from tapestry.costmodel.known_objectives import require_objectives
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.objectives import NAMES
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import Counted, reference_cost
@@ -120,7 +120,7 @@ def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0
 def plant(space: PlanSpace, search: SearchSpace, mesh: Mesh) -> Island:
     """Build an island whose archive holds the seeds."""
     goal = goal_of(
-        require_objectives(NAMES, mesh.device), all_constraints((), mesh), mesh, RunOptions().epsilon
+        KnownObjectives().require(NAMES, mesh.device), all_constraints((), mesh), mesh, RunOptions().epsilon
     )
     archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(NAMES), space.gene_count, space.edge_count)
     insert_all(space.space, space.state, archive, goal, *genes_rows(seed_plans(space, search), space.space))

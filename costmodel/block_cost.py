@@ -77,7 +77,7 @@ def block_costs(
     moved = given(definition, "bytes", sizes)
     choices = len(storage[0].chosen) if storage else 1
     if moved is None:
-        parts = _memory_parts(definition, work, index, sizes, inputs, outputs)
+        parts = memory_parts(definition, work, index, sizes, inputs, outputs)
         if storage:
             moved = np.stack([_stored(parts, storage, o) for o in range(choices)], axis=1)
         else:
@@ -144,19 +144,6 @@ def _index(definition: Definition, strategies: Sequence[Strategy], mesh: MeshSha
     return result
 
 
-def whole_block_bytes(
-    definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
-) -> int:
-    """Count the bytes that a block reads and writes when one device computes all of it; 0 for views and boundaries."""
-    work = own_work(operator_named(definition.operator), definition, inputs, outputs)
-    dims = definition.signature.dims if definition.signature is not None else ()
-    index = np.array([(0, d.size) for d in dims], dtype=np.int64).reshape(1, 1, len(dims), 2)
-    sizes = index[..., 1] - index[..., 0]
-    if work.kind == "none" or (sizes == 0).any():
-        return 0
-    return sum(int(part[0, 0]) for part in _memory_parts(definition, work, index, sizes, inputs, outputs))
-
-
 def _stored(parts: Sequence[np.ndarray], storage: Sequence[BlockStorage], choice: int) -> np.ndarray:
     """Compute the bytes read and written in one choice of dimension orders, `(strategies, devices)`."""
     total = np.zeros_like(parts[0]) if parts else np.zeros((), np.int64)
@@ -165,7 +152,7 @@ def _stored(parts: Sequence[np.ndarray], storage: Sequence[BlockStorage], choice
     return total
 
 
-def _memory_parts(
+def memory_parts(
     definition: Definition,
     work: Work,
     index: np.ndarray,

@@ -216,14 +216,3 @@ def objective_called(name: str) -> Objective:
         )
     except ValueError:
         return Objective(name, "", "not known any more", "0", name)
-
-
-def require_objectives(
-    names: Sequence[str], device: Device, known: KnownObjectives | None = None
-) -> tuple[Objective, ...]:
-    """Return the objectives called `names`, by default of the catalog, checked against the figures of the device.
-
-    Raises:
-        ValueError: an unknown name (near names are listed), a repeated one, or a missing device figure.
-    """
-    return (known or KnownObjectives()).require(names, device)

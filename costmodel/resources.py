@@ -46,11 +46,6 @@ class ResourceError(ValueError):
     """Error raised for a resource that cannot be counted under its name; the message says which block prices it."""
 
 
-def resource_names(graph: Graph) -> tuple[str, ...]:
-    """Return the names of the resources that a program prices, sorted; without `flops` and `bytes`."""
-    return tuple(sorted(_priced_at(graph)))
-
-
 def resources_of(graph: Graph) -> tuple[Resource, ...]:
     """Return the resources that a program prices, sorted by name, with the scales in which they are counted."""
     amounts: dict[str, list[Amount]] = {}

@@ -257,23 +257,3 @@ def energy_pj(
 
 def _flop_joules(device: Device, dtype: str, kind: str) -> float:
     return device.flop_joules(dtype if kind == "contraction" else VECTOR)
-
-
-def idle_pj(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> Ticks:
-    """Compute the energy in pJ, rounded up, that `device_count` devices draw by being on (1 W x 1 ps = 1 pJ).
-
-    Raises:
-        MissingFigureError: the idle power is not known; `energy_j` is to be refused.
-    """
-    device_ticks = np.asarray(device_count, np.float64) * np.asarray(time_ticks, np.float64)
-    return _rounded_up(device.require("idle_power_w") * device_ticks, "pJ")
-
-
-def price_usd(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> Floats:
-    """Compute the price in USD of `device_count` devices for `time_ticks`, float64.
-
-    Raises:
-        MissingFigureError: the price is not known; `price_usd` is to be refused.
-    """
-    hourly_usd = device.require("price_usd_per_hour")
-    return np.asarray(hourly_usd / 3600 * np.asarray(device_count, np.float64) * seconds(time_ticks))

@@ -13,7 +13,6 @@ from tapestry.rewrites.move import Move, StaleMove
 from tapestry.rewrites.neighborhood import Changes
 from tapestry.rewrites.placement import (
     apply_placement,
-    find_placements,
     is_structural,
     placement_moves,
     replay_plan,
@@ -48,7 +47,6 @@ __all__ = [
     "apply_placement",
     "catalog",
     "find",
-    "find_placements",
     "find_tied",
     "is_structural",
     "placement_moves",

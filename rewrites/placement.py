@@ -60,24 +60,6 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
     return replace(placements, blocks=changed)
 
 
-def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> list[Move]:
-    """List all placement moves available for a plan, in program order."""
-    found = [
-        Move(rule.name, block.site, choice)
-        for block in graph.blocks
-        if not block.is_view
-        for rule in PLACEMENT
-        for choice in rule.choices(PlacementSite(graph, placements, block, mesh_shape))
-    ]
-    for name, values in OPTIONS.items():
-        found += [Move("set_option", name, v) for v in values if v != getattr(placements, name)]
-    for part in mesh_shape.parts():
-        fewer = replace(placements, devices=part)
-        if part != placements.devices and not check_placements(graph, fewer, mesh_shape):
-            found.append(Move("set_option", "devices", part))
-    return found
-
-
 def placement_moves(graph: Graph, before: Placements, after: Placements) -> list[Move]:
     """List the moves that lead from one plan's placements to another's; equal ones are tied into one.
 

@@ -1,27 +1,22 @@
 """Placement rules: how a block is sharded, when its inputs come, how its outputs and inputs are stored.
 
-Each is a record of the available choices (`choices`) and of the effect of a choice on a block's placement
-(`apply`).
+Each is a record of the effect that a choice has on a block's placement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from inspect import cleandoc
-from itertools import permutations, product
 
-from tapestry.hardware.layouts.dimension_order import order_of, parse_order
+from tapestry.hardware.layouts.dimension_order import parse_order
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
-from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of, splittable
+from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of
 from tapestry.teg.sharding.text import parse_strategy
-
-LONGEST_PREFETCH = 4
 
 
 @dataclass(frozen=True)
@@ -40,36 +35,19 @@ class PlacementSite:
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """A rule that changes one block's placement: `choices` lists the choices, `apply` takes a choice's text.
+    """A rule that changes one block's placement: `apply` takes a choice's text.
 
-    `apply` may take more than `choices` lists (any strategy, any distance). It raises ValueError for a text
-    it cannot parse.
+    It raises ValueError for a text that it cannot parse.
     """
 
     name: str
     doc: str
     source: str
-    choices: Callable[[PlacementSite], Iterable[str]]
     apply: Callable[[PlacementSite, str], Placement]
     kind: str = "placement"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "doc", cleandoc(self.doc))
-
-
-def _strategies(spot: PlacementSite) -> Iterator[str]:
-    """Yield all ways to split dimensions, where allowed, by whole mesh axes, except the present one."""
-    free = [k for k, allowed in enumerate(splittable(spot.block.signature)) if allowed]
-    axes = [tuple(s.name for s in spot.mesh.sub_axes if s.axis == name) for name, _ in spot.mesh.axes]
-    for along in product((None, *free), repeat=len(axes)):
-        splits = [WHOLE] * len(spot.placement.strategy.splits)
-        for k, names in zip(along, axes, strict=True):
-            if k is not None and names:
-                splits[k] = Split((*splits[k].axes, *names))
-        strategy = Strategy(tuple(splits))
-        placed = Placements({spot.block.site: Placement(strategy)})
-        if strategy != spot.placement.strategy and not check_placements(spot.graph, placed, spot.mesh):
-            yield str(strategy)
 
 
 def _reshard(spot: PlacementSite, choice: str) -> Placement:
@@ -123,12 +101,6 @@ def _born(needed: Spec, dim: int) -> Split:
     return Split(split.axes, split.granule * max(1, abs(window.stride)))
 
 
-def _distances(spot: PlacementSite) -> Iterator[str]:
-    for k in range(len(spot.block.inputs)):
-        now = spot.placement.prefetch_of(k)
-        yield from (f"{k}:{d}" for d in range(LONGEST_PREFETCH + 1) if d != now)
-
-
 def _prefetch(spot: PlacementSite, choice: str) -> Placement:
     position, text = _input_of(spot, choice)
     if not text.isdecimal():
@@ -136,11 +108,6 @@ def _prefetch(spot: PlacementSite, choice: str) -> Placement:
     distances = [spot.placement.prefetch_of(k) for k in range(len(spot.block.inputs))]
     distances[position] = int(text)
     return replace(spot.placement, prefetch=tuple(distances))
-
-
-def _toggles(spot: PlacementSite) -> Iterator[str]:
-    for k in range(len(spot.block.inputs)):
-        yield f"{k}:{'off' if spot.placement.regather_of(k) else 'on'}"
 
 
 def _regather(spot: PlacementSite, choice: str) -> Placement:
@@ -164,19 +131,6 @@ def _numbered(choice: str, what: str, count: int) -> tuple[int, str]:
     return int(number), text
 
 
-def _orders(rank: int, now: str) -> Iterator[str]:
-    """Yield all dimension orders by the dimensions along tile columns and tile rows, except the present one."""
-    pairs = permutations(range(rank), 2) if rank > 1 else ()
-    texts = (str(order_of(rank, (columns,), (rows,))) for columns, rows in pairs)
-    yield from (text for text in texts if text != now)
-
-
-def _stored(spot: PlacementSite) -> Iterator[str]:
-    for k, site in enumerate(spot.block.outputs):
-        rank = len(spot.graph.tensors[site].shape)
-        yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.layout_of(k)))
-
-
 def _store_as(spot: PlacementSite, choice: str) -> Placement:
     outputs = spot.block.outputs
     position, text = _numbered(choice, "output", len(outputs))
@@ -184,12 +138,6 @@ def _store_as(spot: PlacementSite, choice: str) -> Placement:
     layouts = [spot.placement.layout_of(k) for k in range(len(outputs))]
     layouts[position] = str(order)
     return replace(spot.placement, layouts=tuple(layouts) if any(layouts) else ())
-
-
-def _read_layouts(spot: PlacementSite) -> Iterator[str]:
-    for k in range(len(spot.block.inputs)):
-        rank = len(spot.graph.tensors[read_of(spot.graph, spot.block.site, k).root].shape)
-        yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.read_layout_of(k)))
 
 
 def _read_as(spot: PlacementSite, choice: str) -> Placement:
@@ -211,7 +159,6 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         Where every dimension that is split may be: strategies never change values, only who computes them.
         """,
         source="Xu et al., GSPMD, 2021, section 3",
-        choices=_strategies,
         apply=_reshard,
     ),
     PlacementRule(
@@ -223,7 +170,6 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         Inputs are born in the spec a plan chooses, at no cost, so the copy to that reader disappears.
         """,
         source="Xu et al., GSPMD, 2021, section 3.5 (propagation)",
-        choices=_source_reads,
         apply=_follow,
     ),
     PlacementRule(
@@ -235,7 +181,6 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         Always: it overlaps with computation, and its buffer lives longer.
         """,
         source="Rajbhandari et al., ZeRO-Infinity, SC 2021, section 6.2 (overlap-centric design)",
-        choices=_distances,
         apply=_prefetch,
     ),
     PlacementRule(
@@ -247,7 +192,6 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         Always: memory for traffic.
         """,
         source="Rajbhandari et al., ZeRO, SC 2020, section 5.3 (parameters gathered at use)",
-        choices=_toggles,
         apply=_regather,
     ),
     PlacementRule(
@@ -259,7 +203,6 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         Always: values stay what they are. Padding differs, and readers that want another order get a copy.
         """,
         source="XLA tiled layout; XLA's layout assignment",
-        choices=_stored,
         apply=_store_as,
     ),
     PlacementRule(
@@ -271,7 +214,6 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         Always: a relayout costs time and memory, never values.
         """,
         source="XLA tiled layout; XLA's layout assignment",
-        choices=_read_layouts,
         apply=_read_as,
     ),
 )

@@ -297,7 +297,7 @@ class Rule:
 
     Shared values are not computed twice: if other blocks read results of matched blocks, so that these stay, the
     right side does not recompute them, unless `duplicates` says so. `only_here` restricts a pattern to values that
-    are not shared; `rewrites.duplication` tests it.
+    are not shared; `rewrites.testing` checks it.
 
     A left side that is costly to build may be a function, called when the rule is first matched: code that only names
     rules does not wait for it. It returns the same terms whenever it is called. `roots`, `results` and `depth` then

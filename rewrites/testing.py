@@ -24,6 +24,7 @@ import numpy as np
 
 from tapestry.rewrites.apply import apply_all, apply_move
 from tapestry.rewrites.cell_form import INPUT, dim_labels, pointwise
+from tapestry.rewrites.duplication import duplicated
 from tapestry.rewrites.finding import find
 from tapestry.rewrites.fused_form import FusedForm, expanded_steps
 from tapestry.rewrites.match import alternatives
@@ -52,6 +53,7 @@ def contract_violations(rule: Rule, rng: np.random.Generator, trials: int = 8) -
         ("keeps them in random sizes", lambda: _on_random_sizes(rule, rng, trials)),
         ("keeps them for other element types", lambda: _on_other_dtypes(rule, rng)),
         ("is told from a wrong copy by its example", lambda: tells_right_from_wrong(rule, rng)),
+        ("states that it recomputes shared values", lambda: states_that_it_recomputes(rule)),
     )
     broken = []
     for said, promise in promises:
@@ -66,7 +68,7 @@ def explains_itself(rule: Rule) -> None:
     """Check that the doc is a sentence, a blank line, `before -> after`, and why; with source and plain name.
 
     Raises:
-        BrokenPromise: it is not.
+        RuleContractError: it is not.
     """
     first, *rest = rule.doc.splitlines() or [""]
     form = "A sentence about what changes. / (blank) / before -> after / when and why it preserves meaning"
@@ -78,11 +80,21 @@ def explains_itself(rule: Rule) -> None:
         raise RuleContractError(rule, "its source (paper or law) is missing")
 
 
+def states_that_it_recomputes(rule: Rule) -> None:
+    """Check that the rule states by `duplicates` if it computes again what other readers of its example share.
+
+    Raises:
+        RuleContractError: it recomputes shared values and does not state it.
+    """
+    again = "" if rule.duplicates else duplicated(rule, rule.example(ExampleSizes()))
+    expect(rule, not again, f"it recomputes values that others read, and `duplicates` is False: {again}")
+
+
 def keeps_promises(rule: Rule, size: ExampleSizes, rng: np.random.Generator) -> None:
     """Check that the rule fires on its example and every move keeps every promise.
 
     Raises:
-        BrokenPromise: which one it breaks.
+        RuleContractError: which one it breaks.
         ValueError: the example is not valid, or the rule fails on it.
     """
     graph = rule.example(size)
@@ -95,7 +107,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
     """Check that every move of a rule on a graph keeps every promise; return the number of moves.
 
     Raises:
-        BrokenPromise: which one it breaks.
+        RuleContractError: which one it breaks.
         ValueError: a move fails, or gives no valid graph.
     """
     rules = {rule.name: rule}
@@ -150,7 +162,7 @@ def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
     A rule with several results has, beside the copy in which all are wrong, one for each result.
 
     Raises:
-        BrokenPromise: a wrong copy is not noticed.
+        RuleContractError: a wrong copy is not noticed.
     """
     graph = rule.example(ExampleSizes())
     results = [k for k, result in enumerate(rule.results) if not isinstance(result, NoOperand)]
@@ -185,7 +197,7 @@ def fires_in_some_sizes(rule: Rule, rng: np.random.Generator, trials: int = 40) 
     """Check that the rule fires on its example in some random size, so that its guard is about more than sizes.
 
     Raises:
-        BrokenPromise: in none of `trials`.
+        RuleContractError: in none of `trials`.
     """
     if not any(find(rule.example(ExampleSizes(rng)), [rule]) for _ in range(trials)):
         raise RuleContractError(rule, f"it fires in none of {trials} random sizes of its example")

@@ -12,7 +12,6 @@ Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 Event = Literal["claimed", "released", "cancel_requested", "finished", "failed", "cancelled"]
 
 STATUSES: tuple[Status, ...] = ("queued", "running", "succeeded", "failed", "cancelled")
-EVENTS: tuple[Event, ...] = ("claimed", "released", "cancel_requested", "finished", "failed", "cancelled")
 ENDED: tuple[Status, ...] = ("succeeded", "failed", "cancelled")
 
 _NEXT: dict[tuple[Status, Event], Status] = {

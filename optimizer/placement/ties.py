@@ -63,11 +63,6 @@ def edge_ties(space: PlanSpace, genes: Ties) -> Ties:
     return ties_from_labels(_numbered(pairs))
 
 
-def untied(count: int) -> Ties:
-    """Put every gene into a class of its own."""
-    return ties_from_labels(np.arange(count))
-
-
 def _numbered(values: Sequence[Hashable]) -> np.ndarray:
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(v, len(known)) for v in values], dtype=np.int64)

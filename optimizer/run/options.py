@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 VERSION = 1
 DEFAULT_SECONDS = 10.0
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
-# Options that `optimize()` has as parameters of another type, or that are about its result.
-NOT_KEYWORDS = ("objectives", "start_from", "verify")
 
 
 class OptionError(ValueError):

@@ -20,7 +20,7 @@ from tapestry.optimizer.archive.fronts import merge
 from tapestry.optimizer.archive.goal import Goal, objective_values, score
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
-from tapestry.optimizer.placement.seeds import seed_plans, stored_seeds
+from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_seeds
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
@@ -117,9 +117,8 @@ def insert_seeds(variant: Variant, limit: int | None) -> int:
 
 def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
     """Evaluate and insert plans given as strategy rows `(n, genes)`; return how many entered the front."""
-    no_edges = np.zeros((len(strategies), variant.space.edge_count), np.int8)
     space, goal = variant.space, variant.submesh.goal
-    plans = (strategies.astype(np.int16), no_edges, no_edges)
+    plans = genes_rows(strategies, space.space)
     return int(insert_all(space.space, space.state, variant.archive, goal, *plans))
 
 

@@ -72,11 +72,6 @@ class Spec:
         return f"[{', '.join(parts)}]{tail}"
 
 
-def replicated(rank: int) -> Spec:
-    """Return the spec of a tensor that every device holds whole."""
-    return Spec((WHOLE,) * rank)
-
-
 def chunk_size(size: int, parts: int, granule: int) -> int:
     """Compute the number of elements of a full chunk: ceil over granules, then over parts."""
     granules = -(-size // granule)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tapestry.rewrites import RULES, ExampleSizes, Rule, apply_move, find, saturate
-from tapestry.rewrites.duplication import duplicated
 from tapestry.rewrites.testing import (
     OTHER_DTYPES,
     explains_itself,
@@ -17,6 +16,7 @@ from tapestry.rewrites.testing import (
     keep_on,
     keeps_promises,
     retyped,
+    states_that_it_recomputes,
     tells_right_from_wrong,
 )
 from tapestry.teg.dtypes import is_float
@@ -59,7 +59,7 @@ def test_a_wrong_copy_of_a_rule_is_caught(rule: Rule, rng: np.random.Generator) 
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_shared_values_are_computed_again_only_where_a_rule_says_so(rule: Rule) -> None:
-    assert bool(duplicated(rule, rule.example(ExampleSizes()))) <= rule.duplicates
+    states_that_it_recomputes(rule)
 
 
 @pytest.mark.parametrize("rule", EVERY)

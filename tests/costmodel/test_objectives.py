@@ -15,7 +15,7 @@ from tapestry.costmodel.kernel_arrays import (
     TOTAL,
     TRAFFIC,
 )
-from tapestry.costmodel.known_objectives import require_objectives
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.objectives import NAMES, OBJECTIVES
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.reference import reference_cost
@@ -112,15 +112,15 @@ def test_idle_power_and_price_count_the_devices_of_the_part_that_is_used() -> No
 def test_unknown_names_are_answered_with_near_ones() -> None:
     device = load_device("h100-sxm5-80gb")
     with pytest.raises(ValueError, match=r"unknown objective 'time'; did you mean time_s\?"):
-        require_objectives(["time"], device)
+        KnownObjectives().require(["time"], device)
     with pytest.raises(ValueError, match="did you mean peak_memory_bytes or total_memory_bytes"):
-        require_objectives(["peak_memory_byte"], device)
+        KnownObjectives().require(["peak_memory_byte"], device)
     with pytest.raises(ValueError, match="known are time_s, peak_memory_bytes"):
-        require_objectives(["zzz"], device)
+        KnownObjectives().require(["zzz"], device)
     with pytest.raises(ValueError, match="'time_s' is named twice"):
-        require_objectives(["time_s", "traffic_bytes", "time_s"], device)
+        KnownObjectives().require(["time_s", "traffic_bytes", "time_s"], device)
     with pytest.raises(ValueError, match="name at least one objective"):
-        require_objectives([], device)
+        KnownObjectives().require([], device)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_objective_that_lacks_a_figure_is_refused_not_zero(objective: str, fi
     with pytest.raises(
         ValueError, match=f"objective '{objective}' cannot be computed.*'round' has no {figure}"
     ):
-        require_objectives(["time_s", objective], device)
+        KnownObjectives().require(["time_s", objective], device)
 
     mesh = replace(mesh_from_dict(PAIR), device=device)
     space, genes = gathered_weight(mesh)
@@ -152,7 +152,7 @@ def test_energy_needs_a_figure_per_precision_but_nothing_else_does(precision: st
     with pytest.raises(
         ValueError, match=f"'energy_j' cannot be computed.*has no joules_per_flop.{precision}"
     ):
-        require_objectives(["energy_j"], mesh.device)
+        KnownObjectives().require(["energy_j"], mesh.device)
 
     space, genes = gathered_weight(mesh)
     cost = costs_of(space.evaluate(genes), mesh)
@@ -168,7 +168,7 @@ def test_energy_needs_a_figure_per_precision_but_nothing_else_does(precision: st
 
 def test_an_objective_without_any_figure_missing_is_taken_whatever_else_is_unknown() -> None:
     device = replace(mesh_from_dict(PAIR).device, idle_power_w=None, price_usd_per_hour=None)
-    assert [o.name for o in require_objectives(["traffic_bytes", "time_s"], device)] == [
+    assert [o.name for o in KnownObjectives().require(["traffic_bytes", "time_s"], device)] == [
         "traffic_bytes",
         "time_s",
     ]

@@ -19,8 +19,6 @@ from tapestry.hardware.timing import (
     STEP_KINDS,
     block_ticks,
     energy_pj,
-    idle_pj,
-    price_usd,
     seconds,
     step_ticks,
     ticks,
@@ -260,12 +258,10 @@ def test_ticks_round_up_once_and_hold_hours() -> None:
     assert ticks(0.0).dtype == np.int64
 
 
-def test_energy_and_price_by_hand() -> None:
+def test_energy_by_hand() -> None:
     assert energy_pj(ROUND, "fp32", 10, 10, 10) == 40 + 160 + 320
     assert energy_pj(ROUND, "bfloat16", 10, 0, 0) == 20
     assert energy_pj(ROUND, "bfloat16", [10, 20], 0, 0, kind="vector").tolist() == [80, 160]
-    assert idle_pj(ROUND, 8, 10**12) == 8 * 100 * 10**12  # 8 devices x 100 W x 1 s
-    assert price_usd(ROUND, 8, 3600 * 10**12) == pytest.approx(8 * 3.6)
 
 
 @given(kind=st.sampled_from(("contraction", "vector", "move")), flops=AMOUNTS, moved=AMOUNTS, more=AMOUNTS)

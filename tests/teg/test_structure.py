@@ -1,4 +1,4 @@
-"""Tests of the structure of programs by networkx: the way there and back, layers, dominators, bottlenecks, cuts."""
+"""Tests of the structure of programs by networkx: the way there and back, layers, components, bottlenecks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 import tapestry
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
-from tapestry.teg.structure import bottlenecks, components, dominators, layers, minimum_cut
-from tests.teg.importers.models import GPT2
+from tapestry.teg.structure import bottlenecks, components, layers
 
 
 def diamond() -> Graph:
@@ -78,15 +77,11 @@ def test_a_networkx_graph_that_is_no_program_is_refused(change, said: str) -> No
         Graph.from_networkx(found)
 
 
-def test_layers_components_and_dominators() -> None:
+def test_layers_and_components() -> None:
     graph = diamond()
     exp, sin, cos = (site_of(graph, name) for name in ("exp", "sin", "cos"))
     assert [set(layer) & {exp, sin, cos} for layer in layers(graph)][:3] == [set(), {exp}, {sin, cos}]
     assert [len(part) for part in components(graph)] == [6, 3]
-    above = dominators(graph)
-    assert (above[sin], above[cos], above["x"]) == (exp, exp, None)
-    product = graph.producers[graph.by_site["y"].inputs[0]].site
-    assert above[product] == exp
 
 
 def test_bottlenecks_are_passed_by_every_path() -> None:
@@ -98,34 +93,3 @@ def test_bottlenecks_are_passed_by_every_path() -> None:
     product = graph.producers[graph.by_site["y"].inputs[0]].site
     assert bottlenecks(graph) == ["x", site_of(graph, "exp"), product]
     assert bottlenecks(diamond()) == []  # two outputs of two inputs have nothing in common
-
-
-def test_a_cut_counts_a_tensor_once_and_finds_the_narrow_place() -> None:
-    p = tapestry.program("waist")
-    x = p.input("x", row=64, column=64)
-    narrow = x.sum("column")
-    p.output("y", (narrow.exp() * narrow.sin() + narrow).cos())
-    graph = p.graph
-    cut = minimum_cut(graph, ["x"], ["y"])
-    assert cut.size_bytes == 64 * 4
-    assert "x" in cut.first and "y" not in cut.first
-    assert sum(graph.tensors[t].type.size_bytes for t in cut.tensors) == cut.size_bytes
-    with pytest.raises(ValueError, match="depends on one of `last`"):
-        minimum_cut(graph, ["y"], ["x"])
-    with pytest.raises(ValueError, match="no block 'q'"):
-        minimum_cut(graph, ["q"], ["y"])
-
-
-def test_no_tensor_flows_back_over_a_cut() -> None:
-    graph = tapestry.from_onnx(GPT2)
-    cut = minimum_cut(graph, [b.site for b in graph.sources], [b.site for b in graph.sinks])
-    assert not [
-        b
-        for b in graph.blocks
-        if b.site in cut.first
-        for t in b.inputs
-        if graph.producers[t].site not in cut.first
-    ]
-    assert (
-        0 < cut.size_bytes <= sum(graph.tensors[t].type.size_bytes for b in graph.sources for t in b.outputs)
-    )

@@ -21,7 +21,6 @@ from tapestry.hardware.layouts.ttnn.examples import EXAMPLES
 from tapestry.hardware.layouts.ttnn.layout import TtnnLayout, row_major, tiled
 from tapestry.hardware.layouts.ttnn.memory import (
     DRAM_MEMORY_CONFIG,
-    L1_MEMORY_CONFIG,
     MemoryConfig,
     NdShardSpec,
     ShardSpec,
@@ -43,7 +42,6 @@ from tapestry.hardware.layouts.ttnn.words import (
     ShardDistributionStrategy,
     ShardMode,
     ShardOrientation,
-    StorageType,
 )
 
 NOTATION = Notation(
@@ -77,7 +75,6 @@ NOTATION = Notation(
 __all__ = [
     "DRAM_MEMORY_CONFIG",
     "DTYPES",
-    "L1_MEMORY_CONFIG",
     "NOTATION",
     "BufferType",
     "Core",
@@ -97,7 +94,6 @@ __all__ = [
     "ShardMode",
     "ShardOrientation",
     "ShardSpec",
-    "StorageType",
     "StridedShards",
     "TensorLayout",
     "TensorSpec",

@@ -124,7 +124,6 @@ class MemoryConfig:
 
 
 DRAM_MEMORY_CONFIG = MemoryConfig(buffer=BufferType.DRAM)
-L1_MEMORY_CONFIG = MemoryConfig(buffer=BufferType.L1)
 
 
 def braced(numbers: tuple[int, ...]) -> str:

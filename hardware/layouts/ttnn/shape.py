@@ -129,14 +129,6 @@ class Shape:
         """Return the shape of the storage."""
         return Shape(self.storage)
 
-    def to_rank(self, rank: int) -> "Shape":
-        """Add leading ones to the shape, or drop them; `LayoutError` if other dimensions would be dropped."""
-        drop = max(0, self.rank - rank)
-        if any(size != 1 for size in self.storage[:drop]):
-            raise LayoutError(f"{self} has no view of rank {rank}: only leading ones can be dropped")
-        ones = (1,) * max(0, rank - self.rank)
-        return Shape(ones + self.dims[drop:], ones + self.storage[drop:])
-
 
 def to_2d(dims: Sequence[int]) -> tuple[int, int]:
     """Convert dimensions to the matrix that is sharded: all but the last are rows, `[1, 2, 3, 4]` is `[6, 4]`."""

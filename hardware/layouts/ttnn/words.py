@@ -94,11 +94,3 @@ class ShardDistributionStrategy(Word):
     ROUND_ROBIN_1D = 0
     GRID_2D = 1
     CONTIGUOUS_1D = 2
-
-
-class StorageType(Word):
-    """The location of a tensor's buffer, and the owner that frees it (document: Storage)."""
-
-    OWNED_HOST_STORAGE = 0
-    BORROWED_HOST_STORAGE = 1
-    DEVICE_STORAGE = 2

@@ -79,25 +79,18 @@ def translate(model: Model) -> Program:
     Raises:
         ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
     """
-    t = _translation(model)
+    t = translation_of(model)
     t.program.outputs |= {output: t.resolve(name) for output, name in model.outputs.items()}
     program = settle_roles(t.program.pruned(), model.initializer_roles)
     return with_carried_state(program, model.carries)
 
 
-def translated_values(model: Model) -> dict[str, Value]:
-    """Return the shape and element type here of every value that a node produces, by the model's name for it.
+def translation_of(model: Model) -> Translation:
+    """Translate all nodes of the model, including those that nothing reads.
 
     Raises:
         ImportFailure: as `translate` does.
     """
-    t = _translation(model)
-    made = {o for node in model.nodes for o in node.outputs if o}
-    return {name: t.value(name) for name in made if t.resolve(name) in t.program.values}
-
-
-def _translation(model: Model) -> Translation:
-    """Translate all nodes of the model, including those that nothing reads."""
     program = Program(model.name)
     t = Translation(program, model.opset, model.versions)
     for value, role in model.inputs:

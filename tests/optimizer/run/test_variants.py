@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tapestry.costmodel.kernel_arrays import COSTS
-from tapestry.costmodel.known_objectives import require_objectives
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.plan_space import Genes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware import load_mesh
@@ -38,7 +38,7 @@ OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")
 
 def submesh(name: str = "dgx-h100") -> SubMesh:
     mesh = load_mesh(name)
-    goal = goal_of(require_objectives(OBJECTIVES, mesh.device), all_constraints((), mesh), mesh, 0.005)
+    goal = goal_of(KnownObjectives().require(OBJECTIVES, mesh.device), all_constraints((), mesh), mesh, 0.005)
     return SubMesh("", mesh, default_view(MeshShape(mesh.axis_sizes)), goal)
 
 
