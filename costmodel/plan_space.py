@@ -280,6 +280,7 @@ class _Compiler:
             keys += needed.count
             for e, (reader, k) in zip(readers[t], reading, strict=True):
                 edge_needed[e] = self.rows.ids(reader.needed[k], [o.reads[k] for o in reader.orders], needed)
+        columns["lives_on"] = columns["lives_on"].astype(np.bool_)
         return self._space(columns, edges, edge_needed, number)
 
     def _block(self, gene: int) -> int:
@@ -302,9 +303,6 @@ class _Compiler:
         slot_count, devices = len(owner.slots), owner.layout.device_count
         block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
         classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
-        edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
-        edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
-        readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
         staging_rows, staging_ids = self.rows.staging(representative)
         space = CompiledSpace(
             slot_count=slot_count,
@@ -313,47 +311,36 @@ class _Compiler:
             classes=classes,
             strategy_count=np.array([f.count for f in owner.families], dtype=np.int64),
             block_offset=block_offset,
-            edge_start=np.searchsorted(edge_slot, np.arange(slot_count + 1)).astype(np.int64),
             made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(
                 np.int64
             ),
             made_tensor=np.array([number[t] for b in owner.blocks for t in b.outputs], dtype=np.int64),
             is_sink=np.array([b.operator == "sink" for b in owner.slots], dtype=np.bool_),
-            edge_tensor=edge_tensor,
-            edge_slot=edge_slot,
-            reader_start=np.searchsorted(edge_tensor[readers], np.arange(len(number) + 1)).astype(np.int64),
-            reader_edge=readers,
             edge_needed=edge_needed,
+            **_edge_arrays(edges, slot_count, len(number)),
+            **columns,
             has_orders=any(len(f.orders) > 1 for f in owner.families),
             spec_ids=np.concatenate(self.rows.spec_ids),
             relayout_rows=self.rows.relayouts(),
             pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
             staging_rows=staging_rows,
             size_rows=self.rows.sizes(representative),
-            block_rows=np.concatenate(
-                [
-                    np.column_stack(
-                        [c.ticks, c.energy_pj, *(a[:, representative] for a in (c.flops, *c.resources))]
-                    )
-                    for c in self.block_parts
-                ]
-            ),
-            made_at=columns["made_at"],
-            made_gene=columns["made_gene"],
-            made_offset=columns["made_offset"],
-            pair_offset=columns["pair_offset"],
-            needed_specs=columns["needed_specs"],
-            relayout_offset=columns["relayout_offset"],
-            needed_count=columns["needed_count"],
-            made_bytes_offset=columns["made_bytes_offset"],
-            needed_bytes_offset=columns["needed_bytes_offset"],
-            key_offset=columns["key_offset"],
-            logical_bytes=columns["logical_bytes"],
-            lives_on=columns["lives_on"].astype(np.bool_),
+            block_rows=self._block_rows(representative),
         )
         # One memory order for all: numba compiles every loop again for another one.
         ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
         return CompiledSpace(*ordered), label
+
+    def _block_rows(self, representative: np.ndarray) -> np.ndarray:
+        """Build the table of the blocks' costs: per strategy and device class, of which devices are given."""
+        return np.concatenate(
+            [
+                np.column_stack(
+                    [c.ticks, c.energy_pj, *(a[:, representative] for a in (c.flops, *c.resources))]
+                )
+                for c in self.block_parts
+            ]
+        )
 
     def _check_amounts(self) -> None:
         """Check that no plan's resources can exceed what an integer holds."""
@@ -377,3 +364,17 @@ _TENSOR_COLUMNS = (
     "logical_bytes",
     "lives_on",
 )
+
+
+def _edge_arrays(edges: Sequence[tuple[int, int, int]], slots: int, tensors: int) -> dict[str, np.ndarray]:
+    """Build the columns of edges `(slot, input, tensor)`, in slot order, with their ranges by slot and by tensor."""
+    edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
+    edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
+    readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
+    return {
+        "edge_slot": edge_slot,
+        "edge_tensor": edge_tensor,
+        "edge_start": np.searchsorted(edge_slot, np.arange(slots + 1)).astype(np.int64),
+        "reader_edge": readers,
+        "reader_start": np.searchsorted(edge_tensor[readers], np.arange(tensors + 1)).astype(np.int64),
+    }

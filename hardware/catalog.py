@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -10,13 +10,15 @@ from math import prod
 from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
 from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
 from tapestry.hardware.tables import CatalogError, Faults, Table, near_names, parsed
 from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require_name
+
+Member = TypeVar("Member", Device, Mesh)
 
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
@@ -257,20 +259,29 @@ def mesh_names() -> tuple[str, ...]:
     return tuple(_meshes())
 
 
+def _load(
+    kind: str,
+    name_or_path: str | PathLike[str],
+    members: Callable[[], Mapping[str, Member]],
+    build: Callable[[object, str], Member],
+    plugins: Callable[[], Loaded[Member]],
+) -> Member:
+    if _is_path(name_or_path):
+        path = fspath(name_or_path)
+        return build(_own_file(path), path)
+    name, known = fspath(name_or_path), members()
+    if name not in known:
+        raise _unknown(kind, name, tuple(known), plugins().left_out(name))
+    return known[name]
+
+
 def load_device(name_or_path: str | PathLike[str]) -> Device:
     """Load the device of this name (or alias) in the catalog, or described by the TOML file at that path.
 
     Raises:
         CatalogError: unknown name (near ones are listed), unreadable or wrong file.
     """
-    if _is_path(name_or_path):
-        path = fspath(name_or_path)
-        return device_from_dict(_own_file(path), path)
-    name = fspath(name_or_path)
-    by_name = _by_alias(_devices())
-    if name not in by_name:
-        raise _unknown("device", name, tuple(by_name), device_plugins().left_out(name))
-    return by_name[name]
+    return _load("device", name_or_path, lambda: _by_alias(_devices()), device_from_dict, device_plugins)
 
 
 def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
@@ -279,10 +290,4 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
     Raises:
         CatalogError: unknown name (near ones are listed), unreadable or wrong file.
     """
-    if _is_path(name_or_path):
-        path = fspath(name_or_path)
-        return mesh_from_dict(_own_file(path), path)
-    name = fspath(name_or_path)
-    if name not in _meshes():
-        raise _unknown("mesh", name, mesh_names(), mesh_plugins().left_out(name))
-    return _meshes()[name]
+    return _load("mesh", name_or_path, _meshes, mesh_from_dict, mesh_plugins)

@@ -23,6 +23,9 @@ NAMES = (
     *("float16", "float32", "float64", "complex64", "complex128"),
     *EXTENDED,
 )
+# The element type of the real and imaginary parts of a complex one, and back.
+REAL_DTYPES = {"complex64": "float32", "complex128": "float64"}
+COMPLEX_DTYPES = {real: name for name, real in REAL_DTYPES.items()}
 
 
 @cache

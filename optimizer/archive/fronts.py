@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import moocore
 import numpy as np
@@ -45,14 +46,6 @@ def merge(target, source, epsilon):
     return entered
 
 
-class _Member(list[float]):
-    """A front member in the form of DEAP's operators."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        super().__init__(values)
-        self.fitness = Fitness(values)
-
-
 class Fitness(base.Fitness):  # type: ignore[misc]
     """The objectives of a plan as DEAP sees them, all minimized."""
 
@@ -66,7 +59,7 @@ def crowding_weights(values: np.ndarray) -> np.ndarray:
 
     Crowding distances are NSGA-II's, by DEAP, on logarithms of the objectives.
     """
-    members = [_Member(v) for v in np.log(np.maximum(values, 0.0) + 1e-12)]
+    members = [SimpleNamespace(fitness=Fitness(v)) for v in np.log(np.maximum(values, 0.0) + 1e-12)]
     tools.emo.assignCrowdingDist(members)
     distance = np.array([member.fitness.crowding_dist for member in members])
     finite = distance[np.isfinite(distance)]

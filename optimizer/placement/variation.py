@@ -138,10 +138,16 @@ def _set_slot(space, search, genes, g, s, follow, digest):
 @njit(_nrt=False, inline="always")
 def source_fits(space, search, genes, t, e, digest):
     """Set the source of tensor `t` to the spec that edge `e` needs."""
-    n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]], PLACED]
-    s = search.fit[space.key_offset[t] + n]
+    s = fitting(space, search, genes, t, e)
     if s >= 0:
         put(genes, space.made_gene[t], s, 0, digest)
+
+
+@njit(_nrt=False, inline="always")
+def fitting(space, search, genes, t, e):
+    """Find the gene value of the producer of tensor `t` that makes the spec that edge `e` needs, or -1."""
+    n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]], PLACED]
+    return search.fit[space.key_offset[t] + n]
 
 
 @njit(_nrt=False)
@@ -255,14 +261,19 @@ def _is_view(space, genes, t, need):
     return space.relayout_rows[relayouts + space.spec_ids[need, PLACED], RELAYOUT_TICKS] < 0
 
 
+@njit(_nrt=False, inline="always")
+def _input_of(random_state, space, g):
+    """Choose an input of block `g`; -1 if it has none."""
+    inputs = space.edge_start[g + 1] - space.edge_start[g]
+    return between(random_state, 0, inputs) if inputs > 0 else np.int64(-1)
+
+
 @njit(_nrt=False)
 def _follow(random_state, space, search, genes, low, high, follow, digest):
     """Shard blocks so that they read one input without a copy: the strategy that splits most among those possible."""
-    g = search.gene_members[low]
-    inputs = space.edge_start[g + 1] - space.edge_start[g]
-    if inputs == 0:
+    position = _input_of(random_state, space, search.gene_members[low])
+    if position < 0:
         return
-    position = between(random_state, 0, inputs)
     for r in range(low, high):
         g = search.gene_members[r]
         e = space.edge_start[g] + position
@@ -286,17 +297,13 @@ def _follow(random_state, space, search, genes, low, high, follow, digest):
 @njit(_nrt=False)
 def _lead(random_state, space, search, genes, low, high, digest):
     """Set the producers of one input to the consumer spec of the block."""
-    g = search.gene_members[low]
-    inputs = space.edge_start[g + 1] - space.edge_start[g]
-    if inputs == 0:
+    position = _input_of(random_state, space, search.gene_members[low])
+    if position < 0:
         return
-    position = between(random_state, 0, inputs)
     for r in range(low, high):
-        g = search.gene_members[r]
-        e = space.edge_start[g] + position
+        e = space.edge_start[search.gene_members[r]] + position
         t = space.edge_tensor[e]
-        n = space.spec_ids[space.edge_needed[e] + genes[g], PLACED]
-        s = search.fit[space.key_offset[t] + n]
+        s = fitting(space, search, genes, t, e)
         if s < 0:
             continue
         producer = space.made_gene[t]

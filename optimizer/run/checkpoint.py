@@ -23,6 +23,8 @@ from tapestry.teg.brief import counted, shown
 MAGIC = b"tapestry search 2\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
 POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
+# Parts of the header that are not values of the checkpoint as they stand.
+CONVERTED = ("variants", "structural", "varied", "known")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
 
 
@@ -75,6 +77,7 @@ class Checkpoint:
     applied: np.ndarray
     improved: np.ndarray
     structural: Mapping[str, tuple[int, int]]
+    varied: tuple[int, int]
     refused: Mapping[str, str]
     known: tuple[str, ...]
     reference: np.ndarray | None
@@ -97,7 +100,7 @@ class Checkpoint:
     def _header(self) -> dict[str, Any]:
         plain = (
             *("fingerprint", "islands", "seed", "stopped", "evaluations", "rounds", "timings", "rng"),
-            *("structural", "refused", "known", "best_volume", "stale_rounds", "started_from"),
+            *("structural", "varied", "refused", "known", "best_volume", "stale_rounds", "started_from"),
         )
         variants = [
             {
@@ -158,6 +161,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         applied=state.statistics.applied.copy(),
         improved=state.statistics.improved.copy(),
         structural={name: (n, structural.improved[name]) for name, n in structural.applied.items()},
+        varied=state.varied,
         refused=dict(structural.refused),
         known=tuple(sorted(structural.known)),
         reference=state.reference,
@@ -218,10 +222,12 @@ def _history_of(arrays: Mapping[str, np.ndarray]) -> tuple[Progress, ...]:
 
 def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:
     saved = header["variants"]
+    made, entered = header.get("varied", (0, 0))  # not in checkpoints of earlier releases
     epsilons = sum(name.startswith("epsilon.") for name in arrays)
     return Checkpoint(
-        **{name: value for name, value in header.items() if name not in ("variants", "structural", "known")},
+        **{name: value for name, value in header.items() if name not in CONVERTED},
         structural={name: (int(a), int(b)) for name, (a, b) in header["structural"].items()},
+        varied=(int(made), int(entered)),
         known=tuple(header["known"]),
         history=_history_of(arrays),
         applied=arrays["applied"],

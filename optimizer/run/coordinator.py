@@ -58,9 +58,6 @@ class Coordinator:
         self.state, self.budget, self.folder = state, budget, folder
         self.publisher, self.on_progress, self.toolbox = publisher, on_progress, toolbox
         self.files: dict[int, VariantFile] = {}
-        if varies(toolbox):
-            state.structural.applied.setdefault("toolbox", 0)
-            state.structural.improved.setdefault("toolbox", 0)
 
     def loop(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
         """Run rounds until the budget is spent, the front stops improving, or a stop is requested."""
@@ -123,7 +120,7 @@ class Coordinator:
         return self.files[variant.number]
 
     def _round(self, executor: Executor, left: int | None) -> None:
-        between = self._rng_state()
+        between, evaluated = self._rng_state(), self.state.evaluations
         tasks = self._tasks(left)
         planned = sum(task.evaluations for _, task in tasks)
         futures: list[Future[EpochResult]] = []
@@ -148,7 +145,7 @@ class Coordinator:
             refilter(child[0].archive, child[0].submesh.goal)
             self._consider(*child)
         if varies(self.toolbox):
-            self._vary(tasks, None if left is None else left - planned)
+            self._vary(tasks, None if left is None else left - (self.state.evaluations - evaluated))
         self.state.tighten()
         coarsen_grids(self.state.variants)
         for variant in self.state.variants:
@@ -188,8 +185,8 @@ class Coordinator:
             most = PARENTS if left is None else min(PARENTS, left)
             genes = children(self.toolbox, variant.archive, counts, tied, most, state.rng)
             state.evaluations += len(genes)
-            state.structural.applied["toolbox"] += len(genes)
-            state.structural.improved["toolbox"] += insert_plans(variant, genes)
+            made, entered = state.varied
+            state.varied = (made + len(genes), entered + insert_plans(variant, genes))
             left = None if left is None else left - len(genes)
 
     def _choose_variant(self) -> Variant:

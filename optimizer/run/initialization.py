@@ -183,6 +183,7 @@ def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report)
     state.rng.bit_generator.state = dict(saved.rng)
     state.statistics.applied[:] = saved.applied
     state.statistics.improved[:] = saved.improved
+    state.varied = saved.varied
     state.evaluations, state.rounds = saved.evaluations, saved.rounds
     state.history = list(saved.history)
     state.reference, state.anchors = saved.reference, saved.anchors

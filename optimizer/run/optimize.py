@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from deap import base
@@ -62,23 +62,17 @@ def optimize(
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
-    An objective is one of the catalog, a resource that the program's cost tables name (`gpu`, over all devices; or
-    `peak_gpu`, of the one with most), or an expression over these such as `0.7*time_s + 0.3*energy_j`. `constraints`
-    bound any of them, in its unit (`time_s<=5ms`) or in percent of the run's best (`time_s<=110%`).
-
     The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
-    keywords win: `optimize(graph, mesh, seconds=10, devices="all")`. For an explicit graph the program that it shards
-    is searched; values that no sink observes are pruned first. Deterministic in `seed`, `islands` (default: one per
-    core) and the evaluations done; `seconds` count the search alone, which stops between epochs. `search=False`
-    returns the seeds' frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found
-    (`stopped` is "interrupted").
+    keywords win. Of an explicit graph the program that it shards is searched; unobserved values are pruned.
+    Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `seconds` count the search
+    alone, which stops between epochs. Ctrl-C keeps the frontier found (`stopped` is "interrupted").
 
-    `start_from` gives plans of an earlier search of the same program, perhaps on another mesh or for other
-    objectives; choices that this mesh lacks become the nearest that it has. `on_checkpoint` is called about every
-    `checkpoint_s` seconds with the state between two rounds, while the islands work on the next, and once at the
-    end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
-    stopped, its time and evaluations counted in `budget`. `toolbox` holds operators of selection and variation, a
-    user's own among them; see `optimizer.placement.toolbox.default_toolbox`.
+    `search=False` returns the frontier of the first plans. These come from propagation (`seeds=False`: the abstract
+    plan alone) and, in `start_from`, from an earlier search of the same program, perhaps on another mesh; choices that
+    this mesh lacks become the nearest that it has. `on_checkpoint` is called about every `checkpoint_s` seconds with
+    the state between two rounds, and once at the end; an exception it raises ends the search. `resume` continues from
+    such a state as if the search had never stopped. `toolbox` holds operators of selection and variation (see
+    `optimizer.placement.toolbox.default_toolbox`).
 
     Raises:
         TypeError: a keyword that is no option.
@@ -89,42 +83,69 @@ def optimize(
         InvalidGraph: the graph breaks a rule of the language.
     """
     asked = options_from(options, keywords if objectives is None else {"objectives": objectives, **keywords})
-    check(graph)
-    known = known_objectives(graph)
-    graph = canonicalize(graph)
-    budget = Budget(asked.seconds, asked.evaluations)
-    chosen = known.require(asked.objectives, mesh.device)
-    bounds = _bounds(asked.constraints, mesh, known)
-    known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
-    check_pins(graph, asked.pins)
+    request = _request(graph, mesh, asked)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
-    whole = asked.devices == "all" or bool(asked.pins)
-    state = SearchState(
-        _submeshes(graph, mesh, chosen, bounds, asked.epsilon, whole, known),
-        asked,
-        StructuralSearch(choose_rules(asked.rules)),
-        os.cpu_count() or 1 if asked.islands is None else asked.islands,
-        asked.seed,
-        np.random.default_rng(asked.seed),
-    )
-    operators = toolbox or default_toolbox()
+    state, operators = _new_state(request), toolbox or default_toolbox()
     if resume is not None or on_checkpoint is not None:
-        state.fingerprint = fingerprint_of(state, graph, mesh, chosen, bounds, described(operators))
-    report = _phases(state, on_progress)
+        state.fingerprint = request.fingerprint(state, described(operators))
     if resume is not None:
-        restore(resume, state, graph, report)
+        restore(resume, state, request.graph, _phases(state, on_progress))
     else:
-        initialize(state, graph, seeds, budget, start_from, report)
-    publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
+        initialize(state, request.graph, seeds, request.budget, start_from, _phases(state, on_progress))
+    publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
-        coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress, operators)
+        coordinator = Coordinator(state, request.budget, Path(folder), publisher, on_progress, operators)
         if search:
             _run(coordinator, executor, should_stop or (lambda: False))
         else:
             state.stopped = "seeds"
         coordinator.finish()
-    return _result(state, graph, mesh, chosen, bounds)
+    return _result(state, request)
+
+
+class _Request(NamedTuple):
+    """A checked request of a search: the program as it is searched, the mesh, and what is asked of its plans."""
+
+    graph: Graph
+    mesh: Mesh
+    options: RunOptions
+    objectives: tuple[Objective, ...]
+    bounds: tuple[Constraint, ...]
+    known: KnownObjectives
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.options.seconds, self.options.evaluations)
+
+    def fingerprint(self, state: SearchState, toolbox: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what a checkpoint of this search must agree with."""
+        return fingerprint_of(state, self.graph, self.mesh, self.objectives, self.bounds, toolbox)
+
+
+def _request(graph: Graph, mesh: Mesh, asked: RunOptions) -> _Request:
+    """Check the request against its program and mesh."""
+    check(graph)
+    known = known_objectives(graph)
+    graph = canonicalize(graph)
+    chosen = known.require(asked.objectives, mesh.device)
+    bounds = _bounds(asked.constraints, mesh, known)
+    known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
+    check_pins(graph, asked.pins)
+    return _Request(graph, mesh, asked, chosen, bounds, known)
+
+
+def _new_state(request: _Request) -> SearchState:
+    """Create the state of a search before its first plan."""
+    options = request.options
+    return SearchState(
+        _submeshes(request),
+        options,
+        StructuralSearch(choose_rules(options.rules)),
+        os.cpu_count() or 1 if options.islands is None else options.islands,
+        options.seed,
+        np.random.default_rng(options.seed),
+    )
 
 
 def _bounds(
@@ -171,25 +192,19 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
     PlanSpace(graph, mesh, default_view(MeshShape(mesh.axis_sizes)), pins=pins)
 
 
-def _submeshes(
-    graph: Graph,
-    mesh: Mesh,
-    objectives: Sequence[Objective],
-    constraints: Sequence[Constraint],
-    epsilon: float,
-    whole: bool,
-    known: KnownObjectives,
-) -> tuple[SubMesh, ...]:
+def _submeshes(request: _Request) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
+    mesh, options = request.mesh, request.options
     shape = MeshShape(mesh.axis_sizes)
-    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
-    kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, graph)]
+    is_whole = options.devices == "all" or bool(options.pins)
+    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in shape.parts()[: 1 if is_whole else None]]
+    kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, request.graph)]
     submeshes = []
     for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
-        goal = goal_of(objectives, constraints, used, epsilon, known)
-        submeshes.append(SubMesh(devices, used, default_view(part), goal, order=order, known=known))
+        goal = goal_of(request.objectives, request.bounds, used, options.epsilon, request.known)
+        submeshes.append(SubMesh(devices, used, default_view(part), goal, order=order, known=request.known))
     return tuple(submeshes)
 
 
@@ -213,22 +228,16 @@ def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Calla
         own.shutdown(wait=False, cancel_futures=True)
 
 
-def _result(
-    state: SearchState,
-    graph: Graph,
-    mesh: Mesh,
-    objectives: tuple[Objective, ...],
-    constraints: tuple[Constraint, ...],
-) -> Result:
+def _result(state: SearchState, request: _Request) -> Result:
     began = time.perf_counter()
     plans = frontier_of(state.variants, state.anchors)
-    bounds = standing(constraints, state.submeshes[0])
+    bounds = standing(request.bounds, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
-        graph,
-        mesh,
-        objectives,
-        constraints,
+        request.graph,
+        request.mesh,
+        request.objectives,
+        request.bounds,
         plans,
         state.evaluations,
         state.timings["search_s"],

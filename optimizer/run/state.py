@@ -21,16 +21,19 @@ from tapestry.optimizer.structure.search import StructuralSearch
 
 STALE_ROUNDS = 24
 LEAST_GAIN = 1e-4
+# The name among the rules' statistics for plans made by a toolbox's own operators.
+TOOLBOX = "toolbox"
 
 
 @dataclass
 class SearchState:
     """The state that the next round depends on, and the figures that the search reports.
 
-    `timings` are in seconds; `reference` is the corner of the hypervolume, `best_volume` and `stale_rounds` show
-    whether the front has stopped improving; `anchors` `(n, m)` the values of plans the search was started from.
-    `stopped` is the reason why the search has ended: "seeds", "budget", "converged", "cancelled" or "interrupted";
-    empty while it runs.
+    `statistics` are those of the compiled moves; `varied` counts the plans that a toolbox's own operators made, and
+    those of them that entered the front. `timings` are in seconds; `reference` is the corner of the hypervolume,
+    `best_volume` and `stale_rounds` show whether the front has stopped improving; `anchors` `(n, m)` the values of
+    plans the search was started from. `stopped` is the reason why the search has ended: "seeds", "budget",
+    "converged", "cancelled" or "interrupted"; empty while it runs.
     """
 
     submeshes: tuple[SubMesh, ...]
@@ -42,6 +45,7 @@ class SearchState:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     variants: list[Variant] = field(default_factory=list)
     statistics: Statistics = field(default_factory=new_statistics)
+    varied: tuple[int, int] = (0, 0)
     evaluations: int = 0
     rounds: int = 0
     timings: dict[str, float] = field(
@@ -140,7 +144,8 @@ class SearchState:
         placed = zip(PLACEMENT_RULES, self.statistics.applied, self.statistics.improved, strict=True)
         rules = {name: (int(a), int(b)) for name, a, b in placed}
         structural = self.structural.applied.items()
-        return rules | {name: (a, self.structural.improved[name]) for name, a in structural if a}
+        rules |= {name: (a, self.structural.improved[name]) for name, a in structural if a}
+        return rules | ({TOOLBOX: self.varied} if self.varied[0] else {})
 
 
 def _corner(values: np.ndarray) -> np.ndarray:

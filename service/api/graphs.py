@@ -43,7 +43,6 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
 PORTION = 2**20
-LONGEST_NAME = 200
 LARGEST_SIZE = 2**31
 EXAMPLE = json.loads((files("tapestry.service.api") / "example.teg.json").read_text())
 SAVED: Answers = {
@@ -205,9 +204,9 @@ def _name(given: str | None, filename: str | None) -> str:
     if given is None:
         file = Path((filename or "").replace("\\", "/"))
         stem = file.name[: -len(ending)] if (ending := _ending(filename)) else file.stem
-        return "".join(c for c in stem if c.isprintable())[:LONGEST_NAME] or "model"
-    if not 0 < len(given) <= LONGEST_NAME or not given.isprintable():
-        fault = Fault("/name", f"expected 1 to {LONGEST_NAME} printable characters")
+        return "".join(c for c in stem if c.isprintable())[: tasks.LONGEST_NAME] or "model"
+    if not 0 < len(given) <= tasks.LONGEST_NAME or not given.isprintable():
+        fault = Fault("/name", f"expected 1 to {tasks.LONGEST_NAME} printable characters")
         raise Problem(422, "invalid", fault.detail, (fault,))
     return given
 

@@ -12,11 +12,9 @@ from onnx.reference import ReferenceEvaluator
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import affine, literal
 from tapestry.teg.importers.onnx_reader import Node
-from tapestry.teg.importers.program import Literal
+from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Literal
 
-__all__ = ["ELEMENTWISE", "FOLD_LIMIT_BYTES", "affine", "evaluate", "fold", "literal"]
-
-FOLD_LIMIT_BYTES = 64 * 1024
+__all__ = ["ELEMENTWISE", "affine", "evaluate", "fold", "literal"]
 
 # Applied element by element: compressed inputs give a compressed result.
 ELEMENTWISE = frozenset(

@@ -18,6 +18,8 @@ Labels = tuple[str, ...]
 
 # Elements and bytes of one tensor are counted by 64-bit numbers.
 LARGEST_COUNT = 2**63 - 1
+# Results larger than this, and than their inputs together, are computed by the program, not by the import.
+FOLD_LIMIT_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from tapestry.teg.dtypes import REAL_DTYPES
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, expect_inputs, settings
@@ -16,7 +17,6 @@ from tapestry.teg.zspace import ZRange
 
 Shape = tuple[int, ...]
 Arrays = tuple[np.ndarray, ...]
-REAL = {"complex64": "float32", "complex128": "float64"}
 
 
 class Factorization(NamedTuple):
@@ -85,7 +85,7 @@ def _qr_types(_: Mapping[str, bool], value: TensorType) -> tuple[TensorType, ...
 
 
 def _eigh_types(_: Mapping[str, bool], value: TensorType) -> tuple[TensorType, ...]:
-    return value, TensorType(value.shape[:-1], REAL.get(value.dtype, value.dtype))
+    return value, TensorType(value.shape[:-1], REAL_DTYPES.get(value.dtype, value.dtype))
 
 
 def _svd_types(given: Mapping[str, bool], value: TensorType) -> tuple[TensorType, ...]:
@@ -94,7 +94,7 @@ def _svd_types(given: Mapping[str, bool], value: TensorType) -> tuple[TensorType
     full = given.get("full", False)
     return (
         TensorType((*stack, m, m if full else k), value.dtype),
-        TensorType((*stack, k), REAL.get(value.dtype, value.dtype)),
+        TensorType((*stack, k), REAL_DTYPES.get(value.dtype, value.dtype)),
         TensorType((*stack, n if full else k, n), value.dtype),
     )
 
@@ -135,7 +135,7 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 def _check(name: str, inputs: Sequence[TensorType]) -> None:
     shape, dtype = inputs[0]
-    if len(shape) < 2 or 0 in shape[-2:] or not (dtype in ("float32", "float64") or dtype in REAL):
+    if len(shape) < 2 or 0 in shape[-2:] or not (dtype in ("float32", "float64") or dtype in REAL_DTYPES):
         raise ValueError(
             f"a stack of matrices of float32, float64 or complex numbers is needed, not {inputs[0]}"
         )

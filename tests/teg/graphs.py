@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph, TensorType
+from tapestry.teg.validate import validate
 
 DATA_TYPES = (
     "float32",
@@ -91,3 +92,8 @@ def _summed(draw: st.DrawFn, b: GraphBuilder, tensor: str, site: str) -> str:
     names = tuple(f"d{k}" for k in range(len(b.tensors[tensor].shape)))
     monoid = draw(st.sampled_from(["sum", "max"]))
     return b.apply("reduce", (tensor,), site=site, monoid=monoid, labels=names, output=names[1:], keep=())[0]
+
+
+def issues_of(graph: Graph) -> list[tuple[str, str]]:
+    """Return the kinds and paths of a graph's issues."""
+    return [(issue.kind, issue.path) for issue in validate(graph)]

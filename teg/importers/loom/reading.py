@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.document import MAX_BYTES
 from tapestry.teg.encoding import MalformedError, decode_value
 from tapestry.teg.graph import Graph, TensorType, attributes
 from tapestry.teg.importers.failure import ImportFailure
@@ -28,7 +29,6 @@ from tapestry.teg.zspace import IndexProjection, ZRange
 IMPORTS = ("op:import", "import", "source")
 EXPORTS = ("op:export", "export", "sink")
 OWN = "teg:"
-MAX_BYTES = 2**30
 # Objects take two levels of an attribute, which has at most 200.
 DEEPEST = 90
 

@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.teg.document import MAX_BLOCKS
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
-from tapestry.teg.importers.program import Entry, Literal, Program, Value
+from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Entry, Literal, Program, Value
 from tapestry.teg.importers.torch.families import OPERATORS
 from tapestry.teg.importers.torch.families.strided import VIEWS, row_major
 from tapestry.teg.importers.torch.inplace import AliasAnalysis, functional, refs_in
@@ -19,7 +19,7 @@ from tapestry.teg.importers.torch.listing import Call, Input, Listing, Output, R
 from tapestry.teg.importers.torch.operator import bind
 from tapestry.teg.importers.torch.state import with_roles_of_outputs
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.constant_folding import FOLD_LIMIT_BYTES, FoldingTranslation
+from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
 
 SHOWN_REFUSALS = 3
 BY_TARGET = {target: operator for operator in OPERATORS for target in operator.targets}

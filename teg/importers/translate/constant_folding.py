@@ -16,6 +16,7 @@ from tapestry.teg.importers.factoring import Factoring
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.lowering.lower import lower
 from tapestry.teg.importers.program import (
+    FOLD_LIMIT_BYTES,
     Compute,
     Entry,
     Fixed,
@@ -31,8 +32,6 @@ from tapestry.teg.importers.translate.translation import Translation
 from tapestry.teg.interface import pack_inputs, unpack_outputs
 from tapestry.teg.operators.expressions import run_steps, steps_of
 
-# Larger results stay steps, as `teg.importers.constants` has it for ONNX.
-FOLD_LIMIT_BYTES = 64 * 1024
 # Known values along one dimension only: indices, positions, tables of frequencies.
 LINE_LIMIT_BYTES = 4 * 1024 * 1024
 

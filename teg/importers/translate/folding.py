@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tapestry.teg.dtypes import item_bytes
-from tapestry.teg.importers.constants import ELEMENTWISE, FOLD_LIMIT_BYTES, fold, literal
+from tapestry.teg.importers.constants import ELEMENTWISE, fold, literal
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import Node
-from tapestry.teg.importers.program import Literal
+from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Literal
 from tapestry.teg.importers.translate.inference import infer_types, static_type
 from tapestry.teg.importers.translate.translation import Translation
 

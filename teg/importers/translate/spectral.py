@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tapestry.teg.dtypes import COMPLEX_DTYPES, REAL_DTYPES
 from tapestry.teg.importers.onnx_reader import Node
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.builder import Builder
@@ -14,15 +15,12 @@ from tapestry.teg.importers.translate.gathering import read_rows
 from tapestry.teg.importers.translate.translation import Translator, normal_axis
 from tapestry.teg.operators.monoids import HALF
 
-WIDE = {"float32": "complex64", "float64": "complex128"}
-REAL = {"complex64": "float32", "complex128": "float64"}
-
 
 def part_of(name: str, b: Builder, x: Value) -> Value:
     """Return the real or the imaginary part (`real`, `imag`); a real number is its own real part."""
-    if x.dtype not in REAL:
+    if x.dtype not in REAL_DTYPES:
         return x if name == "real" else b.full(x.shape, 0, x.dtype)
-    return b.elements((name, ("input", 0)), [x], REAL[x.dtype])
+    return b.elements((name, ("input", 0)), [x], REAL_DTYPES[x.dtype])
 
 
 def pairs(b: Builder, x: Value) -> Value:
@@ -35,7 +33,7 @@ def from_pairs(b: Builder, x: Value) -> Value:
     """Convert pairs to complex numbers, the inverse of `pairs`."""
     axis = len(x.shape) - 1
     parts = [b.squeeze(b.part(x, axis, range(k, k + 1)), axis) for k in range(2)]
-    return b.elements(("complex", ("input", 0), ("input", 1)), parts, WIDE[x.dtype])
+    return b.elements(("complex", ("input", 0), ("input", 1)), parts, COMPLEX_DTYPES[x.dtype])
 
 
 def transformed(b: Builder, x: Value, axes: Sequence[int], inverse: bool) -> Value:
@@ -65,11 +63,15 @@ def sized(b: Builder, x: Value, sizes: Sequence[int | None], axes: Sequence[int]
 def _complex(b: Builder, x: Value) -> Value:
     """Convert the one or two real numbers in the last dimension to complex numbers."""
     x = b.cast(x, "float32") if x.dtype in HALF else x
-    if x.dtype not in WIDE or x.shape[-1] not in (1, 2):
+    if x.dtype not in COMPLEX_DTYPES or x.shape[-1] not in (1, 2):
         raise b.refuse(
             f"is of one or two real numbers in the last dimension, not {x.dtype} of {list(x.shape)}"
         )
-    return from_pairs(b, x) if x.shape[-1] == 2 else b.cast(b.squeeze(x, len(x.shape) - 1), WIDE[x.dtype])
+    return (
+        from_pairs(b, x)
+        if x.shape[-1] == 2
+        else b.cast(b.squeeze(x, len(x.shape) - 1), COMPLEX_DTYPES[x.dtype])
+    )
 
 
 def _forward(b: Builder, x: Value, axis: int, length: int, onesided: bool) -> Value:

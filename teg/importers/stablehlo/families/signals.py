@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tapestry.teg.dtypes import COMPLEX_DTYPES
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, cast
 from tapestry.teg.importers.stablehlo.module import Operation
 from tapestry.teg.importers.stablehlo.unrolling import Translator
 from tapestry.teg.importers.translate.translation import plain_labels
-
-COMPLEX = {"float32": "complex64", "float64": "complex128"}
-REAL = {wide: narrow for narrow, wide in COMPLEX.items()}
 
 
 def _fft(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
@@ -23,7 +21,7 @@ def _fft(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
     value, rank = operands[0], len(operands[0].shape)
     axes = list(range(rank - len(lengths), rank))
     if kind == "RFFT":
-        value = e.cast(value, COMPLEX[value.dtype])
+        value = e.cast(value, COMPLEX_DTYPES[value.dtype])
     if kind == "IRFFT":
         for axis in axes[:-1]:
             value = transformed(e, value, axis, inverse=True)

@@ -73,14 +73,27 @@ def _training(
     return _applied(t, input, middle, inverse, weight, bias), middle, inverse, spread
 
 
-def _updated(
-    t: Tracer, input: Value, middle: Value, spread: Value, running: tuple[Value, Value], momentum: float
-) -> tuple[Value, Value]:
-    """Update the running statistics by one step; the variance is that of a sample."""
+def _tracked(
+    t: Tracer,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running: tuple[Value, Value],
+    momentum: float,
+    eps: float,
+) -> tuple[Value, Value, Value, Value, Value]:
+    """Normalize by the batch's statistics; return the result, mean, inverse deviation, and the running statistics.
+
+    Those are one step further, and their variance is that of a sample.
+    """
+    result, middle, inverse, spread = _training(t, input, weight, bias, eps)
     count = max(input.size // input.shape[1], 1)
     sample = count / max(count - 1, 1)
     old_mean, old_spread = running
     return (
+        result,
+        middle,
+        inverse,
         t.cells(lambda a, b: (1 - momentum) * a + momentum * b, old_mean, middle, dtype=old_mean.dtype),
         t.cells(
             lambda a, b: (1 - momentum) * a + (momentum * sample) * b,
@@ -107,9 +120,7 @@ def _functional(
         found = _no_training(t, input, weight, bias, running_mean, running_var, momentum, eps)
         saved = (*found[1:], *(t.full((0,), 0, "float32") for _ in range(3 - len(found))))
         return (found[0], *saved, running_mean, running_var)
-    result, middle, inverse, spread = _training(t, input, weight, bias, eps)
-    state = _updated(t, input, middle, spread, (running_mean, running_var), momentum)
-    return (result, middle, inverse, *state)
+    return _tracked(t, input, weight, bias, (running_mean, running_var), momentum, eps)
 
 
 def _functional_with_reserve(
@@ -123,9 +134,8 @@ def _functional_with_reserve(
     eps: float,
 ) -> tuple[Value | None, ...]:
     """Translate the form with a reserve for a vendor's library; the reserve is empty."""
-    result, middle, inverse, spread = _training(t, input, weight, bias, eps)
-    state = _updated(t, input, middle, spread, (running_mean, running_var), momentum)
-    return (result, middle, inverse, t.full((0,), 0, "uint8"), *state)
+    found = _tracked(t, input, weight, bias, (running_mean, running_var), momentum, eps)
+    return (*found[:3], t.full((0,), 0, "uint8"), *found[3:])
 
 
 def _no_stats(
@@ -154,12 +164,12 @@ def _native(
     """Normalize by the batch's statistics in training or without running ones; running ones are updated in place."""
     if not training and running_mean is not None and running_var is not None:
         return _no_training(t, input, weight, bias, running_mean, running_var, momentum, eps)
-    result, middle, inverse, spread = _training(t, input, weight, bias, eps)
-    if running_mean is not None and running_var is not None:
-        state = _updated(t, input, middle, spread, (running_mean, running_var), momentum)
-        for old, new in zip((running_mean, running_var), state, strict=True):
-            t.replace(old, new)
-    return result, middle, inverse
+    if running_mean is None or running_var is None:
+        return _training(t, input, weight, bias, eps)[:3]
+    *found, mean, var = _tracked(t, input, weight, bias, (running_mean, running_var), momentum, eps)
+    t.replace(running_mean, mean)
+    t.replace(running_var, var)
+    return tuple(found)
 
 
 def _batch_norm(

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.dtypes import REAL_DTYPES, numpy_dtype
 from tapestry.teg.importers.program import Fixed, Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.arithmetic import call, where
 
-REAL = {"complex64": "float32", "complex128": "float64"}
 Shape = tuple[int, ...]
 
 
@@ -34,7 +33,7 @@ def _svd(
     k = min(m, n)
     left, right = (m, n) if full_matrices else (k, k)
     shapes: list[Shape] = [(*stack, m, left), (*stack, k), (*stack, right, n)]
-    dtypes = [A.dtype, REAL.get(A.dtype, A.dtype), A.dtype]
+    dtypes = [A.dtype, REAL_DTYPES.get(A.dtype, A.dtype), A.dtype]
     found = _factors(t, [A], shapes, dtypes, function="svd", full=full_matrices)
     if not compute_uv:  # torch records factors without elements
         return (t.full(t.recorded(0).shape, 0, A.dtype), found[1], t.full(t.recorded(2).shape, 0, A.dtype))
@@ -51,7 +50,7 @@ def _svdvals(t: Tracer, A: Value, *, driver: Any = None) -> Value:
 
 def _eigh(t: Tracer, A: Value, UPLO: str = "L", compute_v: bool = True) -> tuple[Value, Value]:
     """Compute eigenvalues in ascending order and eigenvectors in columns; of each matrix one triangle is read."""
-    dtypes = [A.dtype, REAL.get(A.dtype, A.dtype)]
+    dtypes = [A.dtype, REAL_DTYPES.get(A.dtype, A.dtype)]
     shapes: list[Shape] = [A.shape, A.shape[:-1]]
     vectors, values = _factors(t, [A], shapes, dtypes, function="eigh", lower=UPLO.upper() == "L")
     return values, vectors if compute_v else t.full(t.recorded(1).shape, 0, A.dtype)
@@ -87,7 +86,7 @@ def _pinv(
 
     Values up to `rtol` (epsilon times the longer side) of the largest count as 0.
     """
-    if atol is not None or rtol is not None or A.dtype in REAL or not min(A.shape[-2:]):
+    if atol is not None or rtol is not None or A.dtype in REAL_DTYPES or not min(A.shape[-2:]):
         raise t.refuse(
             "is unsupported with tolerances that are tensors, of complex numbers, or without elements"
         )

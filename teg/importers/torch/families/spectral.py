@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from tapestry.teg.dtypes import COMPLEX_DTYPES, REAL_DTYPES
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.arithmetic import Expr, call, tree_of, where
 from tapestry.teg.importers.translate.spectral import (
-    REAL,
-    WIDE,
     from_pairs,
     mirrored,
     pairs,
@@ -28,7 +27,7 @@ def _complex(t: Tracer, real: Value, imag: Value) -> Value:
 
 
 def _conj(t: Tracer, x: Value) -> Value:
-    return t.elements(("conj", ("input", 0)), [x], x.dtype) if x.dtype in REAL else x
+    return t.elements(("conj", ("input", 0)), [x], x.dtype) if x.dtype in REAL_DTYPES else x
 
 
 def _polar(t: Tracer, abs: Value, angle: Value) -> Value:
@@ -40,9 +39,9 @@ def _polar(t: Tracer, abs: Value, angle: Value) -> Value:
 
 
 def _angle(t: Tracer, x: Value) -> Value:
-    if x.dtype in REAL:
+    if x.dtype in REAL_DTYPES:
         parts = (Expr((name, ("input", 0))) for name in ("imag", "real"))
-        return t.elements(tree_of(call("atan2", *parts)), [x], REAL[x.dtype])
+        return t.elements(tree_of(call("atan2", *parts)), [x], REAL_DTYPES[x.dtype])
     return t.cells(lambda a: where(a < 0, math.pi, where(call("is_nan", a), a, 0.0)), x, dtype=t.dtype)
 
 
@@ -126,7 +125,9 @@ def _irfft(
     axes, sizes = _along(t, x, given.get("n", s), dim, many)
     size = t.shape[axes[-1]]
     halves = [*sizes[:-1], size // 2 + 1]
-    return _c2r(t, sized(t, t.cast(x, WIDE.get(x.dtype, x.dtype)), halves, axes), axes, BACKWARD[norm], size)
+    return _c2r(
+        t, sized(t, t.cast(x, COMPLEX_DTYPES.get(x.dtype, x.dtype)), halves, axes), axes, BACKWARD[norm], size
+    )
 
 
 SPECTRAL: tuple[TorchOperator, ...] = (
