@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tapestry.rewrites.fusion import FUSION
+from tapestry.rewrites.fusion.rules import FUSION
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.rule import Rule, RuleError
 from tapestry.rewrites.rules import catalog

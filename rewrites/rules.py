@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 
-from tapestry.rewrites.algebra import ALGEBRA
-from tapestry.rewrites.expansions import EXPANSIONS
-from tapestry.rewrites.fusion import FUSION
-from tapestry.rewrites.in_place import IN_PLACE
+from tapestry.rewrites.algebra.rules import ALGEBRA
+from tapestry.rewrites.expansions.rules import EXPANSIONS
+from tapestry.rewrites.fusion.rules import FUSION
+from tapestry.rewrites.in_place.rules import IN_PLACE
 from tapestry.rewrites.plugin_checks import RULE_GROUP
 from tapestry.rewrites.rule import Rule
-from tapestry.rewrites.selectors import SELECTORS
-from tapestry.rewrites.sharding import SHARDING
+from tapestry.rewrites.selectors.rules import SELECTORS
+from tapestry.rewrites.sharding.rules import SHARDING
 from tapestry.teg.plugins import Loaded, load, once
 
 FAMILIES: Mapping[str, tuple[Rule, ...]] = {

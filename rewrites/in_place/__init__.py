@@ -1,4 +1,4 @@
-"""In-place rules: a new value takes the storage of the old one. One topic per file, combined here.
+"""In-place rules: a new value takes the storage of the old one. One topic per file, combined in `rules`.
 
 Much of this is a property of plans and needs no rule:
 
@@ -11,10 +11,3 @@ Much of this is a property of plans and needs no rule:
 
 The rules here avoid temporaries of the size of the whole where a part changes.
 """
-
-from tapestry.rewrites.in_place.updates import UPDATES
-from tapestry.rewrites.rule import Rule
-
-IN_PLACE: tuple[Rule, ...] = (*UPDATES,)
-
-__all__ = ["IN_PLACE"]

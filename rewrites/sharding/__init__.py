@@ -1,4 +1,4 @@
-"""Sharding by rewriting the program. One topic per file, combined here.
+"""Sharding by rewriting the program. One topic per file, combined in `rules`.
 
 Most of sharding needs no rule: it is a placement. The sharding of a block is its strategy, and these moves
 (`rewrites.placement_rules`) change it:
@@ -15,12 +15,3 @@ Most of sharding needs no rule: it is a placement. The sharding of a block is it
 The rules here change the program so that a placement exists that did not before: a sum in parts with a dimension
 of their own, a linear operator on the other side of the sum, a waypoint between two specs, pieces that overlap.
 """
-
-from tapestry.rewrites.rule import Rule
-from tapestry.rewrites.sharding.chunks import CHUNKS
-from tapestry.rewrites.sharding.partial_sums import PARTIAL_SUMS
-from tapestry.rewrites.sharding.waypoints import WAYPOINTS
-
-SHARDING: tuple[Rule, ...] = (*PARTIAL_SUMS, *CHUNKS, *WAYPOINTS)
-
-__all__ = ["SHARDING"]
