@@ -50,8 +50,7 @@ def _pick(random_state, weight, count):
 
 
 @njit()
-def new_plan(archive):
-    """Create an empty plan of the size of an archive's: genes, prefetch, regather."""
+def _new_plan(archive):
     return (
         np.zeros_like(archive.genes[0]),
         np.zeros_like(archive.prefetch[0]),
@@ -69,7 +68,7 @@ def _copy_plan(source, target):
 
 
 @njit()
-def select_parent(random_state, archive, parent):
+def _select(random_state, archive, parent):
     """Copy a parent from the front (by weight) or, more rarely, the pool; return its hash."""
     front, pool = archive.size[0], archive.size[1]
     if front == 0 or (pool > 0 and unit(random_state) < POOL_SHARE):
@@ -117,37 +116,20 @@ def _descend(space, state, search, archive, goal, random_state, plan, child, raw
     return done, entered
 
 
-@njit(_nrt=False, inline="always")
-def make_child(space, search, random_state, rule_weight, parent, parent_digest, child, digest, used, seen):
-    """Make a child by a few random moves, their rules in `used`; return how many, or 0 if it was made before."""
-    _copy_plan(parent, child)
-    digest[0] = parent_digest
-    moves = 0
-    while moves < MOST_MOVES and (moves == 0 or unit(random_state) < MORE_MOVES_SHARE):
-        used[moves] = _pick(random_state, rule_weight, rule_weight.shape[0])
-        vary(used[moves], random_state, space, search, child[0], child[1], child[2], digest)
-        moves += 1
-    place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
-    if seen[place] == digest[0]:
-        return 0
-    seen[place] = digest[0]
-    return moves
-
-
 @njit()
 def run_epoch(space, state, search, archive, goal, random_state, rule_weight, statistics, seen, evaluations):
     """Evaluate about `evaluations` new plans (fewer only if variation finds none); return how many.
 
     Where devices support several orders, a share of them optimizes the layouts of plans of the front.
     """
-    parent = new_plan(archive)
-    child = new_plan(archive)
+    parent = _new_plan(archive)
+    child = _new_plan(archive)
     raw, value = np.zeros(goal.weights.shape[1], np.int64), np.zeros(goal.epsilon.shape[0])
     digest = np.zeros(1, np.uint64)
     used = np.zeros(MOST_MOVES, np.int64)
     done, tries = 0, 0
     while space.has_orders and archive.size[0] > 0 and done < evaluations * SETTLING_SHARE:
-        digest[0] = select_parent(random_state, archive, parent)
+        digest[0] = _select(random_state, archive, parent)
         left = np.int64(evaluations - done)
         more, entered = _descend(
             space, state, search, archive, goal, random_state, parent, child, raw, value, digest, left
@@ -156,14 +138,20 @@ def run_epoch(space, state, search, archive, goal, random_state, rule_weight, st
         statistics.applied[RELAYOUT] += more
         statistics.improved[RELAYOUT] += entered
     while done < evaluations and tries < 64 * evaluations:
-        parent_digest = select_parent(random_state, archive, parent)
+        parent_digest = _select(random_state, archive, parent)
         for _ in range(min(CHILDREN, evaluations - done)):
             tries += 1
-            moves = make_child(
-                space, search, random_state, rule_weight, parent, parent_digest, child, digest, used, seen
-            )
-            if moves == 0:
+            _copy_plan(parent, child)
+            digest[0] = parent_digest
+            moves = 0
+            while moves < MOST_MOVES and (moves == 0 or unit(random_state) < MORE_MOVES_SHARE):
+                used[moves] = _pick(random_state, rule_weight, rule_weight.shape[0])
+                vary(used[moves], random_state, space, search, child[0], child[1], child[2], digest)
+                moves += 1
+            place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
+            if seen[place] == digest[0]:
                 continue
+            seen[place] = digest[0]
             evaluate(space, state, child[0], child[1], child[2], raw)
             done += 1
             entered = insert_one(archive, goal, raw, value, child[0], child[1], child[2], digest[0])

@@ -1,7 +1,9 @@
 """Parsing of CuTe's texts: terms like `((_128,_64),2)` and `_1@0`, layouts `shape:stride`, iterators, tensors."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, as_arithmetic
 from tapestry.hardware.layouts.cute.composed import Composed, Swizzle
@@ -11,6 +13,8 @@ from tapestry.hardware.layouts.cute.strided import Strided
 from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
 from tapestry.hardware.layouts.cute.tuples import KEEP, Underscore, integer
 from tapestry.hardware.layouts.layout import LayoutError
+
+Found = TypeVar("Found")
 
 LONGEST_TEXT = 1 << 16
 DEEPEST_NESTING = 64
@@ -157,50 +161,40 @@ class Reader:
 
 def parse_term(text: str) -> Term:
     """Parse the text of a shape, stride or coordinate."""
-    reader = Reader(text)
-    term = reader.term()
-    reader.finish()
-    return term
+    return _parsed(text, Reader.term)
 
 
 def parse_coordinate(text: str) -> object:
     """Parse the text of a coordinate; `_` keeps a mode."""
-    reader = Reader(text)
-    found = reader.coordinate()
-    reader.finish()
-    return found
+    return _parsed(text, Reader.coordinate)
 
 
 def parse_strided(text: str) -> Strided:
     """Parse the text `shape:stride` of a layout."""
-    reader = Reader(text)
-    layout = reader.layout()
-    reader.finish()
-    return layout
+    return _parsed(text, Reader.layout)
 
 
 def parse_any_layout(text: str) -> Strided | Composed:
     """Parse the text of a layout, swizzled or not."""
-    reader = Reader(text)
-    layout = reader.any_layout()
-    reader.finish()
-    return layout
+    return _parsed(text, Reader.any_layout)
 
 
 def parse_iterator(text: str) -> Iterator:
     """Parse the text of an iterator."""
-    reader = Reader(text)
-    iterator = reader.iterator()
-    reader.finish()
-    return iterator
+    return _parsed(text, Reader.iterator)
 
 
 def parse_tensor(text: str) -> ImplicitTensor:
     """Parse the text `iterator o layout` of a tensor."""
+    return _parsed(text, Reader.tensor)
+
+
+def _parsed(text: str, read: Callable[[Reader], Found]) -> Found:
+    """Read the whole text as one thing."""
     reader = Reader(text)
-    tensor = reader.tensor()
+    found = read(reader)
     reader.finish()
-    return tensor
+    return found
 
 
 __all__ = [

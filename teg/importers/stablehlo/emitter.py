@@ -14,11 +14,11 @@ import numpy as np
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
-from tapestry.teg.importers.program import Compute, Entry, Fixed, Labels, Literal, Value
+from tapestry.teg.importers.program import Entry, Fixed, Labels, Literal, Value
 from tapestry.teg.importers.stablehlo.module import Operation, Type
 from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
-from tapestry.teg.importers.translate.linear import contract
 from tapestry.teg.importers.translate.movement import pad
+from tapestry.teg.importers.translate.step_emitter import StepEmitter
 from tapestry.teg.importers.translate.translation import plain_labels
 
 Expr = tuple[Any, ...]
@@ -41,7 +41,7 @@ def cast(dtype: str, expr: Expr) -> Expr:
     return ("cast", dtype, expr)
 
 
-class Emitter:
+class Emitter(StepEmitter):
     """An emitter of the steps of one operation after the other; `operation` is the one being translated."""
 
     def __init__(self, translation: FoldingTranslation) -> None:
@@ -73,10 +73,6 @@ class Emitter:
         """Build the error that the current operation is unsupported for a reason."""
         return ImportFailure(f"{self.operation.where} {reason}")
 
-    def value(self, name: str) -> Value:
-        """Return the value called `name`."""
-        return self.translation.value(name)
-
     def known(self, value: Value) -> np.ndarray | None:
         """Return the value's elements where they are known at import, else None."""
         found = self.translation.literal(value.name)
@@ -102,30 +98,6 @@ class Emitter:
     def full(self, shape: Sequence[int], number: Any, dtype: str) -> Value:
         """Build a constant with equal elements."""
         return self.know(np.full((1,) * len(shape), number, numpy_dtype(dtype)), shape)
-
-    def compute(
-        self,
-        operator: str,
-        inputs: Sequence[Value],
-        labels: Sequence[Labels],
-        target: Labels,
-        dtype: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        whole: frozenset[str] = frozenset(),
-        sizes: Mapping[str, int] | None = None,
-        positional: bool = False,
-    ) -> Value:
-        """Emit a step of any operator; sizes of labels come from the inputs, others from `sizes`."""
-        found = dict(sizes or {})
-        for value, own in zip(inputs, labels, strict=True):
-            found.update((d, s) for d, s in zip(own, value.shape, strict=True) if d and d not in found)
-        output = self.fresh()
-        self.translation.declare(output, [found[d] for d in target], dtype or inputs[0].dtype)
-        names = tuple(v.name for v in inputs)
-        step = Compute(
-            output, operator, names, output, tuple(labels), target, attributes or {}, whole, positional
-        )
-        return self.value(self.translation.emit(step))
 
     def fixed(
         self, operator: str, inputs: Sequence[Value], types: Sequence[Type], attributes: Mapping[str, Any]
@@ -161,11 +133,6 @@ class Emitter:
         output = self.fresh()
         return self.value(self.translation.relabel(output, value.name, output, source, target, shape))
 
-    def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """Permute the dimensions of a value."""
-        labels = plain_labels(len(value.shape))
-        return self.relabel(value, labels, tuple(labels[k] for k in order), [value.shape[k] for k in order])
-
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Reshape a value."""
         found = self.translation.literal(value.name)
@@ -189,10 +156,6 @@ class Emitter:
                     return self.slice(piece, [inner if k == axis else r for k, r in enumerate(ranges)])
         output = self.fresh()
         return self.value(self.translation.slice(output, value.name, output, ranges))
-
-    def part(self, value: Value, axis: int, span: range) -> Value:
-        """Slice the coordinates `span` along one dimension."""
-        return self.slice(value, [span if k == axis else range(s) for k, s in enumerate(value.shape)])
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         """Concatenate the values; earlier concatenations along the same axis are replaced by their parts."""
@@ -243,12 +206,6 @@ class Emitter:
         sizes = {"wide": value.shape[axis] * factor}
         whole = frozenset((labels[axis], "wide"))
         return self.compute("dilate", [value], [labels], target, value.dtype, attributes, whole, sizes)
-
-    def contract(self, values: Sequence[Value], labels: Sequence[Labels], target: Labels) -> Value:
-        """Contract the values: sum their products over all labels that `target` lacks."""
-        output = self.fresh()
-        names = [v.name for v in values]
-        return self.value(contract(self.translation, output, names, labels, output, target))
 
     def reduce(self, value: Value, axes: Sequence[int], monoid: str) -> Value:
         """Reduce a value over `axes`, which are removed."""

@@ -14,17 +14,17 @@ import numpy as np
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
-from tapestry.teg.importers.program import Compute, Fixed, Labels, Literal, Value
+from tapestry.teg.importers.program import Fixed, Labels, Literal, Value
 from tapestry.teg.importers.translate.arithmetic import Expr, cast, tree_of
-from tapestry.teg.importers.translate.linear import contract
 from tapestry.teg.importers.translate.movement import broadcast_to, pad
+from tapestry.teg.importers.translate.step_emitter import StepEmitter
 from tapestry.teg.importers.translate.translation import Translation, plain_labels
 from tapestry.teg.operators.monoids import HALF
 
 Operand = Value | float
 
 
-class Builder:
+class Builder(StepEmitter):
     """A builder of the steps of one call after the other, each under its name."""
 
     def __init__(self, translation: Translation) -> None:
@@ -66,37 +66,9 @@ class Builder:
         """Build the error that the current call is unsupported for a reason."""
         return ImportFailure(f"{self._where} {reason}")
 
-    def value(self, name: str) -> Value:
-        """Return the value called `name`."""
-        return self.translation.value(name)
-
     def known(self, value: Value) -> Literal | None:
         """Return the value's elements where they are known at import, else None."""
         return self.translation.literal(value.name)
-
-    def compute(
-        self,
-        operator: str,
-        inputs: Sequence[Value],
-        labels: Sequence[Labels],
-        target: Labels,
-        dtype: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        whole: frozenset[str] = frozenset(),
-        sizes: Mapping[str, int] | None = None,
-        positional: bool = False,
-    ) -> Value:
-        """Emit a step of any operator; sizes of labels come from the inputs, others from `sizes`."""
-        found = dict(sizes or {})
-        for value, own in zip(inputs, labels, strict=True):
-            found.update((d, s) for d, s in zip(own, value.shape, strict=True) if d and d not in found)
-        output = self.fresh()
-        self.translation.declare(output, [found[d] for d in target], dtype or inputs[0].dtype)
-        names = tuple(v.name for v in inputs)
-        step = Compute(
-            output, operator, names, output, tuple(labels), target, attributes or {}, whole, positional
-        )
-        return self.value(self.translation.emit(step))
 
     def cells(self, function: Callable[..., Expr], *operands: Operand, dtype: str, within: str = "") -> Value:
         """Apply `function` to expressions of broadcast operands, in element type `within` (default: `dtype`).
@@ -149,13 +121,6 @@ class Builder:
         output = self.fresh()
         return self.value(self.translation.relabel(output, value.name, output, source, target, shape))
 
-    def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """Permute the dimensions of a value."""
-        labels = plain_labels(len(value.shape))
-        if list(order) == list(range(len(order))):
-            return value
-        return self.relabel(value, labels, tuple(labels[k] for k in order), [value.shape[k] for k in order])
-
     def unsqueeze(self, value: Value, *axes: int) -> Value:
         """Add dimensions of size 1 at `axes` of the result (ascending, not negative)."""
         shape = list(value.shape)
@@ -188,10 +153,6 @@ class Builder:
         output = self.fresh()
         return self.value(self.translation.slice(output, value.name, output, ranges))
 
-    def part(self, value: Value, axis: int, span: range) -> Value:
-        """Slice the coordinates `span` along one dimension."""
-        return self.slice(value, [span if k == axis else range(s) for k, s in enumerate(value.shape)])
-
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         """Concatenate the values."""
         if len(values) == 1:
@@ -210,12 +171,6 @@ class Builder:
         output = self.fresh()
         widths = [max(a, 0) for a in low], [max(b, 0) for b in high]
         return self.value(pad(self.translation, output, value.name, output, *widths, mode=mode, fill=fill))
-
-    def contract(self, values: Sequence[Value], labels: Sequence[Labels], target: Labels) -> Value:
-        """Contract the values: sum their products over all labels that `target` lacks."""
-        output = self.fresh()
-        names = [v.name for v in values]
-        return self.value(contract(self.translation, output, names, labels, output, target))
 
     def reduce(
         self, value: Value, axes: Sequence[int], monoid: str = "sum", keep: bool = False, scale: float = 1.0
