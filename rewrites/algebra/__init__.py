@@ -1,1 +1,1 @@
-"""Algebraic rules: the same values by fewer or cheaper operations. One topic per file, combined in `rules`."""
+"""Algebraic rules: the same values by fewer or cheaper operations. One topic per file, combined here."""

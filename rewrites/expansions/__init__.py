@@ -1,1 +1,1 @@
-"""Expansions: operators expressed by simpler ones. One topic per file, combined in `rules`."""
+"""Expansions: operators expressed by simpler ones. One topic per file, combined here."""

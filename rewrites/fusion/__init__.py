@@ -1,1 +1,1 @@
-"""Fusion: one block computes several, and fewer tensors go through memory. One topic per file; `rules` has all."""
+"""Fusion: one block computes several, and fewer tensors go through memory. One topic per file."""

@@ -1,4 +1,4 @@
-"""In-place rules: a new value takes the storage of the old one. One topic per file, combined in `rules`.
+"""In-place rules: a new value takes the storage of the old one. One topic per file, combined here.
 
 Much of this is a property of plans and needs no rule:
 

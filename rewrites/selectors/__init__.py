@@ -1,1 +1,1 @@
-"""Selector rules: operators that move elements and compute nothing. One topic per file, combined in `rules`."""
+"""Selector rules: operators that move elements and compute nothing. One topic per file, combined here."""

@@ -1,4 +1,4 @@
-"""Sharding by rewriting the program. One topic per file, combined in `rules`.
+"""Sharding by rewriting the program. One topic per file, combined here.
 
 Most of sharding needs no rule: it is a placement. The sharding of a block is its strategy, and these moves
 (`rewrites.placement_rules`) change it:

@@ -1,4 +1,4 @@
-"""What the emitters of all front ends have in common: steps of named values, whose names the emitter generates."""
+"""The base of the emitters of all front ends: steps of named values, whose names the emitter generates."""
 
 from __future__ import annotations
 
