@@ -38,7 +38,8 @@ def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
     for package in (
         import_module(f"tapestry.rewrites.{m.name}") for m in iter_modules(rewrites.__path__) if m.ispkg
     ):
-        files = [import_module(f"{package.__name__}.{m.name}") for m in iter_modules(package.__path__)]
+        names = [m.name for m in iter_modules(package.__path__) if m.name != "rules"]  # the sum of the others
+        files = [import_module(f"{package.__name__}.{name}") for name in names]
         rules = [(file, [r for r in dict.fromkeys(_rules(file)) if left.pop(r, r) is None]) for file in files]
         found.append((package, [(file, own) for file, own in rules if own]))
     if left:
