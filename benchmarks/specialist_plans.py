@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of, splittable
@@ -76,9 +76,9 @@ def spatial() -> Recipe:
     return Recipe("spatial split", (image_rows,))
 
 
-def lay(recipe: Recipe, graph: Graph, mesh: MeshShape) -> Placements:
-    """Compute the recipe's placements on the whole of `mesh`."""
-    axes = tuple(s.name for s in mesh.sub_axes)
+def lay(recipe: Recipe, graph: Graph, mesh_shape: MeshShape) -> Placements:
+    """Compute the recipe's placements on the whole of the mesh."""
+    axes = tuple(s.name for s in mesh_shape.sub_axes)
     placed = {
         b.site: Placement(_strategy(recipe.preferences, b, axes))
         for b in graph.blocks

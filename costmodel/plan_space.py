@@ -25,7 +25,7 @@ from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, schedule_order
 from tapestry.teg.sharding.strategy import Strategy, read_of
 
@@ -75,9 +75,9 @@ class PlanSpace:
         resources: Sequence[Resource] | None = None,
     ) -> None:
         self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
-        self.layout = MeshShape(mesh.axis_sizes)
-        self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.layout, layouts)
-        self.view = view or default_view(self.layout)
+        self.mesh_shape = MeshShape(mesh.axis_sizes)
+        self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.mesh_shape, layouts)
+        self.view = view or default_view(self.mesh_shape)
         self.cache = cache or TableCache()
         self.pins, self.given = dict(pins or {}), given or {}
         self.inputs, self.outputs = inputs, outputs
@@ -132,7 +132,7 @@ class PlanSpace:
                 inputs,
                 outputs,
                 family.strategies,
-                self.layout,
+                self.mesh_shape,
                 self.mesh.device,
                 self.compute_dtype,
                 self.storage.of_block(kinds, family),
@@ -224,7 +224,7 @@ class _Compiler:
 
     def __init__(self, owner: PlanSpace) -> None:
         self.owner = owner
-        self.rows = TableRows(owner.mesh, owner.layout, owner.storage, owner.cache)
+        self.rows = TableRows(owner.mesh, owner.mesh_shape, owner.storage, owner.cache)
         self.block_known: dict[object, int] = {}
         self.block_parts: list[BlockCosts] = []
         self.block_row_count = 0
@@ -299,7 +299,7 @@ class _Compiler:
     ) -> tuple[CompiledSpace, np.ndarray]:
         owner = self.owner
         self._check_amounts()
-        slot_count, devices = len(owner.slots), owner.layout.device_count
+        slot_count, devices = len(owner.slots), owner.mesh_shape.device_count
         block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
         classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
         edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
@@ -359,7 +359,7 @@ class _Compiler:
         """Check that no plan's resources can exceed what an integer holds."""
         for r, resource in enumerate(self.owner.resources):
             most = sum(int(costs.resources[r].max(initial=0)) for costs in self.owner._costs)
-            if most * self.owner.layout.device_count > LARGEST:
+            if most * self.owner.mesh_shape.device_count > LARGEST:
                 raise too_much(resource)
 
 

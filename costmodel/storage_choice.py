@@ -20,7 +20,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import work_of
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.sharding.strategy import Read
 
@@ -39,7 +39,7 @@ class StorageChoice:
     """A device's native layout on a mesh; `layouts` is "chosen", or "native" for the program's order everywhere."""
 
     native: Native
-    mesh: MeshShape
+    mesh_shape: MeshShape
     layouts: str = "chosen"
 
     def orders(self, kinds: BlockKinds) -> list[DimensionOrders]:
@@ -69,7 +69,7 @@ class StorageChoice:
     ) -> BlockStorage:
         distinct = {spec: n for n, spec in enumerate(dict.fromkeys(specs))}
         place = np.array([distinct[spec] for spec in specs])
-        shapes = part_shapes(list(distinct), shape, self.mesh)
+        shapes = part_shapes(list(distinct), shape, self.mesh_shape)
         logical = np.prod(shapes, axis=-1, dtype=np.int64) * item_bytes(dtype)
         sizes = {o: stored_bytes(self.native, o, shapes, dtype)[place] for o in dict.fromkeys(chosen)}
         return BlockStorage(logical[place], sizes, chosen)

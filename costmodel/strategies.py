@@ -140,7 +140,9 @@ def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view
     for choice in product([-1, *dims], repeat=len(view.axes)):
         splits = _splits(choice, len(signature.dims), view)
         if any(
-            view.mesh.size_of(s.axes) > d.size for s, d in zip(splits, signature.dims, strict=True) if s.axes
+            view.mesh_shape.size_of(s.axes) > d.size
+            for s, d in zip(splits, signature.dims, strict=True)
+            if s.axes
         ):
             continue
         kinds = {d.kind for s, d in zip(splits, signature.dims, strict=True) if s.axes and d.kind != PARALLEL}
@@ -148,7 +150,7 @@ def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view
             continue
         found.append(Strategy(splits))
         aligned = tuple(
-            Split(s.axes, g) if s.axes and _changes(d.size, view.mesh.size_of(s.axes), g) else s
+            Split(s.axes, g) if s.axes and _changes(d.size, view.mesh_shape.size_of(s.axes), g) else s
             for s, g, d in zip(splits, granules, signature.dims, strict=True)
         )
         if aligned != splits:

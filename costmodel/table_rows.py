@@ -18,7 +18,7 @@ from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 
 PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
@@ -36,8 +36,8 @@ class TableCache:
 class TableRows:
     """A collector of the tables of tensor classes: it numbers specs and dimension orders, and writes the tables out."""
 
-    def __init__(self, mesh: Mesh, shape: MeshShape, storage: StorageChoice, cache: TableCache) -> None:
-        self.mesh, self.shape, self.storage, self.cache = mesh, shape, storage, cache
+    def __init__(self, mesh: Mesh, mesh_shape: MeshShape, storage: StorageChoice, cache: TableCache) -> None:
+        self.mesh, self.mesh_shape, self.storage, self.cache = mesh, mesh_shape, storage, cache
         self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
         self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
         self.placed_known: dict[tuple[int, tuple[str, ...]], SpecsWithOrders] = {}
@@ -89,9 +89,15 @@ class TableRows:
                 item, mesh, specs = item_bytes(kind.dtype), self.mesh, (made.specs, needed.specs)
                 between = (kind.shape, item, *specs)
                 if between not in cache.tables:
-                    cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, self.shape)
+                    cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, self.mesh_shape)
                 cache.stored[key] = stored_table(
-                    cache.tables[between], kind, made, needed, self.storage.native, mesh.device, self.shape
+                    cache.tables[between],
+                    kind,
+                    made,
+                    needed,
+                    self.storage.native,
+                    mesh.device,
+                    self.mesh_shape,
                 )
             self.tables.append(cache.stored[key])
             self.table_known[known] = (

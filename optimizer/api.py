@@ -32,7 +32,7 @@ from tapestry.teg.importers.files import read_program
 from tapestry.teg.interface import pack_inputs, unpack_outputs
 from tapestry.teg.programs.program import Program
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 LISTS = ("objectives", "constraints", "rules", "start_from")
 WHOLE = ("seed", "islands", "evaluations")
@@ -152,7 +152,7 @@ def simulate(
         _check_memory(subject.plan, "no inputs")
     execution = simulate_program(
         explicit,
-        subject.mesh.part(explicit.mesh.axes),
+        subject.mesh.part(explicit.mesh_shape.axes),
         None if inputs is None else pack_inputs(graph, inputs),
         dry=inputs is None,
         capacity_check=False,

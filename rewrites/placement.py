@@ -18,7 +18,7 @@ from tapestry.rewrites.move import Move, StaleMove
 from tapestry.rewrites.placement_rules import PLACEMENT, PlacementRule, PlacementSite
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {

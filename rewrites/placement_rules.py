@@ -15,7 +15,7 @@ from itertools import permutations, product
 from tapestry.hardware.layouts.dimension_order import order_of, parse_order
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import check_placements
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of, splittable
@@ -31,7 +31,7 @@ class PlacementSite:
     graph: Graph
     placements: Placements
     block: Block
-    mesh: MeshShape
+    mesh_shape: MeshShape
 
     @property
     def placement(self) -> Placement:
@@ -60,7 +60,9 @@ class PlacementRule:
 def _strategies(spot: PlacementSite) -> Iterator[str]:
     """Yield all ways to split dimensions, where allowed, by whole mesh axes, except the present one."""
     free = [k for k, allowed in enumerate(splittable(spot.block.signature)) if allowed]
-    axes = [tuple(s.name for s in spot.mesh.sub_axes if s.axis == name) for name, _ in spot.mesh.axes]
+    axes = [
+        tuple(s.name for s in spot.mesh_shape.sub_axes if s.axis == name) for name, _ in spot.mesh_shape.axes
+    ]
     for along in product((None, *free), repeat=len(axes)):
         splits = [WHOLE] * len(spot.placement.strategy.splits)
         for k, names in zip(along, axes, strict=True):
@@ -68,7 +70,7 @@ def _strategies(spot: PlacementSite) -> Iterator[str]:
                 splits[k] = Split((*splits[k].axes, *names))
         strategy = Strategy(tuple(splits))
         placed = Placements({spot.block.site: Placement(strategy)})
-        if strategy != spot.placement.strategy and not check_placements(spot.graph, placed, spot.mesh):
+        if strategy != spot.placement.strategy and not check_placements(spot.graph, placed, spot.mesh_shape):
             yield str(strategy)
 
 

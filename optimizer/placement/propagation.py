@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import check_placements
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, producer_spec, read_of, splittable
@@ -22,7 +22,7 @@ Wish = tuple[int, int, tuple[str, ...]]
 
 
 def propagate_placements(
-    graph: Graph, placements: Placements, sites: Collection[str], mesh: MeshShape
+    graph: Graph, placements: Placements, sites: Collection[str], mesh_shape: MeshShape
 ) -> Placements:
     """Propagate placements to these blocks too: in program order along their inputs, then back along readers."""
     waiting = [block for block in graph.blocks if block.site in sites and block.signature is not None]
@@ -33,7 +33,7 @@ def propagate_placements(
             strategy = _agreed(block, sorted(_preferences(graph, block, placements), reverse=True))
             placed = {**placements.blocks, block.site: Placement(strategy)}
             alone = replace(placements, blocks={block.site: placed[block.site]})
-            if any(s.axes for s in strategy.splits) and not check_placements(graph, alone, mesh):
+            if any(s.axes for s in strategy.splits) and not check_placements(graph, alone, mesh_shape):
                 placements = replace(placements, blocks=placed)
     return placements
 

@@ -37,7 +37,7 @@ from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.validate import check
 
@@ -181,15 +181,15 @@ def _submeshes(
     known: KnownObjectives,
 ) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
-    shape = MeshShape(mesh.axis_sizes)
-    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
+    whole_mesh_shape = MeshShape(mesh.axis_sizes)
+    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in whole_mesh_shape.parts()[: 1 if whole else None]]
     kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, graph)]
     submeshes = []
     for devices, order in kinds:
-        part = shape.part(devices)
-        used = mesh.part(part.axes)
+        mesh_shape = whole_mesh_shape.part(devices)
+        used = mesh.part(mesh_shape.axes)
         goal = goal_of(objectives, constraints, used, epsilon, known)
-        submeshes.append(SubMesh(devices, used, default_view(part), goal, order=order, known=known))
+        submeshes.append(SubMesh(devices, used, default_view(mesh_shape), goal, order=order, known=known))
     return tuple(submeshes)
 
 

@@ -15,7 +15,7 @@ from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, keeps_pins, new_variant, structure_of
 from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
 
@@ -124,7 +124,7 @@ class _Fitting:
 
     def __init__(self, variant: Variant, placements: Placements) -> None:
         self.variant, self.placements = variant, placements
-        self.names = _renamed(placements, variant.space.layout)
+        self.names = _renamed(placements, variant.space.mesh_shape)
         self.known: dict[tuple[int, Strategy], int] = {}
 
     def genes(self) -> Genes:
@@ -180,9 +180,9 @@ class _Fitting:
         return digits
 
 
-def _renamed(placements: Placements, mesh: MeshShape) -> Mapping[str, str]:
+def _renamed(placements: Placements, mesh_shape: MeshShape) -> Mapping[str, str]:
     """Map sub-axis names of the plan to names here: the same, else one unused by the plan, in order."""
     used = {axis for p in placements.blocks.values() for split in p.strategy.splits for axis in split.axes}
-    here = {axis: axis for axis in used if axis in mesh.positions}
-    free = [sub.name for sub in mesh.sub_axes if sub.name not in used]
+    here = {axis: axis for axis in used if axis in mesh_shape.positions}
+    free = [sub.name for sub in mesh_shape.sub_axes if sub.name not in used]
     return here | dict(zip(sorted(used - set(here)), free, strict=False))

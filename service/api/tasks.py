@@ -34,7 +34,7 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.validate import InvalidGraphError
 
 MOST_FAULTS = 100

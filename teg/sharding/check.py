@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue, key_path
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
@@ -18,13 +18,13 @@ INPUT_OPTIONS = ("chosen", "replicated")
 OUTPUT_OPTIONS = ("sharded", "gathered")
 
 
-def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> list[Issue]:
+def check_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> list[Issue]:
     """Return all reasons why `expand(graph, placements, mesh)` has no meaning; none for legal placements.
 
     Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`).
     """
     try:
-        mesh = mesh.part(placements.devices)
+        mesh_shape = mesh_shape.part(placements.devices)
     except ValueError as error:
         return [
             Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
@@ -42,12 +42,12 @@ def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> l
                 Issue("placement", path, f"the graph has no block {site!r}", _near(site, graph.by_site))
             )
             continue
-        issues.extend(_check_strategy(block, placement.strategy, mesh, f"{path}.strategy"))
+        issues.extend(_check_strategy(block, placement.strategy, mesh_shape, f"{path}.strategy"))
         issues.extend(_check_genes(block, placement, path))
     return issues
 
 
-def _check_strategy(block: Block, strategy: Strategy, mesh: MeshShape, path: str) -> Iterator[Issue]:
+def _check_strategy(block: Block, strategy: Strategy, mesh_shape: MeshShape, path: str) -> Iterator[Issue]:
     dims = block.signature.dims if block.signature is not None else ()
     if len(strategy.splits) != len(dims):
         kind = "index dimensions" if block.signature is not None else "(it has no signature, so it is fixed)"
@@ -63,9 +63,9 @@ def _check_strategy(block: Block, strategy: Strategy, mesh: MeshShape, path: str
     for k, (dim, split) in enumerate(zip(dims, strategy.splits, strict=True)):
         here = f"{path}[{k}]"
         for axis in split.axes:
-            if axis not in mesh.positions:
+            if axis not in mesh_shape.positions:
                 yield Issue(
-                    "strategy", here, f"the mesh has no sub-axis {axis!r}", _near(axis, mesh.positions)
+                    "strategy", here, f"the mesh has no sub-axis {axis!r}", _near(axis, mesh_shape.positions)
                 )
             elif uses[axis] > 1:
                 message = f"sub-axis {axis!r} is used {uses[axis]} times in one strategy"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, chunk_bounds
 from tapestry.teg.signature import PARALLEL, Row, Signature, rows_of
 from tapestry.teg.views import RootRow, pull_back, root_of
@@ -50,12 +50,12 @@ def splittable(signature: Signature | None) -> tuple[bool, ...]:
     return tuple(allowed)
 
 
-def index_boxes(signature: Signature | None, strategy: Strategy, mesh: MeshShape) -> np.ndarray:
+def index_boxes(signature: Signature | None, strategy: Strategy, mesh_shape: MeshShape) -> np.ndarray:
     """Compute the part of the index space each device computes, `(devices, dims, 2)`."""
     dims = signature.dims if signature is not None else ()
-    result = np.zeros((mesh.device_count, len(dims), 2), dtype=np.int64)
+    result = np.zeros((mesh_shape.device_count, len(dims), 2), dtype=np.int64)
     for k, (d, split) in enumerate(zip(dims, strategy.splits, strict=True)):
-        result[:, k] = chunk_bounds(d.size, split, mesh)
+        result[:, k] = chunk_bounds(d.size, split, mesh_shape)
     return result
 
 

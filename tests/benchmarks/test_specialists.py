@@ -18,7 +18,7 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize, verify_plan
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.importers import from_onnx
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 LLAMA, GPT2, RESNET = (
     f"tiny_{m}" for m in ("llama2_7b_1layer_b1_s2048", "gpt2_small_b1_s1024", "resnet50_b16_224")

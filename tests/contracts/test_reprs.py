@@ -17,7 +17,7 @@ from tapestry.service.examples import DEMO_MODEL, example_model
 from tapestry.teg.costs import cost_table
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.external_graphs import verify_external
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 LONGEST = 200
 

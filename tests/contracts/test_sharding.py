@@ -24,7 +24,7 @@ from tapestry.teg.operators.operator import OperatorExample
 from tapestry.teg.operators.testing import assert_same, random_values
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.spec import Split, chunk_bounds
 from tapestry.teg.sharding.verify import verify
@@ -53,9 +53,9 @@ Bounds = Sequence[tuple[int, int]]
 
 def chunks(size: int, devices: int) -> Bounds:
     """Return the bounds of the chunk of each device in a row; the last devices get less or nothing."""
-    mesh = MeshShape.of(gpu=devices)
-    axes = tuple(s.name for s in mesh.sub_axes)
-    return [(int(a), int(b)) for a, b in chunk_bounds(size, Split(axes), mesh)]
+    mesh_shape = MeshShape.of(gpu=devices)
+    axes = tuple(s.name for s in mesh_shape.sub_axes)
+    return [(int(a), int(b)) for a, b in chunk_bounds(size, Split(axes), mesh_shape)]
 
 
 def put_together(

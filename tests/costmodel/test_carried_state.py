@@ -55,7 +55,7 @@ def peak_bytes(graph: Graph, order: str = "program") -> int:
         placements = space.placements(genes)
         cost = space.evaluate(genes)
         assert cost.tolist() == reference_cost(graph, placements, MESH).vector().tolist()
-        run = simulate(expand(graph, placements, space.layout), MESH, dry=True)
+        run = simulate(expand(graph, placements, space.mesh_shape), MESH, dry=True)
         assert (int(run.peak_memory_bytes.max()), run.makespan_ticks) == (cost[PEAK], cost[TIME])
         peaks.append(int(cost[PEAK]))
     return peaks[0]
@@ -76,7 +76,7 @@ def test_every_order_has_the_values_of_the_program(order: str, rng: np.random.Ge
     graph = training(3)
     inputs = random_inputs(graph, rng)
     space = PlanSpace(graph, MESH)
-    program = expand(graph, Placements(order=order), space.layout)
+    program = expand(graph, Placements(order=order), space.mesh_shape)
     outputs = simulate(program, MESH, inputs).outputs
     for site, value in evaluate(graph, inputs).items():
         np.testing.assert_allclose(outputs[site], value, rtol=1e-5, atol=1e-4)

@@ -149,3 +149,23 @@ def test_no_public_class_has_one_name_in_two_packages() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].add(module.package)
     assert {name: packages for name, packages in found.items() if len(packages) > 1} == {}
+
+
+def annotated(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield line, name and type of each parameter, field, attribute and variable that has an annotation."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation:
+            yield node.lineno, node.arg, ast.unparse(node.annotation).strip("'")
+        elif isinstance(node, ast.AnnAssign):
+            yield node.lineno, ast.unparse(node.target), ast.unparse(node.annotation).strip("'")
+
+
+def test_mesh_shapes_and_nothing_else_are_called_mesh_shape() -> None:
+    named = [
+        (f"{module.relative_path}:{line}: {name}: {kind}", kind.removesuffix(" | None"), name)
+        for module in modules((*FOLDERS, "tests"))
+        for line, name, kind in annotated(module.tree)
+    ]
+    assert sum(kind == "MeshShape" for _, kind, _ in named) > 80
+    wrong = [place for place, kind, name in named if (kind == "MeshShape") != name.endswith("mesh_shape")]
+    assert not wrong, "a `MeshShape` is a `mesh_shape`, a `mesh` has devices and links:\n" + "\n".join(wrong)

@@ -73,14 +73,14 @@ def test_a_block_without_its_signature_is_fixed_and_evaluates(site: str) -> None
 @pytest.mark.parametrize("site", SITES)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fixed_block_is_not_sharded_and_the_others_are(site: str, seed: int) -> None:
-    fixed, mesh = made_fixed(network(), site), MESHES[seed % len(MESHES)]
+    fixed, mesh_shape = made_fixed(network(), site), MESHES[seed % len(MESHES)]
     rng = np.random.default_rng(seed)
-    placements = random_placements(rng, fixed, mesh)
+    placements = random_placements(rng, fixed, mesh_shape)
     assert placements.of(fixed.by_site[site]).strategy == Strategy()
-    explicit = expand(fixed, placements, mesh)
+    explicit = expand(fixed, placements, mesh_shape)
     assert verify(fixed, explicit) == []
     inputs = random_inputs(fixed, rng)
-    parts = simulate(explicit, machine(mesh), inputs).outputs
+    parts = simulate(explicit, machine(mesh_shape), inputs).outputs
     np.testing.assert_allclose(parts["result"], evaluate(fixed, inputs)["result"], rtol=1e-5)
 
 

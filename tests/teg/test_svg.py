@@ -14,7 +14,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.layered_drawing import Box, draw_layered
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import Split
 from tapestry.teg.sharding.strategy import Strategy
@@ -105,9 +105,9 @@ def test_coordinates_are_numbers() -> None:
 
 
 def test_explicit_graphs_show_parts_and_devices() -> None:
-    graph, mesh = chain(1), MeshShape.of(gpu=2)
+    graph, mesh_shape = chain(1), MeshShape.of(gpu=2)
     split = Strategy((Split(("gpu.0",)),))
-    explicit = expand(graph, Placements({"exp0": Placement(split), "neg0": Placement(split)}), mesh)
+    explicit = expand(graph, Placements({"exp0": Placement(split), "neg0": Placement(split)}), mesh_shape)
     shown = texts(to_svg(materialize(explicit).graph))
     assert {"device 0", "device 1"} <= set(shown)
     assert sum(text == "cell exp" for text in shown) == 2

@@ -13,7 +13,7 @@ from tapestry.hardware.timing import block_ticks, step_ticks
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy

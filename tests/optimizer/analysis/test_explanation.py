@@ -12,7 +12,7 @@ from tapestry.rewrites import RULES, Move, apply_move, find, is_structural, repl
 from tapestry.rewrites.cell_form import INPUT
 from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import EIGHT, search
 
@@ -60,9 +60,9 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
 @pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
 def test_compiled_costs_are_those_of_the_plain_model(mesh: str) -> None:
     result = search(mesh=load_mesh(mesh), evaluations=600)
-    shape = MeshShape(result.mesh.axis_sizes)
+    mesh_shape = MeshShape(result.mesh.axis_sizes)
     for plan in result.frontier[::3]:
-        states = [replay_plan(result.graph, plan.moves[:k], shape) for k in range(len(plan.moves) + 1)]
+        states = [replay_plan(result.graph, plan.moves[:k], mesh_shape) for k in range(len(plan.moves) + 1)]
         fast, slow = (PlanCosts(result.mesh, compiled=c).costs(states) for c in (True, False))
         assert fast == slow
         assert fast[-1] == plan.cost

@@ -30,7 +30,7 @@ from tapestry.optimizer.run.variants import (
 )
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import GRAPHS, random_genes
 
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")

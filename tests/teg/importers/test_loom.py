@@ -288,6 +288,6 @@ def test_shards_become_applications() -> None:
 def test_expansions_become_applications(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng, 6)
-    mesh = MESHES[seed % len(MESHES)]
-    nodes = materialize(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
+    mesh_shape = MESHES[seed % len(MESHES)]
+    nodes = materialize(expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)).graph
     assert loom_issues(to_loom(nodes)) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window
 from tests.teg.sharding.programs import MESHES
 
@@ -18,12 +18,12 @@ def random_shape(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def random_spec(
-    rng: np.random.Generator, rank: int, mesh: MeshShape, partial: bool = False, order: bool = True
+    rng: np.random.Generator, rank: int, mesh_shape: MeshShape, partial: bool = False, order: bool = True
 ) -> Spec:
     """Draw a spec in which every sub-axis splits one dimension, holds terms (`partial`), or replicates."""
     axes: list[list[str]] = [[] for _ in range(rank)]
     terms = []
-    names = [s.name for s in mesh.sub_axes]
+    names = [s.name for s in mesh_shape.sub_axes]
     if not order:
         rng.shuffle(names)
     for name in names:
@@ -36,9 +36,9 @@ def random_spec(
     return Spec(splits, tuple(terms), "sum" if terms else None)
 
 
-def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShape) -> Spec:
+def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh_shape: MeshShape) -> Spec:
     """Draw a spec that may carry windows: halos, strides, constant slices."""
-    spec = random_spec(rng, len(shape), mesh)
+    spec = random_spec(rng, len(shape), mesh_shape)
     if rng.random() < 0.5:
         return spec
     windows: list[Window | None] = []

@@ -14,7 +14,7 @@ from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.external_graphs import is_explicit, recover_external, verify_external
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.validate import validate
 from tapestry.teg.zspace import ZRange
@@ -74,10 +74,10 @@ def test_shards_without_a_common_name_are_told_by_their_definition() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 @settings(max_examples=40)
-def test_our_own_expansions_are_understood_from_their_nodes_alone(seed: int, mesh: MeshShape) -> None:
+def test_our_own_expansions_are_understood_from_their_nodes_alone(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
-    nodes = materialize(expand(graph, random_placements(rng, graph, mesh), mesh))
+    nodes = materialize(expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape))
     found = verify_external(nodes.graph)
     assert found.issues == ()
     assert found.abstract is not None
@@ -157,9 +157,9 @@ def changed(graph: Graph, rng: np.random.Generator) -> Graph:
 @pytest.mark.parametrize("seed", range(40))
 def test_what_verifies_computes_what_its_program_computes(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mesh = MESHES[seed % len(MESHES)]
+    mesh_shape = MESHES[seed % len(MESHES)]
     graph = random_program(rng, 5)
-    nodes = materialize(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
+    nodes = materialize(expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)).graph
     for sharded in (nodes, changed(nodes, rng), changed(nodes, rng)):
         found = verify_external(sharded)
         assert (found.abstract is None) == bool(found.issues)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapestry.teg.sharding.mesh import MeshShape, prime_factors
+from tapestry.teg.sharding.mesh_shape import MeshShape, prime_factors
 from tapestry.teg.sharding.spec import (
     Spec,
     Split,
@@ -25,8 +25,8 @@ EIGHT = MeshShape.of(gpu=8)
 ALL = ("gpu.0", "gpu.1", "gpu.2")
 
 
-def bounds(size: int, split: Split, mesh: MeshShape = EIGHT) -> list[tuple[int, int]]:
-    return [(int(a), int(b)) for a, b in chunk_bounds(size, split, mesh)]
+def bounds(size: int, split: Split, mesh_shape: MeshShape = EIGHT) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in chunk_bounds(size, split, mesh_shape)]
 
 
 def test_twelve_heads_of_64_over_eight_devices_are_chunks_of_128() -> None:
@@ -43,28 +43,31 @@ def test_trailing_chunks_are_smaller_and_then_empty() -> None:
 
 
 def test_the_first_sub_axis_is_the_most_significant() -> None:
-    mesh = MeshShape.of(node=2, gpu=2)
-    assert bounds(4, Split(("node.0", "gpu.0")), mesh) == [(0, 1), (1, 2), (2, 3), (3, 4)]
-    assert bounds(4, Split(("gpu.0", "node.0")), mesh) == [(0, 1), (2, 3), (1, 2), (3, 4)]
+    mesh_shape = MeshShape.of(node=2, gpu=2)
+    assert bounds(4, Split(("node.0", "gpu.0")), mesh_shape) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert bounds(4, Split(("gpu.0", "node.0")), mesh_shape) == [(0, 1), (2, 3), (1, 2), (3, 4)]
 
 
 def test_axes_split_into_prime_sub_axes() -> None:
-    mesh = MeshShape.of(node=2, gpu=12)
-    assert [(s.name, s.size) for s in mesh.sub_axes] == [
+    mesh_shape = MeshShape.of(node=2, gpu=12)
+    assert [(s.name, s.size) for s in mesh_shape.sub_axes] == [
         ("node.0", 2),
         ("gpu.0", 2),
         ("gpu.1", 2),
         ("gpu.2", 3),
     ]
     assert prime_factors(1) == ()
-    assert mesh.by_axis(("gpu.2", "node.0", "gpu.0")) == (("gpu", ("gpu.0", "gpu.2")), ("node", ("node.0",)))
+    assert mesh_shape.by_axis(("gpu.2", "node.0", "gpu.0")) == (
+        ("gpu", ("gpu.0", "gpu.2")),
+        ("node", ("node.0",)),
+    )
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.sampled_from([1, 2, 3, 4, 6, 8, 12]))
 def test_chunks_tile_the_dimension_and_respect_the_granule(size: int, granule: int, parts: int) -> None:
-    mesh = MeshShape.of(x=parts)
-    axes = tuple(s.name for s in mesh.sub_axes)
-    chunks = bounds(size, Split(axes, granule), mesh)
+    mesh_shape = MeshShape.of(x=parts)
+    axes = tuple(s.name for s in mesh_shape.sub_axes)
+    chunks = bounds(size, Split(axes, granule), mesh_shape)
     assert chunks[0][0] == 0
     assert chunks[-1][1] == size
     assert all(a[1] == b[0] for a, b in itertools.pairwise(chunks))
