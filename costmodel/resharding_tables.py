@@ -27,7 +27,7 @@ from tapestry.costmodel.resharding_loops import (
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import energy_pj, step_ticks
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import Spec, Split, Window, chunk_bounds, volumes, window_bounds
+from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, volumes, window_bounds
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShap
     numbers = np.zeros((count, rank), dtype=np.int64)
     window = np.zeros((count, rank), dtype=np.bool_)
     constant = np.full((count, rank, 2), -1, dtype=np.int64)
-    known: dict[tuple[int, Split, Window | None], int] = {}
+    known: dict[tuple[int, Split, ChunkWindow | None], int] = {}
     bounds: list[np.ndarray] = []
     for i, spec in enumerate(specs):
         for k, (split, size) in enumerate(zip(spec.dims, shape, strict=True)):
@@ -225,7 +225,7 @@ def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShap
     return _Lowered(places, granules, boxes, numbers, window, constant)
 
 
-def _bounds(size: int, split: Split, window: Window | None, mesh_shape: MeshShape) -> np.ndarray:
+def _bounds(size: int, split: Split, window: ChunkWindow | None, mesh_shape: MeshShape) -> np.ndarray:
     """Compute the range of one dimension on every device, `(devices, 2)`."""
     if window is None:
         return chunk_bounds(size, split, mesh_shape)

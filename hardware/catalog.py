@@ -14,15 +14,17 @@ from typing import Any
 
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
-from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
+from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, MatrixTile, Mesh, MeshAxis
 from tapestry.hardware.tables import CatalogError, Faults, Table, near_names, parsed
-from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require_name
+from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, require_name
 
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
 
-def _tile(table: Table) -> Tile:
-    tile = Tile(table.whole("m"), table.whole("n"), table.whole("k"), table.number_or("efficiency", 1.0))
+def _tile(table: Table) -> MatrixTile:
+    tile = MatrixTile(
+        table.whole("m"), table.whole("n"), table.whole("k"), table.number_or("efficiency", 1.0)
+    )
     table.finish()
     return tile
 
@@ -204,10 +206,10 @@ def _plugged_mesh(file: Traversable) -> Mesh:
     return mesh
 
 
-DEVICE_GROUP = Group(
+DEVICE_GROUP = PlugInGroup(
     "tapestry.devices", "device", _toml_files, _plugged_device, lambda device: (device.name, *device.aliases)
 )
-MESH_GROUP = Group("tapestry.meshes", "mesh", _toml_files, _plugged_mesh, lambda mesh: (mesh.name,))
+MESH_GROUP = PlugInGroup("tapestry.meshes", "mesh", _toml_files, _plugged_mesh, lambda mesh: (mesh.name,))
 
 
 @once

@@ -31,7 +31,7 @@ class MissingFigureError(ValueError):
 
 
 @dataclass(frozen=True)
-class Tile:
+class MatrixTile:
     """A block of a contraction's output that one core computes at a time, over steps of `k`.
 
     `efficiency` is the rate of this block size relative to the device's best (1.0).
@@ -62,7 +62,7 @@ class Device:
     peak_flops_per_s: Mapping[str, float] = field(hash=False)
     vector_flops_per_s: float
     cores: int
-    tiles: tuple[Tile, ...]
+    tiles: tuple[MatrixTile, ...]
     layouts: tuple[str, ...]
     launch_overhead_s: float
     contraction_overhead_s: float

@@ -20,7 +20,7 @@ from tapestry.rewrites.rule_contract import falls, same_values
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import catalog as operators
 from tapestry.teg.operators import plug_ins as operator_plug_ins
-from tapestry.teg.plugins import Group, PlugInError, require, require_name, sequence_of
+from tapestry.teg.plugins import PlugInError, PlugInGroup, require, require_name, sequence_of
 from tapestry.teg.validate import check
 
 GROUP = "tapestry.rules"
@@ -92,4 +92,4 @@ def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
                 )
 
 
-RULE_GROUP = Group(GROUP, "rule", sequence_of(Rule), checked_rule, lambda rule: (rule.name,))
+RULE_GROUP = PlugInGroup(GROUP, "rule", sequence_of(Rule), checked_rule, lambda rule: (rule.name,))

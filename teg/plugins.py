@@ -73,7 +73,7 @@ class PlugIn:
 
 
 @dataclass(frozen=True)
-class Group(Generic[T]):
+class PlugInGroup(Generic[T]):
     """A kind of thing that plug-ins may add.
 
     `candidates` lists what the object behind an entry point provides; `member` examines one of these and returns it as
@@ -126,7 +126,7 @@ def once(load: Callable[[], T]) -> Callable[[], T]:
     return loaded
 
 
-def load(group: Group[T], taken: Collection[str]) -> Loaded[T]:
+def load(group: PlugInGroup[T], taken: Collection[str]) -> Loaded[T]:
     """Load everything that plug-ins add to a group whose names `taken` are in use already.
 
     Never raises for a plug-in's sake. The order is that of distributions and entry points by name, so it does
@@ -197,7 +197,7 @@ def require_name(name: Any) -> str:
     return name
 
 
-def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[PlugIn, list[T]]:
+def _load_one(group: PlugInGroup[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[PlugIn, list[T]]:
     """Load one entry point's members as far as they pass the examination, and record what did not."""
     faults: list[PlugInIssue] = []
     members: list[T] = []
@@ -225,7 +225,7 @@ def _caught(member: str, faults: list[PlugInIssue], cure: str) -> Iterator[None]
 
 
 def _clash(
-    group: Group[T], member: T, taken: Collection[str], owners: Mapping[str, list[PlugIn]]
+    group: PlugInGroup[T], member: T, taken: Collection[str], owners: Mapping[str, list[PlugIn]]
 ) -> PlugInIssue | None:
     """Return the fault that says why a member cannot have its names; None if it can."""
     own = group.names(member)[0]

@@ -9,7 +9,7 @@ import numpy as np
 from tapestry.hardware.simulator.classes import count_fetch_by_class
 from tapestry.hardware.simulator.fetches import count_fetch
 from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
-from tapestry.teg.sharding.copies import CopyPlan, Step, flat_slices, group_members, reduce_round
+from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes, volumes
 
@@ -63,7 +63,7 @@ def _count_scatter(
 
 
 def _set_volumes(
-    plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape, later: tuple[Step, ...]
+    plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape, later: tuple[CollectiveStep, ...]
 ) -> np.ndarray:
     """Count the elements each device still reduces with the steps `later` ahead, `(devices,)`.
 

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import affine, literal
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Literal
 
 __all__ = ["ELEMENTWISE", "FOLD_LIMIT_BYTES", "affine", "evaluate", "fold", "literal"]
@@ -67,7 +67,7 @@ ELEMENTWISE = frozenset(
 
 
 def fold(
-    node: Node, inputs: Sequence[Literal | None], versions: Mapping[str, int]
+    node: OnnxNode, inputs: Sequence[Literal | None], versions: Mapping[str, int]
 ) -> tuple[Literal, ...] | None:
     """Compute the outputs of a node with known inputs; None where they would be large.
 
@@ -98,7 +98,7 @@ def _elementwise_bytes(arrays: Sequence[np.ndarray | None]) -> int:
 
 
 def evaluate(
-    node: Node, inputs: Sequence[np.ndarray | None], versions: Mapping[str, int]
+    node: OnnxNode, inputs: Sequence[np.ndarray | None], versions: Mapping[str, int]
 ) -> tuple[np.ndarray, ...]:
     """Compute the node's outputs by ONNX's own reference implementation, with operators of these versions.
 

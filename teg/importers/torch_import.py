@@ -76,13 +76,13 @@ def _read_live(exported: Any, name: str, dims: Mapping[str, int] | None) -> List
 def _exported(source: Any, example: tuple[Any, ...]) -> Any:
     import torch
 
-    class Function(torch.nn.Module):  # type: ignore[misc]
+    class FunctionModule(torch.nn.Module):  # type: ignore[misc]
         """A function of tensors as the module that export expects."""
 
         def forward(self, *arguments: Any) -> Any:
             return source(*arguments)
 
-    module = source if isinstance(source, torch.nn.Module) else Function()
+    module = source if isinstance(source, torch.nn.Module) else FunctionModule()
     try:
         return torch.export.export(module, example)
     except Exception as error:  # torch raises whatever tracing stumbles over

@@ -34,7 +34,7 @@ Expression = tuple[Any, ...]
 CASTS = ("cast", "bitcast")
 
 
-class Step(NamedTuple):
+class SubExpression(NamedTuple):
     """One distinct sub-expression: function or leaf kind, its payload, the steps it reads."""
 
     name: str
@@ -42,18 +42,18 @@ class Step(NamedTuple):
     arguments: tuple[int, ...]
 
 
-def steps_of(expression: Expression) -> tuple[Step, ...]:
+def steps_of(expression: Expression) -> tuple[SubExpression, ...]:
     """Return the distinct sub-expressions, arguments first; the last one is the whole.
 
     Raises:
         ValueError: the expression is not of the grammar; the part that is wrong is quoted.
     """
-    steps: list[Step] = []
+    steps: list[SubExpression] = []
     numbers: dict[tuple[Any, ...], int] = {}
 
     def visit(e: Any) -> int:
         name, payload, parts = _parsed(e)
-        step = Step(name, payload, tuple([visit(part) for part in parts]))
+        step = SubExpression(name, payload, tuple([visit(part) for part in parts]))
         # The text of a constant tells 1, 1.0 and True apart, and 0.0 from -0.0.
         key = (name, repr(payload), step.arguments)
         if key not in numbers:
@@ -116,7 +116,7 @@ def substitute(expression: Expression, replacements: Mapping[int, Expression]) -
 
 
 def run_steps(
-    steps: Sequence[Step], inputs: Sequence[np.ndarray], coordinates: Mapping[str, np.ndarray]
+    steps: Sequence[SubExpression], inputs: Sequence[np.ndarray], coordinates: Mapping[str, np.ndarray]
 ) -> Any:
     """Compute the value of the last step; inputs and coordinates are broadcast against each other.
 

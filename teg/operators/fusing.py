@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.teg.graph import Attributes, Definition, TensorType
-from tapestry.teg.operators.fused_body import FUSED, FusedBody, Step, read_body
+from tapestry.teg.operators.fused_body import FUSED, FusedBody, FusedStep, read_body
 from tapestry.teg.operators.fused_examples import EXAMPLES
 from tapestry.teg.operators.fused_space import FusedIndexSpace, space_of
 from tapestry.teg.operators.fused_values import run_body
-from tapestry.teg.operators.operator import Inferred, Operand, Operator, Part, Work, work_dtype
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, Work, WorkPart, work_dtype
 from tapestry.teg.zspace import ZRange
 
 
@@ -78,12 +78,12 @@ def _work(body: FusedBody, space: FusedIndexSpace) -> Work:
     return Work("fused", total / max(space.signature.index_range.size, 1), reads=reads, parts=tuple(parts))
 
 
-def _points(step: Step) -> int:
+def _points(step: FusedStep) -> int:
     assert step.definition.signature is not None
     return step.definition.signature.index_range.size
 
 
-def _part(step: Step, along: Sequence[int], space: FusedIndexSpace, work: Work, dtype: str) -> Part:
+def _part(step: FusedStep, along: Sequence[int], space: FusedIndexSpace, work: Work, dtype: str) -> WorkPart:
     """Compute a step's work per point of the block's dimensions that it has; the others are factors."""
     assert step.definition.signature is not None
     outer = [d.name for d in space.signature.dims]
@@ -97,7 +97,7 @@ def _part(step: Step, along: Sequence[int], space: FusedIndexSpace, work: Work, 
                 whole[role] = whole.get(role, 1) * d.size
         elif role is not None:
             roles[outer[k]] = role
-    return Part(work.kind, flops, tuple(outer[k] for k in along if k >= 0), dtype, roles, whole)
+    return WorkPart(work.kind, flops, tuple(outer[k] for k in along if k >= 0), dtype, roles, whole)
 
 
 def _counted(body: FusedBody, s: int, space: FusedIndexSpace, work: Work) -> dict[int, tuple[str, ...]]:

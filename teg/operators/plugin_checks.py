@@ -9,7 +9,7 @@ from typing import Any
 
 from tapestry.teg.graph import TensorType
 from tapestry.teg.operators.operator import Inferred, Operator, OperatorExample
-from tapestry.teg.plugins import Group, PlugInError, require, require_name, sequence_of
+from tapestry.teg.plugins import PlugInError, PlugInGroup, require, require_name, sequence_of
 from tapestry.teg.signature import Signature
 
 GROUP = "tapestry.operators"
@@ -49,6 +49,6 @@ def _are_types(outputs: Any, signature: Any) -> bool:
     return kinds and isinstance(signature, Signature | None)
 
 
-OPERATOR_GROUP = Group(
+OPERATOR_GROUP = PlugInGroup(
     GROUP, "operator", sequence_of(Operator), checked_operator, lambda operator: (operator.name,)
 )

@@ -18,12 +18,12 @@ from tapestry.teg.programs.padding import Padding
 from tapestry.teg.programs.products import Products
 from tapestry.teg.programs.reductions import Reductions
 from tapestry.teg.programs.scanning import Scanning
-from tapestry.teg.programs.windows import Windows
+from tapestry.teg.programs.windows import WindowMethods
 
 NUMBERS = (bool, int, float, complex, np.generic)
 
 
-class Handle(Reductions, Scanning, Products, Windows, Padding):
+class Handle(Reductions, Scanning, Products, WindowMethods, Padding):
     """An immutable, typed handle of one tensor; operators and methods write further steps of its program.
 
     Handles combine by name where all dimensions have names, by numpy's rule otherwise.

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains, volumes
 
-Step = tuple[str, tuple[str, ...]]
+CollectiveStep = tuple[str, tuple[str, ...]]
 """One step of a collective: a mesh axis and the named sub-axes of it."""
 
 
@@ -31,8 +31,8 @@ class CopyPlan:
 
     source: Spec
     needed: Spec
-    scatter: tuple[Step, ...]
-    reduce: tuple[Step, ...]
+    scatter: tuple[CollectiveStep, ...]
+    reduce: tuple[CollectiveStep, ...]
     middle: Spec
     fetch: bool
 
@@ -78,7 +78,7 @@ def intermediate_spec(source: Spec, needed: Spec, mesh_shape: MeshShape) -> tupl
     """
     used = {a for split in source.dims for a in split.axes}
     dims: list[Split] = []
-    windows: list[Window | None] = []
+    windows: list[ChunkWindow | None] = []
     scattered: list[str] = []
     for k, split in enumerate(source.dims):
         window = needed.window(k)
@@ -96,7 +96,7 @@ def intermediate_spec(source: Spec, needed: Spec, mesh_shape: MeshShape) -> tupl
     return Spec(tuple(dims), windows=tuple(windows) if any(windows) else ()), tuple(scattered)
 
 
-def scatter_members(mesh_shape: MeshShape, steps: Sequence[Step], done: int) -> np.ndarray:
+def scatter_members(mesh_shape: MeshShape, steps: Sequence[CollectiveStep], done: int) -> np.ndarray:
     """Return the devices whose parts a device still holds after `done` scatter steps, `(devices, members)`.
 
     They differ from it only along the sub-axes of the steps that are still to come.
@@ -118,7 +118,7 @@ def group_members(mesh_shape: MeshShape, sub_axes: tuple[str, ...]) -> np.ndarra
 
 
 def flat_slices(
-    length: np.ndarray, steps: Sequence[Step], mesh_shape: MeshShape
+    length: np.ndarray, steps: Sequence[CollectiveStep], mesh_shape: MeshShape
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Compute each all-reduce step's slice `[start, end)` of the flattened shard per device; `(devices,)` each."""
     start, end = np.zeros_like(length), length.copy()
@@ -141,7 +141,7 @@ class Round(NamedTuple):
     stride: int
 
 
-def reduce_round(step: Step, kind: str, mesh_shape: MeshShape) -> Round:
+def reduce_round(step: CollectiveStep, kind: str, mesh_shape: MeshShape) -> Round:
     """Build the round of one reduce-scatter or gather step over named sub-axes."""
     axis, names = step
     return Round(axis, kind, mesh_shape.size_of(names), _stride(names, axis, mesh_shape))

@@ -21,7 +21,7 @@ class Split(NamedTuple):
 WHOLE = Split()
 
 
-class Window(NamedTuple):
+class ChunkWindow(NamedTuple):
     """The range needed of a tensor dimension when `count` index points are split.
 
     Index chunk `[a, b)` needs `[stride a + offset, stride (b - 1) + offset + extent)`, clipped to
@@ -46,13 +46,13 @@ class Spec:
     dims: tuple[Split, ...]
     partial: tuple[str, ...] = ()
     monoid: str | None = None
-    windows: tuple[Window | None, ...] = ()
+    windows: tuple[ChunkWindow | None, ...] = ()
 
     @property
     def is_windowed(self) -> bool:
         return any(w is not None for w in self.windows)
 
-    def window(self, dim: int) -> Window | None:
+    def window(self, dim: int) -> ChunkWindow | None:
         return self.windows[dim] if self.windows else None
 
     def whole(self) -> Spec:
@@ -104,7 +104,7 @@ def boxes(spec: Spec, shape: Sequence[int], mesh_shape: MeshShape) -> np.ndarray
     return result
 
 
-def window_bounds(window: Window, chunks: np.ndarray) -> np.ndarray:
+def window_bounds(window: ChunkWindow, chunks: np.ndarray) -> np.ndarray:
     """Compute the tensor range each index chunk needs; empty chunks need nothing. `(devices, 2)`."""
     first, last = chunks[:, 0] * window.stride, (chunks[:, 1] - 1) * window.stride
     start = np.clip(np.minimum(first, last) + window.offset, window.low, window.high)

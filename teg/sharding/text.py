@@ -13,7 +13,7 @@ from typing import Any
 
 from tapestry.teg.issues import Issue, key_path, listing
 from tapestry.teg.sharding.placement import Placement, Placements
-from tapestry.teg.sharding.spec import Spec, Split, Window
+from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import MONOIDS
 
@@ -95,7 +95,7 @@ def parse_spec(text: str, rank: int | None = None) -> Spec:
     scanner = _Scanner(text, "spec")
     scanner.need("[")
     dims: list[Split] = []
-    windows: list[Window | None] = []
+    windows: list[ChunkWindow | None] = []
     while not scanner.take("]"):
         if dims:
             scanner.need(",")
@@ -109,12 +109,12 @@ def parse_spec(text: str, rank: int | None = None) -> Spec:
     return Spec(tuple(dims), partial, monoid, tuple(windows) if any(w is not None for w in windows) else ())
 
 
-def _window(scanner: _Scanner) -> Window:
+def _window(scanner: _Scanner) -> ChunkWindow:
     values = [scanner.integer(least=0)]
-    for _ in Window._fields[1:]:
+    for _ in ChunkWindow._fields[1:]:
         scanner.need(":")
         values.append(scanner.integer())
-    return Window(*values)
+    return ChunkWindow(*values)
 
 
 def _partial(scanner: _Scanner) -> tuple[tuple[str, ...], str | None]:

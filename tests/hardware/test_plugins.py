@@ -12,7 +12,7 @@ import pytest
 
 from tapestry.hardware import load_device
 from tapestry.hardware.catalog import DEVICE_GROUP, MESH_GROUP
-from tapestry.teg.plugins import Group, Loaded, load
+from tapestry.teg.plugins import Loaded, PlugInGroup, load
 
 ROOT = Path(__file__).resolve().parents[2]
 A100 = (ROOT / "hardware" / "devices" / "a100-sxm4-80gb.toml").read_text()
@@ -26,7 +26,7 @@ counter = iter(range(100))
 def plug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plug:
     """Return a function that loads a group from one plug-in: a package with these files."""
 
-    def plugged(group: Group, **texts: str) -> Loaded:
+    def plugged(group: PlugInGroup, **texts: str) -> Loaded:
         package = f"acme_machines_{next(counter)}"
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("")

@@ -142,13 +142,13 @@ def test_old_names_are_exactly_those_that_are_stored() -> None:
     assert {name for name in stored_names() if is_barred(name)} == old_names()
 
 
-def test_no_public_class_has_one_name_in_two_packages() -> None:
+def test_no_public_class_has_one_name_in_two_modules() -> None:
     found: dict[str, set[str]] = defaultdict(set)
     for module in modules(FOLDERS):
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].add(module.package)
-    assert {name: packages for name, packages in found.items() if len(packages) > 1} == {}
+                found[node.name].add(module.name)
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
 def annotated(tree: ast.AST) -> Iterator[tuple[int, str, str]]:

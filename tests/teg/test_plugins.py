@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require, require_name, sequence_of
+from tapestry.teg.plugins import (
+    Loaded,
+    PlugInError,
+    PlugInGroup,
+    load,
+    once,
+    require,
+    require_name,
+    sequence_of,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ def examined(offered: Any) -> Thing:
     return thing
 
 
-THINGS = Group(
+THINGS = PlugInGroup(
     "tapestry.things", "thing", sequence_of(Thing), examined, lambda thing: (thing.name, *thing.others)
 )
 

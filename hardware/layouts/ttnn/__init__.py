@@ -35,7 +35,7 @@ from tapestry.hardware.layouts.ttnn.sharded_config import (
 from tapestry.hardware.layouts.ttnn.spec import TensorSpec
 from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
 from tapestry.hardware.layouts.ttnn.text import parse, parse_memory_config, recognizes
-from tapestry.hardware.layouts.ttnn.tile import Tile
+from tapestry.hardware.layouts.ttnn.tile import TtnnTile
 from tapestry.hardware.layouts.ttnn.words import (
     BufferType,
     MemoryLayout,
@@ -101,8 +101,8 @@ __all__ = [
     "StridedShards",
     "TensorLayout",
     "TensorSpec",
-    "Tile",
     "TtnnLayout",
+    "TtnnTile",
     "aligned_page_bytes",
     "bank_of_page",
     "block_sharded",

@@ -38,7 +38,7 @@ DEEDS = {
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExplainedPlan:
     """A history, the program it starts from, and the mesh."""
 
     history: History
@@ -97,7 +97,7 @@ def _compared(history: History, cost: Mapping[str, float]) -> int:
     return FAILED if others else OK
 
 
-def _given(arguments: Namespace) -> Subject:
+def _given(arguments: Namespace) -> ExplainedPlan:
     """Read a plan from a file; the program is another file, the mesh is named there or by an option."""
     history = read_history(arguments.plan)
     if arguments.run is not None:
@@ -109,10 +109,10 @@ def _given(arguments: Namespace) -> Subject:
     mesh = read_mesh(arguments.mesh or history.mesh)
     graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data))
     dtype = arguments.compute_dtype or history.compute_dtype
-    return Subject(replace(history, compute_dtype=dtype), graph, mesh)
+    return ExplainedPlan(replace(history, compute_dtype=dtype), graph, mesh)
 
 
-def _stored(arguments: Namespace) -> Subject:
+def _stored(arguments: Namespace) -> ExplainedPlan:
     if arguments.mesh is not None:
         raise CommandError("a stored plan brings its machine along; leave --mesh out")
     store = open_store(arguments.database_url)
@@ -124,7 +124,7 @@ def _stored(arguments: Namespace) -> Subject:
         store.close()
 
 
-def _found(store: Store, arguments: Namespace) -> Subject:
+def _found(store: Store, arguments: Namespace) -> ExplainedPlan:
     reference = arguments.plan if arguments.run is None else f"{arguments.run}/{arguments.plan}"
     plan = store.plans.find(reference)
     run = store.runs.find(plan.run_id)
@@ -143,7 +143,7 @@ def _found(store: Store, arguments: Namespace) -> Subject:
         run.summary.mesh_name,
         arguments.compute_dtype or run.summary.options.compute_dtype,
     )
-    return Subject(history, canonicalize(graph), mesh_of(run.mesh))
+    return ExplainedPlan(history, canonicalize(graph), mesh_of(run.mesh))
 
 
 def _patient(reported: Reporter) -> Callable[[int, int], None]:
@@ -157,7 +157,7 @@ def _patient(reported: Reporter) -> Callable[[int, int], None]:
     return heard
 
 
-def _print_history(subject: Subject, arguments: Namespace) -> None:
+def _print_history(subject: ExplainedPlan, arguments: Namespace) -> None:
     """Print the moves that made one block."""
     history = subject.history
     try:

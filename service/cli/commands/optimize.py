@@ -14,8 +14,8 @@ from tapestry.service.cli.options.searching import options_of
 from tapestry.service.cli.output import print_json
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import (
-    Outcome,
     Request,
+    SearchOutcome,
     exit_interrupted,
     islands_of,
     open_store,
@@ -62,7 +62,7 @@ def _request(arguments: Namespace, store: Store | None) -> Request:
     return Request(graph, mesh, options, start_from)
 
 
-def _print(outcome: Outcome, document: dict[str, Any]) -> None:
+def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
     result = outcome.result
     print(f"{result.graph.name} on {result.mesh.name}, plans on the frontier: {len(result.frontier)}")
     marks: dict[str, list[str]] = {}

@@ -30,7 +30,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Call:
+class TorchCall:
     """One application of an operator: `target` as in `aten.add.Tensor`, arguments by position and by name.
 
     `outputs` are the recorded shapes and types of its results, None where a result is no tensor. `strides` are those
@@ -70,7 +70,7 @@ class Listing:
 
     name: str
     inputs: tuple[Input, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[TorchCall, ...]
     outputs: tuple[Output, ...]
     carries: Mapping[str, str] | None = None
     signed: bool = True

@@ -8,12 +8,12 @@ from itertools import product
 from typing import NamedTuple
 
 from tapestry.teg.dtypes import is_float
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.arithmetic import Expr, call, where
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
-from tapestry.teg.importers.translate.translation import Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator
 
 # Keys' parameter of the cubic kernel.
 CUBIC = -0.75
@@ -165,7 +165,7 @@ def _element(b: Builder, x: Value, places: Sequence[Value], rules: Rules) -> Val
     return b.elements(("where", ("input", 0), ("input", 1), zero), [kept, found], x.dtype)
 
 
-def _grid_sample(b: Builder, node: Node) -> Value:
+def _grid_sample(b: Builder, node: OnnxNode) -> Value:
     x, grid = operand(b, node, 0), operand(b, node, 1)
     mode, padding = MODES.get(node.get("mode", "linear")), node.get("padding_mode", "zeros")
     if mode is None or padding not in ("zeros", "border", "reflection"):
@@ -175,4 +175,4 @@ def _grid_sample(b: Builder, node: Node) -> Value:
     return sample(b, x, grid, mode, Rules(padding, bool(node.get("align_corners", 0)), cubic_bounded=True))
 
 
-SAMPLING: tuple[Translator, ...] = (Translator(("GridSample",), composed(_grid_sample)),)
+SAMPLING: tuple[OnnxTranslator, ...] = (OnnxTranslator(("GridSample",), composed(_grid_sample)),)

@@ -10,7 +10,7 @@ from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.rounds import CopyCounts
 from tapestry.teg.sharding.copies import CopyPlan, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes
 from tests.hardware.simulator.programs import MESHES
 
 GRID = MeshShape.of(node=2, gpu=4)
@@ -56,7 +56,7 @@ def test_all_reduce_over_two_axes_with_a_ragged_slice() -> None:
 
 def test_a_fetch_after_a_reduction_stages_the_middle() -> None:
     """Check that a windowed need, which cannot be scattered to, is met by reducing the whole first."""
-    needed = Spec((Split(GPU),), windows=(Window(8, 1, -1, 3, 0, 8),))
+    needed = Spec((Split(GPU),), windows=(ChunkWindow(8, 1, -1, 3, 0, 8),))
     copy = plan(Spec((WHOLE,), GPU, "max"), needed, (8,))
     counts = count_copy(copy, (8,), GRID, 4, by_class=False)
     assert copy.reduce
@@ -136,20 +136,20 @@ def random_spec(rng: np.random.Generator, shape: tuple[int, ...], mesh_shape: Me
     return Spec(tuple(splits), partial, "sum" if partial else None, tuple(windows) if has_window else ())
 
 
-def random_window(rng: np.random.Generator, size: int, split: bool) -> Window:
+def random_window(rng: np.random.Generator, size: int, split: bool) -> ChunkWindow:
     """Draw a halo around every index point, or a constant range where the dimension is not split."""
     if split:
         extent = int(rng.integers(1, 4))
-        return Window(size, 1, -(extent // 2), extent, 0, size)
+        return ChunkWindow(size, 1, -(extent // 2), extent, 0, size)
     low = int(rng.integers(0, size))
     high = int(rng.integers(low + 1, size + 1))
-    return Window(1, 0, low, high - low, low, high)
+    return ChunkWindow(1, 0, low, high - low, low, high)
 
 
 def test_classes_on_a_mesh_of_256_devices() -> None:
     mesh_shape = MeshShape.of(row=16, column=16)
     rows, columns = (tuple(s.name for s in mesh_shape.sub_axes if s.axis == a) for a in ("row", "column"))
-    halo = Window(224, 1, -1, 3, 0, 224)
+    halo = ChunkWindow(224, 1, -1, 3, 0, 224)
     copies = [
         plan(Spec((Split(rows), WHOLE)), Spec((WHOLE, WHOLE)), (224, 8), mesh_shape),
         plan(Spec((Split(rows), Split(columns))), Spec((Split(columns), Split(rows))), (224, 96), mesh_shape),

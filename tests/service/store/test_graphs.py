@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tapestry.hardware import load_mesh, mesh_names
-from tapestry.service.store import GraphSummary, Rewriting, Store, UnknownId, mesh_of, mesh_to_document
+from tapestry.service.store import Rewriting, Store, StoredGraph, UnknownId, mesh_of, mesh_to_document
 from tapestry.service.store import codec as codec_module
 from tapestry.teg.document import dumps
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
@@ -50,7 +50,7 @@ def test_a_graph_comes_back_as_it_was(store: Store) -> None:
 
 def test_what_an_import_says_of_a_graph_is_kept(store: Store) -> None:
     graph_id = store.graphs.save(two_layers(), NOON, SUMMARY).id
-    assert store.graphs.get(graph_id) == GraphSummary(graph_id, "two_layers", 7, False, NOON, SUMMARY)
+    assert store.graphs.get(graph_id) == StoredGraph(graph_id, "two_layers", 7, False, NOON, SUMMARY)
     store.graphs.save(two_layers(), later(1))
     assert store.graphs.get(graph_id).summary == SUMMARY  # who says nothing takes nothing away
 

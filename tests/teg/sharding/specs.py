@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split
 from tests.teg.sharding.programs import MESHES
 
 
@@ -41,7 +41,7 @@ def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh_shape: 
     spec = random_spec(rng, len(shape), mesh_shape)
     if rng.random() < 0.5:
         return spec
-    windows: list[Window | None] = []
+    windows: list[ChunkWindow | None] = []
     for split, size in zip(spec.dims, shape, strict=True):
         if rng.random() < 0.5:
             windows.append(None)
@@ -49,12 +49,14 @@ def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh_shape: 
         low = int(rng.integers(size))
         high = int(rng.integers(low + 1, size + 1))
         if not split.axes:
-            windows.append(None if (low, high) == (0, size) else Window(1, 0, low, high - low, low, high))
+            windows.append(
+                None if (low, high) == (0, size) else ChunkWindow(1, 0, low, high - low, low, high)
+            )
             continue
         stride = int(rng.choice([-1, 1, 2]))
         count, extent = int(rng.integers(1, 12)), int(rng.integers(1, 4))
         offset = int(rng.integers(-2, 3)) + (size if stride < 0 else 0)
-        windows.append(Window(count, stride, offset, extent, low, high))
+        windows.append(ChunkWindow(count, stride, offset, extent, low, high))
     return Spec(spec.dims, windows=tuple(windows) if any(w is not None for w in windows) else ())
 
 

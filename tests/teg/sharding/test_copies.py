@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, group_members, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains, volumes
 from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 from tests.teg.sharding.specs import cells, random_mesh, random_needed, random_shape, random_spec
 
@@ -132,7 +132,7 @@ def test_all_reduce_slices_partition_the_shard(seed: int) -> None:
 def test_what_is_held_already_is_a_view() -> None:
     assert plan_copy(Spec((WHOLE, WHOLE)), Spec((Split(ALL), WHOLE)), (8, 8), EIGHT) is None
     assert plan_copy(Spec((NODE,)), Spec((Split(("node.0", "gpu.0")),)), (8,), TWO_BY_FOUR) is None
-    part = Spec((WHOLE,), windows=(Window(1, 0, 2, 3, 2, 5),))
+    part = Spec((WHOLE,), windows=(ChunkWindow(1, 0, 2, 3, 2, 5),))
     assert plan_copy(Spec((WHOLE,)), part, (8,), EIGHT) is None
 
 
@@ -198,7 +198,7 @@ def test_kinds_of_rounds() -> None:
     shards, columns = Spec((Split(ALL), WHOLE)), Spec((WHOLE, Split(ALL)))
     assert fetch_round(shards, Spec((WHOLE, WHOLE)), "gpu", EIGHT).kind == "all_gather"
     assert fetch_round(shards, columns, "gpu", EIGHT).kind == "all_to_all"
-    halo = Spec((Split(ALL), WHOLE), windows=(Window(8, 1, -1, 3, 0, 8), None))
+    halo = Spec((Split(ALL), WHOLE), windows=(ChunkWindow(8, 1, -1, 3, 0, 8), None))
     assert fetch_round(shards, halo, "gpu", EIGHT).kind == "fetch"
 
 
@@ -206,7 +206,9 @@ class TestWorkedCases:
     """The numbers of the design, fp32, eight devices, counted from the transfers."""
 
     X = (16, 128, 56, 56)
-    HALO = Spec((WHOLE, WHOLE, Split(ALL), WHOLE), windows=(None, None, Window(28, 2, -1, 3, 0, 56), None))
+    HALO = Spec(
+        (WHOLE, WHOLE, Split(ALL), WHOLE), windows=(None, None, ChunkWindow(28, 2, -1, 3, 0, 56), None)
+    )
 
     def missing(self, granule: int) -> int:
         source = Spec((WHOLE, WHOLE, Split(ALL, granule), WHOLE))

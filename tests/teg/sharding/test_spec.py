@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tapestry.teg.sharding.mesh_shape import MeshShape, prime_factors
 from tapestry.teg.sharding.spec import (
+    ChunkWindow,
     Spec,
     Split,
-    Window,
     boxes,
     chunk_bounds,
     chunk_size,
@@ -76,7 +76,7 @@ def test_chunks_tile_the_dimension_and_respect_the_granule(size: int, granule: i
 
 def test_a_window_gives_overlapping_clipped_boxes() -> None:
     """Check a 3x3 convolution of stride 2 over 56 rows: 28 output rows over 8 devices read rows [8i-1, 8i+8)."""
-    halo = Spec((Split(ALL),), windows=(Window(28, 2, -1, 3, 0, 56),))
+    halo = Spec((Split(ALL),), windows=(ChunkWindow(28, 2, -1, 3, 0, 56),))
     rows = [(int(a), int(b)) for a, b in boxes(halo, (56,), EIGHT)[:, 0]]
     assert rows[:7] == [(max(8 * i - 1, 0), 8 * i + 8) for i in range(7)]
     assert rows[7][0] == rows[7][1]
@@ -124,6 +124,6 @@ def test_a_dimension_that_is_read_in_part_is_a_window() -> None:
     rows = (RootRow(0, 1, 2, 1, 2, 6),)
     s = signature(("i", 4, PARALLEL), reads=[Row(0, 1, 0, 1)], writes=[Row(0, 1, 0, 1)])
     split = consumer_spec(rows, (8,), s, Strategy((Split(("gpu.0",)),)))
-    assert split == Spec((Split(("gpu.0",)),), windows=(Window(4, 1, 2, 1, 2, 6),))
+    assert split == Spec((Split(("gpu.0",)),), windows=(ChunkWindow(4, 1, 2, 1, 2, 6),))
     whole = consumer_spec(rows, (8,), s, Strategy((Split(),)))
     assert np.array_equal(boxes(whole, (8,), EIGHT)[:, 0], [[2, 6]] * 8)
