@@ -151,6 +151,30 @@ def test_no_public_class_has_one_name_in_two_modules() -> None:
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
+def test_no_type_alias_has_the_name_of_a_class_of_its_package() -> None:
+    classes = {
+        (module.package, node.name)
+        for module in modules(FOLDERS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    aliases = {
+        (module.package, name)
+        for module in modules(FOLDERS)
+        for node in module.tree.body
+        for name in assigned(node)
+        if name[0].isupper() and not name.isupper()
+    }
+    assert len(aliases) > 100
+    assert sorted(classes & aliases) == []
+
+
+def assigned(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement assigns to."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
 def annotated(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
     """Yield line, name and type of each parameter, field, attribute and variable that has an annotation."""
     for node in ast.walk(tree):

@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.drawing import to_svg
 from tapestry.teg.graph import Graph
-from tapestry.teg.layered_drawing import Box, draw_layered
+from tapestry.teg.layered_drawing import DrawnBox, draw_layered
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -87,7 +87,7 @@ def test_the_longest_repetition_is_found() -> None:
 def test_boxes_do_not_overlap_and_arrows_go_down() -> None:
     rng = np.random.default_rng(3)
     arrows = sorted({(int(a), b) for b in range(1, 80) for a in rng.integers(0, b, 2)})
-    boxes = [Box(float(w), 40.0) for w in rng.integers(20, 200, 80)]
+    boxes = [DrawnBox(float(w), 40.0) for w in rng.integers(20, 200, 80)]
     placed = draw_layered(boxes, arrows)
     rows: dict[float, list[tuple[float, float]]] = {}
     for box, (x, y) in zip(boxes, placed.centers, strict=True):

@@ -15,7 +15,7 @@ from tapestry.teg.importers.program import Entry, Literal, StepProgram, Value
 from tapestry.teg.importers.torch.families import OPERATORS
 from tapestry.teg.importers.torch.families.strided import VIEWS, row_major
 from tapestry.teg.importers.torch.inplace import AliasAnalysis, functional, refs_in
-from tapestry.teg.importers.torch.listing import Input, Listing, Output, Ref, TorchCall
+from tapestry.teg.importers.torch.listing import Input, Listing, Ref, TorchCall, TorchOutput
 from tapestry.teg.importers.torch.operator import bind
 from tapestry.teg.importers.torch.state import with_roles_of_outputs
 from tapestry.teg.importers.torch.tracer import Tracer
@@ -98,11 +98,11 @@ class _Translation:
             )
         return self.tracer.translation.resolve(self.names[ref])
 
-    def outputs(self) -> tuple[Output, ...]:
+    def outputs(self) -> tuple[TorchOutput, ...]:
         """Return the listing's outputs, and the inputs that were overwritten."""
         specified = {o.carries for o in self.listing.outputs}
         written = [
-            Output(f"{i.value.name}.next", i.ref, i.value.name)
+            TorchOutput(f"{i.value.name}.next", i.ref, i.value.name)
             for i in self.listing.inputs
             if self.value(i.ref) != i.value.name and i.value.name not in specified
         ]

@@ -18,7 +18,7 @@ from tapestry.teg.importers.program import Literal, Value
 # Known operands up to this size help the inference; larger ones are no shapes.
 SHAPE_LIMIT_BYTES = 64 * 1024
 
-Output = tuple[tuple[int, ...], str]
+InferredOutput = tuple[tuple[int, ...], str]
 
 
 def infer_types(
@@ -47,7 +47,7 @@ def infer_types(
     return {info.name: info.type for info in outputs}
 
 
-def static_type(kind: Any, node: OnnxNode) -> Output | None:
+def static_type(kind: Any, node: OnnxNode) -> InferredOutput | None:
     """Return shape and element type of a type that states them fully; None for one that does not.
 
     Raises:

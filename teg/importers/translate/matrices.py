@@ -7,7 +7,7 @@ from typing import Any
 
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, where
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
 from tapestry.teg.importers.translate.translation import OnnxTranslator, normal_axis
@@ -44,7 +44,7 @@ def _lp_normalization(b: Builder, node: OnnxNode) -> Value:
     powers = b.cells(lambda a: call("abs", a) if p == 1 else a * a, x, dtype=inner)
     sums = b.reduce(powers, [axis], keep=True)
 
-    def divided(a: Expr, s: Expr) -> Expr:
+    def divided(a: CellExpr, s: CellExpr) -> CellExpr:
         norm = s if p == 1 else call("sqrt", s)
         return where(call("eq", norm, 0.0), 0.0 * a, a / norm)
 

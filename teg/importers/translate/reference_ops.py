@@ -13,7 +13,7 @@ from onnx import helper
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.translate.folding import RANDOM
-from tapestry.teg.importers.translate.inference import Output, infer_types, static_type
+from tapestry.teg.importers.translate.inference import InferredOutput, infer_types, static_type
 from tapestry.teg.importers.translate.translation import Translation
 from tapestry.teg.operators.onnx_fallback import tensor_setting
 from tapestry.teg.operators.onnx_reference import ReferenceCall, Setting, check_known
@@ -97,11 +97,11 @@ def _plain(node: OnnxNode, name: str, value: Any) -> Any:
 
 def _types(
     t: Translation, node: OnnxNode, names: Sequence[str], declared: Mapping[str, Any]
-) -> dict[str, Output]:
+) -> dict[str, InferredOutput]:
     """Return shapes and element types of the node's outputs: inferred by ONNX, else as the model states them."""
     operands = {n: (t.value(n), t.literal(n)) for n in names}
     inferred = infer_types(node, {"": t.opset, node.domain: t.version(node.domain)}, operands)
-    found: dict[str, Output] = {}
+    found: dict[str, InferredOutput] = {}
     for name in node.outputs:
         if name:
             kinds = (inferred.get(name), declared.get(name))

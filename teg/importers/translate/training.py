@@ -8,7 +8,7 @@ from itertools import chain
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed
 from tapestry.teg.importers.translate.translation import OnnxTranslator
@@ -16,7 +16,7 @@ from tapestry.teg.importers.translate.translation import OnnxTranslator
 DOMAIN = "ai.onnx.preview.training"
 
 # Learning rate and count of updates; then one parameter, its gradient and its state; gives the next values.
-Step = Callable[[Builder, OnnxNode, Value, Value, tuple[Value, ...]], tuple[Value, ...]]
+OptimizerUpdate = Callable[[Builder, OnnxNode, Value, Value, tuple[Value, ...]], tuple[Value, ...]]
 
 
 def _setting(node: OnnxNode, name: str, default: float) -> float:
@@ -37,7 +37,7 @@ def _adagrad(
     g = _gradient(b, node, x, g)
     squares = b.cells(lambda h, g: h + g * g, h, g, dtype=h.dtype)
 
-    def moved(x: Expr, g: Expr, h: Expr, r: Expr, t: Expr) -> Expr:
+    def moved(x: CellExpr, g: CellExpr, h: CellExpr, r: CellExpr, t: CellExpr) -> CellExpr:
         return x - r / (1 + t * decay) * g / (call("sqrt", h) + epsilon)
 
     return b.cells(moved, x, g, squares, rate, count, dtype=x.dtype), squares
@@ -54,7 +54,7 @@ def _adam(
     first = b.cells(lambda v, g: alpha * v + (1 - alpha) * g, v, g, dtype=v.dtype)
     second = b.cells(lambda h, g: beta * h + (1 - beta) * (g * g), h, g, dtype=h.dtype)
 
-    def moved(x: Expr, v: Expr, h: Expr, r: Expr, t: Expr) -> Expr:
+    def moved(x: CellExpr, v: CellExpr, h: CellExpr, r: CellExpr, t: CellExpr) -> CellExpr:
         scale = call("sqrt", 1 - call("pow", beta, t)) / (1 - call("pow", alpha, t))
         step = call("where", t > 0, r * scale, r)
         return (1 - after) * (x - step * (v / (call("sqrt", h) + epsilon)))
@@ -79,7 +79,7 @@ def _momentum(
     return moved, speed
 
 
-def _updates(step: Step, kinds: int) -> Callable[[Builder, OnnxNode], list[Value]]:
+def _updates(step: OptimizerUpdate, kinds: int) -> Callable[[Builder, OnnxNode], list[Value]]:
     """Build the translator of all parameters' updates.
 
     Operands and results come kind by kind: all parameters, all gradients, ...
