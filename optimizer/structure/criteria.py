@@ -1,20 +1,22 @@
-"""The criteria by which a presearch compares graphs: the goal of the run, as far as it holds before anything is placed.
+"""The criteria by which a presearch compares graphs: the run's goal, as far as it holds before anything is placed.
 
 A graph is measured as the search measures a plan: its integer costs on one device (`costmodel.unsharded`), of which
 the forms of a `Goal` are computed by the same loops. So a structure that is good for any of the run's objectives is
-kept, be it energy, a resource of the program, or an expression. Three things differ from a plan:
+kept, be it energy, flops, or an expression. Three things differ from a plan:
 
-- A form over columns that are the same for every unsharded program, such as the traffic, decides nothing, and is left
-  out. On one device a total, a maximum over devices and the value are one number, and count once.
-- On several devices a bound cannot be checked yet: what does not fit in one device may fit once it is sharded, and
-  what draws too much power alone may not. There the bounded cost is a criterion like the objectives: less of it is
-  better. On one device the program is the plan, and absolute bounds hold.
+- A form over columns that rewriting does not change is left out: the traffic, zero on one device, and resources that
+  the program prices itself, for rules leave priced blocks as they are. On one device a total over devices and a
+  maximum over them are one number, and count once.
+- On several devices a bound cannot be checked yet: what does not fit in one device may fit once it is sharded. There
+  the bounded cost is a criterion like the objectives: less of it is better. On one device the program is the plan, and
+  absolute bounds hold.
 - The best that relative bounds refer to is not known before the end, so their costs are criteria too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,18 +80,19 @@ def criteria_of(
     bounds = [(term(known.named(c.objective)), c) for c in constraints]
     wanted = [term(objective) for objective in objectives]
     wanted += [form for form, c in bounds if c.is_relative or not is_alone]
-    forms = _distinct(wanted) or [NamedTerm(TIME)]
+    unchanged = CONSTANT_COLUMNS.union(*(r.columns for r in known.resources))
+    forms = _distinct(wanted, unchanged) or [NamedTerm(TIME)]
     forms.sort(key=lambda form: (_is_memory(form), sorted(map(known.columns.index, names_in(form)))))
     kept = [(form, c.bound) for form, c in bounds if is_alone and not c.is_relative]
     goal = new_goal(forms, kept, (), known.columns, epsilon)
     return Criteria(one.device, goal, known.resources, tuple(map(_is_memory, forms)))
 
 
-def _distinct(forms: Iterable[Term]) -> list[Term]:
-    """Return the forms that tell unsharded programs apart, those that are the multiple of one column once."""
+def _distinct(forms: Iterable[Term], unchanged: AbstractSet[str]) -> list[Term]:
+    """Return the forms that tell rewritten programs apart, those that are multiples of one column once."""
     found: dict[str | frozenset[str], Term] = {}
     for form in forms:
-        if not CONSTANT_COLUMNS.issuperset(names_in(form)):
+        if not unchanged.issuperset(names_in(form)):
             weights = _weights(form)
             found.setdefault(frozenset(weights) if len(weights) == 1 else str(form), form)
     return list(found.values())

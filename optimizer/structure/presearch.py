@@ -92,7 +92,8 @@ class Presearch:
         """
         evaluator = self.evaluator
         evaluator.until_s = until_s
-        quiet = turn = 0
+        # The start comes first in any order; where many orders take turns, the leading one's is not spent on it.
+        quiet, turn = 0, -1 if len(self.orders) > 3 else 0
         while evaluator.waiting and evaluator.has_more and quiet < QUIET:
             order = self.orders[turn % len(self.orders)]
             best = min(evaluator.waiting, key=order)
