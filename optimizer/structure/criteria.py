@@ -92,7 +92,7 @@ def _distinct(forms: Iterable[Term], unchanged: AbstractSet[str]) -> list[Term]:
     """Return the forms that tell rewritten programs apart, those that are multiples of one column once."""
     found: dict[str | frozenset[str], Term] = {}
     for form in forms:
-        if not unchanged.issuperset(names_in(form)):
+        if not unchanged >= set(names_in(form)):
             weights = _weights(form)
             found.setdefault(frozenset(weights) if len(weights) == 1 else str(form), form)
     return list(found.values())
