@@ -37,7 +37,7 @@ SAME_ON_ONE_DEVICE = {"total_memory_bytes": MEMORY, "peak_compute_flops": "compu
 
 @dataclass(frozen=True)
 class Criteria:
-    """What the graphs of a presearch are compared by: the forms of `goal`, the leading one first, memory last.
+    """The criteria of a presearch: the forms of `goal`, the leading one first, memory last, on one `device`.
 
     `resources` are the program's own that are counted. `is_memory` marks the forms that are the peak memory.
     """
