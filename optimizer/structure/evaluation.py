@@ -102,12 +102,12 @@ class Evaluator:
         self.evaluated += made is not None
         return made
 
-    def evaluator(self, parent: EvaluatedGraph, move: Move, candidates: Worklist) -> EvaluatedGraph | None:
+    def evaluate(self, parent: EvaluatedGraph, move: Move, candidates: Worklist) -> EvaluatedGraph | None:
         """Evaluate the result of a move, if it fits and is new; add it to front and queue if it belongs there."""
         return self._child(parent, move, candidates, None)
 
     def evaluate_further(self, child: EvaluatedGraph, move: Move) -> EvaluatedGraph | None:
-        """Apply another move of a child's origin to the child, and evaluate the result as `evaluator` does."""
+        """Apply another move of a child's origin to the child, and evaluate the result as `evaluate` does."""
         return None if child.origin is None else self._child(child, move, child.origin, child.changes)
 
     def _child(

@@ -113,7 +113,7 @@ class Presearch:
         """
         before = list(self.evaluator.front)
         candidates = parent.candidates(self.evaluator.rules)
-        made = [(move, self.evaluator.evaluator(parent, move, candidates)) for move in candidates.tied()]
+        made = [(move, self.evaluator.evaluate(parent, move, candidates)) for move in candidates.tied()]
         for order in self.orders:
             helping = [(m, c) for m, c in made if c is not None and order(c) < order(parent)]
             rejected = {m for m, c in made if c is None or order(c) >= order(parent)}
@@ -146,7 +146,7 @@ class Presearch:
             for move in candidates.tied():
                 if move.rule != rule or move in tried:
                     continue
-                child = self.evaluator.evaluator(start, move, candidates)
+                child = self.evaluator.evaluate(start, move, candidates)
                 if child is None or order(child) >= order(start):
                     tried.add(move)
                 elif order(child) < order(best):
