@@ -38,6 +38,7 @@ from tapestry.optimizer.run.variants import (
     structure_of,
 )
 from tapestry.optimizer.run.warm_start import start_from_plans
+from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph
 from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.rewrites.rules import plug_ins as rules
@@ -58,12 +59,18 @@ LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
 def initialize(
-    state: SearchState, graph: Graph, seeds: bool, budget: Budget, plans: Sequence[Plan], report: Report
+    state: SearchState,
+    graph: Graph,
+    criteria: Criteria,
+    seeds: bool,
+    budget: Budget,
+    plans: Sequence[Plan],
+    report: Report,
 ) -> None:
     """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
 
-    The budget bounds the evaluations spent on presearch and on seeds; on one device, where presearch is
-    most of the search, its time too.
+    Presearch compares graphs by `criteria`. The budget bounds the evaluations spent on it and on seeds; on one device,
+    where presearch is most of the search, its time too.
 
     Raises:
         ValueError: there are `plans` to start from, but none is of this program.
@@ -82,7 +89,7 @@ def initialize(
     for number, (submesh, program, history) in enumerate(starts):
         state.variants.append(new_variant(number, submesh, program, history, state.options))
     if seeds:
-        for submesh, evaluated_graph in _rewritten(state, simple, moves, limit, until_s):
+        for submesh, evaluated_graph in _rewritten(state, criteria, simple, moves, limit, until_s):
             state.variants.append(_joining(state, submesh, evaluated_graph))
     ours = list(state.variants)
     if plans:
@@ -116,7 +123,12 @@ def _plant_abstract(variant: Variant) -> int:
 
 
 def _rewritten(
-    state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None, until_s: float
+    state: SearchState,
+    criteria: Criteria,
+    graph: Graph,
+    moves: tuple[Move, ...],
+    limit: int | None,
+    until_s: float,
 ) -> list[tuple[SubMesh, EvaluatedGraph]]:
     """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
 
@@ -130,7 +142,7 @@ def _rewritten(
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
     ordered = {m.order: m for m in state.submeshes if m.devices == whole.devices}
     presearch = structural.presearch(
-        graph, moves, whole.mesh.device, state.options, min(evaluated, default=None), effort, tuple(ordered)
+        graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
     found = presearch.run(until_s if is_alone else math.inf)
     front = [s for s in found if s.graph.structural_hash not in structural.known]
@@ -145,8 +157,15 @@ def _rewritten(
 
 
 def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
-    """Select at most `most` graphs of a front, its ends among them."""
-    return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
+    """Select the best graph of a front by every criterion, then others evenly along it, up to `most`."""
+    if not front:
+        return []
+    places, last = range(len(front)), len(front) - 1
+    chosen = {min(places, key=lambda i: front[i].values[k]) for k in range(len(front[0].values))}
+    if len(chosen) < most:
+        others = most - len(chosen - {0, last})
+        chosen.update(np.linspace(0, last, min(len(front), others)).astype(int).tolist())
+    return [front[k] for k in sorted(chosen)]
 
 
 def _joining(state: SearchState, submesh: SubMesh, evaluated_graph: EvaluatedGraph) -> Variant:

@@ -34,6 +34,7 @@ from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import SubMesh
 from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.optimizer.structure.criteria import criteria_of
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.teg.graph import Graph
@@ -115,7 +116,8 @@ def optimize(
     if resume is not None:
         restore(resume, state, graph, report)
     else:
-        initialize(state, graph, seeds, budget, start_from, report)
+        criteria = criteria_of(chosen, bounds, mesh, asked.epsilon, known)
+        initialize(state, graph, criteria, seeds, budget, start_from, report)
     publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
         coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress, operators)
