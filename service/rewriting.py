@@ -15,7 +15,8 @@ from tapestry.rewrites import Move, Rule, RuleError, StaleMove, Worklist, apply_
 from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from tapestry.rewrites.rules import FAMILY_NAMES, family_of
 from tapestry.service.refusals import one_line, refusal_documents
-from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.requests import InvalidRequest
+from tapestry.teg.faults import Fault
 from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import NamedTuple
 
+from tapestry.teg.faults import one_of, value_text
+
 PADDING_MODES = ("edge", "reflect", "wrap")
 
 IndexFunction = Callable[[int, int], int]
@@ -34,7 +36,7 @@ def padding_parts(size: int, low: int, high: int, mode: str | IndexFunction) -> 
             gives a position outside the line.
     """
     if not callable(mode) and mode not in PADDING_MODES:
-        raise ValueError(f"a line is padded by {', '.join(PADDING_MODES)}, not by {mode!r}")
+        raise ValueError(f"expected {one_of(PADDING_MODES)} or an index function, not {value_text(mode)}")
     if low < 0 or high < 0:
         raise ValueError(f"padding has widths from 0 up, not {low} and {high}; cropping is a view")
     if not size and (low or high):
@@ -60,7 +62,13 @@ def _positions(function: IndexFunction, size: int, places: range) -> list[int]:
     """Ask an index function for the position of the element at each of the places."""
     found = []
     for place in places:
-        value = function(place, size)
+        try:
+            value = function(place, size)
+        except TypeError as error:
+            raise ValueError(
+                f"the index function cannot be called with a position and a size, as in (k, size): {error}; "
+                "write it as `lambda k, size: ...`"
+            ) from error
         try:
             position = index(value)
         except TypeError:

@@ -15,8 +15,8 @@ from tapestry.service.api.answers import revalidated
 from tapestry.service.api.models import CatalogAnswer
 from tapestry.service.api.openapi_parts import KEPT, json_answer, problems
 from tapestry.service.api.problems import Problem
-from tapestry.service.requests import Fault
 from tapestry.service.rules import rules
+from tapestry.teg.faults import Fault
 
 FOR_A_MINUTE = "private, max-age=60"
 PLUGINS = "What others have added by installing it, and what of it was left out and why."

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tapestry.service.requests import Fault, escape
+from tapestry.teg.faults import Fault, escape
 
 Detail = Mapping[str, Any]
 
