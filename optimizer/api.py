@@ -293,7 +293,7 @@ def _plan(result: Result, wanted: Plan | str) -> Plan:
     if not isinstance(wanted, str):
         refuse("plan", "a plan, the first digits of its id, or its role", wanted)
     if not result.frontier:
-        raise ValueError(f"the frontier is empty: {result.shortfall or 'the search found no plan'}")
+        raise ArgumentError(f"the frontier is empty: {result.shortfall or 'the search found no plan'}")
     roles = representative_plans(result.frontier, result.objectives)
     if wanted in roles:
         return roles[wanted]
@@ -301,11 +301,11 @@ def _plan(result: Result, wanted: Plan | str) -> Plan:
     if len(named) == 1:
         return named[0]
     if named:
-        raise ValueError(
+        raise ArgumentError(
             f"plan {wanted!r} could be {', '.join(plan.id for plan in named[:4])}; write more of its id"
         )
     known = [*roles, *(plan.id for plan in result.frontier)]
-    raise ValueError(f"the frontier has no plan {wanted!r}; {near_hint(wanted, known, roles)}")
+    raise ArgumentError(f"the frontier has no plan {wanted!r}; {near_hint(wanted, known, roles)}")
 
 
 def _inputs(graph: Graph, given: Mapping[str, np.ndarray] | None, seed: int) -> dict[str, np.ndarray]:
@@ -322,6 +322,6 @@ def _of_sources(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, np.
 def _check_memory(plan: Plan, cure: str) -> None:
     if not fits_in_memory([plan]):
         needed = plan.cost["total_memory_bytes"]
-        raise ValueError(
+        raise ArgumentError(
             f"the plan's devices hold {needed / 2**30:,.1f} GiB in all, too much to compute here; {cure} only counts"
         )

@@ -48,6 +48,15 @@ def a_value_of(types: type | tuple[type, ...], wanted: str, cure: str = "") -> A
     return ArgumentKind(wanted, lambda value: isinstance(value, types), cure)
 
 
+def several(kind: ArgumentKind, wanted: str) -> ArgumentKind:
+    """Return the kind of single values and of lists of them."""
+
+    def accepts(value: Any) -> bool:
+        return kind.accepts(value) or (isinstance(value, (list, tuple)) and all(map(kind.accepts, value)))
+
+    return ArgumentKind(wanted, accepts)
+
+
 def by_name(kind: ArgumentKind, wanted: str) -> ArgumentKind:
     """Return the kind of mappings from texts to values of `kind`."""
 

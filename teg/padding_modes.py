@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from operator import index
 from typing import NamedTuple
 
@@ -60,15 +61,13 @@ def padding_parts(size: int, low: int, high: int, mode: str | IndexFunction) -> 
 
 def _positions(function: IndexFunction, size: int, places: range) -> list[int]:
     """Ask an index function for the position of the element at each of the places."""
+    if not _takes_two(function):
+        raise ValueError(
+            "the index function takes other arguments than a position and the size: write `lambda k, size: ...`"
+        )
     found = []
     for place in places:
-        try:
-            value = function(place, size)
-        except TypeError as error:
-            raise ValueError(
-                f"the index function cannot be called with a position and a size, as in (k, size): {error}; "
-                "write it as `lambda k, size: ...`"
-            ) from error
+        value = function(place, size)
         try:
             position = index(value)
         except TypeError:
@@ -80,6 +79,17 @@ def _positions(function: IndexFunction, size: int, places: range) -> list[int]:
             )
         found.append(position)
     return found
+
+
+def _takes_two(function: IndexFunction) -> bool:
+    """Return whether a function can be called with two arguments; one that does not say so is believed."""
+    try:
+        signature(function).bind(0, 1)
+    except TypeError:
+        return False
+    except ValueError:  # a function of a compiled library
+        return True
+    return True
 
 
 def _repeats(places: Sequence[int]) -> list[PaddingPart]:

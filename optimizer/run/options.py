@@ -229,7 +229,7 @@ def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> Run
 
 
 def options_and_faults(
-    options: RunOptions | None, keywords: Mapping[str, Any], parameters: Sequence[str] = ()
+    options: object, keywords: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> tuple[RunOptions, tuple[Fault, ...]]:
     """Return `options` with the changes that keywords make, and the faults of the keywords themselves.
 
@@ -239,9 +239,9 @@ def options_and_faults(
     known = sorted({*KEYWORDS, *parameters})
     faults = [_unknown(name, known) for name in keywords if name not in KEYWORDS]
     changes = {name: _plain(value) for name, value in keywords.items() if name in KEYWORDS}
-    if options is not None and not isinstance(options, RunOptions):
+    if not isinstance(options, RunOptions | None):
         faults.append(Fault("", expected("options", "RunOptions", options)))
-        options = None
+    usual = options if isinstance(options, RunOptions) else RunOptions()
     if (budget := changes.pop("budget", None)) is not None:
         if not hasattr(budget, "evaluations"):
             faults.append(Fault("", expected("budget", "a Budget", budget, "write seconds= or evaluations=")))
@@ -253,7 +253,7 @@ def options_and_faults(
         changes = {"seconds": None, "evaluations": None} | changes
     if changes.get("pins", ...) is None:
         changes["pins"] = {}
-    return replace(options or RunOptions(), **changes), tuple(faults)
+    return replace(usual, **changes), tuple(faults)
 
 
 def _plain(value: Any) -> Any:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tapestry.costmodel.objective import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint
-from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of
+from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of, html_of_plan
 from tapestry.rewrites import Move
 from tapestry.teg.arguments import COUNT, NUMBER, ArgumentKind, check_arguments, optional
 from tapestry.teg.brief import brief, counted, listed, shown
+from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 
@@ -68,6 +69,10 @@ class Plan:
         return shown(
             "Plan", (self.id, brief(self.graph.name), *costs, counted(len(self.moves), "move"), kind)
         )
+
+    def _repr_html_(self) -> str:
+        """Show the costs as a table in a notebook."""
+        return html_of_plan(self)
 
     @property
     def id(self) -> str:

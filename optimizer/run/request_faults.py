@@ -5,7 +5,7 @@ The HTTP API, the command line and `optimize()` find them here, so that all thre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 
 from tapestry.costmodel.known_objectives import KnownObjectives
@@ -36,7 +36,7 @@ def option_faults(
         for f in options.faults(limits)
     )
     broken = {fault.pointer for fault in faults}
-    meaning = {
+    meaning: dict[str, Callable[[], Iterator[Fault]]] = {
         "/objectives": lambda: _objectives(options.objectives, mesh, known),
         "/constraints": lambda: _constraints(options.constraints, mesh, known),
         "/rules": lambda: _rules(options.rules or ()),

@@ -14,9 +14,11 @@ from tapestry.teg.arguments import (
     SIZES,
     TEXT,
     TEXTS_BY_NAME,
+    WHOLE,
     ArgumentKind,
     check_arguments,
     optional,
+    several,
 )
 from tapestry.teg.document import MAX_BLOCKS, MAX_BYTES, from_document, json_values
 from tapestry.teg.graph import Graph
@@ -34,6 +36,10 @@ ARGUMENTS = {
     "roles": optional(TEXTS_BY_NAME),
     "carries": optional(TEXTS_BY_NAME),
     "unroll_limit": COUNT,
+    **dict.fromkeys(
+        ("static_argnums", "donate_argnums"), several(WHOLE, "a whole number, or a list of them")
+    ),
+    "static_argnames": several(TEXT, "a text, or a list of texts"),
 }
 ONNX = ArgumentKind(
     "a model: a path, bytes or a ModelProto",
@@ -204,14 +210,13 @@ def from_jax(
         ArgumentError: arguments of another type.
         ImportFailure: jax is not installed, or the function cannot be imported; one line with the reason.
     """
-    check_arguments(
-        ARGUMENTS, {"function": function, "name": name, "roles": roles, "unroll_limit": unroll_limit}
-    )
-    from tapestry.teg.importers.stablehlo.entry import import_jax
-
     options = {
         "static_argnums": static_argnums,
         "static_argnames": static_argnames,
         "donate_argnums": donate_argnums,
     }
+    given = {"function": function, "name": name, "roles": roles, "unroll_limit": unroll_limit, **options}
+    check_arguments(ARGUMENTS, given)
+    from tapestry.teg.importers.stablehlo.entry import import_jax
+
     return import_jax(function, arguments, keywords, options, name, roles, unroll_limit)
