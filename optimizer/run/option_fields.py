@@ -110,7 +110,10 @@ class Option:
         return Fault(self.pointer, detail, self.choices)
 
     def _cure(self, value: Any) -> str:
-        """Return what to write instead where a text stands for a list of texts."""
+        """Return what to write instead where a text stands for a list of texts, or no mapping for one."""
+        if self.kind == "pairs":
+            name, _, text = self.metavar.partition("=")
+            return f"write {{{name!r}: {text!r}}}"
         if self.kind != "texts" or not isinstance(value, str):
             return ""
         return f"write [{', '.join(repr(part.strip()) for part in value.split(','))}]"

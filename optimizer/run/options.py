@@ -191,6 +191,7 @@ class RunOptions:
 
 
 OPTIONS: tuple[Option, ...] = options_of(RunOptions)
+LISTS = frozenset(option.name for option in OPTIONS if option.kind == "texts")
 
 
 class OptionKeywords(TypedDict, total=False):
@@ -238,7 +239,7 @@ def options_and_faults(
     """
     known = sorted({*KEYWORDS, *parameters})
     faults = [_unknown(name, known) for name in keywords if name not in KEYWORDS]
-    changes = {name: _plain(value) for name, value in keywords.items() if name in KEYWORDS}
+    changes = {name: _plain(value, name in LISTS) for name, value in keywords.items() if name in KEYWORDS}
     if not isinstance(options, RunOptions | None):
         faults.append(Fault("", expected("options", "RunOptions", options)))
     usual = options if isinstance(options, RunOptions) else RunOptions()
@@ -256,9 +257,9 @@ def options_and_faults(
     return replace(usual, **changes), tuple(faults)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, is_list: bool) -> Any:
     """Return the value of an option for one that may stand for it: lists, scalars of numpy, constraints."""
-    if isinstance(value, (list, tuple)):
+    if is_list and isinstance(value, (list, tuple)):
         return tuple(str(each) if hasattr(each, "bound") else each for each in value)
     return (
         value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value

@@ -78,9 +78,9 @@ def test_pins_that_cannot_be_are_explained(pins: dict[str, str], message: str) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objectives": ("time",)}, "unknown objective 'time'; did you mean time_s"),
+        ({"objectives": ("time",)}, "there is no objective 'time'; did you mean time_s"),
         ({"constraints": ("time_s<=1GiB",)}, "time_s is in s"),
-        ({"rules": ("expand_softmx",)}, "unknown rule 'expand_softmx'; did you mean expand_softmax"),
+        ({"rules": ("expand_softmx",)}, "there is no rule 'expand_softmx'; did you mean expand_softmax"),
         ({"inputs": "anywhere"}, "inputs: expected one of chosen, replicated, not 'anywhere'"),
         ({"outputs": "none"}, "outputs: expected one of sharded, gathered, not 'none'"),
         ({"devices": "some"}, "devices: expected one of any, all, not 'some'"),

@@ -155,7 +155,7 @@ def test_costs_that_are_not_those_that_were_said_are_found_out(
     assert "its history ends at time_s" in answer.err
 
 
-@pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, got ''"), ("/", "cannot read '/'")])
+@pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, not ''"), ("/", "cannot read '/'")])
 def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, said: str) -> None:
     reported = complaint(tapestry("explain", reference))
     assert reported.startswith(said) and "`tapestry show RUN` lists a run's" in reported

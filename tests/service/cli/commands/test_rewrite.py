@@ -87,7 +87,7 @@ def test_a_bad_rule_is_left_out_with_a_warning(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--rules", "expand_softmx"), "unknown rule 'expand_softmx'; did you mean expand_softmax"),
+        (("--rules", "expand_softmx"), "there is no rule 'expand_softmx'; did you mean expand_softmax"),
         (("--pipeline", "standad"), "--pipeline: there is no pipeline 'standad'; known are standard"),
         (
             ("--pipeline", "standard", "--mode", "once"),
