@@ -27,7 +27,7 @@ ELSEWHERE = "import others by from_onnx, from_stablehlo, from_jax or from_torch"
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What was asked of a search as far as it could be read, and everything that is wrong with it."""
+    """A request of a search, as far as it could be read, with all its faults."""
 
     graph: Graph | None
     mesh: Mesh | None

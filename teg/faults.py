@@ -119,7 +119,7 @@ def value_text(value: object) -> str:
         name = getattr(value, "__name__", type(value).__name__)
         return f"the function {name}"
     kind = type(value).__name__
-    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} value of type {kind}"
+    return f"a value of type {kind}"
 
 
 def joined(faults: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -283,3 +283,9 @@ def test_a_device_stores_rows_unless_it_says_otherwise() -> None:
     assert device_from_dict(plain).layouts == ("row_major",)
     with pytest.raises(CatalogError, match="layouts: unknown native layout 'tiled'; known are row_major"):
         device_from_dict(OWN_DEVICE | {"layouts": ["tiled"]})
+
+
+def test_a_notebook_shows_a_mesh_as_a_table_of_its_axes() -> None:
+    shown = replace(load_mesh("tpu-v5p-4x4x4"), name="<b>")._repr_html_()
+    assert "Mesh &lt;b&gt;: 64 devices" in shown and "<b>" not in shown
+    assert shown.count("<tr><td>") == 3

@@ -9,6 +9,7 @@ import pytest
 
 from tapestry.hardware import CatalogError, load_mesh, mesh_from_dict
 from tapestry.hardware.ranges import RANGES
+from tapestry.teg.faults import joined
 
 AXIS = {"name": "gpu", "size": 4, "topology": "switch", "bandwidth_bytes_per_s": 1e11, "latency_s": 1e-6}
 
@@ -56,7 +57,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
         "axes[0]: latency_s: expected a number from 0 to 1 s, not 4",
         "axes[0]: eficiency: unknown key",
     ]
-    assert str(caught.value) == "; ".join(caught.value.faults)
+    assert str(caught.value) == joined(caught.value.faults)
     assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
 
 

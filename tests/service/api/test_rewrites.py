@@ -109,7 +109,7 @@ TWICE = [{"rule": "expand_softmax", "place": "one"}] * 2
         (
             {"families": ["fussion"]},
             "/families/0",
-            "there is no family of rules 'fussion'; known are algebra",
+            "there is no family of rules 'fussion'; did you mean fusion",
         ),
         ({"kind": "odd"}, "/kind", "known are semantic, optimization"),
         ({"mode": "twice"}, "/mode", "known are once, fixpoint"),

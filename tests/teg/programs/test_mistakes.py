@@ -41,6 +41,10 @@ MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
         lambda p, x: x.gather(np.array([0.5])),
         "positions are whole numbers, not float64",
     ),
+    "index function of one argument": (
+        lambda _, x: x.pad({"batch": (1, 1)}, mode=lambda k: k),
+        "takes other arguments than a position and the size: write `lambda k, size: ...`",
+    ),
     "unknown dimension": (lambda _, x: x.sum("feature"), "did you mean features?"),
     "index outside": (lambda _, x: x[40], "index 40 lies outside dimension 'batch' of size 32"),
     "too many indices": (lambda _, x: x[0, 0, 0], "3 indices for x: float32[batch=32, features=128]"),
