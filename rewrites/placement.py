@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from tapestry.rewrites.application import Rules
 from tapestry.rewrites.apply import replay
 from tapestry.rewrites.move import Move, StaleMove
 from tapestry.rewrites.placement_rules import PLACEMENT, PlacementRule, PlacementSite
+from tapestry.teg.faults import no_such
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -126,9 +126,7 @@ def replay_plan(
 def _rule(move: Move) -> PlacementRule:
     known = {r.name: r for r in PLACEMENT}
     if move.rule not in known:
-        near = get_close_matches(move.rule, known, n=2)
-        hint = f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(known)}"
-        raise StaleMove(move, f"there is no placement rule {move.rule!r}{hint}")
+        raise StaleMove(move, no_such("placement rule", move.rule, known))
     return known[move.rule]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from tapestry.hardware import load_device
@@ -15,7 +14,8 @@ from tapestry.rewrites import Move, Rule, RuleError, StaleMove, Worklist, apply_
 from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from tapestry.rewrites.rules import FAMILY_NAMES, family_of
 from tapestry.service.refusals import one_line, refusal_documents
-from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.requests import InvalidRequest
+from tapestry.teg.faults import Fault, near_names, no_such
 from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint")
@@ -210,13 +210,13 @@ def _unknown_rules(names: Sequence[str]) -> list[Fault]:
 
 
 def _near_rules(name: str) -> tuple[str, ...]:
-    return tuple(get_close_matches(name[:200], catalog(), n=3))
+    return near_names(name, catalog())
 
 
 def _unknown(pointer: str, name: str, known: Sequence[str], what: str) -> list[Fault]:
     if name in known:
         return []
-    return [Fault(pointer, f"there is no {what} {name[:80]!r}; known are {', '.join(known)}", tuple(known))]
+    return [Fault(pointer, no_such(what, name, known), tuple(known))]
 
 
 def _line(text: str) -> str:

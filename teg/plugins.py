@@ -25,6 +25,8 @@ from importlib.metadata import EntryPoint, distributions, entry_points
 from multiprocessing import parent_process
 from typing import Any, Generic, TypeVar
 
+from tapestry.teg.faults import value_text
+
 T = TypeVar("T")
 
 log = logging.getLogger("tapestry.plugins")
@@ -165,7 +167,7 @@ def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
         if isinstance(offered, Sequence) and not isinstance(offered, (str, bytes)):
             return tuple(offered)
         raise PlugInError(
-            f"expected {kind.__name__}, or a tuple of {kind.__name__}, got {_shown(offered)}",
+            f"expected {kind.__name__}, or a tuple of {kind.__name__}, not {_shown(offered)}",
             f"let the entry point name it as 'module:NAME_OF_THE_TUPLE'; {kind.__module__}.{kind.__name__} is meant",
         )
 
@@ -180,7 +182,7 @@ def require(offered: Any, kind: type[T]) -> T:
     """
     if not isinstance(offered, kind):
         raise PlugInError(
-            f"expected {kind.__name__}, got {_shown(offered)}",
+            f"expected {kind.__name__}, not {_shown(offered)}",
             f"offer {kind.__module__}.{kind.__name__} only",
         )
     return offered
@@ -283,7 +285,7 @@ def _name_of(offered: Any) -> str:
 
 def _shown(value: Any) -> str:
     try:
-        return f"{type(value).__name__} {value!r}"[:80]
+        return value_text(value)
     except Exception:
         return type(value).__name__
 

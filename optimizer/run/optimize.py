@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Unpack
 
@@ -27,9 +26,16 @@ from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.coordinator import Coordinator
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
-from tapestry.optimizer.run.options import OptionKeywords, RunOptions, options_from
+from tapestry.optimizer.run.options import (
+    OptionError,
+    OptionKeywords,
+    RunOptions,
+    fault_line,
+    options_and_faults,
+)
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
+from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import SubMesh
@@ -82,22 +88,24 @@ def optimize(
     user's own among them; see `optimizer.placement.toolbox.default_toolbox`.
 
     Raises:
-        TypeError: a keyword that is no option.
-        ValueError: an unknown objective, constraint, rule, pin or value of an option, an objective the device lacks
-            data for, a resource named like an objective, no plan of this program in `start_from`, or shards that do
+        OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
+            objectives the device lacks data for; it lists all of them.
+        ValueError: a resource named like an objective, no plan of this program in `start_from`, or shards that do
             not verify.
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
-    asked = options_from(options, keywords if objectives is None else {"objectives": objectives, **keywords})
+    given = keywords if objectives is None else {"objectives": objectives, **keywords}
+    asked, faults = options_and_faults(options, given)
     check(graph)
     known = known_objectives(graph)
     graph = canonicalize(graph)
+    if faults := (*faults, *option_faults(asked, mesh, known, graph)):
+        raise OptionError(*map(fault_line, faults))
     budget = Budget(asked.seconds, asked.evaluations)
     chosen = known.require(asked.objectives, mesh.device)
-    bounds = _bounds(asked.constraints, mesh, known)
+    bounds = all_constraints(asked.constraints, mesh, known)
     known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
-    check_pins(graph, asked.pins)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     whole = asked.devices == "all" or bool(asked.pins)
@@ -129,16 +137,6 @@ def optimize(
     return _result(state, graph, mesh, chosen, bounds)
 
 
-def _bounds(
-    constraints: Sequence[str | Constraint], mesh: Mesh, known: KnownObjectives
-) -> tuple[Constraint, ...]:
-    """Build the constraints, on objectives that the device has figures for."""
-    bounds = all_constraints(constraints, mesh, known)
-    for bound in bounds:
-        known.require([bound.objective], mesh.device)
-    return bounds
-
-
 def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
     """Build a function that reports the phases before the first round."""
 
@@ -147,21 +145,6 @@ def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) 
             on_progress(Progress(phase, state.timings["search_s"], state.evaluations, 0, 0.0))
 
     return report
-
-
-def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
-    """Check that pins are of sites that the graph has and that have a placement.
-
-    Raises:
-        ValueError: the first such pin.
-    """
-    for site in pins:
-        if site not in graph.by_site:
-            near = get_close_matches(site, graph.by_site, n=2)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"pin {site!r}: the graph has no block of that site{hint}")
-        if graph.by_site[site].is_view:
-            raise ValueError(f"pin {site!r}: a view has no placement; pin the block it views")
 
 
 def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:

@@ -13,10 +13,11 @@ from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
 from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_options
 from tapestry.service.graphs import priced_resources
-from tapestry.service.requests import Fault, InvalidRequest, check_request
+from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
 from tapestry.service.settings import Limits
 from tapestry.service.store import Store, UnknownId
+from tapestry.teg.faults import Fault
 
 
 @with_options

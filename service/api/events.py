@@ -15,8 +15,8 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.openapi_parts import Answers, RunId, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.requests import Fault
 from tapestry.service.store import RunEvent
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 

@@ -36,8 +36,8 @@ from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.problems import Problem
 from tapestry.service.graphs import priced_resources
 from tapestry.service.presentation import objective_document
-from tapestry.service.requests import Fault
 from tapestry.service.store import StoredGraph
+from tapestry.teg.faults import Fault
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])

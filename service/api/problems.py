@@ -14,8 +14,9 @@ from starlette.routing import BaseRoute, Match
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.problems import problem
-from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.requests import InvalidRequest
 from tapestry.service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId, Unreadable
+from tapestry.teg.faults import Fault, joined
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 10
@@ -136,7 +137,7 @@ def _validation(request: Request, error: Exception) -> Response:
 def _summary(faults: Sequence[Fault]) -> str:
     """Format the first faults in one line."""
     more = f" (and {len(faults) - SAID} more)" if len(faults) > SAID else ""
-    return "; ".join(f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:SAID]) + more
+    return joined([f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:SAID]]) + more
 
 
 def _store(request: Request, error: Exception) -> Response:

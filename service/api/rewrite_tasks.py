@@ -10,9 +10,10 @@ from typing import Any
 from tapestry.rewrites.preparation import prepared
 from tapestry.service.api.tasks import store_at
 from tapestry.service.graphs import summarize
-from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.requests import InvalidRequest
 from tapestry.service.rewriting import RewriteRequest, listing, rewritten, stage_documents
 from tapestry.service.store import Rewriting
+from tapestry.teg.faults import Fault
 from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
 

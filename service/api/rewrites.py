@@ -20,8 +20,8 @@ from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import CandidateMovesAnswer, GraphHistoryAnswer, RewriteAnswer
 from tapestry.service.api.openapi_parts import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from tapestry.service.api.problems import Problem
-from tapestry.service.requests import Fault
 from tapestry.service.rewriting import KINDS, RewriteRequest
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 

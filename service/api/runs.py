@@ -27,8 +27,9 @@ from tapestry.service.api.openapi_parts import (
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import asked_document, objective_document, shown_plan_document
-from tapestry.service.requests import Fault, InvalidRequest, check_request
+from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.store import RunRequest, RunSummary, UnknownId
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,17 @@ from tapestry.costmodel.resources import ResourceError
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, canonicalize, explain
-from tapestry.optimizer.run.optimize import check_pins, compile_pinned
+from tapestry.optimizer.run.optimize import compile_pinned
+from tapestry.optimizer.run.request_faults import pin_fault
 from tapestry.rewrites import Provenance
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
 from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
-from tapestry.service.requests import Fault, escape
 from tapestry.service.store import Store, mesh_of
 from tapestry.teg.document import DocumentError, dumps
 from tapestry.teg.drawing import to_dot
+from tapestry.teg.faults import Fault, escape, near_names
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
 from tapestry.teg.importers.failure import IN_PYTHON, ExternalDataError
@@ -39,6 +39,7 @@ from tapestry.teg.validate import InvalidGraphError
 
 MOST_FAULTS = 100
 LONGEST_NAME = 200
+MOST_SITES = 5  # near ones, of a pin that names none
 EXPLICIT = "explicit-graph"
 EXPLANATION = "explanation 2"  # of this form; what was kept in an earlier one is made again
 DOT_BLOCKS = 2000
@@ -147,12 +148,11 @@ def faults_of_pins(
 ) -> tuple[Fault, ...]:
     """Find the pins that name no site of the program, or that no strategy on this mesh leads to."""
     graph = canonicalize(store_at(url).graphs.load(graph_id))
-    faults = []
-    for site, spec in pins.items():
-        try:
-            check_pins(graph, {site: spec})
-        except ValueError as error:
-            faults.append(Fault(f"/pins/{escape(site)}", str(error), _sites_near(graph, site)))
+    faults = [
+        Fault(f"/pins/{escape(site)}", reason, near_names(site, graph.by_site, most=MOST_SITES))
+        for site in pins
+        if (reason := pin_fault(graph, site))
+    ]
     if faults:
         return tuple(faults)
     try:
@@ -160,10 +160,6 @@ def faults_of_pins(
     except PinError as error:
         faults.append(Fault(f"/pins/{escape(error.site)}", str(error)))
     return tuple(faults)
-
-
-def _sites_near(graph: Graph, site: str) -> tuple[str, ...]:
-    return tuple(get_close_matches(site, graph.by_site, n=5))
 
 
 def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
-MOST_OFFERED = 3
+from tapestry.teg.faults import near_names
+
 IN_PYTHON = (
     " (in Python "  # what follows in a message is for callers of functions, not for users of a command
 )
@@ -55,5 +55,5 @@ def near_files(location: str, folder: Path) -> str:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     except OSError:
         return ""
-    near = get_close_matches(Path(location).name, names, n=MOST_OFFERED, cutoff=0.5)
+    near = near_names(Path(location).name, names, cutoff=0.5)
     return f", where there is {' and '.join(map(repr, near))}" if near else ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
 
+from tapestry.teg.arguments import PATH, SIZES, check_arguments, optional
 from tapestry.teg.document import DocumentError, read_content
+from tapestry.teg.faults import near_names
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_json, from_onnx, from_stablehlo, from_torch
 from tapestry.teg.importers.failure import ImportFailure
@@ -35,8 +36,11 @@ def read_program(
     file's weights in other files.
 
     Raises:
+        ArgumentError: arguments of another type.
         GraphFileError: no such file, another format, or a program that breaks a rule of the language.
     """
+    given = {"path": path, "dims": dims, "external_data": external_data}
+    check_arguments({"path": PATH, "dims": optional(SIZES), "external_data": optional(PATH)}, given)
     file = Path(path)
     told = repr(fspath(path))
     _check_place(file, told)
@@ -67,7 +71,7 @@ def _similar(file: Path) -> str:
         beside = [entry.name for entry in file.parent.iterdir() if entry.name.lower().endswith(ENDINGS)]
     except OSError:
         return ""
-    near = [str(file.parent / name) for name in get_close_matches(file.name, beside, n=2, cutoff=0.7)]
+    near = [str(file.parent / name) for name in near_names(file.name, beside, cutoff=0.7)]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -8,13 +8,13 @@ constants have no bits), and `(function, e, ...)` with a function of `CELL_FUNCT
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tapestry.teg.dtypes import EXTENDED, NAMES, numpy_dtype
+from tapestry.teg.faults import no_such
 from tapestry.teg.operators.functions import CELL_FUNCTIONS, CellFunction
 
 __all__ = [
@@ -85,9 +85,7 @@ def _parsed(e: Any) -> tuple[str, Any, Sequence[Any]]:
             f"{e!r} is none of ('input', k), ('const', value), ('index', name), "
             "('cast' or 'bitcast', element type, expression)"
         )
-    near = get_close_matches(name, CELL_FUNCTIONS, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(CELL_FUNCTIONS)}"
-    raise ValueError(f"unknown cell function {name!r}; {hint}")
+    raise ValueError(no_such("cell function", name, CELL_FUNCTIONS))
 
 
 def cell_flops(expression: Expression) -> float:

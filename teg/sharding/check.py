@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 
+from tapestry.teg.faults import near_hint
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue, key_path
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -39,7 +39,7 @@ def check_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape
         block = graph.by_site.get(site)
         if block is None:
             issues.append(
-                Issue("placement", path, f"the graph has no block {site!r}", _near(site, graph.by_site))
+                Issue("placement", path, f"the graph has no block {site!r}", near_hint(site, graph.by_site))
             )
             continue
         issues.extend(_check_strategy(block, placement.strategy, mesh_shape, f"{path}.strategy"))
@@ -65,7 +65,7 @@ def _check_strategy(block: Block, strategy: Strategy, mesh_shape: MeshShape, pat
         for axis in split.axes:
             if axis not in mesh_shape.positions:
                 yield Issue(
-                    "strategy", here, f"the mesh has no sub-axis {axis!r}", _near(axis, mesh_shape.positions)
+                    "strategy", here, f"the mesh has no sub-axis {axis!r}", near_hint(axis, mesh_shape.positions)
                 )
             elif uses[axis] > 1:
                 message = f"sub-axis {axis!r} is used {uses[axis]} times in one strategy"
@@ -102,13 +102,4 @@ def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issu
 
 def _known(field: str, value: str, known: Collection[str], path: str = "$") -> Iterator[Issue]:
     if value not in known:
-        yield Issue("placement", f"{path}.{field}", f"unknown {field} {value!r}", _near(value, known))
-
-
-def _near(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, n=3)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    listed = list(known)
-    more = f", ... ({len(listed)} in all)" if len(listed) > 8 else ""
-    return f"known are {', '.join(listed[:8])}{more}" if listed else "there are none"
+        yield Issue("placement", f"{path}.{field}", f"unknown {field} {value!r}", near_hint(value, known))

@@ -239,7 +239,7 @@ def test_all_breaches_are_reported_at_once() -> None:
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (put("definitions", 3, "operator", to="cel"), "unknown operator 'cel'; did you mean cell"),
+        (put("definitions", 3, "operator", to="cel"), "there is no operator 'cel'; did you mean cell"),
         (
             put("tensors", 3, "shape", to=[4, 2]),
             "index range zr[0:4, 0:3] projects to zr[0:4, 0:3]; the tensor's range is zr[0:4, 0:2]; they must be equal",

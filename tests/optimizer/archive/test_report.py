@@ -113,5 +113,5 @@ def test_a_resource_named_like_an_objective_ends_a_search_before_it_begins() -> 
 
 
 def test_an_unknown_resource_is_answered_with_near_ones() -> None:
-    with pytest.raises(ValueError, match="unknown objective 'peak_gpus'; did you mean peak_gpu"):
+    with pytest.raises(ValueError, match="there is no objective 'peak_gpus'; did you mean peak_gpu"):
         search(("peak_gpus",))

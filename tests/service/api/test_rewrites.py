@@ -105,11 +105,11 @@ TWICE = [{"rule": "expand_softmax", "place": "one"}] * 2
         ({"moves": [GONE]}, "/moves/0", "there is no rule 'expand_softmx'"),
         ({"moves": [{"rule": "expand_softmax"}]}, "/moves/0/place", "it is missing"),
         ({"moves": [], "mode": "once"}, "/moves", "moves say what is done; leave mode out"),
-        ({"rules": ["fuse_cells", "odd_rule"]}, "/rules/1", "unknown rule 'odd_rule'"),
+        ({"rules": ["fuse_cells", "odd_rule"]}, "/rules/1", "there is no rule 'odd_rule'"),
         (
             {"families": ["fussion"]},
             "/families/0",
-            "there is no family of rules 'fussion'; known are algebra",
+            "there is no family of rules 'fussion'; did you mean fusion",
         ),
         ({"kind": "odd"}, "/kind", "known are semantic, optimization"),
         ({"mode": "twice"}, "/mode", "known are once, fixpoint"),

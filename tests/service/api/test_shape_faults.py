@@ -39,22 +39,22 @@ def told(**members: Any) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("members", "pointer", "said"),
     [
-        ({"graph_id": "xyz"}, "/graph_id", "expected 32 digits from 0 to 9 and a to f, got 'xyz'"),
-        ({"mesh": 3}, "/mesh", "expected a text or an object, got 3"),
-        ({"names": "a"}, "/names", "expected a list, got 'a'"),
+        ({"graph_id": "xyz"}, "/graph_id", "expected 32 digits from 0 to 9 and a to f, not 'xyz'"),
+        ({"mesh": 3}, "/mesh", "expected a text or an object, not 3"),
+        ({"names": "a"}, "/names", "expected a list, not 'a'"),
         ({"names": ["a", "b", "c"]}, "/names", "it has 3 members; it may have at most 2"),
         ({"names": ["abcdef"]}, "/names/0", "the text is longer than 5 characters"),
-        ({"seed": "1"}, "/seed", "expected a whole number, got '1'"),
-        ({"seed": 1.5}, "/seed", "expected a whole number, got 1.5"),
-        ({"values": None}, "/values", "expected true or false, got null"),
-        ({"backend": "jax"}, "/backend", "expected 'numpy' or 'torch', got 'jax'"),
-        ({"inner": {"seconds": 0}}, "/inner/seconds", "expected a number above 0.0, got 0"),
+        ({"seed": "1"}, "/seed", "expected a whole number, not '1'"),
+        ({"seed": 1.5}, "/seed", "expected a whole number, not 1.5"),
+        ({"values": None}, "/values", "expected true or false, not null"),
+        ({"backend": "jax"}, "/backend", "expected one of numpy, torch, not 'jax'"),
+        ({"inner": {"seconds": 0}}, "/inner/seconds", "expected a number above 0.0, not 0"),
         (
             {"inner": {"second": 1}},
             "/inner/second",
-            "there is no member 'second' here; did you mean 'seconds'?",
+            "there is no member 'second' here; did you mean seconds?",
         ),
-        ({"inner": []}, "/inner", "expected an object, got a list"),
+        ({"inner": []}, "/inner", "expected an object, not a list"),
     ],
 )
 def test_a_fault_says_what_was_expected_and_what_came(members: dict, pointer: str, said: str) -> None:

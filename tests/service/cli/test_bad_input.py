@@ -108,7 +108,7 @@ def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> 
         (("--seed", "99999999999999999999"), "from 0 to"),
         (("--islands", "0"), "from 1 to 256"),
         (("--islands", "1000"), "from 1 to 256"),
-        (("--verify", "maybe"), "no choice of --verify 'maybe'"),
+        (("--verify", "maybe"), "argument --verify: expected one of auto, none, dry, execute, not 'maybe'"),
         (("--mesh", "dgx-h10"), "dgx-h100"),
         (("--mesh", "absent.toml"), "cannot read"),
         (("--objectives", "time"), "time_s"),

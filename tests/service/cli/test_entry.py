@@ -89,7 +89,7 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
         (["rules", "all"], "there is an argument too many: 'all'; see tapestry rules --help"),
         (
             ["optimize", "x", "--mesh", "y", "--devices", "al"],
-            "there is no choice of --devices 'al'; did you mean all?",
+            "argument --devices: expected one of any, all, not 'al'; did you mean all?",
         ),
         (["completion", "fsh"], "there is no shell 'fsh'; did you mean fish or zsh? See"),
         (["frobnicate"], "there is no command 'frobnicate'; known are demo, optimize, import, "),
@@ -97,6 +97,29 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
 )
 def test_a_misspelt_word_is_told_with_near_ones(tapestry: Run, argv: list[str], told: str) -> None:
     assert complaint(tapestry(*argv)).startswith(told)
+
+
+def test_all_faults_of_a_command_come_at_once(tapestry: Run) -> None:
+    words = "optimize absent.onnx --mesh dgx-h10 --seconds -1 --objectives tme_s --rules nope --devices al --budgt 3"
+    said = complaint(tapestry(*words.split()))
+    for fault in (
+        "there is no file 'absent.onnx'",
+        "there is no mesh 'dgx-h10'; did you mean dgx-h100",
+        "argument --seconds: expected a number above 0, not -1",
+        "argument --objectives: there is no objective 'tme_s'; did you mean time_s?",
+        "argument --rules: there is no rule 'nope'",
+        "argument --devices: expected one of any, all, not 'al'; did you mean all?",
+        "there is no option --budgt",
+    ):
+        assert said.count(fault) == 1
+    assert "?;" not in said and "'3'" not in said
+
+
+def test_a_missing_argument_is_reported_with_the_other_faults(tapestry: Run) -> None:
+    said = complaint(tapestry("optimize", "--objectives", "tme_s", "--seed", "x"))
+    assert "arguments are required: GRAPH, --mesh" in said
+    assert "argument --seed: expected a whole number" in said and "there is no objective 'tme_s'" in said
+    assert "there is no mesh" not in said
 
 
 def test_the_version_is_an_option_too(tapestry: Run) -> None:

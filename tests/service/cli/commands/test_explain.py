@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_said_with_its_cure(tapestry: Run, saved: Path, doc
         tapestry("explain", f"{saved}:zzz", *explain[2:])
     )
     assert "no block or tensor 'nowhere'" in complaint(tapestry(*explain, "--site", "nowhere"))
-    assert "unknown objective 'time'" in complaint(tapestry(*explain, "--objectives", "time"))
+    assert "there is no objective 'time'" in complaint(tapestry(*explain, "--objectives", "time"))
     stored = json.loads(saved.read_text())["frontier"][0]["id"]
     assert "leave --mesh out" in complaint(tapestry("explain", stored, "--mesh", "dgx-h100"))
     assert "cannot be replayed" in complaint(tapestry(*explain, "--mesh", "tpu-v5e-4x4"))
@@ -155,7 +155,7 @@ def test_costs_that_are_not_those_that_were_said_are_found_out(
     assert "its history ends at time_s" in answer.err
 
 
-@pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, got ''"), ("/", "cannot read '/'")])
+@pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, not ''"), ("/", "cannot read '/'")])
 def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, said: str) -> None:
     reported = complaint(tapestry("explain", reference))
     assert reported.startswith(said) and "`tapestry show RUN` lists a run's" in reported

@@ -55,7 +55,7 @@ def test_a_resource_and_an_expression_are_searched_stored_shown_and_explained(
 
 def test_faults_are_told_in_one_line(tapestry: Run, priced: Path) -> None:
     said = complaint(tapestry(*optimize(priced, "--objectives", "time_s,peak_gpus")))
-    assert "unknown objective 'peak_gpus'; did you mean peak_gpu" in said
+    assert "there is no objective 'peak_gpus'; did you mean peak_gpu" in said
     said = complaint(tapestry(*optimize(priced, "--objectives", "0.7*time_s + 0.3*energy")))
     assert "at character 18 there is an unknown cost 'energy'; did you mean energy_j" in said
     said = complaint(tapestry(*optimize(priced, "--constraint", "time_s<=90%")))

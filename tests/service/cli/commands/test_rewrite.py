@@ -87,13 +87,13 @@ def test_a_bad_rule_is_left_out_with_a_warning(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--rules", "expand_softmx"), "unknown rule 'expand_softmx'; did you mean expand_softmax"),
-        (("--pipeline", "standad"), "--pipeline: there is no pipeline 'standad'; known are standard"),
+        (("--rules", "expand_softmx"), "there is no rule 'expand_softmx'; did you mean expand_softmax"),
+        (("--pipeline", "standad"), "--pipeline: there is no pipeline 'standad'; did you mean standard"),
         (
             ("--pipeline", "standard", "--mode", "once"),
             "--pipeline: a pipeline brings its own rules and modes along; leave mode out",
         ),
-        (("--families", "algebr"), "--families: there is no family of rules 'algebr'; known are algebra"),
+        (("--families", "algebr"), "--families: there is no family of rules 'algebr'; did you mean algebra"),
         (("--kind", "odd"), "--kind: there is no kind of rules 'odd'; known are semantic, optimization"),
         (("-o", "/no/such/folder/x.json"), "there is no such folder"),
     ],
