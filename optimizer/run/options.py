@@ -72,7 +72,7 @@ class RunOptions:
     )
     evaluations: int | None = option(
         None,
-        "plans to evaluate; with seconds too, the first limit reached ends the search",
+        "plans to evaluate, plus seeds if these are few; with seconds too, the first limit reached ends the search",
         path=("budget", "evaluations"),
         is_advanced=False,
         least=1,
