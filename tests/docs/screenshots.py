@@ -37,7 +37,9 @@ def main() -> None:
         with Service(f"sqlite:///{folder}/tapestry.db", Path(folder) / "log") as service:
             run = take_run(visit, service)
             plans = service.get(f"/v1/runs/{run}/frontier")["plans"]
-            take_plan(visit, f"{service.address}/plans/{next(p['id'] for p in plans if 'knee' in p['roles'])}")
+            take_plan(
+                visit, f"{service.address}/plans/{next(p['id'] for p in plans if 'knee' in p['roles'])}"
+            )
             save(visit(f"{service.address}/runs/new"), "new-run")
         browser.close()
 

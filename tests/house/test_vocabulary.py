@@ -62,6 +62,7 @@ def phrases_in(line: str) -> Iterator[str]:
     yield from (w for w in unused_words("everywhere") if " " in w and w in plain)
 
 
+@cache
 def is_barred(name: str, scope: str = "everywhere") -> bool:
     """Return whether a part of an identifier (`snake_case`, `CamelCase`) is a word not used."""
     return any(barred(scope).fullmatch(part.lower()) for part in PART.findall(name))
@@ -145,50 +146,34 @@ def test_old_names_are_exactly_those_that_are_stored() -> None:
 def test_no_public_class_has_one_name_in_two_modules() -> None:
     found: dict[str, set[str]] = defaultdict(set)
     for module in modules(FOLDERS):
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].add(module.name)
+        for defined in module.contents.definitions:
+            if defined.kind is ast.ClassDef and not defined.name.startswith("_"):
+                found[defined.name].add(module.name)
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
 def test_no_type_alias_has_the_name_of_a_class_of_its_package() -> None:
     classes = {
-        (module.package, node.name)
+        (module.package, defined.name)
         for module in modules(FOLDERS)
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef)
+        for defined in module.contents.definitions
+        if defined.kind is ast.ClassDef
     }
     aliases = {
         (module.package, name)
         for module in modules(FOLDERS)
-        for node in module.tree.body
-        for name in assigned(node)
+        for name in module.contents.assigned
         if name[0].isupper() and not name.isupper()
     }
     assert len(aliases) > 100
     assert sorted(classes & aliases) == []
 
 
-def assigned(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement assigns to."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    yield from (target.id for target in targets if isinstance(target, ast.Name))
-
-
-def annotated(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield line, name and type of each parameter, field, attribute and variable that has an annotation."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg) and node.annotation:
-            yield node.lineno, node.arg, ast.unparse(node.annotation).strip("'")
-        elif isinstance(node, ast.AnnAssign):
-            yield node.lineno, ast.unparse(node.target), ast.unparse(node.annotation).strip("'")
-
-
 def test_mesh_shapes_and_nothing_else_are_called_mesh_shape() -> None:
     named = [
         (f"{module.relative_path}:{line}: {name}: {kind}", kind.removesuffix(" | None"), name)
         for module in modules((*FOLDERS, "tests"))
-        for line, name, kind in annotated(module.tree)
+        for line, name, kind in module.contents.annotated
     ]
     assert sum(kind == "MeshShape" for _, kind, _ in named) > 80
     wrong = [place for place, kind, name in named if (kind == "MeshShape") != name.endswith("mesh_shape")]
