@@ -70,6 +70,7 @@ def values() -> dict[str, Any]:
     return results()
 
 
+@pytest.mark.slow
 def test_public_values_are_short_and_name_their_class(values: dict[str, Any]) -> None:
     texts = {name: repr(value) for name, value in values.items()}
     assert {name: len(text) for name, text in texts.items() if len(text) > LONGEST} == {}

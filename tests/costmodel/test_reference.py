@@ -48,7 +48,7 @@ def test_other_shapes(mesh_shape: MeshShape) -> None:
         assert_equal_costs(GRAPHS[name](), machine(mesh_shape), seed=2, plans=4)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 def test_random_graphs(seed: int, mesh: str) -> None:
     rng = np.random.default_rng(seed)

@@ -120,7 +120,7 @@ def test_random_pairs_on_a_torus_take_as_long_as_counted(seed: int) -> None:
     assert max(0, table.ticks[0, 0]) == pytest.approx(counted, rel=0.01)
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(st.integers(0, 2**32 - 1))
 def test_random_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -104,6 +104,7 @@ def test_the_nearest_plan_is_near() -> None:
     assert shortfall.value <= 1.1 * smallest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unkept", ["time_s<=0", "time_s<=1ns"])
 def test_a_zero_bound_that_is_kept_is_not_blamed(unkept: str) -> None:
     """Check that `traffic_bytes<=0`, kept as nothing moves in the nearest plan, is not blamed; the time bound is."""

@@ -69,7 +69,7 @@ def test_an_expression_is_an_objective_and_has_a_value_for_every_plan() -> None:
         assert told.cost == cost
 
 
-@pytest.mark.parametrize("islands", [1, 2])
+@pytest.mark.parametrize("islands", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_plan_keeps_a_bound_in_percent_of_the_runs_best(islands: int) -> None:
     graph = GRAPHS["attention"]()
     budget = Budget(evaluations=4000)

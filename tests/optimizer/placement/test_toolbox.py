@@ -20,6 +20,7 @@ def mutated(individual: Individual, share: float = 0.2) -> tuple[Individual]:
     return (individual,)
 
 
+@pytest.mark.slow
 def test_the_default_toolbox_is_the_search_as_it_is() -> None:
     assert frontier(search(evaluations=20_000)) == frontier(
         search(toolbox=default_toolbox(), evaluations=20_000)

@@ -43,7 +43,7 @@ def spec_at(plan: Any, site: str) -> str:
         pytest.param("wq", "[-, -, gpu.2]", marks=pytest.mark.slow),
         pytest.param("softmax", "[gpu.0, gpu.1*gpu.2, -]", marks=pytest.mark.slow),
         pytest.param("y.out", "[-, gpu.0*gpu.1]", marks=pytest.mark.slow),
-        ("scores", "[-, -, -] sum(gpu.0)"),
+        pytest.param("scores", "[-, -, -] sum(gpu.0)", marks=pytest.mark.slow),
     ],
 )
 def test_pins_are_honored_in_every_plan(site: str, spec: str) -> None:

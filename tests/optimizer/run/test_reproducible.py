@@ -62,7 +62,8 @@ def test_fewer_workers_than_islands_give_the_same(workers: int) -> None:
         assert repeats(search(executor=InlineExecutor(), **options), search(executor=pool, **options))
 
 
-@pytest.mark.parametrize("islands", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("islands", [1, 2])
 def test_a_timed_run_is_reproduced_by_its_evaluations(islands: int) -> None:
     timed = search(seed=9, budget=Budget(seconds=0.7), islands=islands, executor=InlineExecutor())
     assert timed.stopped in ("budget", "converged")

@@ -122,6 +122,7 @@ def test_the_nearest_strategy_lays_the_same_dimensions_along_what_there_is(
     assert not any((*orders.reads, *orders.makes)), "stored as the program says"
 
 
+@pytest.mark.slow
 def test_plans_of_another_program_are_left_out(earlier: Result) -> None:
     other = search(GRAPHS["attention"](), evaluations=500).frontier
     with pytest.raises(ValueError, match=f"none of the {len(other)} plans is of the program 'observed'"):

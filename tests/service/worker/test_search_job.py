@@ -228,6 +228,7 @@ def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: 
     assert "too much" in run.problem["detail"]
 
 
+@pytest.mark.slow
 def test_why_there_is_no_plan_is_known_to_the_next_worker_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +272,7 @@ def failing(m: object) -> bool:
     raise KeyError("nothing")
 
 
+@pytest.mark.slow
 def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +304,7 @@ def plans_with(bench: Bench, run_id: str, rule: str) -> dict[int, dict[str, Any]
     return {key: shown[key] for key, plan in pairs if any(move.rule == rule for move in plan.moves)}
 
 
+@pytest.mark.slow
 def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +335,7 @@ def test_a_plan_that_is_refuted_later_is_marked_and_so_are_those_with_its_rule(
     assert all(said["suspects"] == [rule] for said in after.values())
 
 
+@pytest.mark.slow
 def test_plans_that_a_tightening_bound_excludes_are_shown_no_more(bench: Bench) -> None:
     run_id = bench.run(
         two_layers(), constraints=("time_s<=120%",), objectives=("peak_memory_bytes", "time_s")

@@ -243,7 +243,7 @@ def test_a_missing_file_is_named(tmp_path) -> None:
 
 
 def test_thousands_of_shards_are_checked_quickly() -> None:
-    count = 20_000
+    count = 5_000
     nodes = [tensor("t", count)]
     body = {"kernel": "source", "outputs": {"output": some("t", span(count))}}
     nodes.append({"id": "op", "type": "Operation", "body": body})

@@ -73,7 +73,7 @@ def test_shards_without_a_common_name_are_told_by_their_definition() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_our_own_expansions_are_understood_from_their_nodes_alone(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
