@@ -138,7 +138,7 @@ def alone(operator: str, drawn: OperatorExample, inputs: Sequence[np.ndarray]) -
 
 
 @pytest.mark.parametrize("operator", GENERATORS)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data(), shape=MESHES, seed=st.integers(0, 999))
 def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(operator, data, shape, seed):
     drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)

@@ -70,7 +70,6 @@ def test_make_targets_exist(document: Path) -> None:
     assert named <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-@pytest.mark.slow
 def test_the_site_builds_and_loads_nothing_from_outside(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

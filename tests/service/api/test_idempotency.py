@@ -73,8 +73,8 @@ def test_keys_of_executions_are_of_their_plan(service: Service) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a" * 256, "a\tb", "ä"])
-def test_a_key_is_printable_and_short(service: Service, key: str) -> None:
-    faults = complaint(service.submit(headers={"Idempotency-Key": key.encode("latin-1")}), 422, "invalid")[
+def test_a_key_is_printable_and_short(shared: Service, key: str) -> None:
+    faults = complaint(shared.submit(headers={"Idempotency-Key": key.encode("latin-1")}), 422, "invalid")[
         "errors"
     ]
     assert [fault["pointer"] for fault in faults] == ["#header/Idempotency-Key"]

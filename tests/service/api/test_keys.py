@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tapestry.service.api.app import create_app
 from tapestry.service.settings import ServiceSettings, SettingsError
-from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.api.conftest import Service, complaint, serving
 
 KEY = "correct horse battery staple"
 BEARER = {"Authorization": f"Bearer {KEY}"}
@@ -22,9 +24,17 @@ PROTECTED = (
 )
 
 
+@pytest.fixture(scope="module")
+def service_with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("key"), api_key=KEY) as service:
+        yield service
+
+
 @pytest.fixture
-def locked(serve: Serve) -> Service:
-    return serve(api_key=KEY)
+def locked(service_with_key: Service) -> Service:
+    """Return a service that wants a key, and a client of it that has no cookie."""
+    service_with_key.http.cookies.clear()
+    return service_with_key
 
 
 @pytest.mark.parametrize("path", PROTECTED)

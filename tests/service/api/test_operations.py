@@ -163,8 +163,8 @@ def test_unknown_addresses_are_problems_to_programs_and_pages_to_people(service:
     ],
 )
 def test_other_methods_are_refused_by_what_there_is(
-    service: Service, method: str, path: str, allowed: str
+    shared: Service, method: str, path: str, allowed: str
 ) -> None:
-    answer = service.http.request(method, path)
+    answer = shared.http.request(method, path)
     complaint(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == allowed

@@ -169,6 +169,7 @@ def test_a_folder_that_is_not_there(tapestry: Run, database: Path, tmp_path: Pat
     assert "No such file or directory" in complaint(answer)
 
 
+@pytest.mark.slow
 def test_postgresql_is_dumped_and_restored(
     tapestry: Run, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +214,7 @@ def test_without_pg_dump_the_cure_is_named(
     assert "postgresql-client" in text and "hunter2" not in text
 
 
+@pytest.mark.slow
 def test_what_pg_dump_says_is_passed_on(
     tapestry: Run, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_place_that_may_not_be_written_to_is_said_early(
     assert not (tmp_path / "store.db").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_postgresql_means_the_driver_that_comes_along(given: str, postgres: Postgres) -> None:
     url = postgres.create_with_tables()
@@ -99,6 +100,7 @@ def test_how_connections_are_set(store_url: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_server_that_was_started_again_is_noticed(postgres: Postgres) -> None:
     url = postgres.create_with_tables()
     engine, other = open_database(url), open_database(url)
