@@ -35,11 +35,7 @@ def main() -> None:
             return page
 
         with Service(f"sqlite:///{folder}/tapestry.db", Path(folder) / "log") as service:
-            run = take_run(visit, service)
-            plans = service.get(f"/v1/runs/{run}/frontier")["plans"]
-            take_plan(
-                visit, f"{service.address}/plans/{next(p['id'] for p in plans if 'knee' in p['roles'])}"
-            )
+            take_plan(visit, f"{service.address}/plans/{take_run(visit, service)}")
             save(visit(f"{service.address}/runs/new"), "new-run")
         browser.close()
 
