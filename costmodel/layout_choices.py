@@ -72,7 +72,7 @@ def dimension_order_choices(
         found = ((("",) * len(inputs)) + orders for orders in _free([], made, native, ()))
     elif work.kind == "contraction":
         found = _free(read, made, native, tuple(work.roles.get(d.name, "") for d in signature.dims))
-    elif work.contracts:  # steps of a fused block tell all its dimensions apart
+    elif work.contracts:  # the steps of a fused block distinguish all its dimensions
         found = _free(read, made, native, tuple(d.name for d in signature.dims))
     elif reduces:
         found = _free(read, made, native, tuple(d.kind for d in signature.dims))

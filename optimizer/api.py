@@ -1,4 +1,4 @@
-"""The public functions `tapestry.optimize`, `verify` and `simulate`: names and files become values, mistakes are told.
+"""The public functions `tapestry.optimize`, `verify` and `simulate`: names and files become checked values.
 
 The search and the checks below take checked values only; what a user may write instead is understood here.
 """
@@ -63,7 +63,7 @@ def optimize(
 
     Raises:
         TypeError: an argument of another type, or an unknown option; near ones are named.
-        ValueError: a name, file, bound or option that does not fit, told with near names: a `GraphFileError` for
+        ValueError: a name, file, bound or option that does not fit, with near names: a `GraphFileError` for
             the program, a `CatalogError` for the mesh.
     """
     _check_types({"objectives": objectives, **options})
@@ -183,7 +183,9 @@ def _subject(
             raise TypeError("a result knows its program and its mesh; leave program= and mesh= out")
         return _Subject(_plan(found, plan), found.graph, found.mesh, compute_dtype or found.compute_dtype)
     if not isinstance(found, Plan):
-        raise TypeError(f"expected the result of optimize(), or a plan of its frontier, not {_told(found)}")
+        raise TypeError(
+            f"expected the result of optimize(), or a plan of its frontier, not {_kind_of(found)}"
+        )
     if mesh is None:
         raise TypeError("a plan does not say where it runs: give the result with it, or mesh=")
     graph = None if program is None else canonicalize(_program(program, None, None)[0])
@@ -195,7 +197,7 @@ def _plan(result: Result, wanted: Plan | str) -> Plan:
     if isinstance(wanted, Plan):
         return wanted
     if not isinstance(wanted, str):
-        raise TypeError(f"expected a plan, the first digits of its id, or its role, not {_told(wanted)}")
+        raise TypeError(f"expected a plan, the first digits of its id, or its role, not {_kind_of(wanted)}")
     if not result.frontier:
         raise ValueError(f"the frontier is empty: {result.shortfall or 'the search found no plan'}")
     roles = representative_plans(result.frontier, result.objectives)
@@ -217,11 +219,11 @@ def _inputs(graph: Graph, given: Mapping[str, np.ndarray] | None, seed: int) -> 
     return random_inputs(graph, np.random.default_rng(seed)) if given is None else pack_inputs(graph, given)
 
 
-def _check_memory(plan: Plan, cure: str) -> None:
+def _check_memory(plan: Plan, hint: str) -> None:
     if not fits_in_memory([plan]):
         needed = plan.cost["total_memory_bytes"]
         raise ValueError(
-            f"the plan's devices hold {needed / 2**30:,.1f} GiB in all, too much to compute here; {cure} only counts"
+            f"the plan's devices hold {needed / 2**30:,.1f} GiB in all, too much to compute here; {hint} only counts"
         )
 
 
@@ -238,7 +240,7 @@ def _program(
     if isinstance(given, Graph):
         return given, {}
     raise TypeError(
-        f"expected a program as a graph, a program of the builder or a file's path, not {_told(given)}; "
+        f"expected a program as a graph, a program of the builder or a file's path, not {_kind_of(given)}; "
         "import others by from_onnx, from_stablehlo, from_jax or from_torch"
     )
 
@@ -249,7 +251,7 @@ def _mesh(given: MeshLike) -> Mesh:
     if isinstance(given, str | PathLike):
         return load_mesh(given)
     raise TypeError(
-        f"expected a mesh, a name such as 'dgx-h100' or the path of a TOML file, not {_told(given)}"
+        f"expected a mesh, a name such as 'dgx-h100' or the path of a TOML file, not {_kind_of(given)}"
     )
 
 
@@ -257,26 +259,26 @@ def _check_types(given: Mapping[str, Any]) -> None:
     """Check options that would be misread: a text is a sequence of letters to a search."""
     for name, kind in (("options", RunOptions), ("executor", Executor), ("toolbox", Toolbox)):
         if not isinstance(given.get(name), kind | None):
-            raise TypeError(f"{name} is a {kind.__name__}, not {_told(given[name])}")
+            raise TypeError(f"{name} is a {kind.__name__}, not {_kind_of(given[name])}")
     for name in ("should_stop", "on_progress", "on_checkpoint"):
         if given.get(name) is not None and not callable(given[name]):
-            raise TypeError(f"{name} is a function, not {_told(given[name])}")
+            raise TypeError(f"{name} is a function, not {_kind_of(given[name])}")
     for name in LISTS:
         value = given.get(name)
         if isinstance(value, str):
             items = ", ".join(repr(part.strip()) for part in value.split(","))
             raise TypeError(f"{name} is a list; write {name}=[{items}]")
         if value is not None and not isinstance(value, Sequence):
-            raise TypeError(f"{name} is a list, not {_told(value)}")
+            raise TypeError(f"{name} is a list, not {_kind_of(value)}")
     for name in WHOLE:
         value = given.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer)):
-            raise TypeError(f"{name} is a whole number, not {_told(value)}")
+            raise TypeError(f"{name} is a whole number, not {_kind_of(value)}")
     seconds, pins = given.get("seconds"), given.get("pins")
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
-        raise TypeError(f"seconds is a number, not {_told(seconds)}")
+        raise TypeError(f"seconds is a number, not {_kind_of(seconds)}")
     if pins is not None and not isinstance(pins, Mapping):
-        raise TypeError(f"pins map sites to specs, such as {{'linear': '[gpu.0, -]'}}; not {_told(pins)}")
+        raise TypeError(f"pins map sites to specs, such as {{'linear': '[gpu.0, -]'}}; not {_kind_of(pins)}")
 
 
 def _near(name: str, known: Sequence[str], shown: Sequence[str] | Mapping[str, Any]) -> str:
@@ -284,6 +286,6 @@ def _near(name: str, known: Sequence[str], shown: Sequence[str] | Mapping[str, A
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; known are {', '.join(shown)}"
 
 
-def _told(value: object) -> str:
+def _kind_of(value: object) -> str:
     text = brief(repr(value))
     return text if text.startswith(type(value).__name__) else f"{type(value).__name__} {text}"

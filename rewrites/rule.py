@@ -325,9 +325,9 @@ class Rule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "doc", cleandoc(self.doc))
-        for said, known in (("kind", KINDS), ("domain", DOMAINS)):
-            if (came := getattr(self, said)) not in known:
-                raise RuleError(self.name, f"{said} is one of {', '.join(known)}, not {came!r}")
+        for name, known in (("kind", KINDS), ("domain", DOMAINS)):
+            if (came := getattr(self, name)) not in known:
+                raise RuleError(self.name, f"{name} is one of {', '.join(known)}, not {came!r}")
         if isinstance(self.right, Fuse) and self.right.recomputes:
             object.__setattr__(self, "duplicates", True)
         if not callable(self.left):

@@ -9,7 +9,7 @@ A rule promises that it fires on its example, that every move of it gives a vali
 (every bit where the domain is exact, up to rounding where it is real) and changes nothing outside its
 neighborhood, that a move which was printed can be replayed, that what is found anew after a move is found
 near it, that a saturating rule comes to an end - on the example as given, in random sizes and in other
-element types - and that the example is able to tell a wrong copy of the rule from the right one.
+element types - and that the example distinguishes a wrong copy of the rule from the right one.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def contract_violations(rule: Rule, rng: np.random.Generator, trials: int = 8) -
         ("fires on its example and keeps its promises", lambda: keeps_promises(rule, ExampleSizes(), rng)),
         ("keeps them in random sizes", lambda: _on_random_sizes(rule, rng, trials)),
         ("keeps them for other element types", lambda: _on_other_dtypes(rule, rng)),
-        ("is told from a wrong copy by its example", lambda: tells_right_from_wrong(rule, rng)),
+        ("differs from a wrong copy on its example", lambda: distinguishes_wrong_copy(rule, rng)),
     )
     broken = []
-    for said, promise in promises:
+    for description, promise in promises:
         try:
             promise()
         except Exception as error:
-            broken.append(f"{said}: {' '.join(str(error).split()) or type(error).__name__}")
+            broken.append(f"{description}: {' '.join(str(error).split()) or type(error).__name__}")
     return tuple(broken)
 
 
@@ -144,7 +144,7 @@ def _looks_no_further(rule: Rule, graph: Graph) -> None:
             )
 
 
-def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
+def distinguishes_wrong_copy(rule: Rule, rng: np.random.Generator) -> None:
     """Check that every move of a copy of the rule with wrong results is noticed on the example.
 
     A rule with several results has, beside the copy in which all are wrong, one for each result.

@@ -29,8 +29,8 @@ def members(value: Any, path: str, required: Sequence[str], optional: Sequence[s
         for key in value:
             if key not in known:
                 near = get_close_matches(key[:80], known, n=1)
-                cure = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
-                raise MalformedError(key_path(path, key), f"unknown key {clipped(key)}", cure)
+                hint = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
+                raise MalformedError(key_path(path, key), f"unknown key {clipped(key)}", hint)
 
 
 def listed(value: Any, path: str) -> list[Any]:
@@ -65,8 +65,8 @@ def sites(value: Any, path: str) -> tuple[str, ...]:
 def site(value: Any, path: str) -> str:
     """Read a name: printable text that is not empty."""
     if type(value) is not str or not value or len(value) > LONGEST_NAME or not value.isprintable():
-        cure = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
-        raise MalformedError(path, kind_of(value), cure)
+        hint = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
+        raise MalformedError(path, kind_of(value), hint)
     return value
 
 

@@ -33,7 +33,7 @@ def goal_of(
     epsilon: float,
     known: KnownObjectives | None = None,
 ) -> Goal:
-    """Build the objectives and bounds as forms of a plan's integer costs; `known` tells what these are."""
+    """Build the objectives and bounds as forms of a plan's integer costs; `known` describes these."""
     known = known or KnownObjectives()
 
     def term(objective: Objective) -> Term:

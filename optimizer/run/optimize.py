@@ -89,25 +89,27 @@ def optimize(
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
-    asked = options_from(options, keywords if objectives is None else {"objectives": objectives, **keywords})
+    resolved = options_from(
+        options, keywords if objectives is None else {"objectives": objectives, **keywords}
+    )
     check(graph)
     known = known_objectives(graph)
     graph = canonicalize(graph)
-    budget = Budget(asked.seconds, asked.evaluations)
-    chosen = known.require(asked.objectives, mesh.device)
-    bounds = _bounds(asked.constraints, mesh, known)
+    budget = Budget(resolved.seconds, resolved.evaluations)
+    chosen = known.require(resolved.objectives, mesh.device)
+    bounds = _bounds(resolved.constraints, mesh, known)
     known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
-    check_pins(graph, asked.pins)
+    check_pins(graph, resolved.pins)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
-    whole = asked.devices == "all" or bool(asked.pins)
+    whole = resolved.devices == "all" or bool(resolved.pins)
     state = SearchState(
-        _submeshes(graph, mesh, chosen, bounds, asked.epsilon, whole, known),
-        asked,
-        StructuralSearch(choose_rules(asked.rules)),
-        os.cpu_count() or 1 if asked.islands is None else asked.islands,
-        asked.seed,
-        np.random.default_rng(asked.seed),
+        _submeshes(graph, mesh, chosen, bounds, resolved.epsilon, whole, known),
+        resolved,
+        StructuralSearch(choose_rules(resolved.rules)),
+        os.cpu_count() or 1 if resolved.islands is None else resolved.islands,
+        resolved.seed,
+        np.random.default_rng(resolved.seed),
     )
     operators = toolbox or default_toolbox()
     if resume is not None or on_checkpoint is not None:

@@ -162,20 +162,20 @@ class RunOptions:
 
     def to_request(self) -> dict[str, Any]:
         """Convert what a request must say to have these options to JSON; the usual advanced ones are left out."""
-        told = [known for known in OPTIONS if self._is_told(known)]
-        return _nested(told, self)
+        shown = [known for known in OPTIONS if self._is_shown(known)]
+        return _nested(shown, self)
 
-    def _is_told(self, known: Option) -> bool:
+    def _is_shown(self, known: Option) -> bool:
         value = getattr(self, known.name)
         return value != known.default or (not known.is_advanced and value not in (None, ()))
 
-    def asked(self) -> tuple[tuple[str, str], ...]:
-        """Return what was asked of a run, for people: the title and the value of every option."""
+    def described(self) -> tuple[tuple[str, str], ...]:
+        """Return the title and the value of every option as texts, for people."""
         return tuple((known.title, known.text(getattr(self, known.name))) for known in OPTIONS)
 
     def differences(self, other: RunOptions) -> tuple[tuple[str, str, str], ...]:
         """Return the options in which two runs differ: the title, the value here, the value in `other`."""
-        pairs = zip(self.asked(), other.asked(), strict=True)
+        pairs = zip(self.described(), other.described(), strict=True)
         return tuple((title, one, another) for (title, one), (_, another) in pairs if one != another)
 
     @staticmethod
@@ -246,9 +246,9 @@ def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> Run
     for name in ("objectives", "rules"):
         if isinstance(texts := changes.get(name), list):
             changes[name] = tuple(texts)
-    asked = replace(options or RunOptions(), **changes)
-    asked.check()
-    return asked
+    resolved = replace(options or RunOptions(), **changes)
+    resolved.check()
+    return resolved
 
 
 def _nested(known: Sequence[Option], options: RunOptions) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tapestry.hardware import mesh_names
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
-from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_options
+from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_request_options
 from tapestry.service.graphs import priced_resources
 from tapestry.service.requests import Fault, InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
@@ -19,7 +19,7 @@ from tapestry.service.settings import Limits
 from tapestry.service.store import Store, UnknownId
 
 
-@with_options
+@with_request_options
 class RunBody(RequestBody):
     """A request for a search."""
 

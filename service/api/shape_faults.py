@@ -59,9 +59,9 @@ def _fault(pointer: str, details: Sequence[Detail], form: Any) -> Fault:
     kinds = list(dict.fromkeys(EXPECTED[d["type"]] for d in details if d["type"] in EXPECTED))
     if kinds:
         return Fault(pointer, f"expected {' or '.join(kinds)}, got {_shown(first['input'])}")
-    said = WORDINGS.get(first["type"])
-    if said is not None:
-        return Fault(pointer, said(first, first.get("ctx") or {}), _allowed(first))
+    message = WORDINGS.get(first["type"])
+    if message is not None:
+        return Fault(pointer, message(first, first.get("ctx") or {}), _allowed(first))
     text = str(first["msg"]).removeprefix("Value error, ")
     return Fault(pointer, text[:1].lower() + text[1:], _allowed(first))
 

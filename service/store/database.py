@@ -22,7 +22,7 @@ CONNECTIONS_KEPT = 8
 CONNECTIONS_MOST = 40  # as many as the web server has threads, so that none waits for a connection
 KINDS = ("sqlite", "postgresql")
 POSTGRESQL_DRIVER = "postgresql+psycopg"
-POSTGRESQL_CURE = "pip install 'tapestry[postgres]'"
+POSTGRESQL_HINT = "pip install 'tapestry[postgres]'"
 
 
 class StoreError(ValueError):
@@ -78,7 +78,7 @@ def database_url_of(text: str) -> URL:
 def _lacking(url: URL, error: ImportError) -> str:
     """Return which driver is missing, and for ours how it is installed."""
     if url.drivername == POSTGRESQL_DRIVER:
-        return f"its driver, psycopg, is not installed: {POSTGRESQL_CURE}"
+        return f"its driver, psycopg, is not installed: {POSTGRESQL_HINT}"
     return f"its driver is not installed ({error.name})"
 
 

@@ -70,10 +70,10 @@ def execute(order: ExecutionRequest, held: ClaimedJob) -> NewExecution:
     try:
         return _wait(process.submit(carry_out, order), held)
     except BrokenProcessPool:
-        said = (
+        message = (
             "executing the plan ended its process, perhaps for want of memory; count without values instead"
         )
-        raise ExecutionRefused(said) from None
+        raise ExecutionRefused(message) from None
     finally:
         process.abandon()
 
@@ -104,7 +104,7 @@ def _marks(store: Store, execution: StoredExecution, record: NewExecution) -> di
     known = {plan.id: plan.verified for plan in shown.values() if plan.verified is not None}
     refuted = {execution.plan_id: record.verified}
     marks = refuted | with_suspects(histories, known | refuted)
-    return {keys[plan_id]: said for plan_id, said in marks.items()}
+    return {keys[plan_id]: verdict for plan_id, verdict in marks.items()}
 
 
 def _wait(future: Future[NewExecution], held: ClaimedJob) -> NewExecution:

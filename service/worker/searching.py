@@ -285,8 +285,8 @@ class SearchJob:
         verified = {plan.id: plan.verified for plan in shown if plan.verified is not None}
         if any(map(is_refuted, verified.values())):
             histories = {plan.id: plan.moves for plan in self._shown.plans()}
-            for plan_id, said in with_suspects(histories, verified).items():
-                self._keep(plan_id, said, None)
+            for plan_id, verdict in with_suspects(histories, verified).items():
+                self._keep(plan_id, verdict, None)
 
     def _order(self, plan: Plan) -> ExecutionRequest:
         task = self._task
@@ -307,7 +307,7 @@ class SearchJob:
         if result.stopped == "cancelled":
             self._store.jobs.end_run(self._job, now, "cancelled", stopped=result.stopped)
             return
-        said = (
+        message = (
             str(result.shortfall) if result.shortfall else "no plan was found within the budget; give it more"
         )
         self._store.jobs.end_run(
@@ -315,6 +315,6 @@ class SearchJob:
             now,
             "failed",
             stopped=result.stopped,
-            problem=problem("no_feasible_plan", "No feasible plan", said),
+            problem=problem("no_feasible_plan", "No feasible plan", message),
             timings=dict(result.timings),
         )

@@ -12,12 +12,12 @@ from tapestry.rewrites import RULES, ExampleSizes, Rule, apply_move, find, satur
 from tapestry.rewrites.duplication import duplicated
 from tapestry.rewrites.testing import (
     OTHER_DTYPES,
+    distinguishes_wrong_copy,
     explains_itself,
     fires_in_some_sizes,
     keep_on,
     keeps_promises,
     retyped,
-    tells_right_from_wrong,
 )
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -54,7 +54,7 @@ def test_a_rule_keeps_its_promises_for_other_element_types(rule: Rule, rng: np.r
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_a_wrong_copy_of_a_rule_is_caught(rule: Rule, rng: np.random.Generator) -> None:
-    tells_right_from_wrong(rule, rng)
+    distinguishes_wrong_copy(rule, rng)
 
 
 @pytest.mark.parametrize("rule", EVERY)

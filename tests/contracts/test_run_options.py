@@ -22,7 +22,7 @@ from tapestry.service.api.runs import run_document
 from tapestry.service.cli.options.searching import options_of
 from tapestry.service.cli.parser import build_parser
 from tapestry.service.dashboard import pages
-from tapestry.service.presentation import asked_document
+from tapestry.service.presentation import options_document
 from tapestry.service.requests import check_request
 from tapestry.service.settings import Limits
 from tapestry.service.store import RunRequest, Store, mesh_to_document
@@ -99,9 +99,9 @@ def test_the_command_line_takes_it(option: Option, capsys: pytest.CaptureFixture
     assert options_of(build_parser().parse_args(words)) == asked_with(option)
     with pytest.raises(SystemExit):
         build_parser().parse_args(["optimize", "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert option.flag in said
-    assert " ".join(option.description.replace("`", "'").split()[:3]) in said
+    message = " ".join(capsys.readouterr().out.split())
+    assert option.flag in message
+    assert " ".join(option.description.replace("`", "'").split()[:3]) in message
 
 
 @EVERY
@@ -136,6 +136,6 @@ def test_the_store_keeps_it(option: Option, tmp_path: Path) -> None:
 @EVERY
 def test_what_was_asked_says_it(option: Option) -> None:
     asked = asked_with(option)
-    assert {"title": option.title, "text": option.text(sample(option))} in asked_document(asked)
+    assert {"title": option.title, "text": option.text(sample(option))} in options_document(asked)
     usual = option.text(getattr(RunOptions(), option.name))
     assert (option.title, option.text(sample(option)), usual) in asked.differences(RunOptions())

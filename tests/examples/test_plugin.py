@@ -163,30 +163,32 @@ def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
 
     assert answer.returncode == 0, answer.stderr
     found = listed(answer)
-    said = {name: [f"{f['member']}: {f['said']}" for f in p["faults"]] for name, p in found.items()}
-    assert said["broken-friend rules ends"] == [": it tried to end the process (exit 'bye')"]
-    assert said["broken-friend operators infer"] == [
+    message = {name: [f"{f['member']}: {f['message']}" for f in p["faults"]] for name, p in found.items()}
+    assert message["broken-friend rules ends"] == [": it tried to end the process (exit 'bye')"]
+    assert message["broken-friend operators infer"] == [
         "broken_infer: infer fails on examples[0]: RuntimeError: no idea"
     ]
-    assert said["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
-    (half,) = said["broken-friend devices figures"]
+    assert message["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
+    (half,) = message["broken-friend devices figures"]
     assert half.startswith(
         "half.toml: CatalogError: half.toml: vendor: missing; expected a text; half.toml: memory"
     )
-    assert said["broken-friend objectives forms"] == [
+    assert message["broken-friend objectives forms"] == [
         "broken_form: its form names 'speed', which is not known",
         "time_s: an objective 'time_s' comes with Tapestry, which keeps the name",
     ]
-    assert said["broken-friend meshes missing"] == [": ModuleNotFoundError: No module named 'broken_nowhere'"]
+    assert message["broken-friend meshes missing"] == [
+        ": ModuleNotFoundError: No module named 'broken_nowhere'"
+    ]
     both = (
         "by broken-friend 0.3 (tapestry_swiglu.rules:RULES) and tapestry-swiglu 0.1.0 (tapestry_swiglu.rules"
     )
     for name in ("broken-friend rules twin", "tapestry-swiglu rules swiglu"):
-        assert [both in fault for fault in said[name]] == [True, True], name
+        assert [both in fault for fault in message[name]] == [True, True], name
     assert found["tapestry-swiglu operators swiglu"]["members"] == ["swiglu"]
     checked = tapestry("plugins", "--check", folders=(site, broken))
     assert checked.returncode == 1
-    assert "cure: uninstall all but one of them, or rename it" in checked.stdout
+    assert "hint: uninstall all but one of them, or rename it" in checked.stdout
 
 
 @pytest.mark.slow

@@ -217,11 +217,11 @@ def _print(document: Mapping[str, Any]) -> None:
         headers.append("nor")
         columns.append(["", *(_listed(_ranges(step["gone_with"])) for step in steps), ""])
     print_table(headers, list(zip(*columns, strict=True)), right=(0, *range(4, len(headers))))
-    known = {rule: said for rule, said in document["rules"].items() if said}
+    known = {rule: summary for rule, summary in document["rules"].items() if summary}
     if known:
         print()
-    for rule, said in known.items():
-        print(f"{paint(rule, 'bold')}: {said}")
+    for rule, summary in known.items():
+        print(f"{paint(rule, 'bold')}: {summary}")
     print(
         "\nThe first line costs the program with every device computing everything, the last is the plan; in between, "
         "what each move changed.\n'without it': what the finished plan would lose without the move "

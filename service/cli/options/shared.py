@@ -24,8 +24,8 @@ class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line with near names, instead of a usage text with it."""
 
     def error(self, message: str) -> NoReturn:
-        told = _with_near_names(message)
-        raise CommandError(f"{told}{' See' if told.endswith('?') else '; see'} {self.prog} --help")
+        reworded = _with_near_names(message)
+        raise CommandError(f"{reworded}{' See' if reworded.endswith('?') else '; see'} {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; leftovers are refused here, where the options of the command are known."""

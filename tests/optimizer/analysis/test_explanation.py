@@ -139,7 +139,7 @@ def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("move", "said"),
+    ("move", "message"),
     [
         (
             Move("nonesuch", "a"),
@@ -152,8 +152,8 @@ def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
         ),
     ],
 )
-def test_a_stale_history_is_refused_with_its_move_and_a_cure(move: Move, said: str) -> None:
-    with pytest.raises(StaleHistory, match=said):
+def test_a_stale_history_is_refused_with_its_move_and_a_cure(move: Move, message: str) -> None:
+    with pytest.raises(StaleHistory, match=message):
         explain(GRAPHS["attention"](), [move], EIGHT)
 
 

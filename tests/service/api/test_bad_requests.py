@@ -234,8 +234,8 @@ def test_faults_of_form_and_of_meaning_come_in_one_answer(shared: Service) -> No
         "colr": 1,
         "rules": ["fuse_cell"],
     }
-    said = complaint(shared.http.post("/v1/runs", json=body), 422, "invalid")
-    found = {fault["pointer"]: fault["detail"] for fault in said["errors"]}
+    message = complaint(shared.http.post("/v1/runs", json=body), 422, "invalid")
+    found = {fault["pointer"]: fault["detail"] for fault in message["errors"]}
     assert found.keys() == {"/seed", "/mesh", "/objectives/0", "/colr", "/rules/0"}
     assert found["/seed"] == "expected a whole number, got '1'"
     assert "did you mean dgx-h100" in found["/mesh"]

@@ -43,11 +43,11 @@ def test_every_fault_is_told_at_its_place(service: Service) -> None:
     asked = ["peak_gpus", "time_s", "time_s *", "2*(gpu", "1*time_s", "-gpu"]
     answer = service.submit(graph_id=priced(service), objectives=asked, constraints=["gpu<=5s", "ram<=50%"])
     assert answer.status_code == 422
-    said = {e["pointer"]: e["detail"] for e in answer.json()["errors"]}
-    assert set(said) == {*(f"/objectives/{k}" for k in (0, 2, 3, 5)), "/constraints/0", "/constraints/1"}
-    assert "did you mean peak_gpu" in said["/objectives/0"]
-    assert "at character 9 expected a number" in said["/objectives/2"]
-    assert "gpu has no unit; known units are %" in said["/constraints/0"]
+    message = {e["pointer"]: e["detail"] for e in answer.json()["errors"]}
+    assert set(message) == {*(f"/objectives/{k}" for k in (0, 2, 3, 5)), "/constraints/0", "/constraints/1"}
+    assert "did you mean peak_gpu" in message["/objectives/0"]
+    assert "at character 9 expected a number" in message["/objectives/2"]
+    assert "gpu has no unit; known units are %" in message["/constraints/0"]
 
 
 def test_another_programs_resources_are_unknown(service: Service) -> None:

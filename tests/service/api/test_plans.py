@@ -69,8 +69,8 @@ def test_a_history_whose_rule_is_gone_is_refused_with_a_cure(shared: Service) ->
         replace(run, result=replace(run.result, frontier=(stale,)), verified={}, executions={})
     )
     path = f"/v1/plans/{run_id}-{stale.id}"
-    said = complaint(shared.http.get(f"{path}/explanation", timeout=120), 422, "stale_history")["detail"]
-    assert "there is no rule 'gone'" in said and "install the plug-in" in said
+    message = complaint(shared.http.get(f"{path}/explanation", timeout=120), 422, "stale_history")["detail"]
+    assert "there is no rule 'gone'" in message and "install the plug-in" in message
     assert shared.http.get(path).status_code == 200
 
 
@@ -90,8 +90,10 @@ def test_an_explicit_graph_is_unfolded_once_and_kept(shared: Service) -> None:
 
 def test_an_explicit_graph_beyond_the_limit_is_refused_with_numbers(serve: Serve) -> None:
     service = serve(limits=Limits(explicit_nodes=20))
-    said = complaint(service.http.get(f"/v1/plans/{first_plan(service)}/graph"), 422, "too_large_to_unfold")
-    assert "20" in said["detail"]
+    message = complaint(
+        service.http.get(f"/v1/plans/{first_plan(service)}/graph"), 422, "too_large_to_unfold"
+    )
+    assert "20" in message["detail"]
 
 
 def test_a_plan_is_exported_to_what_others_read(shared: Service) -> None:

@@ -98,7 +98,7 @@ TWICE = [{"rule": "expand_softmax", "place": "one"}] * 2
 
 
 @pytest.mark.parametrize(
-    ("asked", "pointer", "said"),
+    ("asked", "pointer", "message"),
     [
         ({"moves": [TWICE[0], STALE]}, "/moves/1", "there is no block 'nowhere'"),
         ({"moves": TWICE}, "/moves/1", "there is no block 'one'"),
@@ -118,11 +118,11 @@ TWICE = [{"rule": "expand_softmax", "place": "one"}] * 2
     ],
 )
 def test_what_cannot_be_made_is_said_at_its_place(
-    shared: Service, asked: dict[str, Any], pointer: str, said: str
+    shared: Service, asked: dict[str, Any], pointer: str, message: str
 ) -> None:
     answer = shared.http.post(f"/v1/graphs/{posted(shared)}/rewrites", json=asked)
     faults = {fault["pointer"]: fault for fault in complaint(answer, 422, "invalid")["errors"]}
-    assert said in faults[pointer]["detail"]
+    assert message in faults[pointer]["detail"]
 
 
 def test_near_names_are_offered(shared: Service) -> None:
@@ -169,6 +169,6 @@ def test_a_divided_program_is_two_programs(shared: Service) -> None:
 @pytest.mark.parametrize("field", ["rules", "families"])
 def test_an_empty_name_in_a_query_is_refused(shared: Service, field: str) -> None:
     answer = shared.http.get(f"/v1/graphs/{posted(shared)}/rewrites?{field}=")
-    said = complaint(answer, 422, "invalid")
-    assert said["errors"][0]["pointer"] == f"#query/{field}"
-    assert "expected names with commas in between, not ''" in said["detail"]
+    message = complaint(answer, 422, "invalid")
+    assert message["errors"][0]["pointer"] == f"#query/{field}"
+    assert "expected names with commas in between, not ''" in message["detail"]

@@ -158,7 +158,7 @@ def test_a_run_that_is_over_tells_its_history(service: Service) -> None:
     assert run["rule_statistics"] == {"reshard": {"applied": 100, "improved": 3}}
     (refusal,) = run["refused_rules"]
     assert (refusal["rule"], refusal["reason"]) == ("cube", "its guard fails")
-    assert refusal["cure"].startswith("its author should see the reason")
+    assert refusal["hint"].startswith("its author should see the reason")
     assert (run["host"], run["versions"], run["timings"]) == (
         {"cores": 2},
         {"python": "3.11"},

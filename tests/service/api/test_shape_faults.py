@@ -37,7 +37,7 @@ def told(**members: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer", "said"),
+    ("members", "pointer", "message"),
     [
         ({"graph_id": "xyz"}, "/graph_id", "expected 32 digits from 0 to 9 and a to f, got 'xyz'"),
         ({"mesh": 3}, "/mesh", "expected a text or an object, got 3"),
@@ -57,8 +57,8 @@ def told(**members: Any) -> dict[str, str]:
         ({"inner": []}, "/inner", "expected an object, got a list"),
     ],
 )
-def test_a_fault_says_what_was_expected_and_what_came(members: dict, pointer: str, said: str) -> None:
-    assert told(**members) == {pointer: said}
+def test_a_fault_says_what_was_expected_and_what_came(members: dict, pointer: str, message: str) -> None:
+    assert told(**members) == {pointer: message}
 
 
 def test_no_word_of_the_library_comes_through() -> None:

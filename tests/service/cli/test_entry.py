@@ -133,8 +133,8 @@ def test_version(tapestry: Run) -> None:
 
 def test_a_fault_of_ours_is_one_line_too(tapestry: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(entry.MODULES, "version", "tapestry.service.cli.commands.nonesuch")
-    said = complaint(tapestry("version"), code=70)
-    assert "please report" in said and "TAPESTRY_TRACEBACK=1" in said
+    message = complaint(tapestry("version"), code=70)
+    assert "please report" in message and "TAPESTRY_TRACEBACK=1" in message
     monkeypatch.setenv("TAPESTRY_TRACEBACK", "1")
     with pytest.raises(ModuleNotFoundError):
         tapestry("version")

@@ -57,7 +57,9 @@ class Watched:
             self.strangers.append(request.url)
 
     def check(self) -> None:
-        unexpected = [said for said in self.complaints if not any(known in said for known in self.expected)]
+        unexpected = [
+            message for message in self.complaints if not any(known in message for known in self.expected)
+        ]
         assert (unexpected, self.strangers) == ([], [])
         assert self.asked, "nothing was watched"
 
@@ -65,8 +67,8 @@ class Watched:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
-        said = f"there is no {CHROMIUM}: `make browser` installs one, CHROMIUM names another"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(said)
+        message = f"there is no {CHROMIUM}: `make browser` installs one, CHROMIUM names another"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(message)
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield found

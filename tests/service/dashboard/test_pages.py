@@ -155,7 +155,7 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     page = visit(idle_service, "/runs/new", expected=("status of 422",))
     page.get_by_text("upload", exact=True).click()
     page.locator("#file").set_input_files(file)
-    expect(page.locator("#graph-said")).to_contain_text("Chosen: by the form")
+    expect(page.locator("#graph-status")).to_contain_text("Chosen: by the form")
 
     page.get_by_label("Seconds of searching").fill("-1")
     page.get_by_role("button", name="Add a constraint").click()

@@ -146,9 +146,9 @@ def test_what_is_no_database_of_ours_is_said_and_leaves_no_file(tapestry: Run, t
         (letter, "not a database"),
         (other, "database of Tapestry"),
     )
-    for path, said in expected:
+    for path, message in expected:
         answer = tapestry("backup", tmp_path / "copy.db", "--database-url", f"sqlite:///{path}")
-        assert said in complaint(answer)
+        assert message in complaint(answer)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["letter.db", "other.db"]
 
 
@@ -192,15 +192,15 @@ def test_the_password_is_on_no_command_line(
     tapestry: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "pg_dump"
-    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said\necho "$PGPASSWORD" > {tmp_path}/known\n')
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/message\necho "$PGPASSWORD" > {tmp_path}/known\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     url = "postgresql://anna:hunter2@db.example:5433/tapestry?sslmode=require"
     assert tapestry("backup", tmp_path / "copy.dump", "--database-url", url).code == 0
-    said = (tmp_path / "said").read_text()
-    assert "hunter2" not in said
+    message = (tmp_path / "message").read_text()
+    assert "hunter2" not in message
     for part in ("host=db.example", "port=5433", "user=anna", "dbname=tapestry", "sslmode=require"):
-        assert part in said
+        assert part in message
     assert (tmp_path / "known").read_text() == "hunter2\n"
 
 

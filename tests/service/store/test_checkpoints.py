@@ -194,7 +194,7 @@ def test_the_rules_of_the_last_checkpoint_are_kept_also_when_no_plan_was_found(
 
 def test_refused_rules_are_kept_and_told_when_there_are_more(store: Store, job: Job) -> None:
     before = last_event(store, job)
-    first = {"rule": "cube", "reason": "its guard fails", "cure": "repair it"}
+    first = {"rule": "cube", "reason": "its guard fails", "hint": "repair it"}
     second = {**first, "rule": "square"}
     for second_s, refused in enumerate(([], [first], [first], [first, second]), start=2):
         store.jobs.checkpoint(job, later(second_s), LEASE_S, update_of(refused=refused))

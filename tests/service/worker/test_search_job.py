@@ -282,7 +282,7 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
     (refusal,) = bench.store.runs.details(run_id).refused
     assert refusal["rule"] == "bad"
     assert refusal["reason"].startswith("its guard or choices fail at 'active': KeyError")
-    assert "name the others in `rules`" in refusal["cure"]
+    assert "name the others in `rules`" in refusal["hint"]
     assert [e.data for e in bench.store.runs.events(run_id) if e.kind == "refused"] == [[refusal]]
 
 
@@ -310,8 +310,8 @@ def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_
     run = bench.store.runs.get(run_id)
     assert (run.status, run.problem and run.problem["code"]) == ("succeeded", "plans_refuted")
     with_it = plans_with(bench, run_id, rule).values()
-    assert with_it and all(said["suspects"] == [rule] for said in with_it)
-    verdicts = {verdict_of(said) for said in with_it}
+    assert with_it and all(message["suspects"] == [rule] for message in with_it)
+    verdicts = {verdict_of(message) for message in with_it}
     assert "failed" in verdicts and verdicts <= {"failed", "untrusted"}
 
 
@@ -329,7 +329,7 @@ def test_a_plan_that_is_refuted_later_is_marked_and_so_are_those_with_its_rule(
     after = plans_with(bench, run_id, rule)
     assert verdict_of(after[first]) == "failed"
     assert {verdict_of(after[key]) for key in others} == {"untrusted"}
-    assert all(said["suspects"] == [rule] for said in after.values())
+    assert all(message["suspects"] == [rule] for message in after.values())
 
 
 def test_plans_that_a_tightening_bound_excludes_are_shown_no_more(bench: Bench) -> None:

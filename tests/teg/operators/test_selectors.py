@@ -138,9 +138,9 @@ def test_a_position_that_repeats_is_one_part():
 
 @pytest.mark.parametrize("given_position", [4, -1, 1.5, None])
 def test_an_index_function_stays_inside_the_line(given_position):
-    said = rf"gives {given_position} for position -1; a line of 4 elements has the positions 0 to 3"
+    message = rf"gives {given_position} for position -1; a line of 4 elements has the positions 0 to 3"
 
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         padding_parts(4, 1, 0, lambda *_: given_position)
     with pytest.raises(ValueError, match="no elements to pad by an index function"):
         padding_parts(0, 1, 0, lambda *_: 0)

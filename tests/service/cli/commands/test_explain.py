@@ -105,8 +105,8 @@ def test_a_site_tells_which_moves_made_it(tapestry: Run, found: dict[str, Any]) 
     assert (reported["site"], reported["is_there"]) == (site, True)
     assert [(e["rule"], e["place"], e["effect"]) for e in reported["events"]] == [("reshard", site, "placed")]
     assert reported["events"][0]["move"] == plan["moves"].index(move) + 1
-    said = tapestry("explain", plan["id"], "--site", site)
-    assert f"block {site} of plan {plan['id']} stems from {site}" in said.out
+    message = tapestry("explain", plan["id"], "--site", site)
+    assert f"block {site} of plan {plan['id']} stems from {site}" in message.out
 
 
 def test_what_does_not_fit_is_said_with_its_cure(tapestry: Run, saved: Path, document: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_said_with_its_cure(tapestry: Run, saved: Path, doc
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("{", "is no JSON document"),
         ("7", "says no history"),
@@ -138,11 +138,11 @@ def test_what_does_not_fit_is_said_with_its_cure(tapestry: Run, saved: Path, doc
     ],
 )
 def test_files_that_say_no_history(
-    tapestry: Run, tmp_path: Path, document: Path, content: str, said: str
+    tapestry: Run, tmp_path: Path, document: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "plan.json"
     path.write_text(content)
-    assert said in complaint(tapestry("explain", path, "--graph", document, "--mesh", "dgx-h100"))
+    assert message in complaint(tapestry("explain", path, "--graph", document, "--mesh", "dgx-h100"))
 
 
 def test_costs_that_are_not_those_that_were_said_are_found_out(
@@ -155,7 +155,9 @@ def test_costs_that_are_not_those_that_were_said_are_found_out(
     assert "its history ends at time_s" in answer.err
 
 
-@pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, got ''"), ("/", "cannot read '/'")])
-def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("reference", "message"), [("", "expected a plan, got ''"), ("/", "cannot read '/'")]
+)
+def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, message: str) -> None:
     reported = complaint(tapestry("explain", reference))
-    assert reported.startswith(said) and "`tapestry show RUN` lists a run's" in reported
+    assert reported.startswith(message) and "`tapestry show RUN` lists a run's" in reported

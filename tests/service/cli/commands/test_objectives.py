@@ -54,15 +54,15 @@ def test_a_resource_and_an_expression_are_searched_stored_shown_and_explained(
 
 
 def test_faults_are_told_in_one_line(tapestry: Run, priced: Path) -> None:
-    said = complaint(tapestry(*optimize(priced, "--objectives", "time_s,peak_gpus")))
-    assert "unknown objective 'peak_gpus'; did you mean peak_gpu" in said
-    said = complaint(tapestry(*optimize(priced, "--objectives", "0.7*time_s + 0.3*energy")))
-    assert "at character 18 there is an unknown cost 'energy'; did you mean energy_j" in said
-    said = complaint(tapestry(*optimize(priced, "--constraint", "time_s<=90%")))
-    assert "no plan has less than 100% of the best" in said
+    message = complaint(tapestry(*optimize(priced, "--objectives", "time_s,peak_gpus")))
+    assert "unknown objective 'peak_gpus'; did you mean peak_gpu" in message
+    message = complaint(tapestry(*optimize(priced, "--objectives", "0.7*time_s + 0.3*energy")))
+    assert "at character 18 there is an unknown cost 'energy'; did you mean energy_j" in message
+    message = complaint(tapestry(*optimize(priced, "--constraint", "time_s<=90%")))
+    assert "no plan has less than 100% of the best" in message
 
 
 def test_a_resource_that_shadows_an_objective_is_told_with_its_block(tapestry: Run, tmp_path: Path) -> None:
     save(priced_chain(cost_table({"energy_j": 1})), tmp_path / "shadow.json")
-    said = complaint(tapestry(*optimize(tmp_path / "shadow.json")))
-    assert "block 'y0': its cost table names a resource 'energy_j'" in said
+    message = complaint(tapestry(*optimize(tmp_path / "shadow.json")))
+    assert "block 'y0': its cost table names a resource 'energy_j'" in message
