@@ -84,7 +84,7 @@ class CompiledSpace(NamedTuple):
     edge_slot: np.ndarray
     edge_needed: np.ndarray  # into spec_ids: gene value -> needed spec
     # tables
-    has_orders: bool  # without, nothing is stored in another order than it is read in
+    has_dimension_orders: bool  # without, nothing is stored in another order than it is read in
     spec_ids: np.ndarray  # (rows, 3)
     relayout_rows: np.ndarray  # (rows, 2)
     pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows

@@ -78,7 +78,9 @@ class PlanCosts:
         for k, (graph, placements) in enumerate(plans):
             if id(graph) not in structures:
                 structures[id(graph)] = structure_of(graph)
-            classes.setdefault((structures[id(graph)], placements.devices, placements.order), []).append(k)
+            classes.setdefault(
+                (structures[id(graph)], placements.devices, placements.schedule_order), []
+            ).append(k)
         return list(classes.values())
 
     def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
@@ -95,7 +97,7 @@ class PlanCosts:
             replace(graph, data={}) if graph.data else graph,
             self.mesh.part(mesh_shape.axes),
             View(mesh_shape, ()),
-            order=plans[0].order,
+            schedule_order=plans[0].schedule_order,
             compute_dtype=self.compute_dtype,
             cache=self._tables.setdefault(plans[0].devices, TableCache()),
             given=_used(graph, plans),

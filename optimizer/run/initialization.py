@@ -140,7 +140,7 @@ def _rewritten(
     is_alone = _is_alone(state)
     evaluated = [n for n in (limit, None if is_alone else MOST_EVALUATED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
-    ordered = {m.order: m for m in state.submeshes if m.devices == whole.devices}
+    ordered = {m.schedule_order: m for m in state.submeshes if m.devices == whole.devices}
     presearch = structural.presearch(
         graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
@@ -153,7 +153,7 @@ def _rewritten(
         structural.improved[evaluated_graph.moves[-1].rule] += 1
     alone = [m for m in state.submeshes[1:] if m.mesh.device_count == 1 and not is_alone]
     parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
-    return [(ordered[s.order], s) for s in joining] + parts
+    return [(ordered[s.schedule_order], s) for s in joining] + parts
 
 
 def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:

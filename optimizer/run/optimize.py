@@ -187,21 +187,21 @@ def _submeshes(
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     whole_mesh_shape = MeshShape(mesh.axis_sizes)
     kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in whole_mesh_shape.parts()[: 1 if whole else None]]
-    kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, graph)]
+    kinds += [(kinds[0][0], name) for name in SCHEDULE_ORDERS[1:] if _may_pay(name, graph)]
     submeshes = []
-    for devices, order in kinds:
+    for devices, schedule_order in kinds:
         mesh_shape = whole_mesh_shape.part(devices)
         used = mesh.part(mesh_shape.axes)
         goal = goal_of(objectives, constraints, used, epsilon, known)
-        submeshes.append(SubMesh(devices, used, default_view(mesh_shape), goal, order=order, known=known))
+        submeshes.append(SubMesh(devices, used, default_view(mesh_shape), goal, schedule_order=schedule_order, known=known))
     return tuple(submeshes)
 
 
-def _may_pay(order: str, graph: Graph) -> bool:
-    """Return whether an order may pay: early updates if there are any, others if they save memory on one device."""
-    if order == "update-early":
+def _may_pay(schedule_order: str, graph: Graph) -> bool:
+    """Return whether a schedule order may pay: early updates if there are any, others if they save memory."""
+    if schedule_order == "update-early":
         return bool(graph.carried)
-    return max(live_bytes(graph, order)) < max(live_bytes(graph))
+    return max(live_bytes(graph, schedule_order)) < max(live_bytes(graph))
 
 
 def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Callable[[], bool]) -> None:

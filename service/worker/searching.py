@@ -266,7 +266,7 @@ class SearchJob:
             if plan.id not in executed or known.get(plan.id, UNCHECKED)["values"]["executed"]:
                 continue
             try:
-                record = execute(self._order(plan), self._held)
+                record = execute(self._execution_request(plan), self._held)
             except Cancelled:
                 return
             except ExecutionRefused as error:
@@ -288,7 +288,7 @@ class SearchJob:
             for plan_id, verdict in with_suspects(histories, verified).items():
                 self._keep(plan_id, verdict, None)
 
-    def _order(self, plan: Plan) -> ExecutionRequest:
+    def _execution_request(self, plan: Plan) -> ExecutionRequest:
         task = self._task
         return ExecutionRequest(
             plan, task.graph, task.mesh, task.request.options.compute_dtype, True, task.request.options.seed

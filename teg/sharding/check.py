@@ -30,7 +30,7 @@ def check_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape
             Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
         ]
     issues = [
-        *_known("order", placements.order, SCHEDULE_ORDERS),
+        *_known("order", placements.schedule_order, SCHEDULE_ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),
         *_known("outputs", placements.outputs, OUTPUT_OPTIONS),
     ]

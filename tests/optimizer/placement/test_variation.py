@@ -56,7 +56,7 @@ def test_every_rule_keeps_plans_legal_and_hashes_current(
             assert not changed[2] or RULES[rule] == "regather"
             assert not changed[0] or RULES[rule] not in ("prefetch", "regather")
 
-    idle = set() if space.space.has_orders else {"relayout"}
+    idle = set() if space.space.has_dimension_orders else {"relayout"}
     assert {rule for rule, count in zip(RULES, moved, strict=True) if not count} == idle
 
 

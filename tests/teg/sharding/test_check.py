@@ -78,7 +78,7 @@ def test_legal_placements_have_no_issue(graph: Graph) -> None:
         ),
         (placed("soft", WHOLE, region="mian"), "$.blocks.soft.region", "unknown region 'mian'", "main"),
         (placed("turned", NODE, WHOLE), "$.blocks.turned.strategy", "is a view", "make and read it"),
-        (Placements(order="programm"), "$.order", "unknown order 'programm'", "program"),
+        (Placements(schedule_order="programm"), "$.order", "unknown order 'programm'", "program"),
         (Placements(inputs="whole"), "$.inputs", "unknown inputs 'whole'", "chosen, replicated"),
         (Placements(outputs="shard"), "$.outputs", "unknown outputs 'shard'", "sharded"),
     ],
