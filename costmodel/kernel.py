@@ -259,7 +259,7 @@ def _buffer(space, state, t, p, last_use, last_seen, sign):
         for c in range(classes):
             state.before[0, c] += sign * space.size_rows[row, c]
         state.logical_before[0] += sign * space.logical_bytes[t]
-        if space.lives_on[t] or last_seen < 0:
+        if space.is_persistent[t] or last_seen < 0:
             return
     else:
         for c in range(classes):

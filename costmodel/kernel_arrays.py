@@ -76,7 +76,7 @@ class CompiledSpace(NamedTuple):
     needed_bytes_offset: np.ndarray
     key_offset: np.ndarray  # first shared-copy key of the tensor
     logical_bytes: np.ndarray
-    lives_on: np.ndarray  # parameters and the like: live throughout
+    is_persistent: np.ndarray  # parameters and the like: live throughout
     reader_start: np.ndarray  # (tensors + 1,)
     reader_edge: np.ndarray  # edges by tensor, in slot order
     # per edge

@@ -353,7 +353,7 @@ class _Compiler:
             needed_bytes_offset=columns["needed_bytes_offset"],
             key_offset=columns["key_offset"],
             logical_bytes=columns["logical_bytes"],
-            lives_on=columns["lives_on"].astype(np.bool_),
+            is_persistent=columns["is_persistent"].astype(np.bool_),
         )
         # One memory order for all: numba compiles every loop again for another one.
         ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
@@ -379,5 +379,5 @@ _TENSOR_COLUMNS = (
     "needed_bytes_offset",
     "key_offset",
     "logical_bytes",
-    "lives_on",
+    "is_persistent",
 )

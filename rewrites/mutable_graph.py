@@ -101,7 +101,7 @@ class MutableGraph:
         value.setflags(write=False)
         self.data = {**self.data, tensor: value}
 
-    def standing(self) -> ProgramOrder:
+    def current_order(self) -> ProgramOrder:
         """Return the current positions of the blocks, those that rules may not match, and those that are alike."""
         return ProgramOrder(self._positions, self.held, self._alike)
 
@@ -205,7 +205,7 @@ class MutableGraph:
         vars(result).update(by_site=self.blocks, producers=self.producers, readers=self.readers)
         deepest = max((len(self._positions.get(s, ())) for s in self._touched), default=1)
         if deepest <= DEEPEST:
-            _keep(result, self.standing())
+            _keep(result, self.current_order())
         return result
 
     def _in_order(self) -> tuple[Block, ...]:

@@ -113,11 +113,11 @@ def _follow(spot: PlacementSite, choice: str) -> Placement:
     strategy = spot.placements.of(block).strategy
     needed = consumer_spec(rows, tensor.shape, block.signature, strategy)
     return replace(
-        spot.placement, strategy=Strategy(tuple(_born(needed, k) for k in range(len(needed.dims))))
+        spot.placement, strategy=Strategy(tuple(_produced_split(needed, k) for k in range(len(needed.dims))))
     )
 
 
-def _born(needed: Spec, dim: int) -> Split:
+def _produced_split(needed: Spec, dim: int) -> Split:
     """Return the split of a source dimension whose chunks start where windows start."""
     split, window = needed.dims[dim], needed.window(dim)
     if window is None or not split.axes:
@@ -219,10 +219,10 @@ PLACEMENT: tuple[PlacementRule, ...] = (
     PlacementRule(
         name="follow",
         doc="""
-        An input of the program is born as one of its readers needs it.
+        An input of the program is created as one of its readers needs it.
 
         strategy of a source  ->  what the reader of the choice (`site:position`) needs
-        Inputs are born in the spec a plan chooses, at no cost, so the copy to that reader disappears.
+        Inputs are created in the spec a plan chooses, at no cost, so the copy to that reader disappears.
         """,
         source="Xu et al., GSPMD, 2021, section 3.5 (propagation)",
         choices=_source_reads,

@@ -145,7 +145,7 @@ class TrackedGraph:
     """
 
     def __init__(self, program: MutableGraph | Graph) -> None:
-        order = program_order_of(program) if isinstance(program, Graph) else program.standing()
+        order = program_order_of(program) if isinstance(program, Graph) else program.current_order()
         self.program, self.positions, self.held, self._alike = program, *order
         self.tensors = TrackedTypes(self, program.tensors)
         self.log: list[Key] = []

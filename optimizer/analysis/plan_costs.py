@@ -23,7 +23,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
 
-LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done before a space is compiled
+SMALL_PROBLEM = 1000  # blocks times devices squared: the plain model is done before a space is compiled
 
 State = tuple[Graph, Placements]
 
@@ -59,7 +59,7 @@ class PlanCosts:
         for numbers in self._alike(plans):
             graph = plans[numbers[0]][0]
             work = len(graph.blocks) * self.mesh_shape.device_count**2
-            if work > LITTLE_WORK if self.compiled is None else self.compiled:
+            if work > SMALL_PROBLEM if self.compiled is None else self.compiled:
                 space = self._space(graph, [plans[k][1] for k in numbers])
                 for k in numbers:
                     raw = space.evaluate(space.genes_of(plans[k][1]))

@@ -17,14 +17,14 @@ from tapestry.hardware.layouts.native import candidate_dimension_orders
 from tapestry.teg.sharding.strategy import read_of
 
 ROUNDS = 6
-WISHES = 3  # policies that start from the first, second and third order offered
+POLICIES = 3  # policies that start from the first, second and third order offered
 
 
 def dimension_order_policies(space: PlanSpace) -> np.ndarray:
     """Compute each policy's choice of orders per gene, `(policies, genes)`; the first is the program's own order."""
     rows = [np.zeros(space.gene_count, dtype=np.int64)]
     if any(len(family.dimension_orders) > 1 for family in space.families):
-        rows += [_Agreement(space, preference).settle() for preference in range(1, WISHES + 1)]
+        rows += [_Agreement(space, preference).settle() for preference in range(1, POLICIES + 1)]
     return np.unique(np.array(rows), axis=0)
 
 

@@ -21,7 +21,7 @@ from tapestry.costmodel.unsharded import live_bytes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
-from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of, standing
+from tapestry.optimizer.archive.report import current_constraints, frontier_of, goal_of, shortfall_of
 from tapestry.optimizer.placement.toolbox import default_toolbox, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
@@ -226,7 +226,7 @@ def _result(
 ) -> Result:
     began = time.perf_counter()
     plans = frontier_of(state.variants, state.anchors)
-    bounds = standing(constraints, state.submeshes[0])
+    bounds = current_constraints(constraints, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
         graph,

@@ -112,7 +112,7 @@ class RunOptions:
         "any", "any: plans may leave part of the machine idle; all: every device works"
     )
     inputs: Literal["chosen", "replicated"] = option(
-        "chosen", "chosen: inputs are born as the plan wants them; replicated: whole on every device"
+        "chosen", "chosen: inputs are created as the plan wants them; replicated: whole on every device"
     )
     outputs: Literal["sharded", "gathered"] = option(
         "sharded", "sharded: outputs stay as the plan leaves them; gathered: whole on every device"

@@ -56,7 +56,7 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
             state.variants.append(variant)
             state.structural.known.add(variant.graph.structural_hash)
             joined += 1
-        _plant_plans(state, variant, group)
+        _seed_plans(state, variant, group)
 
 
 def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
@@ -95,7 +95,7 @@ def _variant(
     return new_variant(number, state.submeshes[submesh], graph, moves, state.options)
 
 
-def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
+def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
     found = [fit(variant, plan.placements) for plan in plans]
     rows = (
         np.array([genes.strategies for genes in found]).astype(np.int16),

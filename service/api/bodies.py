@@ -31,7 +31,7 @@ class RunBody(RequestBody):
     )
 
     @classmethod
-    def faults_of_the_rest(
+    def remaining_faults(
         cls, body: Any, broken: Collection[str], limits: Limits, store: Store
     ) -> tuple[Fault, ...]:
         """Return the faults in the meaning of those members that have the right form; `broken` have not.

@@ -125,7 +125,7 @@ def _validation(request: Request, error: Exception) -> Response:
     field = getattr(request.scope.get("route"), "body_field", None)
     form = None if field is None else field.field_info.annotation
     faults = shape_faults(details, error.body, form)
-    rest = getattr(form, "faults_of_the_rest", None)
+    rest = getattr(form, "remaining_faults", None)
     if rest is not None and isinstance(error.body, Mapping):
         broken = {fault.pointer.split("/")[1] for fault in faults if fault.pointer.startswith("/")}
         context = request.app.state.context

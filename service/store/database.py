@@ -15,7 +15,7 @@ from tapestry.service.store.columns import json_text
 from tapestry.service.store.schema import UnusableTables, prepare_tables
 
 BUSY_TIMEOUT_MS = 30_000
-TURNED_AWAY_S = 0.01
+RETRY_PAUSE_S = 0.01
 CONNECT_TIMEOUT_S = 10
 IDLE_IN_TRANSACTION_TIMEOUT_S = 60
 CONNECTIONS_KEPT = 8
@@ -176,7 +176,7 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                 raise
-            sleep(TURNED_AWAY_S)
+            sleep(RETRY_PAUSE_S)
 
 
 def _configure_postgresql(connection: Any, _: Any) -> None:

@@ -123,7 +123,7 @@ class _Lane:
             else:
                 self._do(held)
         except Drained:
-            self._give_back(job)
+            self._release(job)
         except Cancelled:
             self._end(job, "cancelled", None)
         except LeaseLost as error:
@@ -165,7 +165,7 @@ class _Lane:
         except StoreError as error:
             log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
 
-    def _give_back(self, job: Job) -> None:
+    def _release(self, job: Job) -> None:
         try:
             self._store.jobs.release(job, datetime.now(UTC))
         except StoreError as error:

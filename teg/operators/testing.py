@@ -66,12 +66,12 @@ def inferred_alike(operator: Operator, example: OperatorExample, _: np.random.Ge
 def strange_attributes_refused(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
     """Check that `infer` refuses an unknown attribute by name (`teg.operators.reading.settings` does)."""
     try:
-        operator.infer((*example.attributes, ("misspelt", 1)), example.inputs)
+        operator.infer((*example.attributes, ("misspelled", 1)), example.inputs)
     except ValueError as error:
-        _expect("does not know 'misspelt'" in str(error), f"the refusal is no help: {error}")
+        _expect("does not know 'misspelled'" in str(error), f"the refusal is no help: {error}")
     else:
         raise OperatorContractError(
-            "infer takes an attribute 'misspelt'; read attributes by teg.operators.reading.settings"
+            "infer takes an attribute 'misspelled'; read attributes by teg.operators.reading.settings"
         )
 
 

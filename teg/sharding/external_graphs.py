@@ -110,7 +110,7 @@ class _Reading:
         self.alike: dict[Definition, list[ShardGroup]] = {}
         self.pieces: dict[str, Piece] = {}
         self.group_of: dict[str, int] = {}
-        self.looks: dict[tuple[Token, ZRange], Token] = {}
+        self.views: dict[tuple[Token, ZRange], Token] = {}
         self.constants: dict[Attributes, Token] = {}
         self.issues: list[Issue] = []
 
@@ -224,10 +224,10 @@ class _Reading:
         if piece.box == ZRange.of_shape(full.shape):
             return piece.token
         key = (piece.token, piece.box)
-        if key not in self.looks:
+        if key not in self.views:
             attrs = view_attributes(sliced(full.shape, piece.box.start, piece.box.end))
-            self.looks[key] = self._made("view", attrs, (piece.token,))
-        return self.looks[key]
+            self.views[key] = self._made("view", attrs, (piece.token,))
+        return self.views[key]
 
     def _constant(self, piece: Piece) -> Token:
         assert piece.fill is not None

@@ -57,7 +57,7 @@ def test_stored_figures_are_what_the_rules_do(path: str) -> None:
         ([__file__, "--only", "fuse_cell"], "there is no rule 'fuse_cell'; did you mean fuse_cells"),
     ],
 )
-def test_what_cannot_be_counted_is_said_in_a_line(
+def test_what_cannot_be_counted_is_reported_in_a_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit) as end:

@@ -180,7 +180,7 @@ def forgets_outputs(space: PlanSpace) -> CompiledSpace:
 
 
 def forgets_parameters(space: PlanSpace) -> CompiledSpace:
-    return space.space._replace(lives_on=np.zeros_like(space.space.lives_on))
+    return space.space._replace(is_persistent=np.zeros_like(space.space.is_persistent))
 
 
 def forgets_replicas(space: PlanSpace) -> CompiledSpace:

@@ -156,7 +156,7 @@ def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
+def test_a_broken_plug_in_and_a_twin_are_reported_by_name_and_nothing_else_suffers(
     site: Path, broken: Path
 ) -> None:
     answer = tapestry("plugins", "--json", folders=(site, broken))
@@ -192,7 +192,7 @@ def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
 
 
 @pytest.mark.slow
-def test_the_service_stands_and_tells_what_is_broken(
+def test_the_service_stands_and_reports_what_is_broken(
     site: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", environment(site, broken)["PYTHONPATH"])
@@ -236,8 +236,8 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     program, home = tmp_path / "layer.json", ("--database-url", f"sqlite:///{tmp_path / 'runs.db'}")
     save(layer(), program)
     limits = ("--objectives", "time_s,peak_memory_bytes", "--evaluations", "20000", "--islands", "1")
-    asked = ("optimize", str(program), "--mesh", "mi300x-platform", *limits, "--rules", ",".join(RULES))
-    made = tapestry(*asked, "--quiet", "--verify", "none", "--json", *home, folders=(site,))
+    requested = ("optimize", str(program), "--mesh", "mi300x-platform", *limits, "--rules", ",".join(RULES))
+    made = tapestry(*requested, "--quiet", "--verify", "none", "--json", *home, folders=(site,))
     assert made.returncode == 0, made.stderr
     run = json.loads(made.stdout)
     (plan, *_) = [p["id"] for p in run["frontier"] if "find_swiglu" in {m["rule"] for m in p["moves"]}]
@@ -245,8 +245,8 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     reported = tapestry("show", run["run"], *home, folders=())
     shown = tapestry("show", f"{run['run']}/{plan}", "--json", *home, folders=())
     executed = tapestry("simulate", "--plan", f"{run['run']}/{plan}", *home, folders=())
-    again = tapestry(*asked, *home, folders=())
-    elsewhere = tapestry(*asked[:3], "dgx-h100", *asked[4:], *home, folders=())
+    again = tapestry(*requested, *home, folders=())
+    elsewhere = tapestry(*requested[:3], "dgx-h100", *requested[4:], *home, folders=())
 
     assert "plug-ins: tapestry-swiglu 0.1.0" in reported.stdout.splitlines()
     assert "find_swiglu" in {move["rule"] for move in json.loads(shown.stdout)["moves"]}

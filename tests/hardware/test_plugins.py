@@ -78,7 +78,7 @@ def test_an_alias_that_is_taken_keeps_the_device_out(plug: Plug) -> None:
     assert message(loaded) == ["acme: a device 'a100' comes with Tapestry, which keeps the name"]
 
 
-def test_a_mesh_of_an_unknown_device_and_a_package_without_files_are_said(plug: Plug) -> None:
+def test_a_mesh_of_an_unknown_device_and_a_package_without_files_are_reported(plug: Plug) -> None:
     mesh = plug(MESH_GROUP, mine=MESH.replace("a100-sxm4-80gb", "acme-gone"))
     nothing = plug(DEVICE_GROUP)
 

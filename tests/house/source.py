@@ -51,7 +51,7 @@ class Module:
         return tuple(_imports_in(self.tree, self, inner=False))
 
     @cached_property
-    def packages_asked(self) -> tuple[str, ...]:
+    def packages_requested(self) -> tuple[str, ...]:
         """The packages of `from package import name`: their `__init__` runs first, even where the name is a module."""
         found = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
         return tuple(dict.fromkeys(_absolute(node, self) for node in found))

@@ -87,7 +87,7 @@ def test_extras_are_the_documented_ones(project: dict) -> None:
         ),
     ],
 )
-def test_a_missing_browser_is_said_and_fails_only_where_nothing_may_be_left_out(
+def test_a_missing_browser_is_reported_and_fails_only_where_nothing_may_be_left_out(
     root: Path, environment: dict, code: int, message: str
 ) -> None:
     inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "CHROMIUM")}

@@ -1,4 +1,4 @@
-"""Tests of the public functions: files, names and values come in, mistakes are told in our words."""
+"""Tests of the public functions: files, names and values come in, mistakes are reported."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "kind", "told"),
+    ("arguments", "options", "kind", "reported"),
     [
         (
             (7, "dgx-h100"),
@@ -99,7 +99,7 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
             TypeError,
             "optimize.. has no option 'second'; did you mean seconds",
         ),
-        ((None, "dgx-h100"), {"colour": 1}, TypeError, "no option 'colour'; there are .*seconds"),
+        ((None, "dgx-h100"), {"shade": 1}, TypeError, "no option 'shade'; there are .*seconds"),
         ((None, "dgx-h100"), {"budget": 10}, TypeError, "budget is a Budget, not 10; write seconds="),
         (
             (None, "dgx-h100"),
@@ -137,11 +137,11 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
         ((None, "dgx-h100"), {"dims": {"batch": 1}}, TypeError, "are for reading a file"),
     ],
 )
-def test_mistakes_are_told_in_our_words(
-    graph: Graph, arguments: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], told: str
+def test_mistakes_are_reported_in_our_words(
+    graph: Graph, arguments: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], reported: str
 ) -> None:
     program, *others = arguments
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=reported) as caught:
         tapestry.optimize(graph if program is None else program, *others, **options)
     assert "\n" not in str(caught.value)
 
@@ -208,7 +208,7 @@ def test_the_precision_of_a_search_is_that_of_its_simulation(graph: Graph) -> No
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "told"),
+    ("call", "kind", "reported"),
     [
         (
             lambda r: tapestry.verify("dgx-h100"),
@@ -228,10 +228,10 @@ def test_the_precision_of_a_search_is_that_of_its_simulation(graph: Graph) -> No
         ),
     ],
 )
-def test_a_wrong_plan_is_told(
-    result: Result, call: Callable[[Result], object], kind: type, told: str
+def test_a_wrong_plan_is_reported(
+    result: Result, call: Callable[[Result], object], kind: type, reported: str
 ) -> None:
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=reported):
         call(result)
 
 

@@ -66,7 +66,7 @@ def test_a_broken_promise_is_named(rule: Rule, message: str, rng: np.random.Gene
     assert any(message in text for text in contract_violations(rule, rng, trials=1))
 
 
-def test_an_example_that_cannot_tell_right_from_wrong_is_refused(rng: np.random.Generator) -> None:
+def test_an_example_that_cannot_distinguish_right_from_wrong_is_refused(rng: np.random.Generator) -> None:
     def blind(size: ExampleSizes) -> Graph:
         s = ExampleBuilder("blind")
         y = s.cell(("neg", INPUT), {s.tensor("x", size(4), size(3)): "mn"})

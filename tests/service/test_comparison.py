@@ -90,7 +90,7 @@ def test_a_run_compared_with_another(tapestry: Run, document: Path, searched: st
     assert "least traffic" in table
 
 
-def test_every_option_that_differs_is_told(
+def test_every_option_that_differs_is_reported(
     tapestry: Run, document: Path, searched: str, tmp_path: Path
 ) -> None:
     mesh = tmp_path / "dgx-h100.toml"

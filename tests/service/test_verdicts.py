@@ -46,7 +46,7 @@ def test_a_rule_of_a_refuted_plan_that_no_right_plan_has_is_suspected_wherever_i
     assert suspects(HISTORIES, CHECKED) == {"fastest": ("acme_wrong",), "other": ("acme_wrong",)}
 
 
-def test_where_every_rule_is_in_a_right_plan_too_the_moves_tell() -> None:
+def test_where_every_rule_is_in_a_right_plan_too_the_moves_decide() -> None:
     elsewhere = Move("acme_wrong", "c")
     histories = {"refuted": (RIGHT, elsewhere), "right": (RIGHT, WRONG), "third": (elsewhere,)}
     checked = {"refuted": verdict(True, False), "right": verdict(True, True), "third": verdict()}

@@ -205,7 +205,7 @@ def test_damaged_metadata_of_one_distribution_are_reported_and_the_rest_is_found
     assert "its list of entry points cannot be read" in damaged.faults[0].message
 
 
-def test_a_plug_in_that_asks_for_its_own_catalog_is_told_so(plug: Plug) -> None:
+def test_a_plug_in_that_asks_for_its_own_catalog_is_refused(plug: Plug) -> None:
     @once
     def catalog() -> Loaded[Thing]:
         return plug(Entry("a", lambda: catalog().members["ours"]))

@@ -77,7 +77,7 @@ def test_own_selection_sees_the_front_and_decides() -> None:
         ("weigh", lambda values: np.zeros(len(values)), "a finite weight above zero"),
     ],
 )
-def test_operators_that_break_their_word_are_told(name: str, operator, message: str) -> None:
+def test_operators_that_break_their_word_are_reported(name: str, operator, message: str) -> None:
     toolbox = default_toolbox()
     toolbox.register(name, operator)
     with pytest.raises(ValueError, match=message):

@@ -114,7 +114,7 @@ def test_stablehlo_comes_in_by_its_ending(shared: Service) -> None:
 
 
 @pytest.mark.parametrize("filename", ["damaged.pt2", "damaged.mlir"])
-def test_what_is_no_program_is_told_by_its_own_name(shared: Service, filename: str) -> None:
+def test_what_is_no_program_is_refused_by_its_own_name(shared: Service, filename: str) -> None:
     pytest.importorskip("jaxlib")
 
     answer = upload(shared, b"PK nothing", filename=filename)

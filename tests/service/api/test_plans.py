@@ -25,7 +25,7 @@ def first_plan(service: Service) -> str:
     return str(service.http.get(f"/v1/runs/{service.finished()}/frontier").json()["plans"][0]["id"])
 
 
-def test_a_plan_tells_its_decisions_and_history(service: Service) -> None:
+def test_a_plan_shows_its_decisions_and_history(service: Service) -> None:
     plan_id = first_plan(service)
     plan = service.http.get(f"/v1/plans/{plan_id}").json()
     run_id, _, short = plan_id.partition("-")
@@ -61,7 +61,7 @@ def test_a_history_is_costed_once_and_kept(shared: Service) -> None:
     assert kept is not None and json.loads(gzip.decompress(kept)) == reported
 
 
-def test_a_history_whose_rule_is_gone_is_refused_with_a_cure(shared: Service) -> None:
+def test_a_history_whose_rule_is_gone_is_refused_with_a_hint(shared: Service) -> None:
     graph = two_layers()
     run = finished_run(graph)
     stale = replace(run.result.frontier[0], moves=(Move("gone", "y"), *run.result.frontier[0].moves))

@@ -67,9 +67,9 @@ def test_data_in_other_files_is_read_from_a_named_folder_only(tapestry: Run, tmp
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(2, dtype=np.float32), "w"))
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
 
-    told = complaint(tapestry("import", path))
-    assert f"it lies beside the model: give its folder, external_data='{tmp_path}'" in told
-    assert f"--external-data {tmp_path}; or put the data" in told
+    reported = complaint(tapestry("import", path))
+    assert f"it lies beside the model: give its folder, external_data='{tmp_path}'" in reported
+    assert f"--external-data {tmp_path}; or put the data" in reported
     assert "there is no folder" in complaint(tapestry("import", path, "--external-data", tmp_path / "absent"))
     found = tapestry("import", path, "--external-data", tmp_path, "--json").json
     assert [s["site"] for s in found["sources"]] == ["x", "w"]

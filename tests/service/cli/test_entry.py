@@ -81,9 +81,9 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "reported"),
     [
-        (["optimise"], "there is no command 'optimise'; did you mean optimize? See tapestry --help"),
+        (["optimze"], "there is no command 'optimze'; did you mean optimize? See tapestry --help"),
         (["mesh", "chekc"], "there is no action 'chekc'; did you mean check? See tapestry mesh --help"),
         (["rules", "--jsno"], "there is no option --jsno; did you mean --json? See tapestry rules --help"),
         (["rules", "all"], "there is an argument too many: 'all'; see tapestry rules --help"),
@@ -95,8 +95,8 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
         (["frobnicate"], "there is no command 'frobnicate'; known are demo, optimize, import, "),
     ],
 )
-def test_a_misspelt_word_is_told_with_near_ones(tapestry: Run, argv: list[str], told: str) -> None:
-    assert complaint(tapestry(*argv)).startswith(told)
+def test_a_misspelled_word_is_reported_with_near_ones(tapestry: Run, argv: list[str], reported: str) -> None:
+    assert complaint(tapestry(*argv)).startswith(reported)
 
 
 def test_the_version_is_an_option_too(tapestry: Run) -> None:

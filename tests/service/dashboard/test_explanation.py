@@ -65,7 +65,7 @@ def test_a_block_lists_its_moves_by_its_name_or_a_click(
     expect(page.locator("#block-history")).to_have_text("No move met a block “nowhere”.")
 
 
-def test_a_history_that_cannot_be_replayed_is_said(idle_service: Service, plan: str, visit: Open) -> None:
+def test_a_history_that_cannot_be_replayed_is_reported(idle_service: Service, plan: str, visit: Open) -> None:
     message = {
         "title": "The request cannot be carried out",
         "detail": "there is no rule 'gone'",

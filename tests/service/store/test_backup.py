@@ -119,7 +119,7 @@ def test_a_copy_made_while_others_write_holds_whole_transactions(
     assert 5 < counts[0] <= counts[1] <= counts[2] <= counts[3] <= graphs_in(f"sqlite:///{database}")
 
 
-def test_nothing_is_replaced_unless_told(tapestry: Run, database: Path, tmp_path: Path) -> None:
+def test_nothing_is_replaced_unless_requested(tapestry: Run, database: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     copy.write_text("a letter")
     url = f"sqlite:///{database}"
@@ -135,7 +135,7 @@ def test_the_database_never_replaces_itself(tapestry: Run, database: Path) -> No
     assert graphs_in(f"sqlite:///{database}") == 5
 
 
-def test_what_is_no_database_of_ours_is_said_and_leaves_no_file(tapestry: Run, tmp_path: Path) -> None:
+def test_what_is_no_database_of_ours_is_reported_and_leaves_no_file(tapestry: Run, tmp_path: Path) -> None:
     missing, letter, other = (tmp_path / name for name in ("missing.db", "letter.db", "other.db"))
     letter.write_text("a letter to my aunt\n" * 100)
     with closing(sqlite3.connect(other)) as connection:
@@ -204,7 +204,7 @@ def test_the_password_is_on_no_command_line(
     assert (tmp_path / "known").read_text() == "hunter2\n"
 
 
-def test_without_pg_dump_the_cure_is_named(
+def test_without_pg_dump_the_hint_is_named(
     tapestry: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

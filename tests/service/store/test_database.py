@@ -58,7 +58,7 @@ def test_a_missing_driver_of_ours_says_how_to_install_it(monkeypatch: pytest.Mon
     assert message.endswith("its driver, psycopg, is not installed: pip install 'tapestry[postgres]'")
 
 
-def test_a_place_that_may_not_be_written_to_is_said_early(
+def test_a_place_that_may_not_be_written_to_is_reported_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tapestry.service.store.database.os.access", lambda place, mode: mode != os.W_OK)
@@ -82,7 +82,7 @@ def test_a_server_that_is_not_there_is_one_line_without_the_password() -> None:
 
 def test_how_connections_are_set(store_url: str) -> None:
     engine = open_database(store_url)
-    asked = {
+    requested = {
         "sqlite": {
             "PRAGMA journal_mode": "wal",
             "PRAGMA synchronous": 1,
@@ -95,7 +95,7 @@ def test_how_connections_are_set(store_url: str) -> None:
         },
     }[engine.dialect.name]
     with engine.connect() as connection:
-        assert {question: connection.scalar(text(question)) for question in asked} == asked
+        assert {question: connection.scalar(text(question)) for question in requested} == requested
     engine.dispose()
 
 

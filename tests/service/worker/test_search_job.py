@@ -87,7 +87,7 @@ def test_no_shown_plan_is_beaten_by_another(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_events_tell_the_whole_story_in_order(bench: Bench) -> None:
+def test_events_report_the_whole_run_in_order(bench: Bench) -> None:
     run_id = bench.run(two_layers(width=256))
 
     events = bench.store.runs.events(run_id, limit=10_000)
@@ -259,7 +259,7 @@ def test_a_run_starts_from_another_ones_frontier(bench: Bench) -> None:
         assert (mine <= cost * 1.006).all(axis=1).any()
 
 
-def test_a_lost_lease_is_heard_of_before_the_next_write(bench: Bench) -> None:
+def test_a_lost_lease_is_noticed_before_the_next_write(bench: Bench) -> None:
     bench.ask(two_layers(width=256))
     held: ClaimedJob = bench.claim()
     held.is_lost = True
@@ -271,7 +271,7 @@ def failing(m: object) -> bool:
     raise KeyError("nothing")
 
 
-def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
+def test_a_rule_that_fails_is_named_with_reason_and_hint_and_the_run_succeeds(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = tensor("x")

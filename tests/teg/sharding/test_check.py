@@ -83,7 +83,7 @@ def test_legal_placements_have_no_issue(graph: Graph) -> None:
         (Placements(outputs="shard"), "$.outputs", "unknown outputs 'shard'", "sharded"),
     ],
 )
-def test_each_fault_is_told(
+def test_each_fault_is_reported(
     graph: Graph, placements: Placements, path: str, message: str, expected: str
 ) -> None:
     (issue,) = check_placements(graph, placements, MESH_SHAPE)

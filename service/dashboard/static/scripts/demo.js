@@ -11,7 +11,7 @@ import { problemNotice } from "./notice.js";
  * @param {HTMLButtonElement} button whose `data-demo` says which model and which run
  * @param {Element} status the place for messages about progress
  */
-export function offerDemo(button, status) {
+export function enableDemo(button, status) {
   const { model, run } = JSON.parse(button.dataset.demo ?? "{}");
   button.addEventListener("click", async () => {
     button.disabled = true;

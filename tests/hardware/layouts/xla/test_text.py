@@ -121,7 +121,7 @@ def test_fields_come_back(
     assert parse_layout_fields(str(fields)) == fields
 
 
-def test_wrong_arguments_are_told() -> None:
+def test_wrong_arguments_are_reported() -> None:
     plain, shape = LayoutFields((1, 0)), ArrayShape("f32", (2, 3))
     for call, message in (
         (lambda: equal(plain, plain, ["color"]), "'color' cannot be ignored; expected one of tiles"),

@@ -17,7 +17,7 @@ METAL = (
 )
 
 
-def test_sizes_and_places_are_told(tapestry: Run) -> None:
+def test_sizes_and_places_are_reported(tapestry: Run) -> None:
     """Check the document's example: rows of 53 over 3 cores are 18 per core, columns of 63 over 2 are 32."""
     reported = tapestry("layout", "describe", METAL, "--at", "20,33", "--offset", "1023", "--json").json
     assert (reported["shape"], reported["physical_shape"]) == ([53, 63], [96, 64])
@@ -31,7 +31,7 @@ def test_sizes_and_places_are_told(tapestry: Run) -> None:
     assert (reported["slot"]["coordinates"], reported["slot"]["is_padding"]) == (None, True)
 
 
-def test_people_are_told_the_same(tapestry: Run) -> None:
+def test_people_read_the_same(tapestry: Run) -> None:
     lines = tapestry("layout", "describe", METAL, "--at", "20,33", "--offset", "1023").out.splitlines()
     assert lines[0] == METAL
     message = dict(re.split(" {2,}", line, maxsplit=1) for line in lines[1:])

@@ -176,7 +176,7 @@ def test_an_inference_program_is_divided_in_what_is_computed_once_and_the_rest(
     assert "in every run: 4 blocks, 80 flops of 90 before" in message
 
 
-def test_what_has_nothing_to_prepare_is_said(tapestry: Run, document: Path, tmp_path: Path) -> None:
+def test_what_has_nothing_to_prepare_is_reported(tapestry: Run, document: Path, tmp_path: Path) -> None:
     answer = tapestry("rewrite", document, "--prepare", tmp_path / "once.json")
     assert "nothing that is computed depends on parameters alone" in answer.out
     assert not (tmp_path / "once.json").exists()
@@ -198,7 +198,7 @@ def test_rules_that_family_or_kind_exclude_are_named(
 
 
 @pytest.mark.parametrize("how", ["--list", "--json"])
-def test_a_named_rule_that_does_not_take_part_is_told(tapestry: Run, document: Path, how: str) -> None:
+def test_a_named_rule_that_does_not_take_part_is_reported(tapestry: Run, document: Path, how: str) -> None:
     answer = tapestry("rewrite", document, "--rules", "expand_softmax,fuse_cells", "--kind", "semantic", how)
     assert (answer.code, answer.err.count("\n")) == (0, 1)
     assert "kind excludes 'fuse_cells' (optimization, of fusion); leave kind out" in answer.err

@@ -1,7 +1,7 @@
 /** The list of runs: newest first, by status, page by page, looked at again and again. */
 
 import { get, problemOf } from "../api.js";
-import { offerDemo } from "../demo.js";
+import { enableDemo } from "../demo.js";
 import { byId, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { problemNotice } from "../notice.js";
@@ -85,5 +85,5 @@ document.addEventListener("visibilitychange", () => document.hidden || timer || 
 restore();
 watchHealth();
 const demo = document.getElementById("demo");
-if (demo instanceof HTMLButtonElement) offerDemo(demo, byId("demo-status"));
+if (demo instanceof HTMLButtonElement) enableDemo(demo, byId("demo-status"));
 void look();
