@@ -74,7 +74,12 @@ class PlanSpace:
         given: Mapping[str, Given] | None = None,
         resources: Sequence[Resource] | None = None,
     ) -> None:
-        self.graph, self.mesh, self.schedule_order, self.compute_dtype = graph, mesh, schedule_order, compute_dtype
+        self.graph, self.mesh, self.schedule_order, self.compute_dtype = (
+            graph,
+            mesh,
+            schedule_order,
+            compute_dtype,
+        )
         self.mesh_shape = MeshShape(mesh.axis_sizes)
         self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.mesh_shape, layouts)
         self.view = view or default_view(self.mesh_shape)

@@ -77,9 +77,9 @@ def stored_table(
     same = np.full((len(made.dimension_orders), needed.count), -1, dtype=np.int64)
     if native.tiles is None:
         return StorageTable(between, between.made_bytes, between.needed_bytes, same, np.zeros_like(same))
-    have = _sizes(native, made.dimension_orders, part_shapes(made.specs, kind.shape, mesh_shape), kind).reshape(
-        made.count, -1
-    )
+    have = _sizes(
+        native, made.dimension_orders, part_shapes(made.specs, kind.shape, mesh_shape), kind
+    ).reshape(made.count, -1)
     if not needed.count:
         return StorageTable(between, have, between.needed_bytes, same, same)
     want = part_shapes(needed.specs, kind.shape, mesh_shape)

@@ -39,7 +39,9 @@ def ablate(
     Restored blocks, for which nothing was decided, are placed as their neighbors are.
     """
     later = [move for _, move in rest]
-    if not any(is_structural(m) for m in (*moves, *later)) and not any(m.rule in READING_OTHERS for m in later):
+    if not any(is_structural(m) for m in (*moves, *later)) and not any(
+        m.rule in READING_OTHERS for m in later
+    ):
         return Ablation((finished[0], _undone(before[1], moves, later, finished, mesh_shape)), ())
     graph, placements, gone = before[0], before[1], list[int]()
     for number, move in rest:

@@ -118,7 +118,7 @@ def optimize(
     if resume is not None:
         restore(resume, state, graph, report)
     else:
-        criteria = criteria_of(chosen, bounds, mesh, asked.epsilon, known)
+        criteria = criteria_of(chosen, bounds, mesh, resolved.epsilon, known)
         initialize(state, graph, criteria, seeds, budget, start_from, report)
     publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
@@ -193,7 +193,9 @@ def _submeshes(
         mesh_shape = whole_mesh_shape.part(devices)
         used = mesh.part(mesh_shape.axes)
         goal = goal_of(objectives, constraints, used, epsilon, known)
-        submeshes.append(SubMesh(devices, used, default_view(mesh_shape), goal, schedule_order=schedule_order, known=known))
+        submeshes.append(
+            SubMesh(devices, used, default_view(mesh_shape), goal, schedule_order=schedule_order, known=known)
+        )
     return tuple(submeshes)
 
 

@@ -150,7 +150,9 @@ class Evaluator:
         schedule_order = min(lives, key=lambda name: max(lives[name]))
         live = tuple(sorted(lives[schedule_order], reverse=True))
         cost = self.costs.tally(graph, sums, live[0])
-        return EvaluatedGraph(graph, moves, cost, *self.criteria.measure(cost), live, schedule_order, origin, changes)
+        return EvaluatedGraph(
+            graph, moves, cost, *self.criteria.measure(cost), live, schedule_order, origin, changes
+        )
 
     def _kept(self, child: EvaluatedGraph) -> EvaluatedGraph:
         self._seen.add(_fingerprint(child))
