@@ -123,8 +123,8 @@ def chosen(names: Sequence[str], parser: argparse.ArgumentParser) -> tuple[Rule,
     known = {rule.name: rule for rule in RULES}
     for name in names:
         if name not in known:
-            cure = "" if near_names(name, known) else "`tapestry rules` lists them"
-            parser.error(f"--only: {no_such('rule', name, known, cure=cure)}")
+            hint = "" if near_names(name, known) else "`tapestry rules` lists them"
+            parser.error(f"--only: {no_such('rule', name, known, hint=hint)}")
     if not names:
         parser.error("--only: expected at least one rule; leave it out for all")
     return tuple(known[name] for name in dict.fromkeys(names))

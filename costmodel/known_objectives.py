@@ -139,7 +139,7 @@ class KnownObjectives:
 
     def _unknown(self, name: str, text: str, term: Term) -> ValueError:
         if isinstance(term, NamedTerm):
-            return ValueError(no_such("objective", name, self.by_name, cure=plug_ins().left_out(name)))
+            return ValueError(no_such("objective", name, self.by_name, hint=plug_ins().left_out(name)))
         at = max(text.find(name), 0)
         return ExpressionError(
             text, at, f"there is an unknown cost {name!r}; {near_hint(name, self.by_name)}"

@@ -109,9 +109,9 @@ class _Reduced:
 def _reduced(
     shape: np.ndarray, item: int, held: _Lowered, wanted: _Lowered, mesh: Mesh, arrays: MeshArrays
 ) -> _Reduced:
-    preference, wish_granule = _preferences(wanted)
+    preference, preferred_granule = _preferences(wanted)
     whole = ~(held.places[:, :, None] == np.arange(len(shape))).any(axis=1)
-    request, of = requests(held.places, whole, preference, wish_granule, wanted.constant)
+    request, of = requests(held.places, whole, preference, preferred_granule, wanted.constant)
     rows, scattered = middles(
         shape,
         held.boxes,
@@ -119,7 +119,7 @@ def _reduced(
         held.granules,
         of,
         preference,
-        wish_granule,
+        preferred_granule,
         whole,
         wanted.constant,
         arrays,

@@ -33,7 +33,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, schedule_order
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, scheduled_blocks
 
 # Columns that are zero for every unsharded program.
 CONSTANT_COLUMNS = frozenset({"traffic_bytes", "memory_waste_bytes", "compute_waste_flops"})
@@ -185,13 +185,13 @@ def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
     return sizes, roots
 
 
-def live_bytes(graph: Graph, order: str = SCHEDULE_ORDERS[0]) -> list[int]:
+def live_bytes(graph: Graph, schedule_order: str = SCHEDULE_ORDERS[0]) -> list[int]:
     """Compute the live bytes while each block works, in this schedule order, after those of the sources.
 
     Sources live from the start, sinks and lasting roles to the end.
     """
     sizes, roots = _buffers(graph)
-    blocks = schedule_order(graph, order)
+    blocks = scheduled_blocks(graph, schedule_order)
     last: dict[str, int] = {}
     lasting = {t for b in graph.sources for t in b.outputs if b.definition["role"] in LIVES_ON}
     lasting -= graph.carried  # what has a next value is given up after its last reader

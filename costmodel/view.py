@@ -28,10 +28,10 @@ def default_view(mesh_shape: MeshShape) -> View:
     while len(groups) > LOGICAL_AXES:
         pairs = range(len(groups) - 1)
 
-        def burden(k: int) -> tuple[bool, int, int]:
+        def key(k: int) -> tuple[bool, int, int]:
             joined = (*groups[k], *groups[k + 1])
             return len({owner[a] for a in joined}) > 1, prod(mesh_shape.size_of((a,)) for a in joined), -k
 
-        k = min(pairs, key=burden)
+        k = min(pairs, key=key)
         groups[k : k + 2] = [(*groups[k], *groups[k + 1])]
     return View(mesh_shape, tuple(groups))

@@ -243,8 +243,8 @@ def _is_path(name: str | PathLike[str]) -> bool:
 
 def _unknown(kind: str, name: str, known: tuple[str, ...], reported: str) -> CatalogError:
     hint = near_hint(name, known, cutoff=CUTOFF)
-    cure = hint if hint.endswith("?") else f"{hint}; a file's path ending in .toml works too"
-    return CatalogError(no_such(kind, name, known, cure=reported or cure))
+    advice = hint if hint.endswith("?") else f"{hint}; a file's path ending in .toml works too"
+    return CatalogError(no_such(kind, name, known, hint=reported or advice))
 
 
 def _by_alias(devices: Mapping[str, Device]) -> dict[str, Device]:

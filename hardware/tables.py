@@ -62,7 +62,7 @@ class Table:
         self.content: Mapping[str, object] = content if isinstance(content, Mapping) else {}
         self.where = where
         self.faults = faults
-        self.asked: list[str] = []
+        self.read: list[str] = []
         if not self.is_table and content is not _MISSING:
             faults.add(where, f"expected a table, not {value_text(content)}")
 
@@ -74,13 +74,13 @@ class Table:
 
     def get(self, key: str, expected: str) -> object:
         """Return the value of `key`; if there is none, note that and return `_MISSING`."""
-        self.asked.append(key)
+        self.read.append(key)
         if key not in self.content and self.is_table:
             self.fault(key, f"missing; expected {expected}")
         return self.content.get(key, _MISSING)
 
     def has(self, key: str) -> bool:
-        self.asked.append(key)
+        self.read.append(key)
         return key in self.content
 
     def text(self, key: str) -> str:
@@ -183,9 +183,9 @@ class Table:
     def finish(self) -> None:
         """Note the keys that were not read: a misspelled optional field would else be ignored."""
         for key in self.content:
-            if key not in self.asked:
+            if key not in self.read:
                 self.fault(
-                    str(key), f"unknown key; {near_hint(str(key), sorted(set(self.asked)), cutoff=CUTOFF)}"
+                    str(key), f"unknown key; {near_hint(str(key), sorted(set(self.read)), cutoff=CUTOFF)}"
                 )
 
 

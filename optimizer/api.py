@@ -1,4 +1,4 @@
-"""The public functions `tapestry.optimize`, `verify` and `simulate`: names and files become values, mistakes are told.
+"""The public functions `tapestry.optimize`, `verify` and `simulate`: names and files become checked values.
 
 The search and the checks below take checked values only; what a user may write instead is understood here.
 """
@@ -104,10 +104,10 @@ def optimize(
         OptionError: arguments of another type, unknown options or names (near ones are named), a file, bound or value
             that does not fit; `faults` are all of them. It is a `TypeError` and a `ValueError`.
     """
-    asked = options if objectives is None else {"objectives": objectives, **options}
-    parameters = {name: asked.pop(name) for name in PARAMETERS.keys() & asked.keys()}
+    keywords = options if objectives is None else {"objectives": objectives, **options}
+    parameters = {name: keywords.pop(name) for name in PARAMETERS.keys() & keywords.keys()}
     run_options, faults = options_and_faults(
-        asked.pop("options", None), asked, ("options", "dims", "external_data", *PARAMETERS)
+        keywords.pop("options", None), keywords, ("options", "dims", "external_data", *PARAMETERS)
     )
     request = read_request(program, mesh, run_options, dims, external_data)
     lines = [fault_line(fault) for fault in (*request.faults, *faults, *_not_here(run_options))]
@@ -319,9 +319,9 @@ def _of_sources(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, np.
     return {site: value for site, value in values.items() if site in sites}
 
 
-def _check_memory(plan: Plan, cure: str) -> None:
+def _check_memory(plan: Plan, hint: str) -> None:
     if not fits_in_memory([plan]):
         needed = plan.cost["total_memory_bytes"]
         raise ArgumentError(
-            f"the plan's devices hold {needed / 2**30:,.1f} GiB in all, too much to compute here; {cure} only counts"
+            f"the plan's devices hold {needed / 2**30:,.1f} GiB in all, too much to compute here; {hint} only counts"
         )

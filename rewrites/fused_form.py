@@ -16,8 +16,8 @@ from tapestry.teg.operators import body_of, operator_named
 from tapestry.teg.operators.fused_body import FUSED, FusedBody, FusedStep
 
 # Behind how many blocks of which operators a reader may still join a region.
-PASSING = ("cell", "view")
-MOST_PASSED = 2
+PASS_THROUGH = ("cell", "view")
+MOST_PASS_THROUGH = 2
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def _region(
             if _joins(block, chain, joined) and edited.position(block.site) > last:
                 ends[block.site] = block
                 new.update((b.site, b) for b in (*chain, block))
-            elif block.operator in PASSING and len(chain) < MOST_PASSED:
+            elif block.operator in PASS_THROUGH and len(chain) < MOST_PASS_THROUGH:
                 waiting.append((block, (*chain, block)))
     added = sorted(ends.values(), key=lambda b: edited.position(b.site))
     return FusedRegion.of(edited, (*roots, *added), new.values(), recomputes)

@@ -19,7 +19,7 @@ from tapestry.teg.faults import no_such
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
+from tapestry.teg.sharding.placement import PLAN_OPTIONS, SCHEDULE_ORDERS, Placement, Placements
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": SCHEDULE_ORDERS,
@@ -70,7 +70,7 @@ def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape)
         for choice in rule.choices(PlacementSite(graph, placements, block, mesh_shape))
     ]
     for name, values in OPTIONS.items():
-        found += [Move("set_option", name, v) for v in values if v != getattr(placements, name)]
+        found += [Move("set_option", name, v) for v in values if v != getattr(placements, PLAN_OPTIONS[name])]
     for part in mesh_shape.parts():
         fewer = replace(placements, devices=part)
         if part != placements.devices and not check_placements(graph, fewer, mesh_shape):
@@ -90,7 +90,9 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
             for rule, choice in _differences(block, before.of(block), after.of(block)):
                 tied.setdefault((rule, choice), []).append(block.site)
     moves = [Move(r, tuple(p) if len(p) > 1 else p[0], c) for (r, c), p in tied.items()]
-    values = ((name, getattr(before, name), getattr(after, name)) for name in (*OPTIONS, "devices"))
+    values = (
+        (name, getattr(before, member), getattr(after, member)) for name, member in PLAN_OPTIONS.items()
+    )
     moves.extend(Move("set_option", name, new) for name, old, new in values if new != old)
     return moves
 
@@ -140,7 +142,7 @@ def _with_options(placements: Placements, move: Move, mesh_shape: MeshShape) -> 
         elif move.choice not in OPTIONS.get(name, ()):
             offered = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
             raise StaleMove(move, f"the options of a plan are {offered}")
-        genes: dict[str, Any] = {name: move.choice}
+        genes: dict[str, Any] = {PLAN_OPTIONS[name]: move.choice}
         placements = replace(placements, **genes)
     return placements
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from inspect import cleandoc
 from itertools import permutations, product
 
-from tapestry.hardware.layouts.dimension_order import order_of, parse_order
+from tapestry.hardware.layouts.dimension_order import dimension_order_of, parse_dimension_order
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -113,11 +113,11 @@ def _follow(spot: PlacementSite, choice: str) -> Placement:
     strategy = spot.placements.of(block).strategy
     needed = consumer_spec(rows, tensor.shape, block.signature, strategy)
     return replace(
-        spot.placement, strategy=Strategy(tuple(_born(needed, k) for k in range(len(needed.dims))))
+        spot.placement, strategy=Strategy(tuple(_produced_split(needed, k) for k in range(len(needed.dims))))
     )
 
 
-def _born(needed: Spec, dim: int) -> Split:
+def _produced_split(needed: Spec, dim: int) -> Split:
     """Return the split of a source dimension whose chunks start where windows start."""
     split, window = needed.dims[dim], needed.window(dim)
     if window is None or not split.axes:
@@ -169,7 +169,7 @@ def _numbered(choice: str, what: str, count: int) -> tuple[int, str]:
 def _orders(rank: int, now: str) -> Iterator[str]:
     """Yield all dimension orders by the dimensions along tile columns and tile rows, except the present one."""
     pairs = permutations(range(rank), 2) if rank > 1 else ()
-    texts = (str(order_of(rank, (columns,), (rows,))) for columns, rows in pairs)
+    texts = (str(dimension_order_of(rank, (columns,), (rows,))) for columns, rows in pairs)
     yield from (text for text in texts if text != now)
 
 
@@ -182,7 +182,7 @@ def _stored(spot: PlacementSite) -> Iterator[str]:
 def _store_as(spot: PlacementSite, choice: str) -> Placement:
     outputs = spot.block.outputs
     position, text = _numbered(choice, "output", len(outputs))
-    order = parse_order(text, len(spot.graph.tensors[outputs[position]].shape))
+    order = parse_dimension_order(text, len(spot.graph.tensors[outputs[position]].shape))
     layouts = [spot.placement.layout_of(k) for k in range(len(outputs))]
     layouts[position] = str(order)
     return replace(spot.placement, layouts=tuple(layouts) if any(layouts) else ())
@@ -197,7 +197,7 @@ def _read_layouts(spot: PlacementSite) -> Iterator[str]:
 def _read_as(spot: PlacementSite, choice: str) -> Placement:
     position, text = _input_of(spot, choice)
     root = read_of(spot.graph, spot.block.site, position).root
-    order = parse_order(text, len(spot.graph.tensors[root].shape))
+    order = parse_dimension_order(text, len(spot.graph.tensors[root].shape))
     layouts = [spot.placement.read_layout_of(k) for k in range(len(spot.block.inputs))]
     layouts[position] = str(order)
     return replace(spot.placement, read_layouts=tuple(layouts) if any(layouts) else ())
@@ -219,10 +219,10 @@ PLACEMENT: tuple[PlacementRule, ...] = (
     PlacementRule(
         name="follow",
         doc="""
-        An input of the program is born as one of its readers needs it.
+        An input of the program is created as one of its readers needs it.
 
         strategy of a source  ->  what the reader of the choice (`site:position`) needs
-        Inputs are born in the spec a plan chooses, at no cost, so the copy to that reader disappears.
+        Inputs are created in the spec a plan chooses, at no cost, so the copy to that reader disappears.
         """,
         source="Xu et al., GSPMD, 2021, section 3.5 (propagation)",
         choices=_source_reads,

@@ -104,7 +104,7 @@ class Provenance:
         block = site if site in self.graph.by_site else self._producer(site)
         if block in self.graph.by_site:
             version = self._version(block)
-            return BlockHistory(block, self._told(version), self._origins(version))
+            return BlockHistory(block, self._events_of(version), self._origins(version))
         if block not in self._gone:
             known = (*self.graph.by_site, *self._gone, *self.graph.tensors)
             raise ValueError(f"no block or tensor {site!r} in this history; {near_hint(site, known)}")
@@ -114,7 +114,7 @@ class Provenance:
         version = self._gone[block]
         found = {v.site for v in _reached(version, self._children) if v is self._now.get(v.site)}
         became = tuple(b.site for b in self.graph.blocks if b.site in found)
-        return BlockHistory(block, self._told(version), self._origins(version), False, became)
+        return BlockHistory(block, self._events_of(version), self._origins(version), False, became)
 
     def block_histories(self) -> Iterator[BlockHistory]:
         """Yield the histories of every block of the result, in program order, then of all removed blocks."""
@@ -128,7 +128,7 @@ class Provenance:
                 return graph.producers[tensor].site
         return self._producers.get(tensor, tensor)
 
-    def _told(self, version: _Version) -> tuple[ProvenanceEvent, ...]:
+    def _events_of(self, version: _Version) -> tuple[ProvenanceEvent, ...]:
         reported = {k for v in _reached(version, lambda v: v.parents) for k in v.events}
         return tuple(self.events[k] for k in sorted(reported))
 

@@ -25,7 +25,7 @@ class RuleContractError(AssertionError):
 
 
 def expect(rule: Rule, holds: bool, message: str) -> None:
-    """Raise a BrokenPromise of the rule if something does not hold."""
+    """Raise a RuleContractError of the rule if something does not hold."""
     if not holds:
         raise RuleContractError(rule, message)
 
@@ -34,7 +34,7 @@ def falls(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
     """Check that a move of a saturating rule lowers the measure.
 
     Raises:
-        BrokenPromise: it does not.
+        RuleContractError: it does not.
     """
     expect(rule, measure(after) < measure(before), f"{move} does not lower the measure, so it may never end")
 
@@ -43,7 +43,7 @@ def same_values(before: Graph, after: Graph, rule: Rule, rng: np.random.Generato
     """Check that outputs are equal: every bit if the rule's domain is exact, up to rounding if it is real.
 
     Raises:
-        BrokenPromise, AssertionError: they differ.
+        RuleContractError, AssertionError: they differ.
         ValueError: one of the programs cannot be evaluated.
     """
     inputs = random_inputs(before, rng)

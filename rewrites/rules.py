@@ -55,5 +55,5 @@ def rule_named(name: str) -> Rule:
     """
     known = catalog()
     if name not in known:
-        raise ValueError(no_such("rule", name, sorted(known), cure=plug_ins().left_out(name)))
+        raise ValueError(no_such("rule", name, sorted(known), hint=plug_ins().left_out(name)))
     return known[name]

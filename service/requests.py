@@ -23,7 +23,7 @@ LONGEST_TEXT = 1000
 DEEPEST = 6
 WIDEST = 1000
 # Fields of a machine as the catalog shows it that follow from others.
-TOLD_BY_THE_CATALOG = ("device_count",)
+DERIVED_FIELDS = ("device_count",)
 _STEP = re.compile(r"([A-Za-z_]\w*)((?:\[[0-9]+\])*)")
 _ONE_OF = re.compile(r"expected one of (.+), not ")
 
@@ -89,7 +89,7 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     _check_plain(given, "/mesh", faults)
     if len(faults.found) > before:
         return None
-    given = {name: value for name, value in given.items() if name not in TOLD_BY_THE_CATALOG}
+    given = {name: value for name, value in given.items() if name not in DERIVED_FIELDS}
     device = given.get("device")
     if isinstance(device, str) and not faults.one_of(
         "/mesh/device", device, device_names(with_aliases=True), "device"
@@ -98,16 +98,16 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     try:
         return mesh_from_dict(given, "mesh")
     except CatalogError as error:
-        for said in error.faults:
-            allowed = _ONE_OF.search(said)
-            faults.add(_pointer(said), said, allowed.group(1).split(", ") if allowed else ())
+        for message in error.faults:
+            allowed = _ONE_OF.search(message)
+            faults.add(_pointer(message), message, allowed.group(1).split(", ") if allowed else ())
         return None
 
 
-def _pointer(said: str) -> str:
+def _pointer(message: str) -> str:
     """Find the place in a mesh's document of a catalog error, reported as `mesh: axes[0]: size: ...`."""
     pointer = ""
-    for part in said.split(": "):
+    for part in message.split(": "):
         found = _STEP.fullmatch(part)
         if found is None:
             break

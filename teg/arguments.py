@@ -16,7 +16,7 @@ class ArgumentKind(NamedTuple):
 
     wanted: str
     accepts: Callable[[Any], bool]
-    cure: str = ""
+    hint: str = ""
 
 
 def check_arguments(kinds: Mapping[str, ArgumentKind], given: Mapping[str, object]) -> None:
@@ -32,7 +32,7 @@ def check_arguments(kinds: Mapping[str, ArgumentKind], given: Mapping[str, objec
 def argument_faults(kinds: Mapping[str, ArgumentKind], given: Mapping[str, object]) -> tuple[str, ...]:
     """Return the faults of arguments by name; those that are not given have none."""
     return tuple(
-        expected(name, kind.wanted, given[name], kind.cure)
+        expected(name, kind.wanted, given[name], kind.hint)
         for name, kind in kinds.items()
         if name in given and not kind.accepts(given[name])
     )
@@ -43,9 +43,9 @@ def optional(kind: ArgumentKind) -> ArgumentKind:
     return kind._replace(accepts=lambda value: value is None or kind.accepts(value))
 
 
-def a_value_of(types: type | tuple[type, ...], wanted: str, cure: str = "") -> ArgumentKind:
+def a_value_of(types: type | tuple[type, ...], wanted: str, hint: str = "") -> ArgumentKind:
     """Return the kind of the values of a type."""
-    return ArgumentKind(wanted, lambda value: isinstance(value, types), cure)
+    return ArgumentKind(wanted, lambda value: isinstance(value, types), hint)
 
 
 def several(kind: ArgumentKind, wanted: str) -> ArgumentKind:

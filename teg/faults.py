@@ -57,18 +57,18 @@ class ArgumentError(TypeError, ValueError):
         return type(self), self.faults
 
 
-def refuse(argument: str, wanted: str, given: object, cure: str = "") -> NoReturn:
+def refuse(argument: str, wanted: str, given: object, hint: str = "") -> NoReturn:
     """Raise an `ArgumentError` that names an argument, what was expected and what was given.
 
     Raises:
         ArgumentError: always.
     """
-    raise ArgumentError(expected(argument, wanted, given, cure))
+    raise ArgumentError(expected(argument, wanted, given, hint))
 
 
-def expected(argument: str, wanted: str, given: object, cure: str = "") -> str:
+def expected(argument: str, wanted: str, given: object, hint: str = "") -> str:
     """Word the fault of an argument: `mesh: expected a mesh, not 3`, and what to do."""
-    return f"{argument}: expected {wanted}, not {value_text(given)}" + (f"; {cure}" if cure else "")
+    return f"{argument}: expected {wanted}, not {value_text(given)}" + (f"; {hint}" if hint else "")
 
 
 def one_of(known: Iterable[object]) -> str:
@@ -103,10 +103,10 @@ def no_such(
     name: str,
     known: Collection[str],
     shown: Collection[str] | None = None,
-    cure: str = "",
+    hint: str = "",
 ) -> str:
-    """Word the fault of an unknown name: `there is no mesh 'dgx-h10'; did you mean dgx-h100?`; or another `cure`."""
-    return f"there is no {what} {brief(repr(name), 80)}; {cure or near_hint(name, known, shown)}"
+    """Word the fault of an unknown name: `there is no mesh 'dgx-h10'; did you mean dgx-h100?`; or another `hint`."""
+    return f"there is no {what} {brief(repr(name), 80)}; {hint or near_hint(name, known, shown)}"
 
 
 def value_text(value: object) -> str:

@@ -65,8 +65,8 @@ def sites(value: Any, path: str) -> tuple[str, ...]:
 def site(value: Any, path: str) -> str:
     """Read a name: printable text that is not empty."""
     if type(value) is not str or not value or len(value) > LONGEST_NAME or not value.isprintable():
-        cure = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
-        raise MalformedError(path, kind_of(value), cure)
+        hint = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
+        raise MalformedError(path, kind_of(value), hint)
     return value
 
 

@@ -35,15 +35,15 @@ OWN_NAME = "rename it; a prefix of your package's name keeps it apart from other
 MOST_SHOWN = 300
 
 _lock = threading.RLock()
-_told: set[str] = set()  # plug-ins with faults that this process has named
+_reported: set[str] = set()  # plug-ins with faults that this process has named
 
 
 class PlugInError(ValueError):
-    """Error raised when a plug-in provides what its group does not hold; `cure` is what its author should do."""
+    """Error raised when a plug-in provides what its group does not hold; `hint` is what its author should do."""
 
-    def __init__(self, message: str, cure: str) -> None:
+    def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
-        self.cure = cure
+        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class PlugInIssue:
     """A part of a plug-in that was left out: a `member` by name, or all of it (empty name)."""
 
     member: str
-    said: str
-    cure: str
+    message: str
+    hint: str
 
     def __str__(self) -> str:
-        return f"{self.member + ': ' if self.member else ''}{self.said}; {self.cure}"
+        return f"{self.member + ': ' if self.member else ''}{self.message}; {self.hint}"
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _load_one(group: PlugInGroup[T], entry: EntryPoint, plug_in: PlugIn) -> tupl
 
 
 @contextlib.contextmanager
-def _caught(member: str, faults: list[PlugInIssue], cure: str) -> Iterator[None]:
+def _caught(member: str, faults: list[PlugInIssue], hint: str) -> Iterator[None]:
     """Turn whatever a plug-in raises, its exit too, into a fault; send what it prints to standard error."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -219,11 +219,11 @@ def _caught(member: str, faults: list[PlugInIssue], cure: str) -> Iterator[None]
     except (KeyboardInterrupt, MemoryError):
         raise
     except PlugInError as error:
-        faults.append(PlugInIssue(member, _line(str(error)), error.cure))
+        faults.append(PlugInIssue(member, _line(str(error)), error.hint))
     except SystemExit as end:
-        faults.append(PlugInIssue(member, f"it tried to end the process (exit {end.code!r})", cure))
+        faults.append(PlugInIssue(member, f"it tried to end the process (exit {end.code!r})", hint))
     except BaseException as error:
-        faults.append(PlugInIssue(member, f"{type(error).__name__}: {_line(str(error))}", cure))
+        faults.append(PlugInIssue(member, f"{type(error).__name__}: {_line(str(error))}", hint))
 
 
 def _clash(
@@ -239,8 +239,8 @@ def _clash(
             )
         if len(owners[name]) > 1:
             others = " and ".join(sorted({f"{p} ({p.value})" for p in owners[name]}))
-            said = f"the name {name!r} is offered more than once, by {others}: nobody has it"
-            return PlugInIssue(own, said, "uninstall all but one of them, or rename it")
+            message = f"the name {name!r} is offered more than once, by {others}: nobody has it"
+            return PlugInIssue(own, message, "uninstall all but one of them, or rename it")
     return None
 
 
@@ -304,8 +304,8 @@ def _warn(plug_ins: Sequence[PlugIn]) -> None:
     if parent_process() is not None:
         return
     broken = [plug_in for plug_in in plug_ins if plug_in.faults]
-    new = [name for name in dict.fromkeys(map(str, broken)) if name not in _told]
-    _told.update(new)
+    new = [name for name in dict.fromkeys(map(str, broken)) if name not in _reported]
+    _reported.update(new)
     if new:
         log.warning(
             "plug-ins left out in part or whole: %s; `tapestry plugins` says why and what to do",

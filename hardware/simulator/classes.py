@@ -16,7 +16,7 @@ from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes
 
-NOBODY = -2  # past the last member of a team
+PAST_END = -2  # past the last member of a team
 
 
 def count_fetch_by_class(
@@ -31,7 +31,7 @@ def count_fetch_by_class(
     replicas = []
     for level in range(axes):
         members = teams(level, wanted, mesh_shape)
-        replicas.append(np.where(members < 0, NOBODY, slowest_axis(members, devices[:, None], mesh_shape)))
+        replicas.append(np.where(members < 0, PAST_END, slowest_axis(members, devices[:, None], mesh_shape)))
     first, number = distinct_rows(np.concatenate([*map(_profile, overlaps), *replicas], axis=1))
     counts = np.array([_received(d, overlaps, replicas) for d in first]).reshape(len(first), 2, axes)
     by_device = counts[number]
@@ -78,7 +78,7 @@ def _received(device: int, overlaps: list[np.ndarray], replicas: list[np.ndarray
     for level, axes_between in enumerate(replicas):
         # The slowest axis is the lowest bit.
         pieces = lengths[between & ((2 << level) - 1) == 1 << level]
-        team = axes_between[device][axes_between[device] != NOBODY]
+        team = axes_between[device][axes_between[device] != PAST_END]
         size = -(-pieces // len(team))
         slices = np.clip(pieces - np.arange(len(team))[:, None] * size, 0, size).sum(axis=1)
         received[0, level] += slices[team < 0].sum()

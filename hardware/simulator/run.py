@@ -170,7 +170,7 @@ class _Run:
 
     def _allocate(self, name: str, size_bytes: np.ndarray, ticks: np.ndarray | int) -> None:
         self.ledger.allocate(name, size_bytes)
-        self.lifetimes.born(name, size_bytes, ticks)
+        self.lifetimes.allocate(name, size_bytes, ticks)
 
     def _free(self, key: str) -> None:
         self.ledger.free(key)

@@ -16,7 +16,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
 # Placement rules that look at other blocks than the one they place.
-LOOKING = frozenset({"follow"})
+READING_OTHERS = frozenset({"follow"})
 
 
 class Ablation(NamedTuple):
@@ -39,7 +39,9 @@ def ablate(
     Restored blocks, for which nothing was decided, are placed as their neighbors are.
     """
     later = [move for _, move in rest]
-    if not any(is_structural(m) for m in (*moves, *later)) and not any(m.rule in LOOKING for m in later):
+    if not any(is_structural(m) for m in (*moves, *later)) and not any(
+        m.rule in READING_OTHERS for m in later
+    ):
         return Ablation((finished[0], _undone(before[1], moves, later, finished, mesh_shape)), ())
     graph, placements, gone = before[0], before[1], list[int]()
     for number, move in rest:

@@ -156,11 +156,11 @@ def _after(state: State, moves: Sequence[Move], mesh_shape: MeshShape, first: in
         try:
             graph, placements = replay_plan(graph, [move], mesh_shape, placements=placements)
         except (StaleMove, RuleError) as error:
-            raise StaleHistory(f"move {k} of {count} cannot be replayed: {error}; {_cure(move)}") from error
+            raise StaleHistory(f"move {k} of {count} cannot be replayed: {error}; {_hint(move)}") from error
     return graph, placements
 
 
-def _cure(move: Move) -> str:
+def _hint(move: Move) -> str:
     """Suggest a remedy for a move that does not fit."""
     if is_structural(move) and move.rule not in catalog():
         return (

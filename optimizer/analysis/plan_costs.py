@@ -23,7 +23,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
 
-LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done before a space is compiled
+SMALL_PROBLEM = 1000  # blocks times devices squared: the plain model is done before a space is compiled
 
 State = tuple[Graph, Placements]
 
@@ -59,7 +59,7 @@ class PlanCosts:
         for numbers in self._alike(plans):
             graph = plans[numbers[0]][0]
             work = len(graph.blocks) * self.mesh_shape.device_count**2
-            if work > LITTLE_WORK if self.compiled is None else self.compiled:
+            if work > SMALL_PROBLEM if self.compiled is None else self.compiled:
                 space = self._space(graph, [plans[k][1] for k in numbers])
                 for k in numbers:
                     raw = space.evaluate(space.genes_of(plans[k][1]))
@@ -78,7 +78,9 @@ class PlanCosts:
         for k, (graph, placements) in enumerate(plans):
             if id(graph) not in structures:
                 structures[id(graph)] = structure_of(graph)
-            classes.setdefault((structures[id(graph)], placements.devices, placements.order), []).append(k)
+            classes.setdefault(
+                (structures[id(graph)], placements.devices, placements.schedule_order), []
+            ).append(k)
         return list(classes.values())
 
     def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
@@ -95,7 +97,7 @@ class PlanCosts:
             replace(graph, data={}) if graph.data else graph,
             self.mesh.part(mesh_shape.axes),
             View(mesh_shape, ()),
-            order=plans[0].order,
+            schedule_order=plans[0].schedule_order,
             compute_dtype=self.compute_dtype,
             cache=self._tables.setdefault(plans[0].devices, TableCache()),
             given=_used(graph, plans),

@@ -11,7 +11,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.teg.arguments import NUMBER, TEXT, check_arguments
 
 PERCENT = "%"
-BOUND = NUMBER._replace(cure="write Constraint('time_s', 0.005), or the text 'time_s<=5ms'")
+BOUND = NUMBER._replace(hint="write Constraint('time_s', 0.005), or the text 'time_s<=5ms'")
 _SCALE = {
     "B": {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
     | {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40},

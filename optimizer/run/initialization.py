@@ -52,7 +52,7 @@ PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 # of the effort is spent and so many graphs are evaluated.
 MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
-DETOURS = 6
+ROUNDS_WITHOUT_PROGRESS = 6
 # Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
 NOT_IN_THE_SEARCH = {"seconds", "evaluations", "islands", "constraints", "rules", "start_from", "verify"}
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
@@ -98,7 +98,7 @@ def initialize(
     began = time.perf_counter()
     report("seeding")
     for variant in ours:
-        state.evaluations += _plant_abstract(variant)
+        state.evaluations += _seed_abstract(variant)
     # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
     for variant in ours if seeds else ():
         left = None if limit is None else max(0, limit - state.evaluations)
@@ -107,7 +107,7 @@ def initialize(
     for variant in state.variants:
         set_parent_weights(variant.archive)
     if seeds and _is_alone(state):
-        state.stand_still(DETOURS)
+        state.shorten_patience(ROUNDS_WITHOUT_PROGRESS)
     state.timings["seeds_s"] += time.perf_counter() - began
 
 
@@ -116,7 +116,7 @@ def _is_alone(state: SearchState) -> bool:
     return state.submeshes[0].mesh.device_count == 1
 
 
-def _plant_abstract(variant: Variant) -> int:
+def _seed_abstract(variant: Variant) -> int:
     """Insert the plan in which every device does everything; return the number of plans evaluated, one."""
     insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
     return 1
@@ -140,7 +140,7 @@ def _rewritten(
     is_alone = _is_alone(state)
     evaluated = [n for n in (limit, None if is_alone else MOST_EVALUATED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
-    ordered = {m.order: m for m in state.submeshes if m.devices == whole.devices}
+    ordered = {m.schedule_order: m for m in state.submeshes if m.devices == whole.devices}
     presearch = structural.presearch(
         graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
@@ -153,7 +153,7 @@ def _rewritten(
         structural.improved[evaluated_graph.moves[-1].rule] += 1
     alone = [m for m in state.submeshes[1:] if m.mesh.device_count == 1 and not is_alone]
     parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
-    return [(ordered[s.order], s) for s in joining] + parts
+    return [(ordered[s.schedule_order], s) for s in joining] + parts
 
 
 def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:

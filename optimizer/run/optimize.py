@@ -20,7 +20,7 @@ from tapestry.costmodel.unsharded import live_bytes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
-from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of, standing
+from tapestry.optimizer.archive.report import current_constraints, frontier_of, goal_of, shortfall_of
 from tapestry.optimizer.placement.toolbox import default_toolbox, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
@@ -96,26 +96,26 @@ def optimize(
         InvalidGraph: the graph breaks a rule of the language.
     """
     given = keywords if objectives is None else {"objectives": objectives, **keywords}
-    asked, faults = options_and_faults(options, given)
+    resolved, faults = options_and_faults(options, given)
     check(graph)
     known = known_objectives(graph)
     graph = canonicalize(graph)
-    if faults := (*faults, *option_faults(asked, mesh, known, graph)):
+    if faults := (*faults, *option_faults(resolved, mesh, known, graph)):
         raise OptionError(*map(fault_line, faults))
-    budget = Budget(asked.seconds, asked.evaluations)
-    chosen = known.require(asked.objectives, mesh.device)
-    bounds = all_constraints(asked.constraints, mesh, known)
+    budget = Budget(resolved.seconds, resolved.evaluations)
+    chosen = known.require(resolved.objectives, mesh.device)
+    bounds = all_constraints(resolved.constraints, mesh, known)
     known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
-    whole = asked.devices == "all" or bool(asked.pins)
+    whole = resolved.devices == "all" or bool(resolved.pins)
     state = SearchState(
-        _submeshes(graph, mesh, chosen, bounds, asked.epsilon, whole, known),
-        asked,
-        StructuralSearch(choose_rules(asked.rules)),
-        os.cpu_count() or 1 if asked.islands is None else asked.islands,
-        asked.seed,
-        np.random.default_rng(asked.seed),
+        _submeshes(graph, mesh, chosen, bounds, resolved.epsilon, whole, known),
+        resolved,
+        StructuralSearch(choose_rules(resolved.rules)),
+        os.cpu_count() or 1 if resolved.islands is None else resolved.islands,
+        resolved.seed,
+        np.random.default_rng(resolved.seed),
     )
     operators = toolbox or default_toolbox()
     if resume is not None or on_checkpoint is not None:
@@ -124,7 +124,7 @@ def optimize(
     if resume is not None:
         restore(resume, state, graph, report)
     else:
-        criteria = criteria_of(chosen, bounds, mesh, asked.epsilon, known)
+        criteria = criteria_of(chosen, bounds, mesh, resolved.epsilon, known)
         initialize(state, graph, criteria, seeds, budget, start_from, report)
     publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
@@ -168,21 +168,23 @@ def _submeshes(
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     whole_mesh_shape = MeshShape(mesh.axis_sizes)
     kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in whole_mesh_shape.parts()[: 1 if whole else None]]
-    kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, graph)]
+    kinds += [(kinds[0][0], name) for name in SCHEDULE_ORDERS[1:] if _may_pay(name, graph)]
     submeshes = []
-    for devices, order in kinds:
+    for devices, schedule_order in kinds:
         mesh_shape = whole_mesh_shape.part(devices)
         used = mesh.part(mesh_shape.axes)
         goal = goal_of(objectives, constraints, used, epsilon, known)
-        submeshes.append(SubMesh(devices, used, default_view(mesh_shape), goal, order=order, known=known))
+        submeshes.append(
+            SubMesh(devices, used, default_view(mesh_shape), goal, schedule_order=schedule_order, known=known)
+        )
     return tuple(submeshes)
 
 
-def _may_pay(order: str, graph: Graph) -> bool:
-    """Return whether an order may pay: early updates if there are any, others if they save memory on one device."""
-    if order == "update-early":
+def _may_pay(schedule_order: str, graph: Graph) -> bool:
+    """Return whether a schedule order may pay: early updates if there are any, others if they save memory."""
+    if schedule_order == "update-early":
         return bool(graph.carried)
-    return max(live_bytes(graph, order)) < max(live_bytes(graph))
+    return max(live_bytes(graph, schedule_order)) < max(live_bytes(graph))
 
 
 def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Callable[[], bool]) -> None:
@@ -207,7 +209,7 @@ def _result(
 ) -> Result:
     began = time.perf_counter()
     plans = frontier_of(state.variants, state.anchors)
-    bounds = standing(constraints, state.submeshes[0])
+    bounds = current_constraints(constraints, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
         graph,

@@ -94,7 +94,7 @@ class Option:
         if value is None and self.is_optional:
             return
         if not self._is_of_kind(value):
-            yield self._fault(value, most, self._cure(value))
+            yield self._fault(value, most, self._hint(value))
         elif self.kind == "choice" and value not in self.choices:
             near = near_names(value, self.choices)
             yield self._fault(value, most, f"did you mean {' or '.join(near)}?" if near else "")
@@ -104,12 +104,12 @@ class Option:
         elif self.kind == "texts" and len(value) < self.at_least:
             yield Fault(self.pointer, f"expected at least {self.at_least} of {self.title.lower()}")
 
-    def _fault(self, value: Any, most: float | None, cure: str = "") -> Fault:
+    def _fault(self, value: Any, most: float | None, hint: str = "") -> Fault:
         text = f"{value:g}" if isinstance(value, float) else value_text(value)
-        detail = f"expected {self._range(most)}, not {text}" + (f"; {cure}" if cure else "")
+        detail = f"expected {self._range(most)}, not {text}" + (f"; {hint}" if hint else "")
         return Fault(self.pointer, detail, self.choices)
 
-    def _cure(self, value: Any) -> str:
+    def _hint(self, value: Any) -> str:
         """Return what to write instead where a text stands for a list of texts, or no mapping for one."""
         if self.kind == "pairs":
             name, _, text = self.metavar.partition("=")

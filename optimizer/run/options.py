@@ -116,7 +116,7 @@ class RunOptions:
         "any", "any: plans may leave part of the machine idle; all: every device works"
     )
     inputs: Literal["chosen", "replicated"] = option(
-        "chosen", "chosen: inputs are born as the plan wants them; replicated: whole on every device"
+        "chosen", "chosen: inputs are created as the plan wants them; replicated: whole on every device"
     )
     outputs: Literal["sharded", "gathered"] = option(
         "sharded", "sharded: outputs stay as the plan leaves them; gathered: whole on every device"
@@ -156,20 +156,20 @@ class RunOptions:
 
     def to_request(self) -> dict[str, Any]:
         """Convert what a request must say to have these options to JSON; the usual advanced ones are left out."""
-        told = [known for known in OPTIONS if self._is_told(known)]
-        return _nested(told, self)
+        shown = [known for known in OPTIONS if self._is_shown(known)]
+        return _nested(shown, self)
 
-    def _is_told(self, known: Option) -> bool:
+    def _is_shown(self, known: Option) -> bool:
         value = getattr(self, known.name)
         return value != known.default or (not known.is_advanced and value not in (None, ()))
 
-    def asked(self) -> tuple[tuple[str, str], ...]:
-        """Return what was asked of a run, for people: the title and the value of every option."""
+    def described(self) -> tuple[tuple[str, str], ...]:
+        """Return the title and the value of every option as texts, for people."""
         return tuple((known.title, known.text(getattr(self, known.name))) for known in OPTIONS)
 
     def differences(self, other: RunOptions) -> tuple[tuple[str, str, str], ...]:
         """Return the options in which two runs differ: the title, the value here, the value in `other`."""
-        pairs = zip(self.asked(), other.asked(), strict=True)
+        pairs = zip(self.described(), other.described(), strict=True)
         return tuple((title, one, another) for (title, one), (_, another) in pairs if one != another)
 
     @staticmethod
@@ -222,11 +222,11 @@ def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> Run
     Raises:
         OptionError: keywords that are no options, with near ones, and values that a search cannot have; all of them.
     """
-    asked, faults = options_and_faults(options, keywords)
-    faults += tuple(asked.faults())
+    resolved, faults = options_and_faults(options, keywords)
+    faults += tuple(resolved.faults())
     if faults:
         raise OptionError(*map(fault_line, faults))
-    return asked
+    return resolved
 
 
 def options_and_faults(

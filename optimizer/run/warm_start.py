@@ -56,7 +56,7 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
             state.variants.append(variant)
             state.structural.known.add(variant.graph.structural_hash)
             joined += 1
-        _plant_plans(state, variant, group)
+        _seed_plans(state, variant, group)
 
 
 def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
@@ -69,8 +69,12 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
 def _submesh_of(state: SearchState, plan: Plan) -> int:
     """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
     wanted = plan.placements
-    submeshes = [(submesh.devices, submesh.order) for submesh in state.submeshes]
-    likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, SCHEDULE_ORDERS[0]))
+    submeshes = [(submesh.devices, submesh.schedule_order) for submesh in state.submeshes]
+    likely = (
+        (wanted.devices, wanted.schedule_order),
+        ("", wanted.schedule_order),
+        (wanted.devices, SCHEDULE_ORDERS[0]),
+    )
     return next((submeshes.index(kind) for kind in likely if kind in submeshes), 0)
 
 
@@ -91,7 +95,7 @@ def _variant(
     return new_variant(number, state.submeshes[submesh], graph, moves, state.options)
 
 
-def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
+def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
     found = [fit(variant, plan.placements) for plan in plans]
     rows = (
         np.array([genes.strategies for genes in found]).astype(np.int16),
@@ -144,7 +148,7 @@ class _Fitting:
 
     def _orders(self, gene: int, placement: Placement) -> int:
         """Return the number of the placement's dimension orders here; 0 (the program's own) if unavailable."""
-        orders = self.variant.space.families[gene].orders
+        orders = self.variant.space.families[gene].dimension_orders
         wanted = DimensionOrders(
             tuple(placement.read_layout_of(k) for k in range(len(orders[0].reads))),
             tuple(placement.layout_of(k) for k in range(len(orders[0].makes))),
@@ -158,7 +162,7 @@ class _Fitting:
         key = (id(family), strategy)
         if key not in self.known:
             first = int(space.space.block_offset[gene])
-            choices = len(family.orders)
+            choices = len(family.dimension_orders)
             rows = search.digits[first : first + family.count : choices]
             wanted = self._digits(strategy, int(search.dim_count[gene]))
             aligned = any(split.granule != 1 for split in strategy.splits)

@@ -43,7 +43,7 @@ class EvaluatedGraph:
     violation: float
     score: float
     live: tuple[int, ...]
-    order: str = SCHEDULE_ORDERS[0]
+    schedule_order: str = SCHEDULE_ORDERS[0]
     origin: Worklist | None = None
     changes: Changes | None = None
 
@@ -73,12 +73,12 @@ class Evaluator:
         rules: Sequence[Rule],
         rewrite: Rewrite,
         most: int,
-        orders: Sequence[str],
+        schedule_orders: Sequence[str],
         compute_dtype: str | None = None,
     ) -> None:
         self.criteria, self.rules, self.rewrite = criteria, tuple(rules), rewrite
         self.costs = UnshardedCosts(criteria.device, compute_dtype, criteria.resources)
-        self.most, self.orders, self.until_s = most, tuple(orders), math.inf
+        self.most, self.schedule_orders, self.until_s = most, tuple(schedule_orders), math.inf
         self.evaluated = 0
         self.front: Front[EvaluatedGraph] = Front()
         self.waiting: list[EvaluatedGraph] = []
@@ -146,11 +146,13 @@ class Evaluator:
         changes: Changes | None,
         sums: BlockSums,
     ) -> EvaluatedGraph:
-        lives = {order: live_bytes(graph, order) for order in self.orders}
-        order = min(lives, key=lambda o: max(lives[o]))
-        live = tuple(sorted(lives[order], reverse=True))
+        lives = {name: live_bytes(graph, name) for name in self.schedule_orders}
+        schedule_order = min(lives, key=lambda name: max(lives[name]))
+        live = tuple(sorted(lives[schedule_order], reverse=True))
         cost = self.costs.tally(graph, sums, live[0])
-        return EvaluatedGraph(graph, moves, cost, *self.criteria.measure(cost), live, order, origin, changes)
+        return EvaluatedGraph(
+            graph, moves, cost, *self.criteria.measure(cost), live, schedule_order, origin, changes
+        )
 
     def _kept(self, child: EvaluatedGraph) -> EvaluatedGraph:
         self._seen.add(_fingerprint(child))

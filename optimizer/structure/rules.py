@@ -31,5 +31,5 @@ def rule_fault(name: str) -> str:
     if name in known:
         return ""
     return no_such(
-        "rule", name, known, cure=plug_ins().left_out(name) or ("" if near_names(name, known) else SEE)
+        "rule", name, known, hint=plug_ins().left_out(name) or ("" if near_names(name, known) else SEE)
     )

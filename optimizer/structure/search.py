@@ -95,12 +95,12 @@ class StructuralSearch:
         options: RunOptions,
         limit: int | None,
         effort: float = 1.0,
-        orders: Sequence[str] = SCHEDULE_ORDERS[:1],
+        schedule_orders: Sequence[str] = SCHEDULE_ORDERS[:1],
     ) -> Presearch:
         """Build a presearch over the graphs that rewriting alone derives on one device; pinned blocks stay.
 
         They are compared by `criteria`. `effort` is the share of the evaluations that the program's size warrants,
-        `orders` are the schedule orders to choose from.
+        `schedule_orders` are the schedule orders to choose from.
         """
 
         def rewrite(before: Graph, move: Move) -> Saturated | None:
@@ -108,7 +108,7 @@ class StructuralSearch:
             return after if after is not None and keeps_pins(after.graph, options.pins) else None
 
         dtype = options.compute_dtype
-        return Presearch(graph, moves, criteria, self.endless, rewrite, limit, effort, orders, dtype)
+        return Presearch(graph, moves, criteria, self.endless, rewrite, limit, effort, schedule_orders, dtype)
 
     def propose(
         self, parent: Variant, number: int, rng: np.random.Generator

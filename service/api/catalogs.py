@@ -59,9 +59,9 @@ def _add_member(router: APIRouter, name: str, read: Read, summary: str) -> None:
     def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
         by_name = {item["name"]: item for item in read()}
         if member not in by_name:
-            said = f"nothing among the {name} is called {member[:80]!r}"
+            message = f"nothing among the {name} is called {member[:80]!r}"
             near = near_names(member, by_name)
-            raise Problem(404, "unknown_id", said, (Fault("#path/member", said, near),))
+            raise Problem(404, "unknown_id", message, (Fault("#path/member", message, near),))
         return revalidated(request, by_name[member], FOR_A_MINUTE)
 
     get_one.__doc__ = f"One of the {name} by its name."

@@ -56,9 +56,9 @@ def _fault(pointer: str, details: Sequence[Detail], form: Any) -> Fault:
     kinds = list(dict.fromkeys(EXPECTED[d["type"]] for d in details if d["type"] in EXPECTED))
     if kinds:
         return Fault(pointer, f"expected {' or '.join(kinds)}, not {_shown(first['input'])}")
-    said = WORDINGS.get(first["type"])
-    if said is not None:
-        return Fault(pointer, said(first, first.get("ctx") or {}), _allowed(first))
+    message = MESSAGES.get(first["type"])
+    if message is not None:
+        return Fault(pointer, message(first, first.get("ctx") or {}), _allowed(first))
     text = str(first["msg"]).removeprefix("Value error, ")
     return Fault(pointer, text[:1].lower() + text[1:], _allowed(first))
 
@@ -73,7 +73,7 @@ def _compared(word: str, key: str) -> Callable[[Detail, Detail], str]:
     return lambda detail, context: f"expected a number {word} {context[key]}, not {_shown(detail['input'])}"
 
 
-WORDINGS: Mapping[str, Callable[[Detail, Detail], str]] = {
+MESSAGES: Mapping[str, Callable[[Detail, Detail], str]] = {
     "string_pattern_mismatch": lambda d, c: f"expected {_pattern(c['pattern'])}, not {_shown(d['input'])}",
     "string_too_long": lambda d, c: f"the text is longer than {c['max_length']} characters",
     "string_too_short": lambda d, c: f"the text is shorter than {c['min_length']} characters",

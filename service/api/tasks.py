@@ -94,11 +94,11 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
     try:
         graph = read()
         if len(graph.blocks) > most:
-            said = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
-            return SaveResult(faults=(Fault(where, said),), is_too_large=True)
+            message = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
+            return SaveResult(faults=(Fault(where, message),), is_too_large=True)
         if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
-            said = f"its name is not printable, or has more than {LONGEST_NAME} characters"
-            return SaveResult(faults=(Fault(where or "/name", said),))
+            message = f"its name is not printable, or has more than {LONGEST_NAME} characters"
+            return SaveResult(faults=(Fault(where or "/name", message),))
         known_objectives(graph)  # refuses resources that are named like something else
         summary = summarize(graph).to_json()
     except ResourceError as error:
@@ -107,18 +107,18 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
         found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
         return SaveResult(faults=tuple(found))
     except ExternalDataError as error:
-        said = (
+        message = (
             f"the data of {error.where} lies in another file, which is not read here; put it into the program, for "
             "example by `tapestry import MODEL --external-data FOLDER -o program.json.gz`, and send that"
         )
-        return SaveResult(faults=(Fault(where, said),))
+        return SaveResult(faults=(Fault(where, message),))
     except ImportFailure as error:
         # The importer speaks to people at a command line.
-        said = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
-        return SaveResult(faults=(Fault(where, said),))
+        message = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
+        return SaveResult(faults=(Fault(where, message),))
     except Exception as error:
-        said = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
-        return SaveResult(faults=(Fault(where, " ".join(said.split())),))
+        message = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
+        return SaveResult(faults=(Fault(where, " ".join(message.split())),))
     saved = store_at(url).graphs.save(graph, datetime.now(UTC), summary)
     return SaveResult(saved.id, saved.is_new)
 

@@ -138,7 +138,7 @@ def warn_of(refused: Sequence[Mapping[str, str]]) -> None:
     """Print on standard error the rules that misbehaved and were disabled, the reasons, and the remedies."""
     for reported in refused:
         print(
-            f"tapestry: rule {reported['rule']!r} was left out: {reported['reason']}; {reported['cure']}",
+            f"tapestry: rule {reported['rule']!r} was left out: {reported['reason']}; {reported['hint']}",
             file=sys.stderr,
         )
 

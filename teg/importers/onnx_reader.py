@@ -114,7 +114,7 @@ def read_model(
         {o: new.get(o, o) for o in outputs},
         versions,
         {i.name: i.type for i in (*graph.value_info, *graph.output)},
-        _told(proto, label, "teg.outputs", "carries"),
+        _named_values(proto, label, "teg.outputs", "carries"),
     )
 
 
@@ -188,14 +188,14 @@ def _opset(proto: Any, label: str) -> int:
 
 def _roles(proto: Any, label: str) -> dict[str, str]:
     """Parse the roles by name from the metadata entry `teg.inputs`."""
-    roles = _told(proto, label, "teg.inputs", "role") or {}
+    roles = _named_values(proto, label, "teg.inputs", "role") or {}
     wrong = sorted({r for r in roles.values() if r not in ROLES})
     if wrong:
         raise ImportFailure(f"{label}: unknown role {wrong[0]!r} in 'teg.inputs'; use {', '.join(ROLES)}")
     return roles
 
 
-def _told(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
+def _named_values(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
     """Parse a metadata entry, a JSON list of objects with `name`, into a map from name to `what`.
 
     None if there is no such entry.

@@ -90,5 +90,5 @@ def operator_named(name: str) -> Operator:
     """
     known = catalog()
     if name not in known:
-        raise ValueError(no_such("operator", name, sorted(known), cure=plug_ins().left_out(name)))
+        raise ValueError(no_such("operator", name, sorted(known), hint=plug_ins().left_out(name)))
     return known[name]

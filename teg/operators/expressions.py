@@ -54,7 +54,7 @@ def steps_of(expression: Expression) -> tuple[SubExpression, ...]:
     def visit(e: Any) -> int:
         name, payload, parts = _parsed(e)
         step = SubExpression(name, payload, tuple([visit(part) for part in parts]))
-        # The text of a constant tells 1, 1.0 and True apart, and 0.0 from -0.0.
+        # The text of a constant distinguishes 1, 1.0 and True, and 0.0 from -0.0.
         key = (name, repr(payload), step.arguments)
         if key not in numbers:
             numbers[key] = len(steps)

@@ -36,7 +36,7 @@ class _Fusing:
 
     def __init__(self, known: Mapping[str, Operator]) -> None:
         self.known = known
-        # Definitions are interned, and tell apart what `==` of attributes confuses.
+        # Definitions are interned, and distinguish what `==` of attributes confuses.
         self.plan = lru_cache(maxsize=1024)(self._plan)
 
     def _plan(self, bare: Definition) -> _Plan:
@@ -46,7 +46,7 @@ class _Fusing:
     def infer(self, attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
         body, space = self.plan(Definition(FUSED, attrs, None))
         if body.inputs != tuple(inputs):
-            raise ValueError(f"attribute 'types' tells {body.inputs}, the inputs are {tuple(inputs)}")
+            raise ValueError(f"attribute 'types' has {body.inputs}, the inputs are {tuple(inputs)}")
         return Inferred(space.signature, tuple(body.types[v] for v in body.outputs))
 
     def evaluate(

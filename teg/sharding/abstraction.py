@@ -138,8 +138,8 @@ class _Abstraction:
             cycle = [self.groups[n].shards[0] for n, _ in nx.find_cycle(links) if self.groups[n].shards]
             sites = " reads ".join(repr(self.graph.blocks[k].site) for k in (*cycle, cycle[0])[::-1])
             message = f"taken together, shards read each other: {sites}"
-            cure = "name the shards of one block name@part"
-            raise CircularShards(Issue("cycle", "$.blocks", message, cure)) from None
+            hint = "name the shards of one block name@part"
+            raise CircularShards(Issue("cycle", "$.blocks", message, hint)) from None
 
     def _names(self) -> dict[int, str]:
         taken: set[str] = set()

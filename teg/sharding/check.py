@@ -30,7 +30,7 @@ def check_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape
             Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
         ]
     issues = [
-        *_known("order", placements.order, SCHEDULE_ORDERS),
+        *_known("order", placements.schedule_order, SCHEDULE_ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),
         *_known("outputs", placements.outputs, OUTPUT_OPTIONS),
     ]
@@ -65,7 +65,10 @@ def _check_strategy(block: Block, strategy: Strategy, mesh_shape: MeshShape, pat
         for axis in split.axes:
             if axis not in mesh_shape.positions:
                 yield Issue(
-                    "strategy", here, f"the mesh has no sub-axis {axis!r}", near_hint(axis, mesh_shape.positions)
+                    "strategy",
+                    here,
+                    f"the mesh has no sub-axis {axis!r}",
+                    near_hint(axis, mesh_shape.positions),
                 )
             elif uses[axis] > 1:
                 message = f"sub-axis {axis!r} is used {uses[axis]} times in one strategy"

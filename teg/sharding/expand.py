@@ -18,7 +18,7 @@ from tapestry.teg.issues import listing
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements, schedule_order, whole_strategy
+from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks, whole_strategy
 from tapestry.teg.sharding.spec import Spec, boxes
 from tapestry.teg.sharding.strategy import consumer_spec, index_boxes, producer_spec, read_of
 from tapestry.teg.views import ViewMap, root_of
@@ -120,7 +120,7 @@ class _Segment:
     plan: CopyPlan
     issue: int
     wait: int
-    order: tuple[int, int]
+    position: tuple[int, int]
     last_read: int
 
 
@@ -138,18 +138,18 @@ class _Expansion:
         for block in self.graph.sources:
             tensor = block.outputs[0]
             sources[tensor] = self._make(block, self._placement(block), slot=-1)[0]
-        order = schedule_order(self.graph, self.placements.order)
-        steps = [self._step(slot, block) for slot, block in enumerate(order)]
-        issued: list[list[_Segment]] = [[] for _ in order]
-        waited: list[list[_Segment]] = [[] for _ in order]
+        blocks = scheduled_blocks(self.graph, self.placements.schedule_order)
+        steps = [self._step(slot, block) for slot, block in enumerate(blocks)]
+        issued: list[list[_Segment]] = [[] for _ in blocks]
+        waited: list[list[_Segment]] = [[] for _ in blocks]
         for segments in self.segments.values():
             for s in segments:
                 issued[s.issue].append(s)
                 waited[s.wait].append(s)
         slots = []
         for k, step in enumerate(steps):
-            due = sorted(issued[k], key=lambda s: s.order)
-            waits = sorted(waited[k], key=lambda s: s.order)
+            due = sorted(issued[k], key=lambda s: s.position)
+            waits = sorted(waited[k], key=lambda s: s.position)
             copies = tuple(CopyStep(s.key, s.source, s.plan, s.issue, s.wait) for s in due)
             slots.append(Slot(copies, tuple(s.key for s in waits), step))
         return ExplicitGraph(self.graph, self.mesh_shape, self.buffers, sources, tuple(slots))

@@ -110,7 +110,7 @@ class _Reading:
         self.alike: dict[Definition, list[ShardGroup]] = {}
         self.pieces: dict[str, Piece] = {}
         self.group_of: dict[str, int] = {}
-        self.looks: dict[tuple[Token, ZRange], Token] = {}
+        self.views: dict[tuple[Token, ZRange], Token] = {}
         self.constants: dict[Attributes, Token] = {}
         self.issues: list[Issue] = []
 
@@ -140,9 +140,9 @@ class _Reading:
         group.pieces.append(pieces)
         self.group_of[block.site] = group.number
         if group.definition is not block.definition:
-            cure = f"give it the definition of {self.graph.blocks[group.shards[0]].site!r}, or another name"
+            hint = f"give it the definition of {self.graph.blocks[group.shards[0]].site!r}, or another name"
             self._issue(
-                "shard", k, f"shard {block.site!r} differs in definition from others of its name", cure
+                "shard", k, f"shard {block.site!r} differs in definition from others of its name", hint
             )
         terms, monoid = _terms(group.definition.signature, index)
         for j, (t, box) in enumerate(zip(block.outputs, output_boxes(block.definition, index), strict=True)):
@@ -224,10 +224,10 @@ class _Reading:
         if piece.box == ZRange.of_shape(full.shape):
             return piece.token
         key = (piece.token, piece.box)
-        if key not in self.looks:
+        if key not in self.views:
             attrs = view_attributes(sliced(full.shape, piece.box.start, piece.box.end))
-            self.looks[key] = self._made("view", attrs, (piece.token,))
-        return self.looks[key]
+            self.views[key] = self._made("view", attrs, (piece.token,))
+        return self.views[key]
 
     def _constant(self, piece: Piece) -> Token:
         assert piece.fill is not None
@@ -262,8 +262,8 @@ class _Reading:
             fault = tiling_fault(group.indices, signature.index_range)
             if fault is not None:
                 names = ", ".join(repr(self.graph.blocks[k].site) for k in group.shards[:4])
-                cure = f"the index range is {signature.index_range}"
-                self._issue("partition", first, f"shards {names} do not make the whole block: {fault}", cure)
+                hint = f"the index range is {signature.index_range}"
+                self._issue("partition", first, f"shards {names} do not make the whole block: {fault}", hint)
         group.inputs = tuple(self._input(group, signature, j) for j in range(len(signature.inputs)))
 
     def _input(self, group: ShardGroup, signature: Signature, j: int) -> Token:
@@ -318,8 +318,8 @@ class _Reading:
         fault = tiling_fault([place for _, place in places], whole)
         if any(whole.start) or len(axes) != 1 or fault is not None:
             message = f"input {j} of its shards mixes {len(read)} tensors that do not lie side by side"
-            cure = fault or "they may differ along one axis, from 0 on"
-            self._issue("projection", group.shards[0], message, cure, f"inputs[{j}]")
+            hint = fault or "they may differ along one axis, from 0 on"
+            self._issue("projection", group.shards[0], message, hint, f"inputs[{j}]")
             return places[0][0]
         assert group.definition.signature is not None
         self._check_boxes(group, group.definition.signature, j, whole)

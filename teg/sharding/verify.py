@@ -121,7 +121,7 @@ class _Proof:
                 self._report(path, [ProofIssue("partition", message, "parts tile the tensor")])
             if buffer.spec.partial:
                 message = f"source {tensor!r} is partial: {buffer.spec}"
-                self._report(path, [ProofIssue("partial", message, "inputs are born whole")])
+                self._report(path, [ProofIssue("partial", message, "inputs are created whole")])
         for tensor in self.expanded.sources:
             producer = self.abstract.producers.get(tensor)
             if producer is None or producer.operator != "source":

@@ -85,7 +85,7 @@ def test_a_plan_holds_only_if_it_is_no_worse_anywhere() -> None:
 
 
 @pytest.mark.slow
-def test_a_case_is_told_in_full() -> None:
+def test_a_case_is_described_in_full() -> None:
     case = SpecialistCase(LLAMA, (tensor_parallel(**SIZES),))
     (row,) = compare(case, FOUR, Budget(evaluations=2000), seed=0, values=True, islands=1)
     assert row["ok"]

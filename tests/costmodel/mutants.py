@@ -52,7 +52,7 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
     a = space.space
     gene = int(a.made_gene[t])
     position = list(a.made_tensor[a.made_start[gene] : a.made_start[gene + 1]]).index(t)
-    orders = len(space.families[gene].orders)
+    orders = len(space.families[gene].dimension_orders)
     made = {
         int(a.spec_ids[a.made_offset[t] + s * orders, SPEC]): spec
         for s, spec in enumerate(space.families[gene].made[position])
@@ -60,7 +60,7 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
     needed = {}
     for e in a.reader_edge[a.reader_start[t] : a.reader_start[t + 1]]:
         slot = int(a.edge_slot[e])
-        orders = len(space.families[slot].orders)
+        orders = len(space.families[slot].dimension_orders)
         for s, spec in enumerate(space.families[slot].needed[int(e - a.edge_start[slot])]):
             needed[int(a.spec_ids[a.edge_needed[e] + s * orders, SPEC])] = spec
     return made, needed
@@ -180,7 +180,7 @@ def forgets_outputs(space: PlanSpace) -> CompiledSpace:
 
 
 def forgets_parameters(space: PlanSpace) -> CompiledSpace:
-    return space.space._replace(lives_on=np.zeros_like(space.space.lives_on))
+    return space.space._replace(is_persistent=np.zeros_like(space.space.is_persistent))
 
 
 def forgets_replicas(space: PlanSpace) -> CompiledSpace:

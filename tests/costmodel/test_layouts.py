@@ -63,7 +63,7 @@ def test_values_survive_packing_in_any_layout(name: str, mesh_name: str) -> None
 def test_native_layouts_alone_on_request() -> None:
     graph, mesh = GRAPHS["attention"](), load_mesh("tpu-v5e-4x4")
     space = PlanSpace(graph, mesh, layouts="native")
-    assert all(len(family.orders) == 1 for family in space.families)
+    assert all(len(family.dimension_orders) == 1 for family in space.families)
     same = PlanSpace(graph, mesh).evaluate(PlanSpace(graph, mesh).abstract_genes())
     assert space.evaluate(space.abstract_genes()).tolist() == same.tolist()
     assert same[PEAK] > space.space.logical_bytes.sum(), "padding counts"

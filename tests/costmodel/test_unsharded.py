@@ -57,7 +57,7 @@ def test_constant_columns_are_constant() -> None:
     assert {name for name in COLUMNS if getattr(expected, name) == 0} == CONSTANT_COLUMNS
 
 
-def test_a_rewritten_graph_is_judged_alike() -> None:
+def test_a_rewritten_graph_is_evaluated_alike() -> None:
     graph = from_onnx(GRAPHS / "taso_bert_8layer_s64.onnx")
     rules = [r for r in RULES if r.name == "merge_contracts"]
     costs = UnshardedCosts(MESH.device)

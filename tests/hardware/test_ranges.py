@@ -1,4 +1,4 @@
-"""Tests of plausible figures: wrong units are refused with a hint, and all faults of a file are told at once."""
+"""Tests of plausible figures: wrong units are refused with a hint, and all faults of a file are reported at once."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def test_a_stored_mesh_opens_whatever_its_figures() -> None:
     assert mesh_from_dict(content, plausible=False).axes[0].latency_s == 4.0
 
 
-def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(
         'device = "h10"\n[[axes]]\nname = "gpu"\nsize = 0\ntopology = "swich"\nlatency_s = 4\neficiency = 1\n'
     )
     with pytest.raises(CatalogError) as caught:
         load_mesh(file)
-    told = [fault.removeprefix(f"{file}: ").partition(";")[0] for fault in caught.value.faults]
-    assert told == [
+    reported = [fault.removeprefix(f"{file}: ").partition(";")[0] for fault in caught.value.faults]
+    assert reported == [
         "name: missing",
         "device: there is no device 'h10'",
         "axes[0]: size: expected a whole number above zero, not 0",

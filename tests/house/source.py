@@ -34,7 +34,7 @@ class Contents(NamedTuple):
     """All that the tests read of a module. Its syntax tree is not kept: all trees together are millions of objects."""
 
     imports: tuple[Import, ...]
-    packages_asked: tuple[str, ...]
+    packages_requested: tuple[str, ...]
     definitions: tuple[Defined, ...]
     attributes: tuple[tuple[str, int], ...]
     assigned: tuple[str, ...]
@@ -68,10 +68,10 @@ class Module:
     def contents(self) -> Contents:
         tree = ast.parse(self.text, filename=str(self.path))
         nodes = list(ast.walk(tree))
-        asked = (_absolute(node, self) for node in nodes if isinstance(node, ast.ImportFrom))
+        packages = (_absolute(node, self) for node in nodes if isinstance(node, ast.ImportFrom))
         return Contents(
             tuple(_imports_in(tree, self, inner=False)),
-            tuple(dict.fromkeys(asked)),
+            tuple(dict.fromkeys(packages)),
             tuple(_defined(node) for node in nodes if isinstance(node, DEFINITIONS)),
             tuple((ast.unparse(n), n.lineno) for n in nodes if isinstance(n, ast.Attribute) and _is_plain(n)),
             tuple(name for statement in tree.body for name in _assigned(statement)),
@@ -83,9 +83,9 @@ class Module:
         return self.contents.imports
 
     @property
-    def packages_asked(self) -> tuple[str, ...]:
+    def packages_requested(self) -> tuple[str, ...]:
         """The packages of `from package import name`: their `__init__` runs first, even where the name is a module."""
-        return self.contents.packages_asked
+        return self.contents.packages_requested
 
 
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

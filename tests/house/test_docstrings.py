@@ -10,7 +10,7 @@ from tests.house.source import PACKAGES, Defined, modules
 EVERYWHERE = (*PACKAGES, "examples", "benchmarks", "tests")
 
 # Words that begin a clause without a verb, or a riddle.
-NO_BEGINNING = {
+NOT_AT_THE_START = {
     *(
         "What",
         "Whether",
@@ -84,7 +84,7 @@ def is_property(defined: Defined) -> bool:
 
 
 def test_no_docstring_begins_with_a_clause_without_a_verb() -> None:
-    wrong = [place for place, _, first in documented() if first in NO_BEGINNING]
+    wrong = [place for place, _, first in documented() if first in NOT_AT_THE_START]
     assert not wrong, "\n".join(wrong)
 
 

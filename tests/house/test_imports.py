@@ -158,7 +158,7 @@ def test_no_import_cycles() -> None:
         for found in module.imports:
             if package_of(found.target) in PACKAGES:
                 graph.add_edge(module.name, direct_module(found.target))
-        for package in module.packages_asked:
+        for package in module.packages_requested:
             if package_of(package) in PACKAGES and direct_module(package) != module.name:
                 graph.add_edge(module.name, direct_module(package))
     cycles = [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]

@@ -1,4 +1,4 @@
-"""Tests of the public functions: files, names and values come in, mistakes are told in our words."""
+"""Tests of the public functions: files, names and values come in, mistakes are reported."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "kind", "told"),
+    ("arguments", "options", "kind", "reported"),
     [
         (
             (7, "dgx-h100"),
@@ -104,7 +104,7 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
             TypeError,
             "optimize.. has no option 'second'; did you mean seconds",
         ),
-        ((None, "dgx-h100"), {"colour": 1}, TypeError, "no option 'colour'; known are .*seconds"),
+        ((None, "dgx-h100"), {"shade": 1}, TypeError, "no option 'shade'; known are .*seconds"),
         ((None, "dgx-h100"), {"budget": 10}, TypeError, "budget: expected a Budget, not 10; write seconds="),
         (
             (None, "dgx-h100"),
@@ -157,11 +157,11 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
         ((None, "dgx-h100"), {"dims": {"batch": 1}}, TypeError, "are for reading a file"),
     ],
 )
-def test_mistakes_are_told_in_our_words(
-    graph: Graph, arguments: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], told: str
+def test_mistakes_are_reported_in_our_words(
+    graph: Graph, arguments: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], reported: str
 ) -> None:
     program, *others = arguments
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=reported) as caught:
         tapestry.optimize(graph if program is None else program, *others, **options)
     assert "\n" not in str(caught.value)
 
@@ -229,10 +229,10 @@ def test_a_simulation_without_inputs_draws_them_and_says_so(result: Result) -> N
     assert not np.array_equal(one.outputs["y"], other.outputs["y"])
 
 
-def test_checks_are_asked_for_after_the_search(graph: Graph) -> None:
-    for asked in ({"verify": "execute"}, {"options": RunOptions(verify="execute")}):
+def test_checks_follow_the_search(graph: Graph) -> None:
+    for options in ({"verify": "execute"}, {"options": RunOptions(verify="execute")}):
         with pytest.raises(ValueError, match=r"come after the search: call tapestry\.verify\(result\)"):
-            tapestry.optimize(graph, "dgx-h100", **asked)
+            tapestry.optimize(graph, "dgx-h100", **options)
 
 
 def test_numbers_of_numpy_are_numbers(graph: Graph) -> None:
@@ -248,7 +248,7 @@ def test_the_precision_of_a_search_is_that_of_its_simulation(graph: Graph) -> No
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "told"),
+    ("call", "kind", "reported"),
     [
         (
             lambda r: tapestry.verify("dgx-h100"),
@@ -268,10 +268,10 @@ def test_the_precision_of_a_search_is_that_of_its_simulation(graph: Graph) -> No
         ),
     ],
 )
-def test_a_wrong_plan_is_told(
-    result: Result, call: Callable[[Result], object], kind: type, told: str
+def test_a_wrong_plan_is_reported(
+    result: Result, call: Callable[[Result], object], kind: type, reported: str
 ) -> None:
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=reported):
         call(result)
 
 

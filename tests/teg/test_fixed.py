@@ -105,5 +105,5 @@ def test_a_fixed_block_costs_what_all_of_it_costs() -> None:
 def test_types_of_a_fixed_block_are_still_those_of_its_operator() -> None:
     document = to_document(made_fixed(network(), "product"))
     next(t for t in document["tensors"] if t["site"] == "product")["shape"] = [8, 7]
-    said = [str(issue) for issue in validate(from_document(document))]
-    assert any("tensor 'product' is float32[8, 7]" in issue for issue in said)
+    message = [str(issue) for issue in validate(from_document(document))]
+    assert any("tensor 'product' is float32[8, 7]" in issue for issue in message)

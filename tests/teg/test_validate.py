@@ -24,7 +24,7 @@ def found(graph: Graph) -> list[tuple[str, str]]:
     return [(issue.kind, issue.path) for issue in validate(graph)]
 
 
-def spoilt(*spoils: Spoil) -> Graph:
+def spoiled(*spoils: Spoil) -> Graph:
     """Build the small program after changes to its document, where the paths of issues point."""
     document = copy.deepcopy(to_document(small_program()))
     for spoil in spoils:
@@ -218,11 +218,11 @@ BREACHES: list[tuple[str, list[Spoil], list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("spoils", "issues"), [b[1:] for b in BREACHES], ids=[b[0] for b in BREACHES])
 def test_given_a_breach_then_exactly_its_issues(spoils: list[Spoil], issues: list[tuple[str, str]]) -> None:
-    assert found(spoilt(*spoils)) == issues
+    assert found(spoiled(*spoils)) == issues
 
 
 def test_all_breaches_are_reported_at_once() -> None:
-    graph = spoilt(
+    graph = spoiled(
         put("definitions", 3, "operator", to="cel"),
         put("blocks", 2, "inputs", 0, to="X"),
         put("blocks", 7, "device", to=-1),
@@ -262,12 +262,12 @@ def test_all_breaches_are_reported_at_once() -> None:
 )
 def test_issues_say_what_came_and_what_was_expected(spoil: Spoil, text: str) -> None:
     with pytest.raises(InvalidGraphError) as caught:
-        check(spoilt(spoil))
+        check(spoiled(spoil))
     assert text in str(caught.value)
 
 
 def test_a_cycle_is_shown_and_the_blocks_behind_it_are_not_blamed() -> None:
-    graph = spoilt(put("blocks", 5, "inputs", 0, to="y"), put("blocks", 3, "inputs", 0, to="following"))
+    graph = spoiled(put("blocks", 5, "inputs", 0, to="y"), put("blocks", 3, "inputs", 0, to="following"))
     (cycle,) = [issue for issue in validate(graph) if issue.kind in ("cycle", "order")]
     assert cycle.path == "$.blocks[3]"
     assert cycle.message == "a cycle: 'y' needs 'following' needs 'y'"
@@ -290,7 +290,7 @@ def test_given_a_valid_graph_then_check_is_silent() -> None:
     check(small_program())
 
 
-def test_given_a_stride_that_leaves_a_margin_then_a_crop_is_asked_for() -> None:
+def test_given_a_stride_that_leaves_a_margin_then_a_crop_is_required() -> None:
     # A window of 1 with stride 3 over 8 elements reads 0, 3, 6: element 7 stays unread.
     b = GraphBuilder("strided")
     x = b.source("x", (1, 1, 8), "float32")
@@ -402,7 +402,7 @@ def test_equal_layers_are_one_definition() -> None:
 
 
 @pytest.mark.slow
-def test_a_long_cycle_is_found_and_told_in_part() -> None:
+def test_a_long_cycle_is_found_and_reported_in_part() -> None:
     b = GraphBuilder("ring")
     count = 50_000
     x = b.source("x", (2,), "float32")

@@ -268,13 +268,13 @@ def _check(layout: LayoutFields, rank: int, at: int) -> None:
     """Raise the errors of HLO's parser about a layout that follows dimensions, in its words."""
     levels, order = len(layout.dim_level_types), len(layout.minor_to_major)
     if levels not in (0, rank):
-        said = f"Dimensions size is {rank}, but dim level types size is {levels}."
+        message = f"Dimensions size is {rank}, but dim level types size is {levels}."
     elif order != rank:
-        said = f"Dimensions size is {rank}, but minor to major size is {order}."
+        message = f"Dimensions size is {rank}, but minor to major size is {order}."
     elif layout.is_sparse and layout.tiles:
-        said = f"Layout has tiles, but is for a sparse array: {layout}"
+        message = f"Layout has tiles, but is for a sparse array: {layout}"
     elif not layout.is_sparse and layout.physical_shape is not None:
-        said = f"Layout has physical shape, but is not for a sparse array: {layout}"
+        message = f"Layout has physical shape, but is not for a sparse array: {layout}"
     else:
         return
-    raise LayoutError(f"at character {at}: {said[:1000]}")
+    raise LayoutError(f"at character {at}: {message[:1000]}")

@@ -276,12 +276,12 @@ def _executed(mark: str, plan: FrontierPlan, executions: list[dict[str, Any]]) -
         return []
     execution = executions[-1]
     errors = execution["verified"]["values"]["max_error"]
-    said = ", ".join(f"{sink} {error:.1e}" for sink, error in errors.items() if error is not None)
+    errors_text = ", ".join(f"{sink} {error:.1e}" for sink, error in errors.items() if error is not None)
     lines: list[tuple[str, ...]] = []
     for name, title in (("peak_memory_bytes", "peak memory B"), ("traffic_bytes", "traffic B")):
         pair = execution["counts"][name]
         same = verdict(pair["predicted"] == pair["counted"], "equal", "DIFFERENT")
         figures = (title, f"{pair['predicted']:,}", f"{pair['counted']:,}", same)
         heads = ("", "") if lines else (mark, plan.document["plan"])
-        lines.append((*heads, *figures, "" if lines else said))
+        lines.append((*heads, *figures, "" if lines else errors_text))
     return lines

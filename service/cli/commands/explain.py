@@ -27,7 +27,7 @@ from tapestry.teg.graph import Graph
 PATIENCE_S = 2.0
 NAMED = 3
 MOST_PERCENT = 1000
-DEEDS = {
+EFFECTS = {
     "made": "makes",
     "remade": "makes anew",
     "rebound": "gives another input to",
@@ -66,7 +66,7 @@ def run(arguments: Namespace) -> int:
                 single=arguments.single,
                 ablation=True,
                 objectives=names,
-                on_step=_patient(progress),
+                on_step=_delayed_progress(progress),
             )
     except ValueError as error:
         raise CommandError(f"plan {history.plan}: {error}") from error
@@ -146,15 +146,15 @@ def _found(store: Store, arguments: Namespace) -> ExplainedPlan:
     return ExplainedPlan(history, canonicalize(graph), mesh_of(run.mesh))
 
 
-def _patient(reported: Reporter) -> Callable[[int, int], None]:
+def _delayed_progress(reported: Reporter) -> Callable[[int, int], None]:
     """Build a callback that reports progress once the work takes long."""
     began_s = time.monotonic()
 
-    def heard(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if time.monotonic() - began_s > PATIENCE_S:
             reported.explaining(done, total)
 
-    return heard
+    return report
 
 
 def _print_history(subject: ExplainedPlan, arguments: Namespace) -> None:
@@ -187,7 +187,7 @@ def _print_history(subject: ExplainedPlan, arguments: Namespace) -> None:
         print("no move changed it: it is as imported")
         return
     rows = [
-        (str(e.number + 1), e.move.rule, e.move.choice, f"{DEEDS[e.effect]} {e.site}")
+        (str(e.number + 1), e.move.rule, e.move.choice, f"{EFFECTS[e.effect]} {e.site}")
         for e in block_history.events
     ]
     print_table(("move", "rule", "choice", "what it does"), rows, right=(0,))
@@ -217,11 +217,11 @@ def _print(document: Mapping[str, Any]) -> None:
         headers.append("nor")
         columns.append(["", *(_listed(_ranges(step["gone_with"])) for step in steps), ""])
     print_table(headers, list(zip(*columns, strict=True)), right=(0, *range(4, len(headers))))
-    known = {rule: said for rule, said in document["rules"].items() if said}
+    known = {rule: summary for rule, summary in document["rules"].items() if summary}
     if known:
         print()
-    for rule, said in known.items():
-        print(f"{paint(rule, 'bold')}: {said}")
+    for rule, summary in known.items():
+        print(f"{paint(rule, 'bold')}: {summary}")
     print(
         "\nThe first line costs the program with every device computing everything, the last is the plan; in between, "
         "what each move changed.\n'without it': what the finished plan would lose without the move "

@@ -98,8 +98,8 @@ def _operations_agree_with_signatures(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless each signature has an index and projects it to exactly the operation's selections."""
     for node, body in context.operations.values():
         if node.signature is not None and node.index is None:
-            cure = "tag the operation with its IPFIndex, too"
-            yield Issue("validation", f"{node.path}.tags", "an IPFSignature without IPFIndex", cure)
+            hint = "tag the operation with its IPFIndex, too"
+            yield Issue("validation", f"{node.path}.tags", "an IPFSignature without IPFIndex", hint)
         elif node.signature is not None and node.index is not None:
             yield from _projections(node, node.signature, node.index, body)
 
@@ -141,8 +141,8 @@ def _operations_have_shards(context: _GraphIndex) -> Iterator[Issue]:
     for name, (node, body) in context.operations.items():
         shards = context.shards[name]
         if not shards:
-            cure = "add an Application of all of it"
-            yield Issue("validation", node.path, "the operation has no shards", cure)
+            hint = "add an Application of all of it"
+            yield Issue("validation", node.path, "the operation has no shards", hint)
             continue
         for side in SIDES:
             for port, k, whole in _ports(getattr(body, side)):
@@ -162,8 +162,8 @@ def _shards_agree_with_signatures(context: _GraphIndex) -> Iterator[Issue]:
         if known is None or known[0].signature is None:
             continue
         if node.index is None:
-            cure = "tag the application with its IPFIndex: its operation has an IPFSignature"
-            yield Issue("validation", f"{node.path}.tags", "no IPFIndex", cure)
+            hint = "tag the application with its IPFIndex: its operation has an IPFSignature"
+            yield Issue("validation", f"{node.path}.tags", "no IPFIndex", hint)
             continue
         whole = known[0].index
         if whole is not None and (whole.rank != node.index.rank or not whole.contains(node.index)):

@@ -27,7 +27,7 @@ from tapestry.teg.importers.torch.sizes import Sizes
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 5, 8
 
-# Arguments of these kinds are what they are; `as_none` and tensors are told apart below.
+# Arguments of these kinds are what they are; `as_none` and tensors are distinguished below.
 PLAIN = frozenset(
     (
         *("as_int", "as_ints", "as_float", "as_floats", "as_bool", "as_bools", "as_string", "as_strings"),

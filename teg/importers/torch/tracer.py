@@ -48,5 +48,5 @@ class Tracer(Builder):
         self.replaced[old.name] = new
 
     def is_row_major(self, value: Value) -> bool:
-        """Return whether torch stores the value row-major and by itself, as far as the program tells."""
+        """Return whether torch stores the value row-major and by itself, as far as the program shows."""
         return value.name not in self.scattered

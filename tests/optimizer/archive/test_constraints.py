@@ -44,7 +44,7 @@ def test_bounds_in_any_unit(text: str, objective: str, bound: float) -> None:
         ("time_s<=60GiB", "time_s is in s; known units are s, ms"),
     ],
 )
-def test_what_is_no_bound_is_told_what_would_be(text: str, message: str) -> None:
+def test_what_is_no_bound_is_refused_with_an_example(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_constraint(text)
 

@@ -87,13 +87,13 @@ def test_pins_that_cannot_be_are_explained(pins: dict[str, str], message: str) -
         ({"islands": 0}, "islands: expected a whole number of at least 1, not 0"),
     ],
 )
-def test_unknown_wishes_are_answered(options: dict[str, Any], message: str) -> None:
+def test_unknown_options_are_answered(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         search(**options)
 
 
 @pytest.mark.parametrize("missing", ["vector", "fp32"])
-def test_energy_figures_are_missed_only_where_energy_is_asked_for(missing: str) -> None:
+def test_energy_figures_are_missed_only_where_energy_is_requested(missing: str) -> None:
     device = EIGHT.device
     known = {name: rate for name, rate in (device.joules_per_flop or {}).items() if name != missing}
     fields = {name: value for name, value in asdict(device).items() if value not in (None, (), {})}
@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_the_frontier_found() -> None:
     assert frontier(result) == frontier(search(seed=3, evaluations=result.evaluations))
 
 
-def test_a_request_to_stop_is_heard_between_rounds() -> None:
+def test_a_request_to_stop_is_read_between_rounds() -> None:
     rounds: list[int] = []
     result = search(
         evaluations=10_000_000,
@@ -204,7 +204,7 @@ def test_a_search_stops_when_nothing_more_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_progress_tells_how_far_and_how_good() -> None:
+def test_progress_reports_how_far_and_how_good() -> None:
     reports: list[Progress] = []
     result = search(evaluations=80_000, on_progress=reports.append)
     phases = [p.phase for p in reports]

@@ -58,24 +58,24 @@ def test_a_search_without_limits_takes_ten_seconds() -> None:
 
 
 def test_json_has_the_form_of_a_request() -> None:
-    asked = RunOptions(objectives=("time_s",), seconds=2.0, pins={"y": "[-]"}, rules=(), devices="all")
-    assert asked.to_json()["budget"] == {"seconds": 2.0, "evaluations": None}
-    assert asked.to_request() == {
+    requested = RunOptions(objectives=("time_s",), seconds=2.0, pins={"y": "[-]"}, rules=(), devices="all")
+    assert requested.to_json()["budget"] == {"seconds": 2.0, "evaluations": None}
+    assert requested.to_request() == {
         "objectives": ["time_s"],
         "budget": {"seconds": 2.0},
         "pins": {"y": "[-]"},
         "rules": [],
         "devices": "all",
     }
-    for document in (asked.to_json(), asked.to_request(), asked.to_stored()):
-        assert RunOptions.from_json(json.loads(json.dumps(document))) == asked
+    for document in (requested.to_json(), requested.to_request(), requested.to_stored()):
+        assert RunOptions.from_json(json.loads(json.dumps(document))) == requested
 
 
 def test_options_that_an_older_document_lacks_have_their_defaults() -> None:
     assert RunOptions.from_json({"version": 1, "seed": 3}) == RunOptions(seed=3)
 
 
-@pytest.mark.parametrize("document", [{"version": 2}, {"version": 1, "colour": "red"}])
+@pytest.mark.parametrize("document", [{"version": 2}, {"version": 1, "shade": "red"}])
 def test_documents_of_a_newer_release_are_refused(document: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="newer release"):
         RunOptions.from_json(document)
@@ -136,7 +136,7 @@ def test_a_constraint_keeps_its_bound_to_the_last_digit(bound: float) -> None:
     assert parse_constraint(text).bound == bound
 
 
-def test_differences_are_those_of_what_was_asked() -> None:
+def test_differences_are_those_of_the_options() -> None:
     one, other = RunOptions(seed=1, compute_dtype="bf16"), RunOptions(seed=2)
     assert one.differences(other) == (("Seed", "1", "2"), ("Precision", "bf16", "the program's"))
     assert one.differences(one) == ()

@@ -76,7 +76,7 @@ def test_moves_rebuild_graph_and_placements_from_nothing(found: Result) -> None:
         assert kinds == sorted(kinds), "structure first, then placements"
 
 
-def test_names_are_stable_and_tell_plans_apart(found: Result) -> None:
+def test_names_are_stable_and_distinguish_plans(found: Result) -> None:
     ids = [p.id for p in found.frontier]
     assert len(set(ids)) == len(ids)
     assert all(len(i) == 12 and int(i, 16) >= 0 for i in ids)

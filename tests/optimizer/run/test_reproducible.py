@@ -96,7 +96,7 @@ def test_any_executor_will_do() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("evaluations", [1, 40, 700, 5000])
-def test_as_many_evaluations_as_asked_for(evaluations: int) -> None:
+def test_as_many_evaluations_as_requested(evaluations: int) -> None:
     found = search(evaluations=evaluations, islands=2, executor=InlineExecutor())
     assert evaluations <= found.evaluations <= max(evaluations * 1.2, evaluations + 1000)
     assert found.frontier

@@ -131,7 +131,7 @@ def test_plans_of_another_program_are_left_out(earlier: Result) -> None:
     assert result.started_from == 3
 
 
-def test_what_was_asked_for_is_kept(earlier: Result) -> None:
+def test_what_was_requested_is_kept(earlier: Result) -> None:
     graph = GRAPHS["observed"]()
     site = next(b.site for b in graph.sources)
     rank = len(graph.tensors[graph.by_site[site].outputs[0]].shape)

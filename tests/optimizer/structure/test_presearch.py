@@ -75,7 +75,7 @@ def test_moves_that_help_are_made_together() -> None:
     assert found.evaluated < 6 * 6, "not one search for each of the six, one after the other"
 
 
-def test_a_sounding_ends_in_time() -> None:
+def test_a_presearch_ends_in_time() -> None:
     graph = four_heads()
     (only,) = presearch(graph, "merge_contracts").run(until_s=0.0)
     assert only.graph is graph

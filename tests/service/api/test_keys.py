@@ -38,7 +38,7 @@ def locked(service_with_key: Service) -> Service:
 
 
 @pytest.mark.parametrize("path", PROTECTED)
-def test_without_the_key_nothing_is_told(locked: Service, path: str) -> None:
+def test_without_the_key_nothing_is_disclosed(locked: Service, path: str) -> None:
     answer = locked.http.get(path)
     complaint(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -47,13 +47,13 @@ def test_without_the_key_nothing_is_told(locked: Service, path: str) -> None:
 
 def test_every_endpoint_of_the_reference_wants_the_key(locked: Service) -> None:
     paths = locked.http.get("/openapi.json", headers=BEARER).json()["paths"]
-    asked = 0
+    requested = 0
     for path, operations in paths.items():
         for method in operations:
             status = locked.http.request(method.upper(), path.replace("{", "").replace("}", "")).status_code
             assert status == (200 if path in ("/healthz", "/readyz") else 401), (method, path)
-            asked += 1
-    assert asked >= 25
+            requested += 1
+    assert requested >= 25
 
 
 def test_what_must_stay_open_is_open(locked: Service) -> None:

@@ -1,4 +1,4 @@
-"""Tests that faults of a request's shape are told in the API's words, each place once, with near names."""
+"""Tests that faults of a request's shape are reported in the API's words, each place once, with near names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Form(RequestBody):
     inner: Inner = Inner(seconds=1.0)
 
 
-def told(**members: Any) -> dict[str, str]:
+def reported(**members: Any) -> dict[str, str]:
     """Return what is said of a body with these members, by place."""
     body = {"graph_id": "0" * 32, **members}
     try:
@@ -37,7 +37,7 @@ def told(**members: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer", "said"),
+    ("members", "pointer", "message"),
     [
         ({"graph_id": "xyz"}, "/graph_id", "expected 32 digits from 0 to 9 and a to f, not 'xyz'"),
         ({"mesh": 3}, "/mesh", "expected a text or an object, not 3"),
@@ -57,16 +57,16 @@ def told(**members: Any) -> dict[str, str]:
         ({"inner": []}, "/inner", "expected an object, not a list"),
     ],
 )
-def test_a_fault_says_what_was_expected_and_what_came(members: dict, pointer: str, said: str) -> None:
-    assert told(**members) == {pointer: said}
+def test_a_fault_says_what_was_expected_and_what_came(members: dict, pointer: str, message: str) -> None:
+    assert reported(**members) == {pointer: message}
 
 
 def test_no_word_of_the_library_comes_through() -> None:
-    found = told(graph_id=1, mesh=2, names=3, seed=[], values={}, backend=4, inner=5, other=6)
+    found = reported(graph_id=1, mesh=2, names=3, seed=[], values={}, backend=4, inner=5, other=6)
     assert len(found) == 8
     text = " ".join(found.values())
     assert not any(word in text for word in ("should", "Input", "pydantic", "valid", "match", "pattern"))
 
 
 def test_a_long_value_is_cut_short() -> None:
-    assert told(seed="9" * 500)["/seed"].endswith("...")
+    assert reported(seed="9" * 500)["/seed"].endswith("...")

@@ -81,9 +81,9 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "reported"),
     [
-        (["optimise"], "there is no command 'optimise'; did you mean optimize? See tapestry --help"),
+        (["optimze"], "there is no command 'optimze'; did you mean optimize? See tapestry --help"),
         (["mesh", "chekc"], "there is no action 'chekc'; did you mean check? See tapestry mesh --help"),
         (["rules", "--jsno"], "there is no option --jsno; did you mean --json? See tapestry rules --help"),
         (["rules", "all"], "there is an argument too many: 'all'; see tapestry rules --help"),
@@ -95,13 +95,13 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
         (["frobnicate"], "there is no command 'frobnicate'; known are demo, optimize, import, "),
     ],
 )
-def test_a_misspelt_word_is_told_with_near_ones(tapestry: Run, argv: list[str], told: str) -> None:
-    assert complaint(tapestry(*argv)).startswith(told)
+def test_a_misspelled_word_is_reported_with_near_ones(tapestry: Run, argv: list[str], reported: str) -> None:
+    assert complaint(tapestry(*argv)).startswith(reported)
 
 
 def test_all_faults_of_a_command_come_at_once(tapestry: Run) -> None:
     words = "optimize absent.onnx --mesh dgx-h10 --seconds -1 --objectives tme_s --rules nope --devices al --budgt 3"
-    said = complaint(tapestry(*words.split()))
+    message = complaint(tapestry(*words.split()))
     for fault in (
         "there is no file 'absent.onnx'",
         "there is no mesh 'dgx-h10'; did you mean dgx-h100",
@@ -111,15 +111,17 @@ def test_all_faults_of_a_command_come_at_once(tapestry: Run) -> None:
         "argument --devices: expected one of any, all, not 'al'; did you mean all?",
         "there is no option --budgt",
     ):
-        assert said.count(fault) == 1
-    assert "?;" not in said and "'3'" not in said
+        assert message.count(fault) == 1
+    assert "?;" not in message and "'3'" not in message
 
 
 def test_a_missing_argument_is_reported_with_the_other_faults(tapestry: Run) -> None:
-    said = complaint(tapestry("optimize", "--objectives", "tme_s", "--seed", "x"))
-    assert "arguments are required: GRAPH, --mesh" in said
-    assert "argument --seed: expected a whole number" in said and "there is no objective 'tme_s'" in said
-    assert "there is no mesh" not in said
+    message = complaint(tapestry("optimize", "--objectives", "tme_s", "--seed", "x"))
+    assert "arguments are required: GRAPH, --mesh" in message
+    assert (
+        "argument --seed: expected a whole number" in message and "there is no objective 'tme_s'" in message
+    )
+    assert "there is no mesh" not in message
 
 
 def test_the_version_is_an_option_too(tapestry: Run) -> None:
@@ -156,8 +158,8 @@ def test_version(tapestry: Run) -> None:
 
 def test_a_fault_of_ours_is_one_line_too(tapestry: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(entry.MODULES, "version", "tapestry.service.cli.commands.nonesuch")
-    said = complaint(tapestry("version"), code=70)
-    assert "please report" in said and "TAPESTRY_TRACEBACK=1" in said
+    message = complaint(tapestry("version"), code=70)
+    assert "please report" in message and "TAPESTRY_TRACEBACK=1" in message
     monkeypatch.setenv("TAPESTRY_TRACEBACK", "1")
     with pytest.raises(ModuleNotFoundError):
         tapestry("version")

@@ -47,7 +47,7 @@ def test_a_truncated_file(tmp_path: Path, share: float) -> None:
     assert "truncated" in failure(path)
 
 
-def test_all_refused_operators_are_told_at_once() -> None:
+def test_all_refused_operators_are_reported_at_once() -> None:
     nodes = [
         helper.make_node("NonMaxSuppression", ["x", "x"], ["boxes"], name="suppress"),
         helper.make_node("NonMaxSuppression", ["x", "x"], ["others"], name="suppress too"),
@@ -102,7 +102,7 @@ def test_an_old_opset() -> None:
     )
 
 
-def test_missing_and_misshapen_inputs_are_all_told() -> None:
+def test_missing_and_misshapen_inputs_are_all_reported() -> None:
     model = model_of([helper.make_node("Add", ["a", "b"], ["y"])], {"a": [2, 3], "b": [2, 3]}, ["y"])
     with pytest.raises(ValueError, match="input 'a' must have shape") as caught:
         run(from_onnx(model), {"a": np.zeros((3, 2), np.float32)})

@@ -170,7 +170,7 @@ def shard(document: Document) -> Document:
     return document["nodes"][4]
 
 
-SPOILT = {
+SPOILED = {
     "a shard is missing": (lambda d: d["nodes"].pop(), "shards reach over zr[0:5, 0:5]"),
     "no shards at all": (lambda d: d.update(nodes=d["nodes"][:4]), "the operation has no shards"),
     "a gap and an overlap that cancel": (
@@ -212,9 +212,9 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("name", SPOILT)
-def test_every_breach_is_said(name: str) -> None:
-    spoil, text = SPOILT[name]
+@pytest.mark.parametrize("name", SPOILED)
+def test_every_breach_is_reported(name: str) -> None:
+    spoil, text = SPOILED[name]
     document = summed()
     spoil(document)
     issues = loom_issues(document)

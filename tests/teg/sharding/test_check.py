@@ -78,12 +78,12 @@ def test_legal_placements_have_no_issue(graph: Graph) -> None:
         ),
         (placed("soft", WHOLE, region="mian"), "$.blocks.soft.region", "unknown region 'mian'", "main"),
         (placed("turned", NODE, WHOLE), "$.blocks.turned.strategy", "is a view", "make and read it"),
-        (Placements(order="programm"), "$.order", "unknown order 'programm'", "program"),
+        (Placements(schedule_order="programm"), "$.order", "unknown order 'programm'", "program"),
         (Placements(inputs="whole"), "$.inputs", "unknown inputs 'whole'", "chosen, replicated"),
         (Placements(outputs="shard"), "$.outputs", "unknown outputs 'shard'", "sharded"),
     ],
 )
-def test_each_fault_is_told(
+def test_each_fault_is_reported(
     graph: Graph, placements: Placements, path: str, message: str, expected: str
 ) -> None:
     (issue,) = check_placements(graph, placements, MESH_SHAPE)

@@ -64,7 +64,7 @@ def test_the_sharded_example_of_the_paper_leads_to_the_fused_one() -> None:
     np.testing.assert_array_equal(whole, np.concatenate([parts["Sink@0"], parts["Sink@1"]]))
 
 
-def test_shards_without_a_common_name_are_told_by_their_definition() -> None:
+def test_shards_without_a_common_name_are_named_by_their_definition() -> None:
     sharded = paper(concat=False)
     renamed = [replace(b, site=b.site.replace("@", "-part")) for b in sharded.blocks]
     found = recover_external(sharded.replace(renamed))
@@ -84,7 +84,7 @@ def test_our_own_expansions_are_understood_from_their_nodes_alone(seed: int, mes
     assert found.abstract.structural_hash == recover(nodes).structural_hash
 
 
-def spoilt(site: str, **changes: object) -> Graph:
+def spoiled(site: str, **changes: object) -> Graph:
     graph = paper(concat=False)
     return graph.replace(replace(b, **changes) if b.site == site else b for b in graph.blocks)  # type: ignore[arg-type]
 
@@ -92,15 +92,15 @@ def spoilt(site: str, **changes: object) -> Graph:
 @pytest.mark.parametrize(
     ("graph", "kind", "text"),
     [
-        (spoilt("Add@1", index=ZRange((0, 0), (2, 3))), "partition", "6 of 12 points are in none"),
-        (spoilt("Add@1", index=ZRange((1, 0), (3, 3))), "partition", "overlap"),
-        (spoilt("Add@1", inputs=("A2", "B@0")), "projection", "index zr[2:4, 0:3] projects to zr[2:4, 0:3]"),
-        (spoilt("Add@1", inputs=("A1", "B@1")), "projection", "another shard reads elsewhere"),
-        (spoilt("B@1", index=ZRange((0, 0), (2, 3))), "partition", "6 of 12 points"),
-        (spoilt("Sink@1", index=ZRange((3, 0), (5, 3))), "index", "stay inside"),
+        (spoiled("Add@1", index=ZRange((0, 0), (2, 3))), "partition", "6 of 12 points are in none"),
+        (spoiled("Add@1", index=ZRange((1, 0), (3, 3))), "partition", "overlap"),
+        (spoiled("Add@1", inputs=("A2", "B@0")), "projection", "index zr[2:4, 0:3] projects to zr[2:4, 0:3]"),
+        (spoiled("Add@1", inputs=("A1", "B@1")), "projection", "another shard reads elsewhere"),
+        (spoiled("B@1", index=ZRange((0, 0), (2, 3))), "partition", "6 of 12 points"),
+        (spoiled("Sink@1", index=ZRange((3, 0), (5, 3))), "index", "stay inside"),
     ],
 )
-def test_shards_that_do_not_verify_are_told_with_their_place(graph: Graph, kind: str, text: str) -> None:
+def test_shards_that_do_not_verify_are_reported_with_their_place(graph: Graph, kind: str, text: str) -> None:
     issues = verify_external(graph).issues
     assert any(i.kind == kind and text in str(i) for i in issues), issues
     with pytest.raises(ValueError, match="do not verify"):

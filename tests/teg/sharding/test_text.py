@@ -118,7 +118,7 @@ def test_every_gene_is_kept() -> None:
     assert placements_from_document(document) == placements
 
 
-def test_a_broken_document_tells_all_issues() -> None:
+def test_a_broken_document_reports_all_issues() -> None:
     document = placements_to_document(Placements())
     document["order"] = 3
     document["blocks"] = {

@@ -263,7 +263,7 @@ def test_a_source_without_buffer_or_with_a_hole(graph: Graph, explicit: Explicit
     assert {"partition", "spec"} <= kinds(graph, shrunk)
 
 
-def test_damage_to_the_structure_is_told_and_not_raised(graph: Graph, explicit: ExplicitGraph) -> None:
+def test_damage_to_the_structure_is_reported_and_not_raised(graph: Graph, explicit: ExplicitGraph) -> None:
     damaged = [
         with_step(explicit, "soft", lambda s: replace(s, site="sotf")),
         with_step(explicit, "soft", lambda s: replace(s, index=s.index[:2])),
