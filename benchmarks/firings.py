@@ -16,13 +16,13 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from benchmarks.setting import surroundings
 from tapestry.rewrites import RULES, Rule, apply_all, find, find_tied, saturate
 from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
+from tapestry.teg.faults import near_names, no_such
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx, from_stablehlo, from_torch
 
@@ -123,9 +123,8 @@ def chosen(names: Sequence[str], parser: argparse.ArgumentParser) -> tuple[Rule,
     known = {rule.name: rule for rule in RULES}
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`tapestry rules` lists them"
-            parser.error(f"--only: there is no rule {name!r}; {hint}")
+            hint = "" if near_names(name, known) else "`tapestry rules` lists them"
+            parser.error(f"--only: {no_such('rule', name, known, hint=hint)}")
     if not names:
         parser.error("--only: expected at least one rule; leave it out for all")
     return tuple(known[name] for name in dict.fromkeys(names))

@@ -29,7 +29,7 @@ MODEL = "gpt2_small_b1_s1024"
 MESH = "dgx-h100"
 PAUSE_S = 0.1
 LIMIT_P95_MS = 100.0
-SAID = "listens on "
+MESSAGE = "listens on "
 
 
 @contextmanager
@@ -40,8 +40,8 @@ def service(folder: Path) -> Iterator[httpx.Client]:
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        line = next(line for line in process.stderr if SAID in line)
-        address = line.split(SAID)[1].strip()
+        line = next(line for line in process.stderr if MESSAGE in line)
+        address = line.split(MESSAGE)[1].strip()
         with httpx.Client(base_url=address, timeout=60, trust_env=False) as client:
             yield client
     finally:

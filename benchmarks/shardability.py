@@ -19,15 +19,15 @@ from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.sharding.verify import verify
 
 WAYS = 4
-MESH = MeshShape.of(device=WAYS)
-SPLIT = Split(tuple(axis.name for axis in MESH.sub_axes))
+MESH_SHAPE = MeshShape.of(device=WAYS)
+SPLIT = Split(tuple(axis.name for axis in MESH_SHAPE.sub_axes))
 
 Types = tuple[TensorType, ...]
 
@@ -121,4 +121,4 @@ def proven(definition: Definition, inputs: Types, outputs: Types, dim: int) -> b
     graph = builder.build()
     strategy = Strategy(tuple(SPLIT if k == dim else WHOLE for k in range(len(definition.signature.dims))))
     placements = Placements({"block": Placement(strategy)})
-    return not verify(graph, expand(graph, placements, MESH))
+    return not verify(graph, expand(graph, placements, MESH_SHAPE))

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of, splittable
 
-Wish = Callable[[Block, int], bool]
+Preference = Callable[[Block, int], bool]
 """A test whether index dimension k of a block is the one meant."""
 
 
@@ -25,11 +25,11 @@ class Recipe:
     """A scheme by name, and the dimensions it splits, the most preferred first."""
 
     name: str
-    preferences: tuple[Wish, ...]
+    preferences: tuple[Preference, ...]
 
 
-def of_size(size: int) -> Wish:
-    """Build the wish for the first dimension of a block that has this size."""
+def of_size(size: int) -> Preference:
+    """Build the preference for the first dimension of a block that has this size."""
 
     def preference(block: Block, k: int) -> bool:
         sizes = [d.size for d in block.signature.dims] if block.signature is not None else []
@@ -76,9 +76,9 @@ def spatial() -> Recipe:
     return Recipe("spatial split", (image_rows,))
 
 
-def lay(recipe: Recipe, graph: Graph, mesh: MeshShape) -> Placements:
-    """Compute the recipe's placements on the whole of `mesh`."""
-    axes = tuple(s.name for s in mesh.sub_axes)
+def lay(recipe: Recipe, graph: Graph, mesh_shape: MeshShape) -> Placements:
+    """Compute the recipe's placements on the whole of the mesh."""
+    axes = tuple(s.name for s in mesh_shape.sub_axes)
     placed = {
         b.site: Placement(_strategy(recipe.preferences, b, axes))
         for b in graph.blocks
@@ -89,7 +89,7 @@ def lay(recipe: Recipe, graph: Graph, mesh: MeshShape) -> Placements:
     return Placements(placed)
 
 
-def _strategy(preferences: Sequence[Wish], block: Block, axes: tuple[str, ...]) -> Strategy:
+def _strategy(preferences: Sequence[Preference], block: Block, axes: tuple[str, ...]) -> Strategy:
     if block.signature is None:
         return Strategy()
     allowed = splittable(block.signature)

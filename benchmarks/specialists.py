@@ -36,7 +36,7 @@ from tapestry.rewrites import RULES, saturate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def fit_device(name: str, cases: list[TimingCase]) -> Constants:
         "launch_overhead_s": np.arange(1, 13) / 2 * 1e-6,
         "contraction_overhead_s": np.arange(0, 13) / 2 * 1e-6,
     }
-    if all(case.sizes for case in mine):  # nothing that tells memory and launches apart
+    if all(case.sizes for case in mine):  # nothing that distinguishes memory from launches
         grids = {"contraction_efficiency": grids["contraction_efficiency"]}
     start = {key: float(getattr(device, key)) for key in grids}
 

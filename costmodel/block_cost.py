@@ -18,7 +18,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, own_work, part_amounts, work_dtype, work_of
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import chunk_bounds
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import Row, rows_of
@@ -55,7 +55,7 @@ def block_costs(
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
     strategies: Sequence[Strategy],
-    mesh: MeshShape,
+    mesh_shape: MeshShape,
     device: Device,
     compute_dtype: str | None = None,
     storage: Sequence[BlockStorage] = (),
@@ -67,7 +67,7 @@ def block_costs(
     rows of the result are then those of every strategy with every choice.
     """
     work = work_of(operator_named(definition.operator), definition, inputs, outputs)
-    index = _index(definition, strategies, mesh)
+    index = _index(definition, strategies, mesh_shape)
     sizes = index[..., 1] - index[..., 0]
     points = np.prod(sizes, axis=-1, dtype=np.int64)
     names = [d.name for d in definition.signature.dims] if definition.signature is not None else []
@@ -130,16 +130,16 @@ def tile_sizes(definition: Definition, work: Work, sizes: np.ndarray) -> dict[st
     return result
 
 
-def _index(definition: Definition, strategies: Sequence[Strategy], mesh: MeshShape) -> np.ndarray:
+def _index(definition: Definition, strategies: Sequence[Strategy], mesh_shape: MeshShape) -> np.ndarray:
     """Compute the index ranges `(strategies, devices, dims, 2)`."""
     dims = definition.signature.dims if definition.signature is not None else ()
-    result = np.zeros((len(strategies), mesh.device_count, len(dims), 2), dtype=np.int64)
+    result = np.zeros((len(strategies), mesh_shape.device_count, len(dims), 2), dtype=np.int64)
     known: dict[tuple[int, object], np.ndarray] = {}
     for s, strategy in enumerate(strategies):
         for k, (d, split) in enumerate(zip(dims, strategy.splits, strict=True)):
             key = (d.size, split)
             if key not in known:
-                known[key] = chunk_bounds(d.size, split, mesh)
+                known[key] = chunk_bounds(d.size, split, mesh_shape)
             result[s, :, k] = known[key]
     return result
 

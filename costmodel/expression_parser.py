@@ -35,9 +35,9 @@ _TOKEN = re.compile(
 class ExpressionError(ValueError):
     """Error raised for a text that is no expression; `at` is the position of the fault, counted from 0."""
 
-    def __init__(self, text: str, at: int, said: str) -> None:
+    def __init__(self, text: str, at: int, message: str) -> None:
         shown = text if len(text) <= 80 else f"{text[:77]}..."
-        super().__init__(f"expression {shown!r}: at character {at + 1} {said}")
+        super().__init__(f"expression {shown!r}: at character {at + 1} {message}")
         self.at = at
 
 
@@ -94,12 +94,12 @@ class _Parser:
             match = _TOKEN.match(self.text, at)
             if match is None:
                 at += len(self.text[at:]) - len(self.text[at:].lstrip())
-                said = (
+                message = (
                     "a quoted name does not end"
                     if self.text[at] == '"'
                     else f"{self.text[at]!r} has no meaning"
                 )
-                raise ExpressionError(self.text, at, said)
+                raise ExpressionError(self.text, at, message)
             kind = str(match.lastgroup)
             found.append(_Token(kind, match[kind], match.start(kind) - (kind == "quoted")))
             at = match.end()
@@ -175,9 +175,9 @@ class _Parser:
             operands.append(self._sum())
         if not self._take(")"):
             raise self._error("an operator, ',' or ')'")
-        least, said = FUNCTIONS[token.text]
+        least, arity = FUNCTIONS[token.text]
         if len(operands) < least or (least == 1 and len(operands) > 1):
-            raise ExpressionError(self.text, token.at, f"{token.text} is of {said}, not of {len(operands)}")
+            raise ExpressionError(self.text, token.at, f"{token.text} is of {arity}, not of {len(operands)}")
         if token.text == "sqrt":
             return OperationTerm("^", (operands[0], NumberTerm(0.5)))
         return OperationTerm(token.text, tuple(operands))

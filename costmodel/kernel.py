@@ -188,7 +188,7 @@ def _tensor(space, state, t, sign):
         need = space.edge_needed[e] + state.genes[k]
         n = space.spec_ids[need, PLACED]
         pair = pairs + space.spec_ids[need, SPEC]
-        relayout = relayouts + n if space.has_orders else 0
+        relayout = relayouts + n if space.has_dimension_orders else 0
         if space.pair_rows[pair, PAIR_TICKS] < 0 and space.relayout_rows[relayout, RELAYOUT_TICKS] < 0:
             last_use = max(last_use, after)
             continue
@@ -259,7 +259,7 @@ def _buffer(space, state, t, p, last_use, last_seen, sign):
         for c in range(classes):
             state.before[0, c] += sign * space.size_rows[row, c]
         state.logical_before[0] += sign * space.logical_bytes[t]
-        if space.lives_on[t] or last_seen < 0:
+        if space.is_persistent[t] or last_seen < 0:
             return
     else:
         for c in range(classes):

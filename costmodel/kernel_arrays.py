@@ -76,7 +76,7 @@ class CompiledSpace(NamedTuple):
     needed_bytes_offset: np.ndarray
     key_offset: np.ndarray  # first shared-copy key of the tensor
     logical_bytes: np.ndarray
-    lives_on: np.ndarray  # parameters and the like: live throughout
+    is_persistent: np.ndarray  # parameters and the like: live throughout
     reader_start: np.ndarray  # (tensors + 1,)
     reader_edge: np.ndarray  # edges by tensor, in slot order
     # per edge
@@ -84,7 +84,7 @@ class CompiledSpace(NamedTuple):
     edge_slot: np.ndarray
     edge_needed: np.ndarray  # into spec_ids: gene value -> needed spec
     # tables
-    has_orders: bool  # without, nothing is stored in another order than it is read in
+    has_dimension_orders: bool  # without, nothing is stored in another order than it is read in
     spec_ids: np.ndarray  # (rows, 3)
     relayout_rows: np.ndarray  # (rows, 2)
     pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows

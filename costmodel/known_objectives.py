@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 
 from tapestry.costmodel.expression_parser import FUNCTIONS, ExpressionError, parse
@@ -22,6 +21,7 @@ from tapestry.costmodel.objective import COLUMN_FIGURES, DEVICE_COUNT, DEVICE_FI
 from tapestry.costmodel.objectives import catalog, plug_ins
 from tapestry.costmodel.resources import PEAK, Resource, check_names, resources_of
 from tapestry.hardware.mesh import Device, Mesh
+from tapestry.teg.faults import near_hint, no_such
 from tapestry.teg.graph import Graph
 
 
@@ -138,12 +138,12 @@ class KnownObjectives:
         return substitute(term, opened)
 
     def _unknown(self, name: str, text: str, term: Term) -> ValueError:
-        near = get_close_matches(name, self.by_name, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(self.by_name)}"
         if isinstance(term, NamedTerm):
-            return ValueError(f"unknown objective {name!r}; {plug_ins().left_out(name) or hint}")
+            return ValueError(no_such("objective", name, self.by_name, hint=plug_ins().left_out(name)))
         at = max(text.find(name), 0)
-        return ExpressionError(text, at, f"there is an unknown cost {name!r}; {hint}")
+        return ExpressionError(
+            text, at, f"there is an unknown cost {name!r}; {near_hint(name, self.by_name)}"
+        )
 
     def _unit(self, term: Term) -> str:
         """Return the unit of an expression: the one that all its costs share where they are only added or scaled."""

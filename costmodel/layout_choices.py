@@ -13,8 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.hardware.layouts.dimension_order import DimensionOrder, order_of, parse_order
-from tapestry.hardware.layouts.native import Native, candidate_orders, canonical_order, stored_bytes
+from tapestry.hardware.layouts.dimension_order import (
+    DimensionOrder,
+    dimension_order_of,
+    parse_dimension_order,
+)
+from tapestry.hardware.layouts.native import (
+    Native,
+    candidate_dimension_orders,
+    canonical_dimension_order,
+    stored_bytes,
+)
 from tapestry.teg.graph import Definition, TensorType
 from tapestry.teg.operators.operator import Work
 from tapestry.teg.signature import PARALLEL, rows_of
@@ -40,7 +49,7 @@ class TensorAccess(NamedTuple):
     dims: Dims
 
 
-def program_orders(inputs: int, outputs: int) -> DimensionOrders:
+def program_dimension_orders(inputs: int, outputs: int) -> DimensionOrders:
     """Return the choice that keeps every tensor in the dimension order of the program."""
     return DimensionOrders(("",) * inputs, ("",) * outputs)
 
@@ -54,7 +63,7 @@ def dimension_order_choices(
     native: Native,
 ) -> list[DimensionOrders]:
     """List the choices of a class of blocks, the program's own order first; `reads` are shape and rows of each root."""
-    default = program_orders(len(inputs), len(outputs))
+    default = program_dimension_orders(len(inputs), len(outputs))
     signature = definition.signature
     if native.tiles is None or signature is None or not (inputs or outputs):
         return [default]
@@ -72,7 +81,7 @@ def dimension_order_choices(
         found = ((("",) * len(inputs)) + orders for orders in _free([], made, native, ()))
     elif work.kind == "contraction":
         found = _free(read, made, native, tuple(work.roles.get(d.name, "") for d in signature.dims))
-    elif work.contracts:  # steps of a fused block tell all its dimensions apart
+    elif work.contracts:  # the steps of a fused block distinguish all its dimensions
         found = _free(read, made, native, tuple(d.name for d in signature.dims))
     elif reduces:
         found = _free(read, made, native, tuple(d.kind for d in signature.dims))
@@ -95,7 +104,7 @@ def _free(
         sizes = np.array(tensor.shape, dtype=np.int64)
         texts = [
             t
-            for t in candidate_orders(native, tensor.shape, tensor.dtype)
+            for t in candidate_dimension_orders(native, tensor.shape, tensor.dtype)
             if not t or _apart(tensor, t, roles)
         ]
         options.append([(int(stored_bytes(native, t, sizes, tensor.dtype)), t) for t in texts])
@@ -106,7 +115,7 @@ def _free(
 
 def _apart(tensor: TensorAccess, text: str, roles: Sequence[str]) -> bool:
     """Return whether columns and rows each run along index dimensions of one role; True where there are no roles."""
-    order = parse_order(text, len(tensor.shape))
+    order = parse_dimension_order(text, len(tensor.shape))
     along = ([tensor.dims[d] for d in dims if tensor.dims[d] >= 0] for dims in (order.columns, order.rows))
     return not roles or all(len({roles[dim] for dim in dims}) <= 1 for dims in along)
 
@@ -117,8 +126,8 @@ def _lockstep(
     """Yield the orders of the largest tensor, with the same index dimensions along rows and columns of the others."""
     tensors = (*read, *made)
     anchor = max((*made, *read), key=lambda t: int(np.prod(t.shape, dtype=np.int64)))
-    for text in candidate_orders(native, anchor.shape, anchor.dtype):
-        order = parse_order(text, len(anchor.shape))
+    for text in candidate_dimension_orders(native, anchor.shape, anchor.dtype):
+        order = parse_dimension_order(text, len(anchor.shape))
         columns = tuple(anchor.dims[d] for d in order.columns)
         rows = tuple(anchor.dims[d] for d in order.rows)
         yield tuple(_induced(t, columns, rows) for t in tensors)
@@ -131,5 +140,7 @@ def _induced(tensor: TensorAccess, columns: Dims, rows: Dims) -> str:
     if not mine:
         return ""
     beside = tuple(along[dim] for dim in rows if dim in along)
-    order: DimensionOrder = canonical_order(order_of(len(tensor.shape), mine, beside), tensor.shape)
+    order: DimensionOrder = canonical_dimension_order(
+        dimension_order_of(len(tensor.shape), mine, beside), tensor.shape
+    )
     return str(order)

@@ -28,7 +28,7 @@ QUANTITIES = (*COLUMNS, *DEVICE_FIGURES, DEVICE_COUNT)
 
 @dataclass(frozen=True)
 class Objective:
-    """A named cost, of which less is better. `formula` tells a reader what `form` computes; `title` heads tables.
+    """A named cost, of which less is better. `formula` describes what `form` computes; `title` heads tables.
 
     Raises:
         ExpressionError: `form` is no expression.

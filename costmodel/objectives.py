@@ -8,7 +8,16 @@ from typing import Any
 from tapestry.costmodel.expression_parser import FUNCTIONS
 from tapestry.costmodel.expressions import names_in
 from tapestry.costmodel.objective import QUANTITIES, Objective
-from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require, require_name, sequence_of
+from tapestry.teg.plugins import (
+    Loaded,
+    PlugInError,
+    PlugInGroup,
+    load,
+    once,
+    require,
+    require_name,
+    sequence_of,
+)
 
 GROUP = "tapestry.objectives"
 
@@ -97,7 +106,7 @@ def checked_objective(offered: Any) -> Objective:
     return objective
 
 
-OBJECTIVE_GROUP = Group(
+OBJECTIVE_GROUP = PlugInGroup(
     GROUP, "objective", sequence_of(Objective), checked_objective, lambda objective: (objective.name,)
 )
 

@@ -25,8 +25,8 @@ from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements, schedule_order
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.strategy import Strategy, read_of
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
@@ -64,7 +64,7 @@ class PlanSpace:
         mesh: Mesh,
         view: View | None = None,
         *,
-        order: str = "program",
+        schedule_order: str = "program",
         inputs: str = "chosen",
         outputs: str = "sharded",
         compute_dtype: str | None = None,
@@ -74,15 +74,20 @@ class PlanSpace:
         given: Mapping[str, Given] | None = None,
         resources: Sequence[Resource] | None = None,
     ) -> None:
-        self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
-        self.layout = MeshShape(mesh.axis_sizes)
-        self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.layout, layouts)
-        self.view = view or default_view(self.layout)
+        self.graph, self.mesh, self.schedule_order, self.compute_dtype = (
+            graph,
+            mesh,
+            schedule_order,
+            compute_dtype,
+        )
+        self.mesh_shape = MeshShape(mesh.axis_sizes)
+        self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.mesh_shape, layouts)
+        self.view = view or default_view(self.mesh_shape)
         self.cache = cache or TableCache()
         self.pins, self.given = dict(pins or {}), given or {}
         self.inputs, self.outputs = inputs, outputs
         self.resources = resources_of(graph) if resources is None else tuple(resources)
-        self.slots = schedule_order(graph, order)
+        self.slots = scheduled_blocks(graph, schedule_order)
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
         self.gene_of = {b.site: g for g, b in enumerate(self.blocks)}
@@ -118,7 +123,7 @@ class PlanSpace:
                 for k in range(len(block.inputs))
             )
             kinds = BlockKinds(block.definition, read_values, inputs, outputs)
-            strategies, orders = given or ((), self.storage.orders(kinds))
+            strategies, orders = given or ((), self.storage.dimension_orders(kinds))
             ranks = tuple(len(t.shape) for t in outputs)
             family = StrategyFamily(
                 block.definition, read_values, ranks, granules, self.view, orders, strategies
@@ -132,7 +137,7 @@ class PlanSpace:
                 inputs,
                 outputs,
                 family.strategies,
-                self.layout,
+                self.mesh_shape,
                 self.mesh.device,
                 self.compute_dtype,
                 self.storage.of_block(kinds, family),
@@ -190,7 +195,9 @@ class PlanSpace:
                 )
             else:
                 blocks[block.site] = Placement(strategy, layouts=layouts)
-        return Placements(blocks, order=self.order, inputs=self.inputs, outputs=self.outputs)
+        return Placements(
+            blocks, schedule_order=self.schedule_order, inputs=self.inputs, outputs=self.outputs
+        )
 
     def genes_of(self, placements: Placements) -> Genes:
         """Convert placements to genes.
@@ -224,7 +231,7 @@ class _Compiler:
 
     def __init__(self, owner: PlanSpace) -> None:
         self.owner = owner
-        self.rows = TableRows(owner.mesh, owner.layout, owner.storage, owner.cache)
+        self.rows = TableRows(owner.mesh, owner.mesh_shape, owner.storage, owner.cache)
         self.block_known: dict[object, int] = {}
         self.block_parts: list[BlockCosts] = []
         self.block_row_count = 0
@@ -251,12 +258,12 @@ class _Compiler:
             gene, position = producers[site]
             tensor = graph.tensors[site]
             family = owner.families[gene]
-            makes = [o.makes[position] for o in family.orders]
+            makes = [o.makes[position] for o in family.dimension_orders]
             made = self.rows.placed([family.made[position]], makes)
             reading = [(owner.families[edges[e][0]], edges[e][1]) for e in readers[t]]
             needed = self.rows.placed(
                 [reader.needed[k] for reader, k in reading],
-                [o.reads[k] for reader, k in reading for o in reader.orders],
+                [o.reads[k] for reader, k in reading for o in reader.dimension_orders],
             )
             offsets = self.rows.table(tensor.type, made, needed)
             row = (
@@ -279,8 +286,10 @@ class _Compiler:
                 columns[name][t] = value
             keys += needed.count
             for e, (reader, k) in zip(readers[t], reading, strict=True):
-                edge_needed[e] = self.rows.ids(reader.needed[k], [o.reads[k] for o in reader.orders], needed)
-        columns["lives_on"] = columns["lives_on"].astype(np.bool_)
+                edge_needed[e] = self.rows.ids(
+                    reader.needed[k], [o.reads[k] for o in reader.dimension_orders], needed
+                )
+        columns["is_persistent"] = columns["is_persistent"].astype(np.bool_)
         return self._space(columns, edges, edge_needed, number)
 
     def _block(self, gene: int) -> int:
@@ -300,7 +309,7 @@ class _Compiler:
     ) -> tuple[CompiledSpace, np.ndarray]:
         owner = self.owner
         self._check_amounts()
-        slot_count, devices = len(owner.slots), owner.layout.device_count
+        slot_count, devices = len(owner.slots), owner.mesh_shape.device_count
         block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
         classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
         staging_rows, staging_ids = self.rows.staging(representative)
@@ -319,7 +328,7 @@ class _Compiler:
             edge_needed=edge_needed,
             **_edge_arrays(edges, slot_count, len(number)),
             **columns,
-            has_orders=any(len(f.orders) > 1 for f in owner.families),
+            has_dimension_orders=any(len(f.dimension_orders) > 1 for f in owner.families),
             spec_ids=np.concatenate(self.rows.spec_ids),
             relayout_rows=self.rows.relayouts(),
             pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
@@ -346,7 +355,7 @@ class _Compiler:
         """Check that no plan's resources can exceed what an integer holds."""
         for r, resource in enumerate(self.owner.resources):
             most = sum(int(costs.resources[r].max(initial=0)) for costs in self.owner._costs)
-            if most * self.owner.layout.device_count > LARGEST:
+            if most * self.owner.mesh_shape.device_count > LARGEST:
                 raise too_much(resource)
 
 
@@ -362,7 +371,7 @@ _TENSOR_COLUMNS = (
     "needed_bytes_offset",
     "key_offset",
     "logical_bytes",
-    "lives_on",
+    "is_persistent",
 )
 
 

@@ -26,7 +26,7 @@ from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import flops_of, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
 from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import boxes, volumes
 
@@ -47,10 +47,10 @@ def reference_cost(
     `resources` are those of the program's own that are counted: by default all that its cost tables name.
     """
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
-    used = mesh.part(program.mesh.axes)
+    used = mesh.part(program.mesh_shape.axes)
     tally = _Plain(graph, program, used, compute_dtype, {} if counted is None else counted).run()
     for resource in resources_of(graph) if resources is None else resources:
-        per_device = amounts_per_device(graph, placements, program.mesh, resource)
+        per_device = amounts_per_device(graph, placements, program.mesh_shape, resource)
         tally.resources |= zip(resource.columns, (sum(per_device), max(per_device)), strict=True)
     return tally
 
@@ -259,9 +259,9 @@ class _CopyCounter:
 
     def __init__(self, plan: CopyPlan, shape: tuple[int, ...], item: int, mesh: Mesh) -> None:
         self.plan, self.shape, self.item, self.mesh = plan, shape, item, mesh
-        self.layout = MeshShape(mesh.axis_sizes)
-        self.middle = boxes(plan.middle, shape, self.layout)
-        self.wanted = boxes(plan.needed, shape, self.layout)
+        self.mesh_shape = MeshShape(mesh.axis_sizes)
+        self.middle = boxes(plan.middle, shape, self.mesh_shape)
+        self.wanted = boxes(plan.needed, shape, self.mesh_shape)
         self.ticks = 0
         self.traffic = 0
         self.staging = [0] * mesh.device_count
@@ -283,13 +283,13 @@ class _CopyCounter:
             self.ticks += int(step_ticks(self.mesh.axis(axis), kind, members, most * self.item, stride))
 
     def _reductions(self) -> None:
-        layout, plan = self.layout, self.plan
+        mesh_shape, plan = self.mesh_shape, self.plan
         size = volumes(self.middle)
         first = True
         for done, step in enumerate(plan.scatter, start=1):
-            members = scatter_members(layout, plan.scatter, done)
-            carried = [int(sum(size[m] for m in members[d])) for d in range(layout.device_count)]
-            around = reduce_round(step, "reduce_scatter", layout)
+            members = scatter_members(mesh_shape, plan.scatter, done)
+            carried = [int(sum(size[m] for m in members[d])) for d in range(mesh_shape.device_count)]
+            around = reduce_round(step, "reduce_scatter", mesh_shape)
             self._round(
                 around.axis,
                 around.kind,
@@ -302,12 +302,12 @@ class _CopyCounter:
                 self.staging = [copies * c for c in carried]
                 first = False
         spans = [(np.zeros_like(size), size)]
-        for step, (start, end) in zip(plan.reduce, flat_slices(size, plan.reduce, layout), strict=True):
+        for step, (start, end) in zip(plan.reduce, flat_slices(size, plan.reduce, mesh_shape), strict=True):
             before = spans[-1][1] - spans[-1][0]
             mine = end - start
             spans.append((start, end))
-            scatter = reduce_round(step, "reduce_scatter", layout)
-            gather = reduce_round(step, "all_gather", layout)
+            scatter = reduce_round(step, "reduce_scatter", mesh_shape)
+            gather = reduce_round(step, "all_gather", mesh_shape)
             self._round(
                 scatter.axis,
                 scatter.kind,
@@ -323,11 +323,11 @@ class _CopyCounter:
                 first = False
 
     def _fetch(self) -> None:
-        layout = self.layout
-        names = [name for name, _ in layout.axes]
-        slow = {a: [0] * layout.device_count for a in names}
+        mesh_shape = self.mesh_shape
+        names = [name for name, _ in mesh_shape.axes]
+        slow = {a: [0] * mesh_shape.device_count for a in names}
         gathered = dict.fromkeys(names, 0)
-        for d in range(layout.device_count):
+        for d in range(mesh_shape.device_count):
             near = self._reach(d, len(names))
             reads = dict.fromkeys(names, 0)
             for a in reversed(range(len(names))):
@@ -343,19 +343,21 @@ class _CopyCounter:
                     reads[names[axis]] += min(missing, share * others)
             gathered = {name: max(gathered[name], reads[name]) for name in names}
         for name in names:
-            around = fetch_round(self.plan.middle, self.plan.needed, name, layout)
+            around = fetch_round(self.plan.middle, self.plan.needed, name, mesh_shape)
             self._time(name, around.kind, around.members, around.stride, max(slow[name]))
         for name in names:
             used = {a for split in self.plan.needed.dims for a in split.axes}
-            mine = tuple(s.name for s in layout.sub_axes if s.axis == name)
+            mine = tuple(s.name for s in mesh_shape.sub_axes if s.axis == name)
             free = tuple(a for a in mine if a not in used)
-            around = reduce_round((name, free or mine), "all_gather", layout)
+            around = reduce_round((name, free or mine), "all_gather", mesh_shape)
             self._time(name, around.kind, around.members, around.stride, gathered[name])
 
     def _reach(self, d: int, level: int) -> int:
         """Count the elements that `d` needs and that are held by devices equal to it on the `level` slowest axes."""
-        place = self.layout.axis_coordinates
-        near = [m for m in range(self.layout.device_count) if (place[m, :level] == place[d, :level]).all()]
+        place = self.mesh_shape.axis_coordinates
+        near = [
+            m for m in range(self.mesh_shape.device_count) if (place[m, :level] == place[d, :level]).all()
+        ]
         near = [m for m in near if volumes(self.middle)[m] > 0]
         count = 1
         for k in range(len(self.shape)):
@@ -364,13 +366,13 @@ class _CopyCounter:
         return count
 
     def _team(self, d: int, a: int) -> list[int]:
-        place = self.layout.axis_coordinates
+        place = self.mesh_shape.axis_coordinates
         return [
             m
-            for m in range(self.layout.device_count)
+            for m in range(self.mesh_shape.device_count)
             if (place[m, : a + 1] == place[d, : a + 1]).all() and (self.wanted[m] == self.wanted[d]).all()
         ]
 
     def _slowest_between(self, m: int, d: int) -> int:
-        place = self.layout.axis_coordinates
+        place = self.mesh_shape.axis_coordinates
         return int(np.flatnonzero(place[m] != place[d])[0])

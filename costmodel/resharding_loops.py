@@ -80,7 +80,7 @@ def distinct_rows(rows):
 
 
 @njit()
-def requests(places, whole, preference, wish_granule, constant):
+def requests(places, whole, preference, preferred_granule, constant):
     """Find the consumer specs that require the terms of a partial producer spec to be combined in the same way.
 
     A consumer spec determines its request through the axes it adds (`preference` and its granule, where the producer
@@ -107,7 +107,7 @@ def requests(places, whole, preference, wish_granule, constant):
             h = np.uint64(1)
             for s in range(sub_count):
                 if places[p, s] < 0:
-                    h = _mixed(_mixed(h, preference[n, s]), wish_granule[n, s])
+                    h = _mixed(_mixed(h, preference[n, s]), preferred_granule[n, s])
             for k in range(rank):
                 if whole[p, k]:
                     h = _mixed(_mixed(h, constant[n, k, 0]), constant[n, k, 1])
@@ -120,7 +120,9 @@ def requests(places, whole, preference, wish_granule, constant):
                     request[p, n] = count
                     count += 1
                     break
-                if _same_request(places[p], whole[p], preference, wish_granule, constant, n, of[known, 1]):
+                if _same_request(
+                    places[p], whole[p], preference, preferred_granule, constant, n, of[known, 1]
+                ):
                     request[p, n] = known
                     break
                 at = (at + 1) & (size - 1)
@@ -128,10 +130,10 @@ def requests(places, whole, preference, wish_granule, constant):
 
 
 @njit()
-def _same_request(places, whole, preference, wish_granule, constant, a, b):
+def _same_request(places, whole, preference, preferred_granule, constant, a, b):
     for s in range(places.shape[0]):
         if places[s] < 0 and (
-            preference[a, s] != preference[b, s] or wish_granule[a, s] != wish_granule[b, s]
+            preference[a, s] != preference[b, s] or preferred_granule[a, s] != preferred_granule[b, s]
         ):
             return False
     for k in range(whole.shape[0]):
@@ -141,7 +143,7 @@ def _same_request(places, whole, preference, wish_granule, constant, a, b):
 
 
 @njit()
-def middles(shape, held, places, granules, of, preference, wish_granule, whole, constant, mesh):
+def middles(shape, held, places, granules, of, preference, preferred_granule, whole, constant, mesh):
     """Compute the holding in which each request combines the terms, and the sub-axes that it scatters.
 
     Returns: holdings as rows (see `lay`) `(requests, sub-axes + 3 rank)`, `scattered` `(requests, sub-axes)`.
@@ -158,7 +160,7 @@ def middles(shape, held, places, granules, of, preference, wish_granule, whole, 
             k = preference[n, s]
             if places[p, s] < 0 and k >= 0:
                 row[s] = k
-                row[sub_count + k] = wish_granule[n, s]
+                row[sub_count + k] = preferred_granule[n, s]
                 scattered[r, s] = places[p, s] == -2
         for k in range(rank):
             if whole[p, k]:

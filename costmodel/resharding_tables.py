@@ -26,8 +26,8 @@ from tapestry.costmodel.resharding_loops import (
 )
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import energy_pj, step_ticks
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.spec import Spec, Split, Window, chunk_bounds, volumes, window_bounds
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, volumes, window_bounds
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def copy_table(
     made: Sequence[Spec],
     needed: Sequence[Spec],
     mesh: Mesh,
-    layout: MeshShape,
+    mesh_shape: MeshShape,
 ) -> ReshardingTable:
     """Build the table for tensors of `shape` and `item` bytes per element."""
-    sizes, arrays = np.array(shape, dtype=np.int64), mesh_arrays(layout)
-    held, wanted = _lowered(made, shape, layout), _lowered(needed, shape, layout)
+    sizes, arrays = np.array(shape, dtype=np.int64), mesh_arrays(mesh_shape)
+    held, wanted = _lowered(made, shape, mesh_shape), _lowered(needed, shape, mesh_shape)
     reduced = _reduced(sizes, item, held, wanted, mesh, arrays)
     rows = np.concatenate([made_holdings(held.places, held.granules), reduced.rows])
     first, ids = distinct_rows(rows)
@@ -78,7 +78,7 @@ def copy_table(
         energy = traffic * 0
     # what is reduced and then fetched from is staged itself: a second row for every request
     also = reduced.staging + fetched.volume[ids[len(made) :]]
-    staged = np.concatenate([np.zeros((1, layout.device_count), np.int64), reduced.staging, also])
+    staged = np.concatenate([np.zeros((1, mesh_shape.device_count), np.int64), reduced.staging, also])
     row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column], 0)
     chosen = np.unique(np.append(row, 0))
     kept, number = distinct_rows(staged[chosen])
@@ -109,9 +109,9 @@ class _Reduced:
 def _reduced(
     shape: np.ndarray, item: int, held: _Lowered, wanted: _Lowered, mesh: Mesh, arrays: MeshArrays
 ) -> _Reduced:
-    preference, wish_granule = _preferences(wanted)
+    preference, preferred_granule = _preferences(wanted)
     whole = ~(held.places[:, :, None] == np.arange(len(shape))).any(axis=1)
-    request, of = requests(held.places, whole, preference, wish_granule, wanted.constant)
+    request, of = requests(held.places, whole, preference, preferred_granule, wanted.constant)
     rows, scattered = middles(
         shape,
         held.boxes,
@@ -119,7 +119,7 @@ def _reduced(
         held.granules,
         of,
         preference,
-        wish_granule,
+        preferred_granule,
         whole,
         wanted.constant,
         arrays,
@@ -163,15 +163,15 @@ def _fetched(
     return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0])
 
 
-def mesh_arrays(mesh: MeshShape) -> MeshArrays:
+def mesh_arrays(mesh_shape: MeshShape) -> MeshArrays:
     """Convert the mesh shape to arrays for compiled loops."""
-    sizes = np.array([s.size for s in mesh.sub_axes], dtype=np.int64)
+    sizes = np.array([s.size for s in mesh_shape.sub_axes], dtype=np.int64)
     strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))], dtype=np.int64)
-    names = [n for n, _ in mesh.axes]
-    axis_sizes = np.array([n for _, n in mesh.axes], dtype=np.int64)
+    names = [n for n, _ in mesh_shape.axes]
+    axis_sizes = np.array([n for _, n in mesh_shape.axes], dtype=np.int64)
     block = np.array([int(np.prod(axis_sizes[k:])) for k in range(len(names) + 1)], dtype=np.int64)
-    owner = np.array([names.index(s.axis) for s in mesh.sub_axes], dtype=np.int64)
-    return MeshArrays(sizes, strides, owner, mesh.coordinates.astype(np.int64), axis_sizes, block)
+    owner = np.array([names.index(s.axis) for s in mesh_shape.sub_axes], dtype=np.int64)
+    return MeshArrays(sizes, strides, owner, mesh_shape.coordinates.astype(np.int64), axis_sizes, block)
 
 
 @dataclass(frozen=True)
@@ -195,41 +195,41 @@ class _Lowered:
         return np.asarray(self.window.any(axis=1))
 
 
-def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], layout: MeshShape) -> _Lowered:
+def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShape) -> _Lowered:
     count, rank = len(specs), len(shape)
-    places = np.full((count, len(layout.sub_axes)), -1, dtype=np.int64)
+    places = np.full((count, len(mesh_shape.sub_axes)), -1, dtype=np.int64)
     granules = np.ones((count, rank), dtype=np.int64)
     numbers = np.zeros((count, rank), dtype=np.int64)
     window = np.zeros((count, rank), dtype=np.bool_)
     constant = np.full((count, rank, 2), -1, dtype=np.int64)
-    known: dict[tuple[int, Split, Window | None], int] = {}
+    known: dict[tuple[int, Split, ChunkWindow | None], int] = {}
     bounds: list[np.ndarray] = []
     for i, spec in enumerate(specs):
         for k, (split, size) in enumerate(zip(spec.dims, shape, strict=True)):
             granules[i, k] = split.granule
             for a in split.axes:
-                places[i, layout.positions[a]] = k
+                places[i, mesh_shape.positions[a]] = k
             seen = spec.windows[k] if spec.windows else None
             if seen is not None:
                 window[i, k] = True
                 if seen.stride == 0:
-                    constant[i, k] = _bounds(size, Split(), seen, layout)[0]
+                    constant[i, k] = _bounds(size, Split(), seen, mesh_shape)[0]
             number = known.setdefault((size, split, seen), len(bounds))
             if number == len(bounds):
-                bounds.append(_bounds(size, split, seen, layout))
+                bounds.append(_bounds(size, split, seen, mesh_shape))
             numbers[i, k] = number
         for a in spec.partial:
-            places[i, layout.positions[a]] = -2
-    columns = np.array(bounds, dtype=np.int64).reshape(-1, layout.device_count, 2)
+            places[i, mesh_shape.positions[a]] = -2
+    columns = np.array(bounds, dtype=np.int64).reshape(-1, mesh_shape.device_count, 2)
     boxes = np.ascontiguousarray(columns[numbers].transpose(0, 2, 1, 3))
     return _Lowered(places, granules, boxes, numbers, window, constant)
 
 
-def _bounds(size: int, split: Split, window: Window | None, layout: MeshShape) -> np.ndarray:
+def _bounds(size: int, split: Split, window: ChunkWindow | None, mesh_shape: MeshShape) -> np.ndarray:
     """Compute the range of one dimension on every device, `(devices, 2)`."""
     if window is None:
-        return chunk_bounds(size, split, layout)
-    return window_bounds(window, chunk_bounds(window.count, split, layout))
+        return chunk_bounds(size, split, mesh_shape)
+    return window_bounds(window, chunk_bounds(window.count, split, mesh_shape))
 
 
 def _lengths(

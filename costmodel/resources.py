@@ -19,7 +19,7 @@ import numpy as np
 
 from tapestry.teg.costs import Amount, ResourceCost, total
 from tapestry.teg.graph import Definition, Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.strategy import index_boxes
 
@@ -136,17 +136,17 @@ def too_much(resource: Resource) -> ResourceError:
     )
 
 
-def declared_resources(graph: Graph, placements: Placements, mesh: MeshShape) -> dict[str, Amount]:
+def declared_resources(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> dict[str, Amount]:
     """Compute the amounts by resource over all devices, replicas included; empty where the program prices nothing."""
-    return total(_priced(graph, placements, mesh.part(placements.devices)))
+    return total(_priced(graph, placements, mesh_shape.part(placements.devices)))
 
 
-def _priced(graph: Graph, placements: Placements, mesh: MeshShape) -> Iterator[Mapping[str, Amount]]:
+def _priced(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Iterator[Mapping[str, Amount]]:
     for block in graph.blocks:
         table = block.definition.costs
         if table is None or block.operator == "view":
             continue
         dims = [d.name for d in block.signature.dims] if block.signature is not None else []
-        index = index_boxes(block.signature, placements.of(block).strategy, mesh)
+        index = index_boxes(block.signature, placements.of(block).strategy, mesh_shape)
         for sizes in (index[..., 1] - index[..., 0]).tolist():
             yield table.price(dict(zip(dims, sizes, strict=True)))

@@ -12,7 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockStorage
-from tapestry.costmodel.layout_choices import DimensionOrders, dimension_order_choices, program_orders
+from tapestry.costmodel.layout_choices import (
+    DimensionOrders,
+    dimension_order_choices,
+    program_dimension_orders,
+)
 from tapestry.costmodel.storage_tables import part_shapes
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.hardware.layouts.native import Native, stored_bytes
@@ -20,7 +24,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import work_of
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.sharding.strategy import Read
 
@@ -39,14 +43,14 @@ class StorageChoice:
     """A device's native layout on a mesh; `layouts` is "chosen", or "native" for the program's order everywhere."""
 
     native: Native
-    mesh: MeshShape
+    mesh_shape: MeshShape
     layouts: str = "chosen"
 
-    def orders(self, kinds: BlockKinds) -> list[DimensionOrders]:
+    def dimension_orders(self, kinds: BlockKinds) -> list[DimensionOrders]:
         """List the choices of dimension orders, the program's own first."""
         definition, reads, inputs, outputs = kinds
         if self.layouts != "chosen":
-            return [program_orders(len(inputs), len(outputs))]
+            return [program_dimension_orders(len(inputs), len(outputs))]
         work = work_of(operator_named(definition.operator), definition, inputs, outputs)
         rows = [(shape, read.rows) for shape, read in reads]
         return dimension_order_choices(definition, work, rows, inputs, outputs, self.native)
@@ -57,10 +61,10 @@ class StorageChoice:
             return []
         stored = []
         for k, (kind, (shape, _)) in enumerate(zip(kinds.inputs, kinds.reads, strict=True)):
-            chosen = tuple(o.reads[k] for o in family.orders)
+            chosen = tuple(o.reads[k] for o in family.dimension_orders)
             stored.append(self._of_parts(family.needed[k], shape, kind.dtype, chosen))
         for k, kind in enumerate(kinds.outputs):
-            chosen = tuple(o.makes[k] for o in family.orders)
+            chosen = tuple(o.makes[k] for o in family.dimension_orders)
             stored.append(self._of_parts(family.made[k], kind.shape, kind.dtype, chosen))
         return stored
 
@@ -69,7 +73,7 @@ class StorageChoice:
     ) -> BlockStorage:
         distinct = {spec: n for n, spec in enumerate(dict.fromkeys(specs))}
         place = np.array([distinct[spec] for spec in specs])
-        shapes = part_shapes(list(distinct), shape, self.mesh)
+        shapes = part_shapes(list(distinct), shape, self.mesh_shape)
         logical = np.prod(shapes, axis=-1, dtype=np.int64) * item_bytes(dtype)
         sizes = {o: stored_bytes(self.native, o, shapes, dtype)[place] for o in dict.fromkeys(chosen)}
         return BlockStorage(logical[place], sizes, chosen)

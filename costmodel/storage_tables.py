@@ -18,27 +18,27 @@ from tapestry.hardware.layouts.native import Native, stored_bytes
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
 from tapestry.teg.graph import TensorType
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec, boxes
 
 
 @dataclass(frozen=True)
-class SpecsWithOrders:
-    """Specs and dimension orders of a tensor; number `s * len(orders) + o` is spec `s` stored in order `o`."""
+class SpecsWithDimensionOrders:
+    """Specs and dimension orders of a tensor; `s * len(dimension_orders) + o` is spec `s` in order `o`."""
 
     specs: tuple[Spec, ...]
-    orders: tuple[str, ...]
+    dimension_orders: tuple[str, ...]
 
     @property
     def count(self) -> int:
-        return len(self.specs) * len(self.orders)
+        return len(self.specs) * len(self.dimension_orders)
 
 
-def part_shapes(specs: Sequence[Spec], shape: tuple[int, ...], mesh: MeshShape) -> np.ndarray:
+def part_shapes(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShape) -> np.ndarray:
     """Compute the shapes of the parts that devices hold or need in each spec, `(specs, devices, rank)`."""
-    found = np.zeros((len(specs), mesh.device_count, len(shape)), dtype=np.int64)
+    found = np.zeros((len(specs), mesh_shape.device_count, len(shape)), dtype=np.int64)
     for k, spec in enumerate(specs):
-        box = boxes(spec, shape, mesh)
+        box = boxes(spec, shape, mesh_shape)
         found[k] = np.maximum(box[..., 1] - box[..., 0], 0)
     return found
 
@@ -67,26 +67,27 @@ class StorageTable:
 def stored_table(
     between: ReshardingTable,
     kind: TensorType,
-    made: SpecsWithOrders,
-    needed: SpecsWithOrders,
+    made: SpecsWithDimensionOrders,
+    needed: SpecsWithDimensionOrders,
     native: Native,
     device: Device,
-    mesh: MeshShape,
+    mesh_shape: MeshShape,
 ) -> StorageTable:
     """Build the table for tensors of a type, whose resharding costs `between`."""
-    same = np.full((len(made.orders), needed.count), -1, dtype=np.int64)
+    same = np.full((len(made.dimension_orders), needed.count), -1, dtype=np.int64)
     if native.tiles is None:
         return StorageTable(between, between.made_bytes, between.needed_bytes, same, np.zeros_like(same))
-    have = _sizes(native, made.orders, part_shapes(made.specs, kind.shape, mesh), kind).reshape(
-        made.count, -1
-    )
+    have = _sizes(
+        native, made.dimension_orders, part_shapes(made.specs, kind.shape, mesh_shape), kind
+    ).reshape(made.count, -1)
     if not needed.count:
         return StorageTable(between, have, between.needed_bytes, same, same)
-    want = part_shapes(needed.specs, kind.shape, mesh)
-    reads, writes = _sizes(native, made.orders, want, kind), _sizes(native, needed.orders, want, kind)
+    want = part_shapes(needed.specs, kind.shape, mesh_shape)
+    reads = _sizes(native, made.dimension_orders, want, kind)
+    writes = _sizes(native, needed.dimension_orders, want, kind)
     # (made orders, needed specs, needed orders, devices)
     moved = reads.transpose(1, 0, 2)[:, :, None] + writes[None]
-    other = np.array([[a != b for b in needed.orders] for a in made.orders])[:, None]
+    other = np.array([[a != b for b in needed.dimension_orders] for a in made.dimension_orders])[:, None]
     ticks = block_ticks(device, "move", 0, moved, kind.dtype).max(axis=-1)
     energy = np.zeros_like(ticks)
     if device.missing_energy_figure is None:

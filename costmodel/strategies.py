@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from tapestry.costmodel.layout_choices import DimensionOrders, program_orders
+from tapestry.costmodel.layout_choices import DimensionOrders, program_dimension_orders
 from tapestry.costmodel.view import View
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
@@ -31,9 +31,9 @@ class StrategyFamily:
     """All strategies of one class of blocks on one view, with the specs they name.
 
     `needed[k][s]` is the consumer spec of strategy `s` for the root of input `k`, `made[k][s]` the spec of output `k`.
-    Every strategy comes with every choice of `orders`: gene value `s * len(orders) + o` is strategy `s` with
-    tensors in the dimension orders `o`, of which 0 is the program's own. `strategies` may be passed to replace all of
-    the view's.
+    Every strategy comes with every choice of `dimension_orders`: gene value `s * len(dimension_orders) + o` is
+    strategy `s` with tensors in the dimension orders `o`, of which 0 is the program's own. `strategies` may be passed
+    to replace all of the view's.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class StrategyFamily:
         ranks: tuple[int, ...],
         granules: tuple[int, ...],
         view: View,
-        orders: Sequence[DimensionOrders] = (),
+        dimension_orders: Sequence[DimensionOrders] = (),
         strategies: Sequence[Strategy] = (),
     ) -> None:
         self.definition, self.view = definition, view
         self.strategies = list(strategies) or enumerate_strategies(definition, granules, view)
-        self.orders = tuple(orders) or (program_orders(len(reads), len(ranks)),)
+        self.dimension_orders = tuple(dimension_orders) or (program_dimension_orders(len(reads), len(ranks)),)
         signature = definition.signature
         self.needed = [
             self._each(
@@ -98,12 +98,12 @@ class StrategyFamily:
     @property
     def count(self) -> int:
         """The number of values of a gene of this family."""
-        return len(self.strategies) * len(self.orders)
+        return len(self.strategies) * len(self.dimension_orders)
 
     @cached_property
     def positions(self) -> dict[tuple[Strategy, DimensionOrders], int]:
         """The gene value of every strategy with every choice of dimension orders."""
-        return {pair: k for k, pair in enumerate(product(self.strategies, self.orders))}
+        return {pair: k for k, pair in enumerate(product(self.strategies, self.dimension_orders))}
 
     @cached_property
     def laid(self) -> tuple[np.ndarray, np.ndarray]:
@@ -121,8 +121,8 @@ class StrategyFamily:
 
     def at(self, value: int) -> tuple[Strategy, DimensionOrders]:
         """Return the strategy and the dimension orders of a gene value."""
-        strategy, orders = divmod(value, len(self.orders))
-        return self.strategies[strategy], self.orders[orders]
+        strategy, orders = divmod(value, len(self.dimension_orders))
+        return self.strategies[strategy], self.dimension_orders[orders]
 
 
 def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view: View) -> list[Strategy]:
@@ -140,7 +140,9 @@ def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view
     for choice in product([-1, *dims], repeat=len(view.axes)):
         splits = _splits(choice, len(signature.dims), view)
         if any(
-            view.mesh.size_of(s.axes) > d.size for s, d in zip(splits, signature.dims, strict=True) if s.axes
+            view.mesh_shape.size_of(s.axes) > d.size
+            for s, d in zip(splits, signature.dims, strict=True)
+            if s.axes
         ):
             continue
         kinds = {d.kind for s, d in zip(splits, signature.dims, strict=True) if s.axes and d.kind != PARALLEL}
@@ -148,7 +150,7 @@ def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view
             continue
         found.append(Strategy(splits))
         aligned = tuple(
-            Split(s.axes, g) if s.axes and _changes(d.size, view.mesh.size_of(s.axes), g) else s
+            Split(s.axes, g) if s.axes and _changes(d.size, view.mesh_shape.size_of(s.axes), g) else s
             for s, g, d in zip(splits, granules, signature.dims, strict=True)
         )
         if aligned != splits:

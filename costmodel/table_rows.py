@@ -13,12 +13,12 @@ import numpy as np
 from tapestry.costmodel.block_cost import BlockCosts
 from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.costmodel.storage_choice import StorageChoice
-from tapestry.costmodel.storage_tables import SpecsWithOrders, StorageTable, stored_table
+from tapestry.costmodel.storage_tables import SpecsWithDimensionOrders, StorageTable, stored_table
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 
 PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
@@ -36,11 +36,11 @@ class TableCache:
 class TableRows:
     """A collector of the tables of tensor classes: it numbers specs and dimension orders, and writes the tables out."""
 
-    def __init__(self, mesh: Mesh, shape: MeshShape, storage: StorageChoice, cache: TableCache) -> None:
-        self.mesh, self.shape, self.storage, self.cache = mesh, shape, storage, cache
+    def __init__(self, mesh: Mesh, mesh_shape: MeshShape, storage: StorageChoice, cache: TableCache) -> None:
+        self.mesh, self.mesh_shape, self.storage, self.cache = mesh, mesh_shape, storage, cache
         self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
         self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
-        self.placed_known: dict[tuple[int, tuple[str, ...]], SpecsWithOrders] = {}
+        self.placed_known: dict[tuple[int, tuple[str, ...]], SpecsWithDimensionOrders] = {}
         self.spec_ids: list[np.ndarray] = []
         self.spec_id_count = 0
         self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
@@ -58,28 +58,28 @@ class TableRows:
             self.distinct_known[key] = self.interned.setdefault(found, found)
         return self.distinct_known[key]
 
-    def placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> SpecsWithOrders:
+    def placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> SpecsWithDimensionOrders:
         """Return the specs of lists with their dimension orders, each once; equal ones are one object."""
         specs, known = self._distinct(lists), tuple(dict.fromkeys(orders))
-        return self.placed_known.setdefault((id(specs), known), SpecsWithOrders(specs, known))
+        return self.placed_known.setdefault((id(specs), known), SpecsWithDimensionOrders(specs, known))
 
-    def ids(self, specs: Sequence[Spec], orders: Sequence[str], among: SpecsWithOrders) -> int:
+    def ids(self, specs: Sequence[Spec], orders: Sequence[str], among: SpecsWithDimensionOrders) -> int:
         """Return the offset of the map gene value -> number among `among`; equal maps are stored once."""
         known = (id(specs), id(among), tuple(orders))
         if known not in self.spec_id_known:
             position = {s: k for k, s in enumerate(among.specs)}
             of_spec = np.array([position[s] for s in specs], dtype=np.int64)
-            of_order = np.array([among.orders.index(o) for o in orders], dtype=np.int64)
+            of_order = np.array([among.dimension_orders.index(o) for o in orders], dtype=np.int64)
             self.spec_id_known[known] = self.spec_id_count
             columns = np.broadcast_arrays(
-                of_spec[:, None] * len(among.orders) + of_order, of_spec[:, None], of_order
+                of_spec[:, None] * len(among.dimension_orders) + of_order, of_spec[:, None], of_order
             )
             self.spec_ids.append(np.stack(columns, axis=-1).reshape(-1, 3))
             self.spec_id_count += len(specs) * len(orders)
         return self.spec_id_known[known]
 
     def table(
-        self, kind: TensorType, made: SpecsWithOrders, needed: SpecsWithOrders
+        self, kind: TensorType, made: SpecsWithDimensionOrders, needed: SpecsWithDimensionOrders
     ) -> tuple[int, int, int, int]:
         """Return the offsets of the pair rows, producer sizes, consumer sizes and relayout rows of a tensor class."""
         known = (kind, id(made), id(needed))
@@ -89,9 +89,15 @@ class TableRows:
                 item, mesh, specs = item_bytes(kind.dtype), self.mesh, (made.specs, needed.specs)
                 between = (kind.shape, item, *specs)
                 if between not in cache.tables:
-                    cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, self.shape)
+                    cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, self.mesh_shape)
                 cache.stored[key] = stored_table(
-                    cache.tables[between], kind, made, needed, self.storage.native, mesh.device, self.shape
+                    cache.tables[between],
+                    kind,
+                    made,
+                    needed,
+                    self.storage.native,
+                    mesh.device,
+                    self.mesh_shape,
                 )
             self.tables.append(cache.stored[key])
             self.table_known[known] = (
@@ -101,7 +107,7 @@ class TableRows:
                 self.relayout_row_count,
             )
             self.pair_row_count += len(made.specs) * len(needed.specs)
-            self.relayout_row_count += len(made.orders) * needed.count
+            self.relayout_row_count += len(made.dimension_orders) * needed.count
             self.size_row_count += made.count + needed.count
         return self.table_known[known]
 

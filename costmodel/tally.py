@@ -9,7 +9,7 @@ import numpy as np
 from tapestry.costmodel.kernel_arrays import COLUMNS
 from tapestry.costmodel.resources import Resource, whole_amount
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.strategy import index_boxes
 
@@ -38,17 +38,17 @@ class CostTally:
 
 
 def amounts_per_device(
-    graph: Graph, placements: Placements, mesh: MeshShape, resource: Resource
+    graph: Graph, placements: Placements, mesh_shape: MeshShape, resource: Resource
 ) -> list[int]:
     """Count a resource on every device, in units of one over its scale: each part of each block from its table."""
-    found = [0] * mesh.device_count
+    found = [0] * mesh_shape.device_count
     for block in graph.blocks:
         table = block.definition.costs
         cost = None if table is None or block.operator == "view" else table.named(resource.name)
         if cost is None:
             continue
         dims = [d.name for d in block.signature.dims] if block.signature is not None else []
-        index = index_boxes(block.signature, placements.of(block).strategy, mesh)
+        index = index_boxes(block.signature, placements.of(block).strategy, mesh_shape)
         for d, sizes in enumerate((index[..., 1] - index[..., 0]).tolist()):
             if all(sizes):
                 by_name = dict(zip(dims, sizes, strict=True))

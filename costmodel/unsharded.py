@@ -1,8 +1,19 @@
-"""The cost of a program on one device, computed directly: no strategies, no tables, nothing compiled.
+"""The costs of a program on one device, computed directly: no strategies, no tables, nothing compiled.
 
-The time is the sum of the blocks' times, the peak that of the live bytes in program order. This equals the
-reference cost model of the same program on one device that stores rows: a search that rewrites many graphs evaluates
-them here first, and compiles those that are worth it. Padded layouts and windows that read less than all are ignored.
+All columns of a plan's costs (`costmodel.kernel_arrays.COLUMNS`) and the program's own resources are counted, equal
+to those of the reference cost model for the same program on one device that stores rows: time, flops, energy and
+resources are sums over the blocks, the peak that of the live bytes in schedule order. A search that rewrites many
+graphs evaluates them here first, and compiles those that are worth it. Padded layouts and windows that read less than
+all are ignored.
+
+Columns that compare devices are what they are on one:
+
+- `traffic_bytes` is zero, for there is no other device to receive from;
+- `memory_waste_bytes` is zero, for every live tensor is there once and unpadded;
+- `compute_waste_flops` is zero, for no block is computed twice;
+- totals and maxima over devices are those of the only one.
+
+So a search that is to rank unsharded programs learns nothing from columns in `CONSTANT_COLUMNS`.
 """
 
 from __future__ import annotations
@@ -14,49 +25,100 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import given, tile_sizes
 from tapestry.costmodel.plan_space import LIVES_ON
+from tapestry.costmodel.resources import Resource, counted
+from tapestry.costmodel.tally import CostTally
 from tapestry.hardware.mesh import Device
-from tapestry.hardware.timing import block_ticks
+from tapestry.hardware.timing import block_ticks, energy_pj
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, schedule_order
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, scheduled_blocks
+
+# Columns that are zero for every unsharded program.
+CONSTANT_COLUMNS = frozenset({"traffic_bytes", "memory_waste_bytes", "compute_waste_flops"})
 
 
-class UnshardedCost(NamedTuple):
-    """The cost of a program: ticks of 1 ps, and bytes."""
+class BlockSums(NamedTuple):
+    """Costs of a block, or of all blocks of a program together, in whatever order they run."""
 
     time_ticks: int
-    peak_memory_bytes: int
+    compute_flops: int
+    energy_pj: int
 
 
 class UnshardedCosts:
-    """Costs of programs on one device; equal blocks are costed once."""
+    """Costs of programs on one device; equal blocks are costed once.
 
-    def __init__(self, device: Device, compute_dtype: str | None = None) -> None:
-        self.device, self.compute_dtype = device, compute_dtype
-        self._ticks: dict[tuple[Definition, tuple[TensorType, ...], tuple[int, ...]], int] = {}
+    `resources` are those of the programs' own that are counted.
+    """
 
-    def cost(self, graph: Graph) -> UnshardedCost:
-        """Compute the time and peak memory of the program, its blocks in program order."""
-        return UnshardedCost(self.time_ticks(graph), max(live_bytes(graph), default=0))
+    def __init__(
+        self, device: Device, compute_dtype: str | None = None, resources: Sequence[Resource] = ()
+    ) -> None:
+        self.device, self.compute_dtype, self.resources = device, compute_dtype, tuple(resources)
+        self._sums: dict[tuple[Definition, tuple[TensorType, ...], tuple[int, ...]], BlockSums] = {}
+        self._amounts: dict[Definition, tuple[int, ...]] = {}
+
+    def cost(self, graph: Graph, order: str = SCHEDULE_ORDERS[0]) -> CostTally:
+        """Compute the costs of a program whose blocks run in this schedule order."""
+        return self.tally(graph, self.sums(graph), max(live_bytes(graph, order), default=0))
+
+    def tally(self, graph: Graph, sums: BlockSums, peak_bytes: int) -> CostTally:
+        """Build the costs of a program from its `sums` and its peak memory."""
+        amounts = self._resources(graph) if self.resources else ()
+        return CostTally(
+            time_ticks=sums.time_ticks,
+            peak_memory_bytes=peak_bytes,
+            total_memory_bytes=peak_bytes,
+            compute_flops=sums.compute_flops,
+            peak_compute_flops=sums.compute_flops,
+            energy_pj=sums.energy_pj,
+            peak_per_device=[peak_bytes],
+            resources={c: n for r, n in zip(self.resources, amounts, strict=True) for c in r.columns},
+        )
 
     def time_ticks(self, graph: Graph) -> int:
         """Compute the time of the program, in whatever order its blocks run."""
-        sizes, roots = _buffers(graph)
-        total = 0
-        for block in graph.blocks:
-            if block.operator not in ("source", "sink") and not block.is_view:
-                total += self._block(graph, block, tuple(sizes[roots[t]] for t in block.inputs))
-        return total
+        return self.sums(graph).time_ticks
 
-    def _block(self, graph: Graph, block: Block, buffers: tuple[int, ...]) -> int:
-        """Return the ticks of a block that reads from buffers of these sizes in bytes."""
+    def sums(self, graph: Graph) -> BlockSums:
+        """Compute the costs of the program that are sums over its blocks, in whatever order these run.
+
+        Raises:
+            ValueError: a block takes longer than any clock counts.
+        """
+        sizes, roots = _buffers(graph)
+        found = [
+            self._block(graph, block, tuple(sizes[roots[t]] for t in block.inputs))
+            for block in graph.blocks
+            if block.operator not in ("source", "sink") and not block.is_view
+        ]
+        return BlockSums(*map(sum, zip(*found, strict=True))) if found else BlockSums(0, 0, 0)
+
+    def _resources(self, graph: Graph) -> tuple[int, ...]:
+        """Count the program's own resources over its blocks, each in units of one over its scale."""
+        priced = (
+            b.definition for b in graph.blocks if b.definition.costs is not None and b.operator != "view"
+        )
+        nothing = (0,) * len(self.resources)
+        return tuple(map(sum, zip(nothing, *map(self._priced, priced), strict=True)))
+
+    def _priced(self, definition: Definition) -> tuple[int, ...]:
+        """Count the resources of a block."""
+        if definition not in self._amounts:
+            dims = definition.signature.dims if definition.signature is not None else ()
+            sizes = np.array([d.size for d in dims], dtype=np.int64)
+            self._amounts[definition] = tuple(int(counted(definition, r, sizes)) for r in self.resources)
+        return self._amounts[definition]
+
+    def _block(self, graph: Graph, block: Block, buffers: tuple[int, ...]) -> BlockSums:
+        """Return the costs of a block that reads from buffers of these sizes in bytes."""
         inputs = graph.input_types(block)
         key = (block.definition, inputs, buffers)
-        if key not in self._ticks:
-            self._ticks[key] = self._measured(block.definition, inputs, graph.output_types(block), buffers)
-        return self._ticks[key]
+        if key not in self._sums:
+            self._sums[key] = self._measured(block.definition, inputs, graph.output_types(block), buffers)
+        return self._sums[key]
 
     def _measured(
         self,
@@ -64,24 +126,32 @@ class UnshardedCosts:
         inputs: tuple[TensorType, ...],
         outputs: tuple[TensorType, ...],
         buffers: tuple[int, ...],
-    ) -> int:
+    ) -> BlockSums:
         work = work_of(operator_named(definition.operator), definition, inputs, outputs)
+        dtype = work_dtype(inputs, outputs)
         dims = definition.signature.dims if definition.signature is not None else ()
         names, sizes = [d.name for d in dims], np.array([d.size for d in dims], dtype=np.int64)
         flops, moved = given(definition, "flops", sizes), given(definition, "bytes", sizes)
+        if flops is None:
+            flops = flops_of(work, names, sizes)
+        if moved is None:
+            moved = np.array(_moved(work, dict(zip(names, sizes, strict=True)), inputs, outputs, buffers))
+        parts = part_amounts(work, names, sizes)
         ticks = block_ticks(
             self.device,
             work.kind,
-            flops_of(work, names, sizes) if flops is None else flops,
-            _moved(work, dict(zip(names, sizes, strict=True)), inputs, outputs, buffers)
-            if moved is None
-            else moved,
-            work_dtype(inputs, outputs),
+            flops,
+            moved,
+            dtype,
             compute_dtype=self.compute_dtype,
-            parts=part_amounts(work, names, sizes),
+            parts=parts,
             **tile_sizes(definition, work, sizes),
         )
-        return int(ticks)
+        energy = 0
+        if self.device.missing_energy_figure is None:
+            used = self.compute_dtype or dtype
+            energy = int(energy_pj(self.device, used, flops, moved, 0, kind=work.kind, parts=parts))
+        return BlockSums(int(ticks), int(flops), energy)
 
 
 def _moved(
@@ -115,13 +185,13 @@ def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
     return sizes, roots
 
 
-def live_bytes(graph: Graph, order: str = SCHEDULE_ORDERS[0]) -> list[int]:
+def live_bytes(graph: Graph, schedule_order: str = SCHEDULE_ORDERS[0]) -> list[int]:
     """Compute the live bytes while each block works, in this schedule order, after those of the sources.
 
     Sources live from the start, sinks and lasting roles to the end.
     """
     sizes, roots = _buffers(graph)
-    blocks = schedule_order(graph, order)
+    blocks = scheduled_blocks(graph, schedule_order)
     last: dict[str, int] = {}
     lasting = {t for b in graph.sources for t in b.outputs if b.definition["role"] in LIVES_ON}
     lasting -= graph.carried  # what has a next value is given up after its last reader

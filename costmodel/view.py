@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 LOGICAL_AXES = 3
 
@@ -14,24 +14,24 @@ LOGICAL_AXES = 3
 class View:
     """Logical axes, slowest first; each is an ordered tuple of sub-axes that always split together."""
 
-    mesh: MeshShape
+    mesh_shape: MeshShape
     axes: tuple[tuple[str, ...], ...]
 
     def size(self, axis: int) -> int:
-        return self.mesh.size_of(self.axes[axis])
+        return self.mesh_shape.size_of(self.axes[axis])
 
 
-def default_view(mesh: MeshShape) -> View:
+def default_view(mesh_shape: MeshShape) -> View:
     """Build the finest view: neighboring sub-axes are joined, within a mesh axis first, until three are left."""
-    groups: list[tuple[str, ...]] = [(s.name,) for s in mesh.sub_axes]
-    owner = {s.name: s.axis for s in mesh.sub_axes}
+    groups: list[tuple[str, ...]] = [(s.name,) for s in mesh_shape.sub_axes]
+    owner = {s.name: s.axis for s in mesh_shape.sub_axes}
     while len(groups) > LOGICAL_AXES:
         pairs = range(len(groups) - 1)
 
-        def burden(k: int) -> tuple[bool, int, int]:
+        def key(k: int) -> tuple[bool, int, int]:
             joined = (*groups[k], *groups[k + 1])
-            return len({owner[a] for a in joined}) > 1, prod(mesh.size_of((a,)) for a in joined), -k
+            return len({owner[a] for a in joined}) > 1, prod(mesh_shape.size_of((a,)) for a in joined), -k
 
-        k = min(pairs, key=burden)
+        k = min(pairs, key=key)
         groups[k : k + 2] = [(*groups[k], *groups[k + 1])]
-    return View(mesh, tuple(groups))
+    return View(mesh_shape, tuple(groups))

@@ -12,16 +12,16 @@ from tapestry.hardware.catalog import (
     mesh_from_dict,
     mesh_names,
 )
-from tapestry.hardware.mesh import Device, Mesh, MeshAxis, MissingFigureError, Tile
+from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis, MissingFigureError
 from tapestry.hardware.tables import CatalogError
 
 __all__ = [
     "CatalogError",
     "Device",
+    "MatrixTile",
     "Mesh",
     "MeshAxis",
     "MissingFigureError",
-    "Tile",
     "device_from_dict",
     "device_names",
     "load_device",

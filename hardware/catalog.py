@@ -14,17 +14,21 @@ from typing import Any, TypeVar
 
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
-from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
-from tapestry.hardware.tables import CatalogError, Faults, Table, near_names, parsed
-from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require_name
+from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, MatrixTile, Mesh, MeshAxis
+from tapestry.hardware.tables import CUTOFF, CatalogError, Faults, Table, parsed
+from tapestry.teg.arguments import a_value_of, check_arguments
+from tapestry.teg.faults import near_hint, no_such, value_text
+from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, require_name
 
 Member = TypeVar("Member", Device, Mesh)
-
+MESH_NAME = a_value_of((str, PathLike), "a name such as 'dgx-h100' or the path of a TOML file")
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
 
-def _tile(table: Table) -> Tile:
-    tile = Tile(table.whole("m"), table.whole("n"), table.whole("k"), table.number_or("efficiency", 1.0))
+def _tile(table: Table) -> MatrixTile:
+    tile = MatrixTile(
+        table.whole("m"), table.whole("n"), table.whole("k"), table.number_or("efficiency", 1.0)
+    )
     table.finish()
     return tile
 
@@ -79,7 +83,7 @@ def _device(table: Table) -> Device:
         if precision and device.peak_flops_per_s and precision not in (VECTOR, *device.peak_flops_per_s):
             table.fault(
                 f"compute_dtype_default.{dtype}",
-                f"expected {VECTOR!r} or a key of peak_flops_per_s, got {precision!r}",
+                f"expected {VECTOR!r} or a key of peak_flops_per_s, not {precision!r}",
             )
     table.finish()
     return device
@@ -119,7 +123,7 @@ def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True)
     table.finish()
     names = [axis.name for axis in axes if axis.name]
     if len(set(names)) < len(names):
-        table.fault("axes", f"expected different names, got {names}")
+        table.fault("axes", f"expected different names, not {', '.join(names)}")
     count = prod(axis.size for axis in axes)
     if count > LONGEST_MESH:
         table.fault("axes", f"{count} devices, at most {LONGEST_MESH} are possible")
@@ -181,7 +185,7 @@ def _toml_files(offered: Any) -> Sequence[Traversable]:
     """Find the TOML files in a package of a plug-in, by name."""
     if not isinstance(offered, ModuleType):
         raise PlugInError(
-            f"expected a package with TOML files, got {type(offered).__name__}",
+            f"expected a package with TOML files, not {value_text(offered)}",
             "let the entry point name a package, without a colon",
         )
     found = [entry for entry in files(offered).iterdir() if entry.name.endswith(".toml")]
@@ -206,10 +210,10 @@ def _plugged_mesh(file: Traversable) -> Mesh:
     return mesh
 
 
-DEVICE_GROUP = Group(
+DEVICE_GROUP = PlugInGroup(
     "tapestry.devices", "device", _toml_files, _plugged_device, lambda device: (device.name, *device.aliases)
 )
-MESH_GROUP = Group("tapestry.meshes", "mesh", _toml_files, _plugged_mesh, lambda mesh: (mesh.name,))
+MESH_GROUP = PlugInGroup("tapestry.meshes", "mesh", _toml_files, _plugged_mesh, lambda mesh: (mesh.name,))
 
 
 @once
@@ -239,10 +243,9 @@ def _is_path(name: str | PathLike[str]) -> bool:
 
 
 def _unknown(kind: str, name: str, known: tuple[str, ...], reported: str) -> CatalogError:
-    return CatalogError(
-        f"no {kind} is called {name!r}{f'; {reported}' if reported else near_names(name, known)}; "
-        "a file's path ending in .toml works too"
-    )
+    hint = near_hint(name, known, cutoff=CUTOFF)
+    advice = hint if hint.endswith("?") else f"{hint}; a file's path ending in .toml works too"
+    return CatalogError(no_such(kind, name, known, hint=reported or advice))
 
 
 def _by_alias(devices: Mapping[str, Device]) -> dict[str, Device]:
@@ -288,6 +291,8 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
     """Load the mesh of this name in the catalog, or described by the TOML file at that path.
 
     Raises:
+        ArgumentError: neither a name nor a path.
         CatalogError: unknown name (near ones are listed), unreadable or wrong file.
     """
+    check_arguments({"name_or_path": MESH_NAME}, {"name_or_path": name_or_path})
     return _load("mesh", name_or_path, _meshes, mesh_from_dict, mesh_plugins)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from tapestry.teg.brief import brief, counted, listed, shown
+from tapestry.teg.html_table import html_table
 
 TOPOLOGIES = ("switch", "ring", "torus", "line", "tree")
 
@@ -31,7 +32,7 @@ class MissingFigureError(ValueError):
 
 
 @dataclass(frozen=True)
-class Tile:
+class MatrixTile:
     """A block of a contraction's output that one core computes at a time, over steps of `k`.
 
     `efficiency` is the rate of this block size relative to the device's best (1.0).
@@ -62,7 +63,7 @@ class Device:
     peak_flops_per_s: Mapping[str, float] = field(hash=False)
     vector_flops_per_s: float
     cores: int
-    tiles: tuple[Tile, ...]
+    tiles: tuple[MatrixTile, ...]
     layouts: tuple[str, ...]
     launch_overhead_s: float
     contraction_overhead_s: float
@@ -194,6 +195,23 @@ class Mesh:
         axes = listed([f"{axis.name}={axis.size}" for axis in self.axes], 5)
         kind = f"{counted(self.device_count, 'device')} {brief(self.device.name)}"
         return shown("Mesh", (repr(brief(self.name)), axes, kind))
+
+    def _repr_html_(self) -> str:
+        """Show the axes as a table in a notebook."""
+        device = self.device
+        title = f"Mesh {self.name}: {counted(self.device_count, 'device')} {device.name} of {device.memory_bytes:,} B"
+        head = ("axis", "size", "topology", "bandwidth (bytes/s)", "latency (s)")
+        rows = [
+            (
+                axis.name,
+                str(axis.size),
+                axis.topology,
+                f"{axis.bandwidth_bytes_per_s:g}",
+                f"{axis.latency_s:g}",
+            )
+            for axis in self.axes
+        ]
+        return html_table(title, head, rows)
 
     @property
     def axis_sizes(self) -> tuple[tuple[str, int], ...]:

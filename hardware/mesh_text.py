@@ -11,7 +11,7 @@ from tapestry.hardware.mesh import TOPOLOGIES, Device, Mesh, MeshAxis
 from tapestry.hardware.ranges import RANGES
 
 HEAD = """\
-# A mesh: equal devices on named axes, the slowest axis first. `tapestry mesh check FILE` tells every fault in it.
+# A mesh: equal devices on named axes, the slowest axis first. `tapestry mesh check FILE` reports every fault in it.
 """
 DEVICE_HEAD = (
     "# A name of the catalog (`tapestry devices`), a path ending in .toml, or a table [device] of its own.\n"

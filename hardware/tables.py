@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from math import inf, isfinite, nan
 
 from tapestry.hardware.mesh import SHORT_DTYPES
 from tapestry.hardware.ranges import RANGES
+from tapestry.teg.faults import joined, near_hint, near_names, one_of, value_text
+
+CUTOFF = 0.5  # of near names
 
 
 class CatalogError(ValueError):
@@ -18,7 +20,7 @@ class CatalogError(ValueError):
     """
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("; ".join(faults))
+        super().__init__(joined(faults))
         self.faults = faults
 
     def __reduce__(self) -> tuple[type[CatalogError], tuple[str, ...]]:
@@ -60,9 +62,9 @@ class Table:
         self.content: Mapping[str, object] = content if isinstance(content, Mapping) else {}
         self.where = where
         self.faults = faults
-        self.asked: list[str] = []
+        self.read: list[str] = []
         if not self.is_table and content is not _MISSING:
-            faults.add(where, f"expected a table, got {shown(content)}")
+            faults.add(where, f"expected a table, not {value_text(content)}")
 
     def at(self, key: str) -> str:
         return f"{self.where}: {key}"
@@ -72,13 +74,13 @@ class Table:
 
     def get(self, key: str, expected: str) -> object:
         """Return the value of `key`; if there is none, note that and return `_MISSING`."""
-        self.asked.append(key)
+        self.read.append(key)
         if key not in self.content and self.is_table:
             self.fault(key, f"missing; expected {expected}")
         return self.content.get(key, _MISSING)
 
     def has(self, key: str) -> bool:
-        self.asked.append(key)
+        self.read.append(key)
         return key in self.content
 
     def text(self, key: str) -> str:
@@ -86,15 +88,15 @@ class Table:
         if isinstance(value, str) and value:
             return value
         if value is not _MISSING:
-            self.fault(key, f"expected a text, got {shown(value)}")
+            self.fault(key, f"expected a text, not {value_text(value)}")
         return ""
 
     def one_of(self, key: str, known: tuple[str, ...]) -> str:
         value = self.text(key)
         if value and value not in known:
-            near = get_close_matches(value, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            self.fault(key, f"expected one of {', '.join(known)}, got {value!r}{hint}")
+            near = near_names(value, known)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            self.fault(key, f"expected {one_of(known)}, not {value_text(value)}{hint}")
         return value
 
     def number(self, key: str, figure: str = "", zero: bool = False) -> float:
@@ -104,13 +106,13 @@ class Table:
         if value is _MISSING:
             return nan
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.fault(key, f"expected {expected}, got {shown(value)}")
+            self.fault(key, f"expected {expected}, not {value_text(value)}")
             return nan
         known, found = RANGES[figure or key], _as_float(value)
         if not isfinite(found) or found < 0 or (found == 0 and not zero):
-            self.fault(key, f"expected {expected}, got {found}")
+            self.fault(key, f"expected {expected}, not {found}")
         elif self.faults.plausible and not known.holds(found):
-            self.fault(key, f"expected {expected}, got {found:g}{known.hint(found)}")
+            self.fault(key, f"expected {expected}, not {found:g}{known.hint(found)}")
         return found
 
     def whole(self, key: str) -> int:
@@ -119,12 +121,12 @@ class Table:
         if value is _MISSING:
             return 1
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            self.fault(key, f"expected {expected}, got {shown(value)}")
+            self.fault(key, f"expected {expected}, not {value_text(value)}")
             return 1
         known = RANGES.get(key)
         if self.faults.plausible and known is not None and not known.holds(value):
             wanted = known.expected.replace("a number", "a whole number")
-            self.fault(key, f"expected {wanted}, got {value}{known.hint(_as_float(value))}")
+            self.fault(key, f"expected {wanted}, not {value}{known.hint(_as_float(value))}")
         return value
 
     def _expected(self, figure: str, plain: str) -> str:
@@ -141,7 +143,7 @@ class Table:
         if isinstance(value, list) and value:
             return value
         if value is not _MISSING:
-            self.fault(key, f"expected a list that is not empty, got {shown(value)}")
+            self.fault(key, f"expected a list that is not empty, not {value_text(value)}")
         return []
 
     def tables(self, key: str) -> list[Table]:
@@ -156,7 +158,7 @@ class Table:
         values = self.items(key)
         wrong = [value for value in values if not isinstance(value, str)]
         if wrong:
-            self.fault(key, f"expected a list of texts, got {shown(wrong[0])} in it")
+            self.fault(key, f"expected a list of texts, not {value_text(wrong[0])} in it")
         return tuple(value for value in values if isinstance(value, str))
 
     def table(self, key: str) -> Table:
@@ -181,8 +183,10 @@ class Table:
     def finish(self) -> None:
         """Note the keys that were not read: a misspelled optional field would else be ignored."""
         for key in self.content:
-            if key not in self.asked:
-                self.fault(str(key), f"unknown key{near_names(str(key), self.asked)}")
+            if key not in self.read:
+                self.fault(
+                    str(key), f"unknown key; {near_hint(str(key), sorted(set(self.read)), cutoff=CUTOFF)}"
+                )
 
 
 def _as_float(value: int | float) -> float:
@@ -191,19 +195,6 @@ def _as_float(value: int | float) -> float:
         return float(value)
     except OverflowError:
         return inf if value > 0 else -inf
-
-
-def shown(value: object) -> str:
-    """Format a value and its type, truncated where it is long."""
-    return f"{type(value).__name__} {value!r}"[:80]
-
-
-def near_names(name: str, known: list[str] | tuple[str, ...]) -> str:
-    """Format suggestions for a misspelled name, as the end of a message."""
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    return (
-        f"; did you mean {' or '.join(close)}?" if close else f"; known are {', '.join(sorted(set(known)))}"
-    )
 
 
 def parsed(text: str, where: str) -> object:

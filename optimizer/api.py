@@ -1,44 +1,83 @@
-"""The public functions `tapestry.optimize`, `verify` and `simulate`: names and files become values, mistakes are told.
+"""The public functions `tapestry.optimize`, `verify` and `simulate`: names and files become checked values.
 
 The search and the checks below take checked values only; what a user may write instead is understood here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from difflib import get_close_matches
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 from deap.base import Toolbox
 
-from tapestry.hardware import Mesh, load_mesh
+from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution
 from tapestry.hardware.simulator import simulate as simulate_program
 from tapestry.optimizer.analysis.affordability import fits_in_memory, is_affordable
 from tapestry.optimizer.analysis.verification import Verification, verify_plan
 from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.requests import MeshLike, ProgramLike, mesh_of, program_of, read_request
 from tapestry.optimizer.run.canonicalization import canonicalize
+from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.optimize import optimize as search
-from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.options import (
+    INSTEAD,
+    OPTIONS,
+    OptionError,
+    RunOptions,
+    fault_line,
+    options_and_faults,
+)
 from tapestry.optimizer.run.plan import Plan, Result
-from tapestry.teg.brief import brief
+from tapestry.teg.arguments import (
+    ARRAYS_BY_NAME,
+    FLAG,
+    FUNCTION,
+    NUMBER,
+    SEED,
+    TEXT,
+    ArgumentKind,
+    a_value_of,
+    argument_faults,
+    optional,
+)
 from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.faults import ArgumentError, Fault, near_hint, refuse
 from tapestry.teg.graph import Graph
-from tapestry.teg.importers.files import read_program
 from tapestry.teg.interface import pack_inputs, unpack_outputs
-from tapestry.teg.programs.program import Program
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
-LISTS = ("objectives", "constraints", "rules", "start_from")
-WHOLE = ("seed", "islands", "evaluations")
-
-ProgramLike = Graph | Program | str | PathLike[str]
-MeshLike = Mesh | str | PathLike[str]
+BY_NAME = {option.name: option for option in OPTIONS}
+# The arguments of `optimize` that are no options of the run; the other ones are for reading the program.
+PARAMETERS = {
+    "executor": optional(a_value_of(Executor, "an executor of concurrent.futures")),
+    "search": FLAG,
+    "seeds": FLAG,
+    "start_from": ArgumentKind(
+        "plans of an earlier search",
+        lambda value: isinstance(value, (list, tuple)) and all(isinstance(plan, Plan) for plan in value),
+        "write start_from=result.frontier",
+    ),
+    "resume": optional(a_value_of(Checkpoint, "a checkpoint")),
+    "on_progress": optional(FUNCTION),
+    "on_checkpoint": optional(FUNCTION),
+    "checkpoint_s": NUMBER,
+    "should_stop": optional(FUNCTION),
+    "toolbox": optional(a_value_of(Toolbox, "a deap.base.Toolbox")),
+}
+# The arguments of `verify` and `simulate` beside plan, program and mesh.
+CHECKING = {
+    "execute": optional(FLAG),
+    "inputs": optional(ARRAYS_BY_NAME),
+    "seed": SEED,
+    "trace": FLAG,
+    "compute_dtype": optional(TEXT),
+}
 
 
 def optimize(
@@ -62,14 +101,20 @@ def optimize(
     >>> result = tapestry.optimize("model.onnx", "dgx-h100", seconds=10)  # doctest: +SKIP
 
     Raises:
-        TypeError: an argument of another type, or an unknown option; near ones are named.
-        ValueError: a name, file, bound or option that does not fit, told with near names: a `GraphFileError` for
-            the program, a `CatalogError` for the mesh.
+        OptionError: arguments of another type, unknown options or names (near ones are named), a file, bound or value
+            that does not fit; `faults` are all of them. It is a `TypeError` and a `ValueError`.
     """
-    _check_types({"objectives": objectives, **options})
-    graph, pins = _program(program, dims, external_data)
-    pins |= options.pop("pins", None) or {}
-    return search(graph, _mesh(mesh), objectives, pins=pins, **options)
+    keywords = options if objectives is None else {"objectives": objectives, **options}
+    parameters = {name: keywords.pop(name) for name in PARAMETERS.keys() & keywords.keys()}
+    run_options, faults = options_and_faults(
+        keywords.pop("options", None), keywords, ("options", "dims", "external_data", *PARAMETERS)
+    )
+    request = read_request(program, mesh, run_options, dims, external_data)
+    lines = [fault_line(fault) for fault in (*request.faults, *faults, *_not_here(run_options))]
+    lines += argument_faults(PARAMETERS, parameters)
+    if lines or request.graph is None or request.mesh is None:
+        raise OptionError(*lines)
+    return search(request.graph, request.mesh, options=request.options, **parameters)
 
 
 def verify(
@@ -99,9 +144,10 @@ def verify(
         TypeError: an argument of another type, or a plan without its mesh.
         ValueError: no such plan, inputs that do not fit, or values that do not fit in memory.
     """
-    subject = _subject(found, plan, program, mesh, compute_dtype)
+    given = {"execute": execute, "inputs": inputs, "seed": seed, "compute_dtype": compute_dtype}
+    subject = _subject(found, plan, program, mesh, given)
     if subject.program is None and (execute or inputs is not None):
-        raise TypeError(
+        raise ArgumentError(
             "values are compared with those of the program: give program=, or the result with the plan"
         )
     compared = subject.program is not None and (
@@ -113,11 +159,10 @@ def verify(
         return verify_plan(subject.plan, subject.mesh, compute_dtype=subject.compute_dtype)
     _check_memory(subject.plan, "execute=False")
     values = _inputs(subject.program, inputs, seed)
-    sites = {source.site for source in subject.plan.graph.sources}
     return verify_plan(
         subject.plan,
         subject.mesh,
-        inputs={site: value for site, value in values.items() if site in sites},
+        inputs=_of_sources(subject.plan.graph, values),
         execute=True,
         reference=evaluate(subject.program, values),
         compute_dtype=subject.compute_dtype,
@@ -129,37 +174,63 @@ def simulate(
     plan: Plan | str = "knee",
     *,
     mesh: MeshLike | None = None,
+    execute: bool | None = None,
     inputs: Mapping[str, np.ndarray] | None = None,
+    seed: int = 0,
     trace: bool = False,
     compute_dtype: str | None = None,
 ) -> Execution:
-    """Run a plan on the device simulator: count memory, bytes and time, and compute its outputs where there are inputs.
+    """Run a plan on the device simulator: count memory, bytes and time, and compute its outputs.
 
-    `found`, `plan` and `mesh` are those of `verify`. `inputs` are whole arrays by input name, in the shapes of the
-    program as it was given; so are the outputs. `trace` keeps the events (`tapestry.hardware.simulator.to_perfetto`).
+    `found`, `plan`, `mesh` and `execute` are those of `verify`. `inputs` are whole arrays by input name, in the shapes
+    of the program as it was given; so are the outputs. Without them inputs are drawn by `seed`, which the execution
+    states. `trace` keeps the events (`tapestry.hardware.simulator.to_perfetto`).
 
     >>> import tapestry
     >>> run = tapestry.simulate(result, "fastest")  # doctest: +SKIP
 
     Raises:
         TypeError: an argument of another type, or a plan without its mesh.
-        ValueError: no such plan, or inputs that do not fit.
+        ValueError: no such plan, inputs that do not fit, or values that do not fit in memory.
     """
-    subject = _subject(found, plan, None, mesh, compute_dtype)
+    given = {
+        "execute": execute,
+        "inputs": inputs,
+        "seed": seed,
+        "trace": trace,
+        "compute_dtype": compute_dtype,
+    }
+    subject = _subject(found, plan, None, mesh, given)
     graph = subject.plan.graph
     explicit = expand(graph, subject.plan.placements, MeshShape(subject.mesh.axis_sizes))
-    if inputs is not None:
-        _check_memory(subject.plan, "no inputs")
+    computed = execute is not False
+    if execute is None and inputs is None:
+        computed = is_affordable(graph, [subject.plan])
+    values = None
+    if computed:
+        _check_memory(subject.plan, "execute=False")
+        values = _of_sources(graph, _inputs(graph if inputs else subject.program or graph, inputs, seed))
     execution = simulate_program(
         explicit,
-        subject.mesh.part(explicit.mesh.axes),
-        None if inputs is None else pack_inputs(graph, inputs),
-        dry=inputs is None,
+        subject.mesh.part(explicit.mesh_shape.axes),
+        values,
+        dry=not computed,
         capacity_check=False,
         trace=trace,
         compute_dtype=subject.compute_dtype,
     )
-    return replace(execution, outputs=unpack_outputs(graph, execution.outputs))
+    drawn = seed if computed and inputs is None else None
+    return replace(execution, outputs=unpack_outputs(graph, execution.outputs), seed=drawn)
+
+
+def _not_here(options: RunOptions) -> Iterator[Fault]:
+    """Yield the options that the service and the command line carry out, and this interface does not."""
+    if options.verify != BY_NAME["verify"].default:
+        yield Fault("/verify", INSTEAD["verify"])
+    if options.start_from is not None:
+        yield Fault(
+            "/start_from", "stored runs are for the service; give plans, as start_from=result.frontier"
+        )
 
 
 class _Subject(NamedTuple):
@@ -176,18 +247,43 @@ def _subject(
     plan: Plan | str,
     program: ProgramLike | None,
     mesh: MeshLike | None,
+    given: Mapping[str, Any],
+) -> _Subject:
+    """Return what is to be checked; `given` are the other arguments, whose faults are reported with its own.
+
+    Raises:
+        ArgumentError: arguments that do not fit, all of them.
+        ValueError: no such plan, program or mesh.
+    """
+    faults = argument_faults(CHECKING, given)
+    try:
+        subject = _found(found, plan, program, mesh, given["compute_dtype"])
+    except ValueError as error:
+        if not faults:
+            raise
+        raise ArgumentError(*getattr(error, "faults", (str(error),)), *faults) from error
+    if faults:
+        raise ArgumentError(*faults)
+    return subject
+
+
+def _found(
+    found: Result | Plan,
+    plan: Plan | str,
+    program: ProgramLike | None,
+    mesh: MeshLike | None,
     compute_dtype: str | None,
 ) -> _Subject:
     if isinstance(found, Result):
         if program is not None or mesh is not None:
-            raise TypeError("a result knows its program and its mesh; leave program= and mesh= out")
+            raise ArgumentError("a result knows its program and its mesh; leave program= and mesh= out")
         return _Subject(_plan(found, plan), found.graph, found.mesh, compute_dtype or found.compute_dtype)
     if not isinstance(found, Plan):
-        raise TypeError(f"expected the result of optimize(), or a plan of its frontier, not {_told(found)}")
+        refuse("found", "the result of optimize(), or a plan of its frontier", found)
     if mesh is None:
-        raise TypeError("a plan does not say where it runs: give the result with it, or mesh=")
-    graph = None if program is None else canonicalize(_program(program, None, None)[0])
-    return _Subject(found, graph, _mesh(mesh), compute_dtype)
+        raise ArgumentError("a plan does not say where it runs: give the result with it, or mesh=")
+    graph = None if program is None else canonicalize(program_of(program, None, None)[0])
+    return _Subject(found, graph, mesh_of(mesh), compute_dtype)
 
 
 def _plan(result: Result, wanted: Plan | str) -> Plan:
@@ -195,9 +291,9 @@ def _plan(result: Result, wanted: Plan | str) -> Plan:
     if isinstance(wanted, Plan):
         return wanted
     if not isinstance(wanted, str):
-        raise TypeError(f"expected a plan, the first digits of its id, or its role, not {_told(wanted)}")
+        refuse("plan", "a plan, the first digits of its id, or its role", wanted)
     if not result.frontier:
-        raise ValueError(f"the frontier is empty: {result.shortfall or 'the search found no plan'}")
+        raise ArgumentError(f"the frontier is empty: {result.shortfall or 'the search found no plan'}")
     roles = representative_plans(result.frontier, result.objectives)
     if wanted in roles:
         return roles[wanted]
@@ -205,11 +301,11 @@ def _plan(result: Result, wanted: Plan | str) -> Plan:
     if len(named) == 1:
         return named[0]
     if named:
-        raise ValueError(
+        raise ArgumentError(
             f"plan {wanted!r} could be {', '.join(plan.id for plan in named[:4])}; write more of its id"
         )
     known = [*roles, *(plan.id for plan in result.frontier)]
-    raise ValueError(f"the frontier has no plan {wanted!r}{_near(wanted, known, roles)}")
+    raise ArgumentError(f"the frontier has no plan {wanted!r}; {near_hint(wanted, known, roles)}")
 
 
 def _inputs(graph: Graph, given: Mapping[str, np.ndarray] | None, seed: int) -> dict[str, np.ndarray]:
@@ -217,73 +313,15 @@ def _inputs(graph: Graph, given: Mapping[str, np.ndarray] | None, seed: int) -> 
     return random_inputs(graph, np.random.default_rng(seed)) if given is None else pack_inputs(graph, given)
 
 
-def _check_memory(plan: Plan, cure: str) -> None:
+def _of_sources(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the values of those sources that a graph still has."""
+    sites = {source.site for source in graph.sources}
+    return {site: value for site, value in values.items() if site in sites}
+
+
+def _check_memory(plan: Plan, hint: str) -> None:
     if not fits_in_memory([plan]):
         needed = plan.cost["total_memory_bytes"]
-        raise ValueError(
-            f"the plan's devices hold {needed / 2**30:,.1f} GiB in all, too much to compute here; {cure} only counts"
+        raise ArgumentError(
+            f"the plan's devices hold {needed / 2**30:,.1f} GiB in all, too much to compute here; {hint} only counts"
         )
-
-
-def _program(
-    given: ProgramLike, dims: Mapping[str, int] | None, external_data: str | PathLike[str] | None
-) -> tuple[Graph, dict[str, str]]:
-    """Return the graph of a program, and the pins that it brings along."""
-    if isinstance(given, str | PathLike):
-        return read_program(given, dims=dims, external_data=external_data), {}
-    if dims or external_data is not None:
-        raise TypeError("dims= and external_data= are for reading a file; the program is a value already")
-    if isinstance(given, Program):
-        return given.graph, given.pins
-    if isinstance(given, Graph):
-        return given, {}
-    raise TypeError(
-        f"expected a program as a graph, a program of the builder or a file's path, not {_told(given)}; "
-        "import others by from_onnx, from_stablehlo, from_jax or from_torch"
-    )
-
-
-def _mesh(given: MeshLike) -> Mesh:
-    if isinstance(given, Mesh):
-        return given
-    if isinstance(given, str | PathLike):
-        return load_mesh(given)
-    raise TypeError(
-        f"expected a mesh, a name such as 'dgx-h100' or the path of a TOML file, not {_told(given)}"
-    )
-
-
-def _check_types(given: Mapping[str, Any]) -> None:
-    """Check options that would be misread: a text is a sequence of letters to a search."""
-    for name, kind in (("options", RunOptions), ("executor", Executor), ("toolbox", Toolbox)):
-        if not isinstance(given.get(name), kind | None):
-            raise TypeError(f"{name} is a {kind.__name__}, not {_told(given[name])}")
-    for name in ("should_stop", "on_progress", "on_checkpoint"):
-        if given.get(name) is not None and not callable(given[name]):
-            raise TypeError(f"{name} is a function, not {_told(given[name])}")
-    for name in LISTS:
-        value = given.get(name)
-        if isinstance(value, str):
-            items = ", ".join(repr(part.strip()) for part in value.split(","))
-            raise TypeError(f"{name} is a list; write {name}=[{items}]")
-        if value is not None and not isinstance(value, Sequence):
-            raise TypeError(f"{name} is a list, not {_told(value)}")
-    for name in WHOLE:
-        value = given.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer)):
-            raise TypeError(f"{name} is a whole number, not {_told(value)}")
-    seconds, pins = given.get("seconds"), given.get("pins")
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
-        raise TypeError(f"seconds is a number, not {_told(seconds)}")
-    if pins is not None and not isinstance(pins, Mapping):
-        raise TypeError(f"pins map sites to specs, such as {{'linear': '[gpu.0, -]'}}; not {_told(pins)}")
-
-
-def _near(name: str, known: Sequence[str], shown: Sequence[str] | Mapping[str, Any]) -> str:
-    near = get_close_matches(name, known, n=2)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; known are {', '.join(shown)}"
-
-
-def _told(value: object) -> str:
-    text = brief(repr(value))
-    return text if text.startswith(type(value).__name__) else f"{type(value).__name__} {text}"

@@ -19,7 +19,7 @@ from tapestry.teg.graph import Block, Definition
 
 L = TypeVar("L")
 
-# Readers of a tensor that are told apart: surroundings with more are not remembered.
+# Readers of a tensor that are distinguished: surroundings with more are not remembered.
 MOST_READERS = 16
 
 # Surroundings that are remembered: a long search meets new ones without end.
@@ -41,7 +41,7 @@ class MatchContext:
         self.tensor_numbers: dict[str, int] = {}
         self.block_numbers: dict[str, int] = {}
         self._positions: list[Position] = []
-        self.first = self._told(root)
+        self.first = self._description_of(root)
 
     def close(self) -> None:
         """Release the program: no more questions can be answered, the numbers stay."""
@@ -51,13 +51,15 @@ class MatchContext:
         """Answer a question; None if there are too many readers."""
         tensor, about = self.tensors[question >> 2], question & 3
         if about == MAKER:
-            return self._told(self.tracked.program.producers[tensor])
+            return self._description_of(self.tracked.program.producers[tensor])
         if about == PRESENCE:
             return tensor in self.tracked.program.data
         readers = self.tracked.program.readers[tensor]
         if about == READER_COUNT:
             return has_many_readers(readers)
-        return None if len(readers) > MOST_READERS else tuple([(k, self._told(b)) for b, k in readers])
+        return (
+            None if len(readers) > MOST_READERS else tuple([(k, self._description_of(b)) for b, k in readers])
+        )
 
     def question(self, key: Key) -> Question | None:
         """Convert a tracked read to a question; None if it cannot be asked about other places."""
@@ -78,7 +80,7 @@ class MatchContext:
             return tensor
         return (tensor,) if about == READERS else (tensor, PRESENT if about == PRESENCE else MANY)
 
-    def _told(self, block: Block) -> Any:
+    def _description_of(self, block: Block) -> Any:
         """Describe a block: its number, or, if it is new, its definition, operands and rank among the others."""
         known = self.block_numbers.get(block.site)
         if known is not None:
@@ -126,15 +128,15 @@ class _Node:
 class ContextLookup(Generic[L]):
     """A lookup of a context in the cache: `leaf` is the result found in an equal context, if there is one."""
 
-    __slots__ = ("answer", "asked", "context", "first", "leaf", "node")
+    __slots__ = ("answer", "context", "first", "leaf", "node", "questions")
 
     def __init__(self, context: MatchContext, first: Hashable, node: _Node | None) -> None:
         self.context, self.first, self.node = context, first, node
-        self.asked: list[Question] = []
+        self.questions: list[Question] = []
         self.answer: Any = None
         while node is not None and node.question is not None:
             self.node, self.answer = node, context.answer(node.question)
-            self.asked.append(node.question)
+            self.questions.append(node.question)
             node = node.answers.get(self.answer)
         self.leaf: L | None = None if node is None else node.leaf
 
@@ -153,8 +155,8 @@ class ContextCache(Generic[L]):
 
     def learn(self, visit: ContextLookup[L], seen: Sequence[Key], leaf: L) -> None:
         """Store the result of rules that made these reads, in this order, in a context that was not known."""
-        context, count = visit.context, len(visit.asked)
-        if (count and visit.answer is None) or [context.question(k) for k in seen[:count]] != visit.asked:
+        context, count = visit.context, len(visit.questions)
+        if (count and visit.answer is None) or [context.question(k) for k in seen[:count]] != visit.questions:
             return
         start = node = _Node()
         for key in seen[count:]:

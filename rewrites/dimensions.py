@@ -9,7 +9,7 @@ from tapestry.teg.graph import Definition
 from tapestry.teg.views import parse
 
 Labels = tuple[str, ...]
-Place = tuple[str, int]
+DimensionPlace = tuple[str, int]
 
 
 class Labeled(NamedTuple):
@@ -56,9 +56,9 @@ class Classes:
     """A union-find structure of places (tensor, dimension): all that run along the same index are one class."""
 
     def __init__(self) -> None:
-        self._parent: dict[Place, Place] = {}
+        self._parent: dict[DimensionPlace, DimensionPlace] = {}
 
-    def find(self, place: Place) -> Place:
+    def find(self, place: DimensionPlace) -> DimensionPlace:
         """Return the place that represents the class of a place."""
         path = []
         while self._parent.get(place, place) != place:
@@ -68,7 +68,7 @@ class Classes:
             self._parent[p] = place
         return place
 
-    def join(self, places: Iterable[Place]) -> None:
+    def join(self, places: Iterable[DimensionPlace]) -> None:
         """Merge the classes of these places into one."""
         first, *others = [self.find(p) for p in places]
         for other in others:
@@ -88,7 +88,7 @@ def unified(blocks: Sequence[Reading]) -> Classes:
     """Compute the classes of all dimensions that the blocks' labels unify."""
     classes = Classes()
     for block in blocks:
-        places: dict[str, list[Place]] = {}
+        places: dict[str, list[DimensionPlace]] = {}
         for tensor, labels in (*zip(block.operands, block.labels.reads, strict=True), _result(block)):
             for k, label in enumerate(labels):
                 if label:
@@ -102,12 +102,14 @@ def _result(block: Reading) -> tuple[str, Labels]:
     return block.result, block.labels.written
 
 
-def occurrences(blocks: Sequence[Reading], classes: Classes) -> dict[Place, frozenset[tuple[int, int]]]:
+def occurrences(
+    blocks: Sequence[Reading], classes: Classes
+) -> dict[DimensionPlace, frozenset[tuple[int, int]]]:
     """Map each class to where it occurs: (block, operand), (block, -1) for the result, (block, -2) if whole.
 
     Classes with equal occurrences behave alike everywhere: they are one variable of a law.
     """
-    found: dict[Place, set[tuple[int, int]]] = {}
+    found: dict[DimensionPlace, set[tuple[int, int]]] = {}
     for n, block in enumerate(blocks):
         reads = (*zip(block.operands, block.labels.reads, strict=True), _result(block))
         for k, (tensor, labels) in enumerate(reads):

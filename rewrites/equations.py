@@ -57,14 +57,14 @@ def equation(
     kind: str = "optimization",
     domain: str = "real",
     saturating: bool = False,
-    looks: int = 0,
+    context_depth: int = 0,
 ) -> Rule:
     """Build the rule that replaces `left` by `right`; several results are a tuple on both sides.
 
     `tensors` gives every variable its dimensions, `dtypes` its element type in the example (float32; others than
     floats must match exactly), `numbers` those that are variables, with the example's values. The parameters of
     both functions are names of tensors and numbers; the right one may also take `choice`. Guards and choices read
-    the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule; `looks`
+    the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule; `context_depth`
     is the number of blocks further up that they read.
 
     The left side is traced when the `roots` of the rule are first requested, the right one when the left one first
@@ -84,7 +84,7 @@ def equation(
         kind=kind,
         domain=domain,
         saturating=saturating,
-        looks=looks,
+        context_depth=context_depth,
     )
 
 

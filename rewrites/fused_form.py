@@ -13,11 +13,11 @@ from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Attributes, Block, Definition, TensorType, attributes
 from tapestry.teg.operators import body_of, operator_named
-from tapestry.teg.operators.fused_body import FUSED, FusedBody, Step
+from tapestry.teg.operators.fused_body import FUSED, FusedBody, FusedStep
 
 # Behind how many blocks of which operators a reader may still join a region.
-PASSING = ("cell", "view")
-MOST_PASSED = 2
+PASS_THROUGH = ("cell", "view")
+MOST_PASS_THROUGH = 2
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ class FusedRegion(NamedTuple):
         """Build the body of the fused block."""
         edited, reads = self.edited, self.reads
         number = {t: k for k, t in enumerate(reads)}
-        types, steps = [edited.tensors[t].type for t in reads], list[Step]()
+        types, steps = [edited.tensors[t].type for t in reads], list[FusedStep]()
         for b in self.blocks:
             inner = _steps(b, [edited.tensors[t].type for t in b.outputs])
             values = [number[t] for t in b.inputs]
             for step, made in inner.steps:
                 makes = tuple(range(len(types), len(types) + len(made)))
                 steps.append(
-                    Step(step.operator, step.definition, tuple(values[v] for v in step.reads), makes)
+                    FusedStep(step.operator, step.definition, tuple(values[v] for v in step.reads), makes)
                 )
                 values += makes
                 types += made
@@ -146,7 +146,7 @@ def _staying(edited: TrackedGraph, roots: Sequence[Block], ordered: Sequence[Blo
 class _Steps(NamedTuple):
     """A block as steps over numbered values, its inputs first: each with the types of its results."""
 
-    steps: list[tuple[Step, Sequence[TensorType]]]
+    steps: list[tuple[FusedStep, Sequence[TensorType]]]
     outputs: Sequence[int]
 
 
@@ -154,7 +154,7 @@ def _steps(block: Block, types: Sequence[TensorType]) -> _Steps:
     count = len(block.inputs)
     if block.operator != FUSED:
         made = tuple(range(count, count + len(types)))
-        whole = Step(operator_named(block.operator), block.definition, tuple(range(count)), made)
+        whole = FusedStep(operator_named(block.operator), block.definition, tuple(range(count)), made)
         return _Steps([(whole, types)], made)
     body = body_of(block.definition)
     return _Steps([(step, [body.types[v] for v in step.makes]) for step in body.steps], body.outputs)
@@ -209,7 +209,7 @@ def _region(
             if _joins(block, chain, joined) and edited.position(block.site) > last:
                 ends[block.site] = block
                 new.update((b.site, b) for b in (*chain, block))
-            elif block.operator in PASSING and len(chain) < MOST_PASSED:
+            elif block.operator in PASS_THROUGH and len(chain) < MOST_PASS_THROUGH:
                 waiting.append((block, (*chain, block)))
     added = sorted(ends.values(), key=lambda b: edited.position(b.site))
     return FusedRegion.of(edited, (*roots, *added), new.values(), recomputes)

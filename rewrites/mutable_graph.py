@@ -38,7 +38,7 @@ class ProgramOrder(NamedTuple):
 _orders: dict[int, ProgramOrder] = {}
 
 
-def order_of(graph: Graph) -> ProgramOrder:
+def program_order_of(graph: Graph) -> ProgramOrder:
     """Return the order of a graph's blocks."""
     known = _orders.get(id(graph))
     if known is None:
@@ -79,8 +79,8 @@ class MutableGraph:
 
     def __init__(self, graph: Graph) -> None:
         self.base = graph
-        self.order = order_of(graph)
-        self.held = self.order.held
+        self.program_order = program_order_of(graph)
+        self.held = self.program_order.held
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.blocks: dict[str, Block] = dict(graph.by_site)
         self.producers: dict[str, Block] = dict(graph.producers)
@@ -90,8 +90,8 @@ class MutableGraph:
         self.reread: set[str] = set()
         self.put_in: list[Block] = []
         self.taken_out: list[Block] = []
-        self._positions: dict[str, Position] = dict(self.order.positions)
-        self._alike: dict[Definition, tuple[str, ...]] = dict(self.order.alike)
+        self._positions: dict[str, Position] = dict(self.program_order.positions)
+        self._alike: dict[Definition, tuple[str, ...]] = dict(self.program_order.alike)
         # Blocks that are not, or not where, they were in the graph; what is no longer made.
         self._touched: set[str] = set()
         self._forgotten: set[str] = set()
@@ -101,7 +101,7 @@ class MutableGraph:
         value.setflags(write=False)
         self.data = {**self.data, tensor: value}
 
-    def standing(self) -> ProgramOrder:
+    def current_order(self) -> ProgramOrder:
         """Return the current positions of the blocks, those that rules may not match, and those that are alike."""
         return ProgramOrder(self._positions, self.held, self._alike)
 
@@ -205,12 +205,12 @@ class MutableGraph:
         vars(result).update(by_site=self.blocks, producers=self.producers, readers=self.readers)
         deepest = max((len(self._positions.get(s, ())) for s in self._touched), default=1)
         if deepest <= DEEPEST:
-            _keep(result, self.standing())
+            _keep(result, self.current_order())
         return result
 
     def _in_order(self) -> tuple[Block, ...]:
         """List the blocks in program order: runs of the graph's, and between them new and moved ones."""
-        before, old = self.order.positions, self.base.blocks
+        before, old = self.program_order.positions, self.base.blocks
         gone = {self._number(before[s]) for s in self._touched if s in before}
         new = sorted((self._positions[s], s) for s in self._touched if s in self._positions)
         come: dict[int, list[Block]] = {}
@@ -226,5 +226,5 @@ class MutableGraph:
 
     def _number(self, position: Position) -> int:
         """Return the number of the graph's first block at or after a position."""
-        before = self.order.positions
+        before = self.program_order.positions
         return bisect_left(self.base.blocks, position, key=lambda b: before[b.site])

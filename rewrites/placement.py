@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from tapestry.rewrites.application import Rules
 from tapestry.rewrites.apply import replay
 from tapestry.rewrites.move import Move, StaleMove
 from tapestry.rewrites.placement_rules import PLACEMENT, PlacementRule, PlacementSite
+from tapestry.teg.faults import no_such
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import PLAN_OPTIONS, SCHEDULE_ORDERS, Placement, Placements
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": SCHEDULE_ORDERS,
@@ -72,7 +72,9 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
             for rule, choice in _differences(block, before.of(block), after.of(block)):
                 tied.setdefault((rule, choice), []).append(block.site)
     moves = [Move(r, tuple(p) if len(p) > 1 else p[0], c) for (r, c), p in tied.items()]
-    values = ((name, getattr(before, name), getattr(after, name)) for name in (*OPTIONS, "devices"))
+    values = (
+        (name, getattr(before, member), getattr(after, member)) for name, member in PLAN_OPTIONS.items()
+    )
     moves.extend(Move("set_option", name, new) for name, old, new in values if new != old)
     return moves
 
@@ -108,9 +110,7 @@ def replay_plan(
 def _rule(move: Move) -> PlacementRule:
     known = {r.name: r for r in PLACEMENT}
     if move.rule not in known:
-        near = get_close_matches(move.rule, known, n=2)
-        hint = f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(known)}"
-        raise StaleMove(move, f"there is no placement rule {move.rule!r}{hint}")
+        raise StaleMove(move, no_such("placement rule", move.rule, known))
     return known[move.rule]
 
 
@@ -124,7 +124,7 @@ def _with_options(placements: Placements, move: Move, mesh_shape: MeshShape) -> 
         elif move.choice not in OPTIONS.get(name, ()):
             offered = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
             raise StaleMove(move, f"the options of a plan are {offered}")
-        genes: dict[str, Any] = {name: move.choice}
+        genes: dict[str, Any] = {PLAN_OPTIONS[name]: move.choice}
         placements = replace(placements, **genes)
     return placements
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from inspect import cleandoc
 
-from tapestry.hardware.layouts.dimension_order import parse_order
+from tapestry.hardware.layouts.dimension_order import parse_dimension_order
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of
@@ -26,7 +26,7 @@ class PlacementSite:
     graph: Graph
     placements: Placements
     block: Block
-    mesh: MeshShape
+    mesh_shape: MeshShape
 
     @property
     def placement(self) -> Placement:
@@ -89,11 +89,11 @@ def _follow(spot: PlacementSite, choice: str) -> Placement:
     strategy = spot.placements.of(block).strategy
     needed = consumer_spec(rows, tensor.shape, block.signature, strategy)
     return replace(
-        spot.placement, strategy=Strategy(tuple(_born(needed, k) for k in range(len(needed.dims))))
+        spot.placement, strategy=Strategy(tuple(_produced_split(needed, k) for k in range(len(needed.dims))))
     )
 
 
-def _born(needed: Spec, dim: int) -> Split:
+def _produced_split(needed: Spec, dim: int) -> Split:
     """Return the split of a source dimension whose chunks start where windows start."""
     split, window = needed.dims[dim], needed.window(dim)
     if window is None or not split.axes:
@@ -134,7 +134,7 @@ def _numbered(choice: str, what: str, count: int) -> tuple[int, str]:
 def _store_as(spot: PlacementSite, choice: str) -> Placement:
     outputs = spot.block.outputs
     position, text = _numbered(choice, "output", len(outputs))
-    order = parse_order(text, len(spot.graph.tensors[outputs[position]].shape))
+    order = parse_dimension_order(text, len(spot.graph.tensors[outputs[position]].shape))
     layouts = [spot.placement.layout_of(k) for k in range(len(outputs))]
     layouts[position] = str(order)
     return replace(spot.placement, layouts=tuple(layouts) if any(layouts) else ())
@@ -143,7 +143,7 @@ def _store_as(spot: PlacementSite, choice: str) -> Placement:
 def _read_as(spot: PlacementSite, choice: str) -> Placement:
     position, text = _input_of(spot, choice)
     root = read_of(spot.graph, spot.block.site, position).root
-    order = parse_order(text, len(spot.graph.tensors[root].shape))
+    order = parse_dimension_order(text, len(spot.graph.tensors[root].shape))
     layouts = [spot.placement.read_layout_of(k) for k in range(len(spot.block.inputs))]
     layouts[position] = str(order)
     return replace(spot.placement, read_layouts=tuple(layouts) if any(layouts) else ())
@@ -164,10 +164,10 @@ PLACEMENT: tuple[PlacementRule, ...] = (
     PlacementRule(
         name="follow",
         doc="""
-        An input of the program is born as one of its readers needs it.
+        An input of the program is created as one of its readers needs it.
 
         strategy of a source  ->  what the reader of the choice (`site:position`) needs
-        Inputs are born in the spec a plan chooses, at no cost, so the copy to that reader disappears.
+        Inputs are created in the spec a plan chooses, at no cost, so the copy to that reader disappears.
         """,
         source="Xu et al., GSPMD, 2021, section 3.5 (propagation)",
         apply=_follow,

@@ -20,7 +20,7 @@ from tapestry.rewrites.rule_contract import falls, same_values
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import catalog as operators
 from tapestry.teg.operators import plug_ins as operator_plug_ins
-from tapestry.teg.plugins import Group, PlugInError, require, require_name, sequence_of
+from tapestry.teg.plugins import PlugInError, PlugInGroup, require, require_name, sequence_of
 from tapestry.teg.validate import check
 
 GROUP = "tapestry.rules"
@@ -63,21 +63,21 @@ def checked_rule(offered: Any) -> Rule:
 
 def _examine_move(rule: Rule, graph: Graph, move: Move) -> None:
     """Check that the move keeps every promise; raise Refused for the first one that it breaks."""
-    cure = "repair the right side"
+    hint = "repair the right side"
     try:
         after = apply_with_rules(graph, [move], {rule.name: rule}).graph
         check(after)
         if rule.saturating:
-            cure = "let the right side be smaller, or leave `saturating` out"
+            hint = "let the right side be smaller, or leave `saturating` out"
             falls(graph, after, rule, move)
-        cure = "repair the right side, or guard it with `when`; `domain` is 'real' where rounding may differ"
+        hint = "repair the right side, or guard it with `when`; `domain` is 'real' where rounding may differ"
         with np.errstate(all="ignore"):
             same_values(graph, after, rule, np.random.default_rng(0))
     except Exception as error:
         # Of a comparison of arrays the first lines say what differs and how much of it; the rest are numbers.
         lines = str(error).strip().splitlines() or ["no reason given"]
-        said = f"{type(error).__name__}: {', '.join(lines[:3])}"
-        raise PlugInError(f"its move at {move.place!r} of its example is wrong: {said}", cure) from error
+        message = f"{type(error).__name__}: {', '.join(lines[:3])}"
+        raise PlugInError(f"its move at {move.place!r} of its example is wrong: {message}", hint) from error
 
 
 def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
@@ -92,4 +92,4 @@ def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
                 )
 
 
-RULE_GROUP = Group(GROUP, "rule", sequence_of(Rule), checked_rule, lambda rule: (rule.name,))
+RULE_GROUP = PlugInGroup(GROUP, "rule", sequence_of(Rule), checked_rule, lambda rule: (rule.name,))

@@ -14,7 +14,7 @@ from tapestry.teg.builder import define
 from tapestry.teg.graph import Block, Graph, Tensor, attributes
 
 # Roles of inputs that are the same in every run, unless the program itself makes their next value.
-LASTING = ("parameter", "buffer", "constant")
+PERSISTENT_ROLES = ("parameter", "buffer", "constant")
 
 
 class Prepared(NamedTuple):
@@ -56,7 +56,7 @@ def _settled(graph: Graph) -> tuple[dict[str, bool], set[str]]:
     for b in graph.blocks:
         producers = [graph.producers[t].site for t in b.inputs]
         if b.operator == "source":
-            settled[b.site] = b.definition["role"] in LASTING and b.site not in carried
+            settled[b.site] = b.definition["role"] in PERSISTENT_ROLES and b.site not in carried
             if settled[b.site]:
                 reading.add(b.site)
         else:
@@ -79,7 +79,7 @@ def _program(graph: Graph, crossing: Sequence[str]) -> Graph:
 
 def _is_kept(block: Block) -> bool:
     """Return whether the block is an input that is not lasting: it stays, since callers give it a value."""
-    return block.operator == "source" and block.definition["role"] not in LASTING
+    return block.operator == "source" and block.definition["role"] not in PERSISTENT_ROLES
 
 
 def _before(graph: Graph, crossing: Sequence[str]) -> Graph:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from tapestry.rewrites.mutable_graph import MutableGraph, Position
 from tapestry.rewrites.placement import PLAN_WIDE, is_structural
 from tapestry.rewrites.replacement import apply_match
 from tapestry.rewrites.rules import catalog
+from tapestry.teg.faults import near_hint
 from tapestry.teg.graph import Block, Graph, Tensor
 
 # What a move may do to a block.
@@ -104,21 +104,17 @@ class Provenance:
         block = site if site in self.graph.by_site else self._producer(site)
         if block in self.graph.by_site:
             version = self._version(block)
-            return BlockHistory(block, self._told(version), self._origins(version))
+            return BlockHistory(block, self._events_of(version), self._origins(version))
         if block not in self._gone:
             known = (*self.graph.by_site, *self._gone, *self.graph.tensors)
-            near = get_close_matches(site, known, n=3)
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else f"there are, e.g., {', '.join(known[:3])}"
-            )
-            raise ValueError(f"no block or tensor {site!r} in this history; {hint}")
+            raise ValueError(f"no block or tensor {site!r} in this history; {near_hint(site, known)}")
         return self._history_of_gone(block)
 
     def _history_of_gone(self, block: str) -> BlockHistory:
         version = self._gone[block]
         found = {v.site for v in _reached(version, self._children) if v is self._now.get(v.site)}
         became = tuple(b.site for b in self.graph.blocks if b.site in found)
-        return BlockHistory(block, self._told(version), self._origins(version), False, became)
+        return BlockHistory(block, self._events_of(version), self._origins(version), False, became)
 
     def block_histories(self) -> Iterator[BlockHistory]:
         """Yield the histories of every block of the result, in program order, then of all removed blocks."""
@@ -132,7 +128,7 @@ class Provenance:
                 return graph.producers[tensor].site
         return self._producers.get(tensor, tensor)
 
-    def _told(self, version: _Version) -> tuple[ProvenanceEvent, ...]:
+    def _events_of(self, version: _Version) -> tuple[ProvenanceEvent, ...]:
         reported = {k for v in _reached(version, lambda v: v.parents) for k in v.events}
         return tuple(self.events[k] for k in sorted(reported))
 

@@ -293,7 +293,7 @@ class Rule:
 
     Guards, choices and `where` are functions of what they read through the match, up to names: the matched blocks,
     their inputs, and whatever else they request from `m.edited`; where these tracked reads change, and only there, the
-    rule is tried again. A saturating rule declares with `looks` how many blocks above the matched ones it reads.
+    rule is tried again. A saturating rule declares with `context_depth` how many blocks above the matched it reads.
 
     Shared values are not computed twice: if other blocks read results of matched blocks, so that these stay, the
     right side does not recompute them, unless `duplicates` says so. `only_here` restricts a pattern to values that
@@ -316,7 +316,7 @@ class Rule:
     kind: str = "optimization"
     domain: str = "exact"
     saturating: bool = False
-    looks: int = 0
+    context_depth: int = 0
     together: bool = False
     duplicates: bool = False
     roots: tuple[Op, ...] = field(init=False)
@@ -325,9 +325,9 @@ class Rule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "doc", cleandoc(self.doc))
-        for said, known in (("kind", KINDS), ("domain", DOMAINS)):
-            if (came := getattr(self, said)) not in known:
-                raise RuleError(self.name, f"{said} is one of {', '.join(known)}, not {came!r}")
+        for name, known in (("kind", KINDS), ("domain", DOMAINS)):
+            if (came := getattr(self, name)) not in known:
+                raise RuleError(self.name, f"{name} is one of {', '.join(known)}, not {came!r}")
         if isinstance(self.right, Fuse) and self.right.recomputes:
             object.__setattr__(self, "duplicates", True)
         if not callable(self.left):
@@ -345,7 +345,9 @@ class Rule:
         roots = left if isinstance(left, tuple) else (left,)
         results = self._results(roots)
         self._check(roots, results)
-        for name, value in zip(MADE, (roots, results, self.looks + max(map(_depth, roots))), strict=True):
+        for name, value in zip(
+            MADE, (roots, results, self.context_depth + max(map(_depth, roots))), strict=True
+        ):
             object.__setattr__(self, name, value)
 
     def _results(self, roots: tuple[Op, ...]) -> tuple[Result | WholeSide, ...]:

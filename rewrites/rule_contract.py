@@ -25,7 +25,7 @@ class RuleContractError(AssertionError):
 
 
 def expect(rule: Rule, holds: bool, message: str) -> None:
-    """Raise the rule's RuleContractError if something does not hold."""
+    """Raise a RuleContractError of the rule if something does not hold."""
     if not holds:
         raise RuleContractError(rule, message)
 

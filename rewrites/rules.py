@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache
 
 from tapestry.rewrites.algebra.rules import ALGEBRA
@@ -14,6 +13,7 @@ from tapestry.rewrites.plugin_checks import RULE_GROUP
 from tapestry.rewrites.rule import Rule
 from tapestry.rewrites.selectors.rules import SELECTORS
 from tapestry.rewrites.sharding.rules import SHARDING
+from tapestry.teg.faults import no_such
 from tapestry.teg.plugins import Loaded, load, once
 
 FAMILIES: Mapping[str, tuple[Rule, ...]] = {
@@ -55,7 +55,5 @@ def rule_named(name: str) -> Rule:
     """
     known = catalog()
     if name not in known:
-        near = get_close_matches(name, known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(known))}"
-        raise ValueError(f"unknown rule {name!r}; {plug_ins().left_out(name) or hint}")
+        raise ValueError(no_such("rule", name, sorted(known), hint=plug_ins().left_out(name)))
     return known[name]

@@ -9,7 +9,7 @@ A rule promises that it fires on its example, that every move of it gives a vali
 (every bit where the domain is exact, up to rounding where it is real) and changes nothing outside its
 neighborhood, that a move which was printed can be replayed, that what is found anew after a move is found
 near it, that a saturating rule comes to an end - on the example as given, in random sizes and in other
-element types - and that the example is able to tell a wrong copy of the rule from the right one.
+element types - and that the example distinguishes a wrong copy of the rule from the right one.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ def contract_violations(rule: Rule, rng: np.random.Generator, trials: int = 8) -
     raise count as broken promises.
     """
     promises: tuple[tuple[str, Callable[[], None]], ...] = (
-        ("explains itself", lambda: explains_itself(rule)),
-        ("fires on its example and keeps its promises", lambda: keeps_promises(rule, ExampleSizes(), rng)),
+        ("explains itself", lambda: is_documented(rule)),
+        ("fires on its example and keeps its promises", lambda: keeps_contract(rule, ExampleSizes(), rng)),
         ("keeps them in random sizes", lambda: _on_random_sizes(rule, rng, trials)),
         ("keeps them for other element types", lambda: _on_other_dtypes(rule, rng)),
-        ("is told from a wrong copy by its example", lambda: tells_right_from_wrong(rule, rng)),
+        ("differs from a wrong copy on its example", lambda: distinguishes_wrong_copy(rule, rng)),
         ("states that it recomputes shared values", lambda: states_that_it_recomputes(rule)),
     )
     broken = []
-    for said, promise in promises:
+    for description, promise in promises:
         try:
             promise()
         except Exception as error:
-            broken.append(f"{said}: {' '.join(str(error).split()) or type(error).__name__}")
+            broken.append(f"{description}: {' '.join(str(error).split()) or type(error).__name__}")
     return tuple(broken)
 
 
-def explains_itself(rule: Rule) -> None:
+def is_documented(rule: Rule) -> None:
     """Check that the doc is a sentence, a blank line, `before -> after`, and why; with source and plain name.
 
     Raises:
@@ -90,7 +90,7 @@ def states_that_it_recomputes(rule: Rule) -> None:
     expect(rule, not again, f"it recomputes values that others read, and `duplicates` is False: {again}")
 
 
-def keeps_promises(rule: Rule, size: ExampleSizes, rng: np.random.Generator) -> None:
+def keeps_contract(rule: Rule, size: ExampleSizes, rng: np.random.Generator) -> None:
     """Check that the rule fires on its example and every move keeps every promise.
 
     Raises:
@@ -99,11 +99,11 @@ def keeps_promises(rule: Rule, size: ExampleSizes, rng: np.random.Generator) -> 
     """
     graph = rule.example(size)
     check(graph)
-    if keep_on(rule, graph, rng) == 0 and size.rng is None:
+    if keeps_contract_on(rule, graph, rng) == 0 and size.rng is None:
         raise RuleContractError(rule, "it does not fire on its example")
 
 
-def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
+def keeps_contract_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
     """Check that every move of a rule on a graph keeps every promise; return the number of moves.
 
     Raises:
@@ -138,7 +138,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
 
 
 def _looks_no_further(rule: Rule, graph: Graph) -> None:
-    """Check that the rule reads no further than its pattern and its `looks` reach, as saturation assumes."""
+    """Check that the rule reads no further than its pattern and its `context_depth` reach, as saturation assumes."""
     tracked = TrackedGraph(graph)
     for block in graph.blocks:
         tracked.clear_reads()
@@ -152,11 +152,11 @@ def _looks_no_further(rule: Rule, graph: Graph) -> None:
             expect(
                 rule,
                 found,
-                f"at {block.site!r} it looks at {tensor!r}, {rule.looks} blocks are declared in `looks`",
+                f"at {block.site!r} it reads {tensor!r}, beyond the {rule.context_depth} blocks of its `context_depth`",
             )
 
 
-def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
+def distinguishes_wrong_copy(rule: Rule, rng: np.random.Generator) -> None:
     """Check that every move of a copy of the rule with wrong results is noticed on the example.
 
     A rule with several results has, beside the copy in which all are wrong, one for each result.
@@ -189,7 +189,7 @@ def _is_unnoticed(rule: Rule, graph: Graph, move: Move, rng: np.random.Generator
 
 def _on_random_sizes(rule: Rule, rng: np.random.Generator, trials: int) -> None:
     for _ in range(trials):
-        keeps_promises(rule, ExampleSizes(rng), rng)
+        keeps_contract(rule, ExampleSizes(rng), rng)
     fires_in_some_sizes(rule, rng)
 
 
@@ -207,7 +207,7 @@ def _on_other_dtypes(rule: Rule, rng: np.random.Generator) -> None:
     for dtype in OTHER_DTYPES:
         graph = retyped(rule.example(ExampleSizes()), dtype)
         if graph is not None:
-            keep_on(rule, graph, rng)
+            keeps_contract_on(rule, graph, rng)
 
 
 def _neighborhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> None:

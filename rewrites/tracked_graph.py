@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tapestry.rewrites.mutable_graph import MutableGraph, Position, Reader, order_of
+from tapestry.rewrites.mutable_graph import MutableGraph, Position, Reader, program_order_of
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 
 V = TypeVar("V")
@@ -145,7 +145,7 @@ class TrackedGraph:
     """
 
     def __init__(self, program: MutableGraph | Graph) -> None:
-        order = order_of(program) if isinstance(program, Graph) else program.standing()
+        order = program_order_of(program) if isinstance(program, Graph) else program.current_order()
         self.program, self.positions, self.held, self._alike = program, *order
         self.tensors = TrackedTypes(self, program.tensors)
         self.log: list[Key] = []

@@ -19,7 +19,7 @@ from tapestry.rewrites.subgraph_patterns import blocks_above
 from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Definition
 
-# Ways in which further roots fit beside the first that are told apart: what many share is merged in steps.
+# Ways in which further roots fit beside the first that are distinguished: what many share is merged in steps.
 MOST_OTHERS = 32
 
 # Names to values, and the rule's applications to the blocks they match.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tapestry.rewrites.index import index_of
 from tapestry.rewrites.match_cache import Place, RuleFailure, tried
 from tapestry.rewrites.move import Move
-from tapestry.rewrites.mutable_graph import order_of
+from tapestry.rewrites.mutable_graph import program_order_of
 from tapestry.rewrites.neighborhood import Changes
 from tapestry.rewrites.rule import Rule, RuleError
 from tapestry.rewrites.ties import Candidate, Kind, tied
@@ -128,7 +128,7 @@ class Worklist:
 
     def _moved(self, graph: Graph, changes: Changes) -> set[str]:
         """Find the changed blocks that have moved in program order."""
-        before, after = order_of(self.graph).positions, order_of(graph).positions
+        before, after = program_order_of(self.graph).positions, program_order_of(graph).positions
         return {s for s in changes.blocks if s in after and before.get(s) != after[s]}
 
     @property
@@ -148,7 +148,7 @@ class Worklist:
 
     def tied(self) -> list[Move]:
         """List the moves, those of equal layers as one; each move's places can be rewritten together."""
-        positions = order_of(self.graph).positions
+        positions = program_order_of(self.graph).positions
 
         def rank(entry: tuple[Kind, Tied]) -> tuple[tuple[int, ...], int]:
             kind, found = entry
@@ -202,7 +202,7 @@ def _filed(
     touched: Iterable[str],
 ) -> dict[Kind, Tied]:
     """Update the index by kind for the touched places; `moved` ones have changed program order."""
-    positions = order_of(graph).positions
+    positions = program_order_of(graph).positions
     left: dict[Kind, set[str]] = {}
     come: dict[Kind, set[str]] = {}
     for site in touched:

@@ -16,7 +16,7 @@ from tapestry.teg.graph import Block, Graph, index_sizes
 from tapestry.teg.pruning import observed
 from tapestry.teg.sharding.external_graphs import is_explicit, verify_external
 
-# Blocks of a sharded program that are verified when it comes in, and issues that are told then.
+# Blocks of a sharded program that are verified when it comes in, and issues that are reported then.
 MOST_VERIFIED = 50_000
 MOST_ISSUES = 10
 

@@ -16,7 +16,7 @@ class LayoutFaults(ValueError):
     """Error raised when a layout cannot be described: JSON pointers into the request, and the faults there."""
 
     def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
-        super().__init__("; ".join(said for _, said in faults))
+        super().__init__("; ".join(message for _, message in faults))
         self.faults = tuple(faults)
 
 
@@ -97,8 +97,8 @@ def draw(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_CO
         LayoutFaults: it is too large to draw, or has no storage.
     """
     if not layout.buffer_count:
-        said = f"{layout} computes its elements and stores none, so there is nothing to draw; describe it instead"
-        raise LayoutFaults([("/text", said)])
+        message = f"{layout} computes its elements and stores none, so there is nothing to draw; describe it instead"
+        raise LayoutFaults([("/text", message)])
     try:
         return diagram_of(layout, most_rows, most_columns)
     except LayoutError as refusal:

@@ -56,7 +56,9 @@ def checked(rng: np.random.Generator) -> tuple[PlugIn, ...]:
 
 
 def _with(plug_in: PlugIn, broken: Mapping[str, Sequence[str]]) -> PlugIn:
-    found = [PlugInIssue(name, said, AUTHOR) for name in plug_in.members for said in broken.get(name, ())]
+    found = [
+        PlugInIssue(name, message, AUTHOR) for name in plug_in.members for message in broken.get(name, ())
+    ]
     return replace(plug_in, faults=(*plug_in.faults, *found))
 
 
@@ -75,5 +77,5 @@ def document(plug_in: PlugIn) -> dict[str, Any]:
         "distribution": plug_in.distribution,
         "version": plug_in.version,
         "members": list(plug_in.members),
-        "faults": [{"member": f.member, "said": f.said, "cure": f.cure} for f in plug_in.faults],
+        "faults": [{"member": f.member, "message": f.message, "hint": f.hint} for f in plug_in.faults],
     }

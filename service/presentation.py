@@ -101,9 +101,9 @@ def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     return plan_document(plan.id, plan.cost, plan.feasible, plan.moves, plan.verified)
 
 
-def asked_document(options: RunOptions) -> list[dict[str, str]]:
-    """Convert what was asked of a run to JSON: titles and texts that a page shows as they are."""
-    return [{"title": title, "text": text} for title, text in options.asked()]
+def options_document(options: RunOptions) -> list[dict[str, str]]:
+    """Convert the options of a run to JSON: titles and texts that a page shows as they are."""
+    return [{"title": title, "text": text} for title, text in options.described()]
 
 
 def run_document(run: StoredRun) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
         "graph_id": summary.graph_id,
         "mesh": summary.mesh_name,
         **summary.options.to_json(),
-        "asked": asked_document(summary.options),
+        "options": options_document(summary.options),
         "evaluations": summary.evaluations,
         "seconds": summary.seconds,
         "stopped": summary.stopped,

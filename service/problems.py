@@ -14,7 +14,7 @@ def problem(
     status: int | None = None,
     errors: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Build a problem document; `code` names the kind for programs, `detail` tells people the case and the remedy.
+    """Build a problem document; `code` names the kind for programs, `detail` gives people the case and the remedy.
 
     `status` is the HTTP status where there is one; `errors` are faults with JSON pointers.
     """

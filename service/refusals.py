@@ -10,13 +10,13 @@ LONGEST_REASON = 1000
 
 
 def refusal_documents(refused: Mapping[str, str]) -> list[dict[str, str]]:
-    """Build `{"rule", "reason", "cure"}` of each, in order of refusal; a reason is one line of printable text."""
+    """Build `{"rule", "reason", "hint"}` of each, in order of refusal; a reason is one line of printable text."""
     return [
-        {"rule": rule, "reason": one_line(reason), "cure": cure_of(rule)} for rule, reason in refused.items()
+        {"rule": rule, "reason": one_line(reason), "hint": hint_of(rule)} for rule, reason in refused.items()
     ]
 
 
-def cure_of(rule: str) -> str:
+def hint_of(rule: str) -> str:
     """Describe the remedy for a rule that misbehaves: a hint to its author, and how to search without it."""
     for plug_in in plug_ins().plug_ins:
         if rule in plug_in.members:

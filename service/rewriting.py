@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from tapestry.hardware import load_device
@@ -15,7 +14,8 @@ from tapestry.rewrites import Move, Rule, RuleError, StaleMove, Worklist, apply_
 from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from tapestry.rewrites.rules import FAMILY_NAMES, family_of
 from tapestry.service.refusals import one_line, refusal_documents
-from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.requests import InvalidRequest
+from tapestry.teg.faults import Fault, near_names, no_such
 from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint")
@@ -23,7 +23,7 @@ HOW = ("once", "fixpoint")
 # The device on which a pipeline's search compares programs: a rewrite names no machine.
 SEARCHED_DEVICE = "h100-sxm5-80gb"
 KINDS = ("semantic", "optimization")
-LONGEST_SAID = 2000
+LONGEST_MESSAGE = 2000
 
 
 @dataclass(frozen=True)
@@ -44,35 +44,35 @@ class RewriteRequest:
     prepare: bool = False
 
 
-def chosen_rules(asked: RewriteRequest) -> tuple[Rule, ...]:
+def chosen_rules(request: RewriteRequest) -> tuple[Rule, ...]:
     """Return the requested rules, in the order in which they are named; all where none are specified.
 
     Raises:
         InvalidRequest: a name of a rule, family or kind is not known, or families and kind exclude all rules that
             are named.
     """
-    faults = [*_unknown_rules(asked.rules or ())]
-    for k, name in enumerate(asked.families or ()):
+    faults = [*_unknown_rules(request.rules or ())]
+    for k, name in enumerate(request.families or ()):
         faults += _unknown(f"/families/{k}", name, FAMILY_NAMES, "family of rules")
-    if asked.kind is not None:
-        faults += _unknown("/kind", asked.kind, KINDS, "kind of rules")
+    if request.kind is not None:
+        faults += _unknown("/kind", request.kind, KINDS, "kind of rules")
     if faults:
         raise InvalidRequest(faults)
-    named = choose_rules(asked.rules)
-    left = tuple(rule for rule in named if not _is_excluded(rule, asked))
-    if asked.rules and not left:
-        raise InvalidRequest([Fault("/rules", f"nothing is left to do: {excluded(asked)}")])
+    named = choose_rules(request.rules)
+    left = tuple(rule for rule in named if not _is_excluded(rule, request))
+    if request.rules and not left:
+        raise InvalidRequest([Fault("/rules", f"nothing is left to do: {excluded(request)}")])
     return left
 
 
-def excluded(asked: RewriteRequest) -> str:
+def excluded(request: RewriteRequest) -> str:
     """Describe the named rules (all known) that the families and kind exclude, and the remedy; empty where none."""
     reported = [
         f"{rule.name!r} ({rule.kind}, of {family_of(rule.name)})"
-        for rule in (choose_rules(asked.rules) if asked.rules else ())
-        if _is_excluded(rule, asked)
+        for rule in (choose_rules(request.rules) if request.rules else ())
+        if _is_excluded(rule, request)
     ]
-    by = " and ".join(name for name in ("families", "kind") if getattr(asked, name) is not None)
+    by = " and ".join(name for name in ("families", "kind") if getattr(request, name) is not None)
     verb = "excludes" if by == "kind" else "exclude"
     return (
         _line(f"{by} {verb} {', '.join(reported)}; leave {by} out to use all that are named")
@@ -81,36 +81,36 @@ def excluded(asked: RewriteRequest) -> str:
     )
 
 
-def _is_excluded(rule: Rule, asked: RewriteRequest) -> bool:
-    of_another_family = asked.families is not None and family_of(rule.name) not in asked.families
-    return of_another_family or asked.kind not in (None, rule.kind)
+def _is_excluded(rule: Rule, request: RewriteRequest) -> bool:
+    of_another_family = request.families is not None and family_of(rule.name) not in request.families
+    return of_another_family or request.kind not in (None, rule.kind)
 
 
-def rewritten(graph: Graph, asked: RewriteRequest) -> Rewritten:
+def rewritten(graph: Graph, request: RewriteRequest) -> Rewritten:
     """Rewrite a program as requested; return the program and the report of each stage.
 
     Raises:
         InvalidRequest: the request contradicts itself, names something unknown, or does not fit the program.
     """
-    if asked.moves is not None:
-        _alone("/moves", asked, "moves say what is done", ("rules", "families", "kind", "mode", "pipeline"))
-        return made(graph, asked.moves)
-    done = run_pipeline(graph, _stages(asked), search_on(load_device(SEARCHED_DEVICE)))
-    return _with_folding(done) if asked.prepare else done
+    if request.moves is not None:
+        _alone("/moves", request, "moves say what is done", ("rules", "families", "kind", "mode", "pipeline"))
+        return made(graph, request.moves)
+    done = run_pipeline(graph, _stages(request), search_on(load_device(SEARCHED_DEVICE)))
+    return _with_folding(done) if request.prepare else done
 
 
-def _stages(asked: RewriteRequest) -> tuple[Stage, ...]:
-    if asked.pipeline is not None:
-        said = "a pipeline brings its own rules and modes along"
-        _alone("/pipeline", asked, said, ("rules", "families", "kind", "mode"))
-        if faults := _unknown("/pipeline", asked.pipeline, tuple(PIPELINES), "pipeline"):
+def _stages(request: RewriteRequest) -> tuple[Stage, ...]:
+    if request.pipeline is not None:
+        message = "a pipeline brings its own rules and modes along"
+        _alone("/pipeline", request, message, ("rules", "families", "kind", "mode"))
+        if faults := _unknown("/pipeline", request.pipeline, tuple(PIPELINES), "pipeline"):
             raise InvalidRequest(faults)
-        return PIPELINES[asked.pipeline]()
-    mode = asked.mode or "fixpoint"
+        return PIPELINES[request.pipeline]()
+    mode = request.mode or "fixpoint"
     if faults := _unknown("/mode", mode, HOW, "mode"):
         raise InvalidRequest(faults)
-    rules = chosen_rules(asked)
-    if (asked.rules, asked.families, asked.kind) == (None, None, None):
+    rules = chosen_rules(request)
+    if (request.rules, request.families, request.kind) == (None, None, None):
         # Rules that need not end are chosen by name, or by a search.
         rules = tuple(rule for rule in rules if rule.saturating)
     return (Stage(mode, rules, mode),)
@@ -148,7 +148,9 @@ def made(graph: Graph, documents: Sequence[Any]) -> Rewritten:
     return Rewritten(graph, (StageReport("moves", tuple(moves), {}, ()),))
 
 
-def listing(graph: Graph, asked: RewriteRequest, first: int = 0, limit: int | None = None) -> dict[str, Any]:
+def listing(
+    graph: Graph, request: RewriteRequest, first: int = 0, limit: int | None = None
+) -> dict[str, Any]:
     """List the candidate moves of a program from the `first` on, those of equal layers as one, with their rules.
 
     `total` counts all of them and `places` all their places. The order is that of the program; it and the moves
@@ -157,7 +159,7 @@ def listing(graph: Graph, asked: RewriteRequest, first: int = 0, limit: int | No
     Raises:
         InvalidRequest: as for `chosen_rules`.
     """
-    candidates = Worklist.of(graph, chosen_rules(asked))
+    candidates = Worklist.of(graph, chosen_rules(request))
     moves = candidates.tied()
     shown = moves[first : None if limit is None else first + limit]
     known = {rule.name: rule for rule in candidates.rules}
@@ -193,10 +195,10 @@ def rule_document(rule: Rule) -> dict[str, str]:
     }
 
 
-def _alone(pointer: str, asked: RewriteRequest, said: str, others: Sequence[str]) -> None:
-    given = [name for name in others if getattr(asked, name) is not None]
+def _alone(pointer: str, request: RewriteRequest, message: str, others: Sequence[str]) -> None:
+    given = [name for name in others if getattr(request, name) is not None]
     if given:
-        raise InvalidRequest([Fault(pointer, f"{said}; leave {' and '.join(given)} out")])
+        raise InvalidRequest([Fault(pointer, f"{message}; leave {' and '.join(given)} out")])
 
 
 def _unknown_rules(names: Sequence[str]) -> list[Fault]:
@@ -210,14 +212,14 @@ def _unknown_rules(names: Sequence[str]) -> list[Fault]:
 
 
 def _near_rules(name: str) -> tuple[str, ...]:
-    return tuple(get_close_matches(name[:200], catalog(), n=3))
+    return near_names(name, catalog())
 
 
 def _unknown(pointer: str, name: str, known: Sequence[str], what: str) -> list[Fault]:
     if name in known:
         return []
-    return [Fault(pointer, f"there is no {what} {name[:80]!r}; known are {', '.join(known)}", tuple(known))]
+    return [Fault(pointer, no_such(what, name, known), tuple(known))]
 
 
 def _line(text: str) -> str:
-    return one_line(text, LONGEST_SAID)
+    return one_line(text, LONGEST_MESSAGE)

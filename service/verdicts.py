@@ -63,17 +63,19 @@ def suspects(
     place and choice - are not.
     """
     rewriting = {plan: [m for m in moves if is_structural(m)] for plan, moves in histories.items()}
-    equal = [p for p, said in verified.items() if said["values"]["executed"] and said["values"]["ok"]]
+    equal = [
+        p for p, verdict in verified.items() if verdict["values"]["executed"] and verdict["values"]["ok"]
+    ]
     right = {move for plan in equal for move in rewriting[plan]}
     right_rules = {move.rule for move in right}
     found: dict[str, tuple[str, ...]] = {}
-    for plan in (p for p, said in verified.items() if is_refuted(said)):
+    for plan in (p for p, verdict in verified.items() if is_refuted(verdict)):
         doubtful = [m for m in rewriting[plan] if m.rule not in right_rules]
         doubtful = doubtful or [m for m in rewriting[plan] if m not in right] or rewriting[plan]
         found[plan] = _ordered(doubtful)
-    blamed = {rule for rules in found.values() for rule in rules}
+    suspected = {rule for rules in found.values() for rule in rules}
     for plan in (p for p in verified if p not in found and p not in equal):
-        shared = _ordered([m for m in rewriting[plan] if m.rule in blamed])
+        shared = _ordered([m for m in rewriting[plan] if m.rule in suspected])
         if shared:
             found[plan] = shared
     return found
@@ -90,16 +92,20 @@ def with_suspects(
     """Add the suspects to the check results of plans; return only those results that changed."""
     found = suspects(histories, verified)
     reported = {plan: {**verified[plan], "suspects": list(rules)} for plan, rules in found.items()}
-    return {plan: said for plan, said in reported.items() if said != verified[plan]}
+    return {plan: verdict for plan, verdict in reported.items() if verdict != verified[plan]}
 
 
 def problem_of(checked: Mapping[str, Verified | None]) -> dict[str, Any] | None:
     """Build the problem document of a run, by its plans' ids, where a plan of it was refuted; else return None."""
-    refuted = {plan: said for plan, said in checked.items() if said is not None and is_refuted(said)}
+    refuted = {
+        plan: verdict for plan, verdict in checked.items() if verdict is not None and is_refuted(verdict)
+    }
     if not refuted:
         return None
-    rules = dict.fromkeys(rule for said in refuted.values() for rule in said.get("suspects", ()))
-    blamed = f"suspected of it: {', '.join(rules)}" if rules else "no rule is suspected of it"
-    cure = "do not use those plans, nor those that are not trusted; search again with other rules in `rules`"
-    said = f"executed with numbers, {', '.join(refuted)} computed other values than the program; {blamed}"
-    return problem("plans_refuted", "Plans compute other values", f"{said}; {cure}")
+    rules = dict.fromkeys(rule for verdict in refuted.values() for rule in verdict.get("suspects", ()))
+    suspicion = f"suspected of it: {', '.join(rules)}" if rules else "no rule is suspected of it"
+    hint = "do not use those plans, nor those that are not trusted; search again with other rules in `rules`"
+    message = (
+        f"executed with numbers, {', '.join(refuted)} computed other values than the program; {suspicion}"
+    )
+    return problem("plans_refuted", "Plans compute other values", f"{message}; {hint}")

@@ -110,8 +110,8 @@ def _whole_input(box: ZRange, kind: TensorType, view: bool, index: ZRange, path:
         yield _range_issue(index, box, tensor, path, "a view stays inside its root")
     elif not view and not _same(read, tensor):
         margin = not read.is_empty
-        cure = "put a view that crops the unread margin before the block" if margin else "they must be equal"
-        yield _range_issue(index, box, tensor, path, cure, "margin" if margin else "range")
+        hint = "put a view that crops the unread margin before the block" if margin else "they must be equal"
+        yield _range_issue(index, box, tensor, path, hint, "margin" if margin else "range")
 
 
 def _part_input(
@@ -121,7 +121,7 @@ def _part_input(
     assert block.signature is not None
     projection = block.signature.inputs[k]
     box, full = projection.project(index), projection.project(block.signature.index_range)
-    specified = _told_shape(block, k, operator)
+    specified = _inferred_shape(block, k, operator)
     for d, size in enumerate(kind.shape):
         start = max(box.start[d], 0)
         most = max(box.end[d] - start, 0)
@@ -135,7 +135,7 @@ def _part_input(
             yield Issue("range", path, message, f"expected {span}")
 
 
-def _told_shape(block: Block, k: int, operator: Operator) -> tuple[int, ...] | None:
+def _inferred_shape(block: Block, k: int, operator: Operator) -> tuple[int, ...] | None:
     """Return the whole shape of input `k` if the operator can derive it from a definition, which may be foreign; else
     None.
     """
@@ -145,7 +145,7 @@ def _told_shape(block: Block, k: int, operator: Operator) -> tuple[int, ...] | N
         shapes = operator.input_shapes(block.definition)
         rank = len(block.signature.inputs[k].shape) if block.signature is not None else 0
         return shapes[k] if len(shapes[k]) == rank else None
-    except Exception:  # attributes that do not fit; what is wrong with them is said elsewhere
+    except Exception:  # attributes that do not fit; what is wrong with them is reported elsewhere
         return None
 
 
@@ -163,11 +163,11 @@ def _range_issue(
     box: ZRange,
     tensor: ZRange,
     path: str,
-    cure: str = "they must be equal",
+    hint: str = "they must be equal",
     kind: str = "range",
 ) -> Issue:
     return Issue(
-        kind, path, f"index range {index} projects to {box}", f"the tensor's range is {tensor}; {cure}"
+        kind, path, f"index range {index} projects to {box}", f"the tensor's range is {tensor}; {hint}"
     )
 
 

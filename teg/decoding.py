@@ -70,15 +70,15 @@ def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
             "$", f"{take.kind_of(obj)} without 'teg'", f'a document is an object with "teg": {version}'
         )
     if type(obj["teg"]) is not int or obj["teg"] != version:
-        cure = f"this program reads version {version}; convert the document or upgrade the program"
-        raise MalformedError("$.teg", f"version {obj['teg']!r}", cure, "version")
+        hint = f"this program reads version {version}; convert the document or upgrade the program"
+        raise MalformedError("$.teg", f"version {obj['teg']!r}", hint, "version")
     take.members(obj, "$", TOP)
     take.text(obj["name"], "$.name")
     for key in ("definitions", "tensors", "blocks"):
         values = take.listed(obj[key], f"$.{key}")
         if len(values) > max_blocks:
-            cure = f"at most {max_blocks} are accepted; raise max_blocks"
-            raise MalformedError(f"$.{key}", f"{len(values)} {key}", cure, "size")
+            hint = f"at most {max_blocks} are accepted; raise max_blocks"
+            raise MalformedError(f"$.{key}", f"{len(values)} {key}", hint, "size")
     if type(obj["data"]) is not dict:
         raise MalformedError("$.data", take.kind_of(obj["data"]), "expected an object of arrays by tensor")
     arrays = [a for a in obj["data"].values() if type(a) is dict]

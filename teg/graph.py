@@ -20,6 +20,7 @@ import numpy as np
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.costs import CostTable
 from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.faults import ArgumentError, expected
 from tapestry.teg.intern import InternedValue
 from tapestry.teg.signature import Signature
 from tapestry.teg.svg import svg
@@ -278,9 +279,12 @@ class Graph:
         Edges say in which order blocks stand; what a block reads is stated by the block itself.
 
         Raises:
+            ArgumentError: no graph of networkx.
             ValueError: a node without a `block`, a tensor without a producer or a type, or a cycle.
         """
         nx = import_module("networkx")
+        if not isinstance(source, nx.DiGraph):
+            raise ArgumentError(expected("source", "a directed graph of networkx", source))
         place = {site: k for k, site in enumerate(source.nodes)}
         blocks: dict[Any, Block] = {}
         for site, values in source.nodes(data=True):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 
 
@@ -16,7 +17,7 @@ def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.
     Arrays that the graph does not read are ignored: an import drops inputs without effect.
 
     Raises:
-        ValueError: an array is missing, or is not of the source's logical shape and element type; all are listed.
+        ArgumentError: an array is missing, or is not of the source's logical shape and element type; all are listed.
     """
     packed, issues = {}, []
     for source in graph.sources:
@@ -35,7 +36,7 @@ def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.
         else:
             packed[source.site] = array.reshape(tensor.shape)
     if issues:
-        raise ValueError(f"graph {graph.name!r}: " + "; ".join(issues))
+        raise ArgumentError(f"graph {graph.name!r}: " + "; ".join(issues))
     return packed
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tapestry.teg.faults import joined
+
 LONGEST_KEY = 300
 
 
@@ -22,7 +24,7 @@ class Issue:
     expected: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}; {self.expected}"
+        return f"{self.path}: {joined((self.message, self.expected))}"
 
 
 def listing(heading: str, issues: Sequence[Issue], limit: int = 10) -> str:

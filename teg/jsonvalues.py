@@ -7,10 +7,10 @@ Raises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from tapestry.teg.encoding import MalformedError
+from tapestry.teg.faults import near_hint
 from tapestry.teg.issues import clipped, key_path
 from tapestry.teg.zspace import ZRange
 
@@ -28,9 +28,9 @@ def members(value: Any, path: str, required: Sequence[str], optional: Sequence[s
         known = (*required, *optional)
         for key in value:
             if key not in known:
-                near = get_close_matches(key[:80], known, n=1)
-                cure = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
-                raise MalformedError(key_path(path, key), f"unknown key {clipped(key)}", cure)
+                raise MalformedError(
+                    key_path(path, key), f"unknown key {clipped(key)}", near_hint(key, known)
+                )
 
 
 def listed(value: Any, path: str) -> list[Any]:
@@ -65,8 +65,8 @@ def sites(value: Any, path: str) -> tuple[str, ...]:
 def site(value: Any, path: str) -> str:
     """Read a name: printable text that is not empty."""
     if type(value) is not str or not value or len(value) > LONGEST_NAME or not value.isprintable():
-        cure = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
-        raise MalformedError(path, kind_of(value), cure)
+        hint = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
+        raise MalformedError(path, kind_of(value), hint)
     return value
 
 

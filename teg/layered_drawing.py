@@ -14,7 +14,7 @@ PASSES = 6
 POINT_WIDTH = 12.0
 
 
-class Box(NamedTuple):
+class DrawnBox(NamedTuple):
     """The width and height, in pixels, of a box to be placed."""
 
     width: float
@@ -31,7 +31,7 @@ class NodePositions(NamedTuple):
 
 
 def draw_layered(
-    boxes: Sequence[Box], arrows: Sequence[tuple[int, int]], gap: float = 24.0, rise: float = 44.0
+    boxes: Sequence[DrawnBox], arrows: Sequence[tuple[int, int]], gap: float = 24.0, rise: float = 44.0
 ) -> NodePositions:
     """Compute positions for boxes; each arrow goes from a box to one with a higher number."""
     rows = _rows(len(boxes), arrows)
@@ -64,7 +64,7 @@ def _rows(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _chains(
-    boxes: Sequence[Box], arrows: Sequence[tuple[int, int]], rows: Sequence[int]
+    boxes: Sequence[DrawnBox], arrows: Sequence[tuple[int, int]], rows: Sequence[int]
 ) -> tuple[list[list[int]], list[float], list[list[int]]]:
     """Return arrows as chains from row to row, the widths of boxes and points, and the members of each row."""
     widths = [b.width for b in boxes]

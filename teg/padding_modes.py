@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from operator import index
 from typing import NamedTuple
+
+from tapestry.teg.faults import one_of, value_text
 
 PADDING_MODES = ("edge", "reflect", "wrap")
 
@@ -34,7 +37,7 @@ def padding_parts(size: int, low: int, high: int, mode: str | IndexFunction) -> 
             gives a position outside the line.
     """
     if not callable(mode) and mode not in PADDING_MODES:
-        raise ValueError(f"a line is padded by {', '.join(PADDING_MODES)}, not by {mode!r}")
+        raise ValueError(f"expected {one_of(PADDING_MODES)} or an index function, not {value_text(mode)}")
     if low < 0 or high < 0:
         raise ValueError(f"padding has widths from 0 up, not {low} and {high}; cropping is a view")
     if not size and (low or high):
@@ -58,6 +61,10 @@ def padding_parts(size: int, low: int, high: int, mode: str | IndexFunction) -> 
 
 def _positions(function: IndexFunction, size: int, places: range) -> list[int]:
     """Ask an index function for the position of the element at each of the places."""
+    if not _takes_two(function):
+        raise ValueError(
+            "the index function takes other arguments than a position and the size: write `lambda k, size: ...`"
+        )
     found = []
     for place in places:
         value = function(place, size)
@@ -72,6 +79,17 @@ def _positions(function: IndexFunction, size: int, places: range) -> list[int]:
             )
         found.append(position)
     return found
+
+
+def _takes_two(function: IndexFunction) -> bool:
+    """Return whether a function can be called with two arguments; one that does not say so is believed."""
+    try:
+        signature(function).bind(0, 1)
+    except TypeError:
+        return False
+    except ValueError:  # a function of a compiled library
+        return True
+    return True
 
 
 def _repeats(places: Sequence[int]) -> list[PaddingPart]:

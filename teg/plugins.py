@@ -25,6 +25,8 @@ from importlib.metadata import EntryPoint, distributions, entry_points
 from multiprocessing import parent_process
 from typing import Any, Generic, TypeVar
 
+from tapestry.teg.faults import value_text
+
 T = TypeVar("T")
 
 log = logging.getLogger("tapestry.plugins")
@@ -33,15 +35,15 @@ OWN_NAME = "rename it; a prefix of your package's name keeps it apart from other
 MOST_SHOWN = 300
 
 _lock = threading.RLock()
-_told: set[str] = set()  # plug-ins with faults that this process has named
+_reported: set[str] = set()  # plug-ins with faults that this process has named
 
 
 class PlugInError(ValueError):
-    """Error raised when a plug-in provides what its group does not hold; `cure` is what its author should do."""
+    """Error raised when a plug-in provides what its group does not hold; `hint` is what its author should do."""
 
-    def __init__(self, message: str, cure: str) -> None:
+    def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
-        self.cure = cure
+        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class PlugInIssue:
     """A part of a plug-in that was left out: a `member` by name, or all of it (empty name)."""
 
     member: str
-    said: str
-    cure: str
+    message: str
+    hint: str
 
     def __str__(self) -> str:
-        return f"{self.member + ': ' if self.member else ''}{self.said}; {self.cure}"
+        return f"{self.member + ': ' if self.member else ''}{self.message}; {self.hint}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class PlugIn:
 
 
 @dataclass(frozen=True)
-class Group(Generic[T]):
+class PlugInGroup(Generic[T]):
     """A kind of thing that plug-ins may add.
 
     `candidates` lists what the object behind an entry point provides; `member` examines one of these and returns it as
@@ -126,7 +128,7 @@ def once(load: Callable[[], T]) -> Callable[[], T]:
     return loaded
 
 
-def load(group: Group[T], taken: Collection[str]) -> Loaded[T]:
+def load(group: PlugInGroup[T], taken: Collection[str]) -> Loaded[T]:
     """Load everything that plug-ins add to a group whose names `taken` are in use already.
 
     Never raises for a plug-in's sake. The order is that of distributions and entry points by name, so it does
@@ -165,7 +167,7 @@ def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
         if isinstance(offered, Sequence) and not isinstance(offered, (str, bytes)):
             return tuple(offered)
         raise PlugInError(
-            f"expected {kind.__name__}, or a tuple of {kind.__name__}, got {_shown(offered)}",
+            f"expected {kind.__name__}, or a tuple of {kind.__name__}, not {_shown(offered)}",
             f"let the entry point name it as 'module:NAME_OF_THE_TUPLE'; {kind.__module__}.{kind.__name__} is meant",
         )
 
@@ -180,7 +182,7 @@ def require(offered: Any, kind: type[T]) -> T:
     """
     if not isinstance(offered, kind):
         raise PlugInError(
-            f"expected {kind.__name__}, got {_shown(offered)}",
+            f"expected {kind.__name__}, not {_shown(offered)}",
             f"offer {kind.__module__}.{kind.__name__} only",
         )
     return offered
@@ -197,7 +199,7 @@ def require_name(name: Any) -> str:
     return name
 
 
-def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[PlugIn, list[T]]:
+def _load_one(group: PlugInGroup[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[PlugIn, list[T]]:
     """Load one entry point's members as far as they pass the examination, and record what did not."""
     faults: list[PlugInIssue] = []
     members: list[T] = []
@@ -209,7 +211,7 @@ def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[Plug
 
 
 @contextlib.contextmanager
-def _caught(member: str, faults: list[PlugInIssue], cure: str) -> Iterator[None]:
+def _caught(member: str, faults: list[PlugInIssue], hint: str) -> Iterator[None]:
     """Turn whatever a plug-in raises, its exit too, into a fault; send what it prints to standard error."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -217,15 +219,15 @@ def _caught(member: str, faults: list[PlugInIssue], cure: str) -> Iterator[None]
     except (KeyboardInterrupt, MemoryError):
         raise
     except PlugInError as error:
-        faults.append(PlugInIssue(member, _line(str(error)), error.cure))
+        faults.append(PlugInIssue(member, _line(str(error)), error.hint))
     except SystemExit as end:
-        faults.append(PlugInIssue(member, f"it tried to end the process (exit {end.code!r})", cure))
+        faults.append(PlugInIssue(member, f"it tried to end the process (exit {end.code!r})", hint))
     except BaseException as error:
-        faults.append(PlugInIssue(member, f"{type(error).__name__}: {_line(str(error))}", cure))
+        faults.append(PlugInIssue(member, f"{type(error).__name__}: {_line(str(error))}", hint))
 
 
 def _clash(
-    group: Group[T], member: T, taken: Collection[str], owners: Mapping[str, list[PlugIn]]
+    group: PlugInGroup[T], member: T, taken: Collection[str], owners: Mapping[str, list[PlugIn]]
 ) -> PlugInIssue | None:
     """Return the fault that says why a member cannot have its names; None if it can."""
     own = group.names(member)[0]
@@ -237,8 +239,8 @@ def _clash(
             )
         if len(owners[name]) > 1:
             others = " and ".join(sorted({f"{p} ({p.value})" for p in owners[name]}))
-            said = f"the name {name!r} is offered more than once, by {others}: nobody has it"
-            return PlugInIssue(own, said, "uninstall all but one of them, or rename it")
+            message = f"the name {name!r} is offered more than once, by {others}: nobody has it"
+            return PlugInIssue(own, message, "uninstall all but one of them, or rename it")
     return None
 
 
@@ -283,7 +285,7 @@ def _name_of(offered: Any) -> str:
 
 def _shown(value: Any) -> str:
     try:
-        return f"{type(value).__name__} {value!r}"[:80]
+        return value_text(value)
     except Exception:
         return type(value).__name__
 
@@ -302,8 +304,8 @@ def _warn(plug_ins: Sequence[PlugIn]) -> None:
     if parent_process() is not None:
         return
     broken = [plug_in for plug_in in plug_ins if plug_in.faults]
-    new = [name for name in dict.fromkeys(map(str, broken)) if name not in _told]
-    _told.update(new)
+    new = [name for name in dict.fromkeys(map(str, broken)) if name not in _reported]
+    _reported.update(new)
     if new:
         log.warning(
             "plug-ins left out in part or whole: %s; `tapestry plugins` says why and what to do",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tapestry.teg.layered_drawing import Box, NodePositions, draw_layered
+from tapestry.teg.layered_drawing import DrawnBox, NodePositions, draw_layered
 
 MAX_BLOCKS = 300
 FOLDS = 8
@@ -79,7 +79,7 @@ def svg(
     shown = _shown(blocks, tensors, max_blocks)
     arrows = _arrows(shown)
     boxes = [
-        Box(
+        DrawnBox(
             max((len(t) for t in s.lines), default=1) * LETTER_WIDTH + 2 * MARGIN,
             len(s.lines) * LINE_HEIGHT + MARGIN,
         )
@@ -186,7 +186,7 @@ def _arrows(shown: Sequence[SvgNode]) -> list[tuple[int, int, str]]:
 
 
 def _drawn_arrows(
-    arrows: Sequence[tuple[int, int, str]], placed: NodePositions, boxes: Sequence[Box]
+    arrows: Sequence[tuple[int, int, str]], placed: NodePositions, boxes: Sequence[DrawnBox]
 ) -> list[str]:
     drawn = []
     for (a, b, kind), route in zip(arrows, placed.routes, strict=True):
@@ -202,7 +202,7 @@ def _drawn_arrows(
     return drawn
 
 
-def _drawn_box(shown: SvgNode, box: Box, center: tuple[float, float]) -> str:
+def _drawn_box(shown: SvgNode, box: DrawnBox, center: tuple[float, float]) -> str:
     x, y = center[0] - box.width / 2, center[1] - box.height / 2
     parts = [
         f'<g class="{shown.kind}"><title>{_text(_tooltip(shown))}</title>',

@@ -95,8 +95,8 @@ def _sites(context: _GraphIndex) -> Iterator[Issue]:
                 "site", f"$.blocks[{k}].site", f"{b.site!r} is $.blocks[{first}] already", "rename one"
             )
         if b.operator == "source" and b.after:
-            cure = "a source has no dependencies; order the blocks that read it"
-            yield Issue("after", f"$.blocks[{k}].after", f"source {b.site!r} depends on {b.after[0]!r}", cure)
+            hint = "a source has no dependencies; order the blocks that read it"
+            yield Issue("after", f"$.blocks[{k}].after", f"source {b.site!r} depends on {b.after[0]!r}", hint)
         if b.device is not None and (type(b.device) is not int or b.device < 0):
             yield Issue("device", f"$.blocks[{k}].device", f"device {b.device!r}", "devices count from 0")
 
@@ -137,8 +137,8 @@ def _order(context: _GraphIndex) -> Iterator[Issue]:
             if site in context.places:
                 needs.append((f"after[{j}]", context.places[site]))
             else:
-                cure = "name a block of this graph"
-                yield Issue("after", f"$.blocks[{k}].after[{j}]", f"there is no block {site!r}", cure)
+                hint = "name a block of this graph"
+                yield Issue("after", f"$.blocks[{k}].after[{j}]", f"there is no block {site!r}", hint)
         earlier[k] = [m for _, m in needs]
         late += [(k, key, m) for key, m in needs if m >= k]
     cycle = _cycle(earlier) if late else []
@@ -195,8 +195,8 @@ def _definitions(context: _GraphIndex) -> Iterator[Issue]:
         yield from cost_issues(definition, f"{path}.costs")
         role = definition.get("role")
         if definition.operator == "source" and role not in ROLES:
-            cure = f"known are {', '.join(ROLES)}"
-            yield Issue("role", f"{path}.attributes.role", f"unknown role {role!r}", cure)
+            hint = f"known are {', '.join(ROLES)}"
+            yield Issue("role", f"{path}.attributes.role", f"unknown role {role!r}", hint)
 
 
 def _meaning(context: _GraphIndex) -> Iterator[Issue]:
@@ -232,9 +232,9 @@ def _application(
     try:
         inferred = operator.infer(definition.attributes, inputs)
     except Exception as error:  # an operator, perhaps a plug-in's, that stumbles over what it did not foresee
-        cure = f"repair the inputs or $.definitions[{context.definitions[definition]}].attributes"
+        hint = f"repair the inputs or $.definitions[{context.definitions[definition]}].attributes"
         reason = str(error) if isinstance(error, ValueError) else repr(error)
-        yield Issue("operator", path, f"{block.site!r} is no {block.operator!r}: {reason}", cure)
+        yield Issue("operator", path, f"{block.site!r} is no {block.operator!r}: {reason}", hint)
     else:
         yield from inference_issues(block, inferred, outputs, path)
 

@@ -25,8 +25,8 @@ def check_point(point: ZPoint, rank: int, space: str) -> None:
         example = tuple(range(rank))
         raise TypeError(f"a point of {space} is a tuple of {rank} integers, like {example}, not {point!r}")
     if len(point) != rank:
-        cure = f"give {rank} coordinates, one for each dimension"
-        raise ValueError(f"{tuple(point)} has rank {len(point)}, but {space} has rank {rank}: {cure}")
+        hint = f"give {rank} coordinates, one for each dimension"
+        raise ValueError(f"{tuple(point)} has rank {len(point)}, but {space} has rank {rank}: {hint}")
 
 
 def _are(kind: type, values: object) -> bool:

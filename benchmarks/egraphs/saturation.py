@@ -218,16 +218,18 @@ class Saturation:
     def _answer(self, seconds: float) -> bool:
         """Compute right sides of the patterns that fit; add them as facts and rules; return False if time ran out."""
         known = list(self._patterns)
-        asked: list[tuple[int, ...]] = []
+        requested: list[tuple[int, ...]] = []
         for count in sorted(self._wants):
             (printed,) = self._load(f"(print-function want{count}x 1000000)")
             dag = printed.termdag
-            asked += [tuple(dag.get(a).value.value for a in dag.get(term).args) for term, _ in printed.terms]
+            requested += [
+                tuple(dag.get(a).value.value for a in dag.get(term).args) for term, _ in printed.terms
+            ]
         self._load("(run forget 1)")
         began = time.process_time()
         lines = []
         is_complete = True
-        for row in sorted(asked):
+        for row in sorted(requested):
             if time.process_time() - began > seconds:
                 is_complete = False
                 break

@@ -39,7 +39,7 @@ def row(found: Mapping[str, Any]) -> str:
         f"| {'-' if ilp['gap'] is None else format(ilp['gap'], '.1%')} | {ilp['cpu_s']:.1f} "
         f"| {1e6 * found['ours']['least']['time_s']:.1f} "
         f"| {_ratio(ratios['time_s'])} | {_ratio(ratios['peak_memory_bytes'])} "
-        f"| {_said(ratios['covered'])} | {peer['solver_cpu_s']:.2f} | {peer['cpu_s']:.2f} "
+        f"| {_covered_text(ratios['covered'])} | {peer['solver_cpu_s']:.2f} | {peer['cpu_s']:.2f} "
         f"| {found['ours']['cpu_s']:.2f} "
         f"| {_ratio(whole['time_s'])} | {_ratio(whole['peak_memory_bytes'])} |"
     )
@@ -55,7 +55,7 @@ def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _said(covered: bool | None) -> str:
+def _covered_text(covered: bool | None) -> str:
     return {True: "yes", False: "**no**", None: "-"}[covered]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-from tapestry.hardware.layouts.dimension_order import DimensionOrder, parse_order
+from tapestry.hardware.layouts.dimension_order import DimensionOrder, parse_dimension_order
 from tapestry.hardware.layouts.layout import Layout, LayoutError
 from tapestry.hardware.layouts.native import Native, tt_height
 from tapestry.hardware.layouts.notations import parse_layout
@@ -49,22 +49,22 @@ METAL_TYPES = {
 
 
 @lru_cache(maxsize=16384)
-def bind(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> Layout:
+def bind(native: Native, dimension_order: str, shape: tuple[int, ...], dtype: str) -> Layout:
     """Build the layout in which a device stores a part of `shape`.
 
     Raises:
         LayoutError: the device stores elements one after another, so there is no layout to state.
     """
-    return parse_layout(native_text(native, order, shape, dtype))
+    return parse_layout(native_text(native, dimension_order, shape, dtype))
 
 
-def native_text(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> str:
+def native_text(native: Native, dimension_order: str, shape: tuple[int, ...], dtype: str) -> str:
     """Format this layout in the notation of the device's vendor, such as `f32[8,300]{1,0:T(8,128)}`.
 
     Raises:
         LayoutError: as `bind`.
     """
-    groups = parse_order(order, len(shape))
+    groups = parse_dimension_order(dimension_order, len(shape))
     if native.name == "xla_tiled":
         return _xla_text(groups, shape, dtype)
     if native.name == "tt_tile":

@@ -55,7 +55,7 @@ def row_major_order(rank: int) -> DimensionOrder:
     return DimensionOrder(tuple((d,) for d in reversed(range(rank))))
 
 
-def order_of(rank: int, columns: Sequence[int], rows: Sequence[int]) -> DimensionOrder:
+def dimension_order_of(rank: int, columns: Sequence[int], rows: Sequence[int]) -> DimensionOrder:
     """Build the order with these dimensions along columns and rows (minor to major), the others as in the program."""
     taken = {*columns, *rows}
     groups = [tuple(columns), tuple(rows), *((d,) for d in reversed(range(rank)) if d not in taken)]
@@ -63,7 +63,7 @@ def order_of(rank: int, columns: Sequence[int], rows: Sequence[int]) -> Dimensio
 
 
 @lru_cache(maxsize=65536)
-def parse_order(text: str, rank: int) -> DimensionOrder:
+def parse_dimension_order(text: str, rank: int) -> DimensionOrder:
     """Parse the text of a dimension order for a tensor of `rank` dimensions.
 
     Raises:

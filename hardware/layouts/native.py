@@ -16,12 +16,16 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tapestry.hardware.layouts.dimension_order import DimensionOrder, order_of, parse_order
+from tapestry.hardware.layouts.dimension_order import (
+    DimensionOrder,
+    dimension_order_of,
+    parse_dimension_order,
+)
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.teg.dtypes import item_bytes
 
 Counts = NDArray[np.int64]
-ORDERS_PER_TENSOR = 4  # orders offered per tensor, the program's included
+DIMENSION_ORDERS_PER_TENSOR = 4  # orders offered per tensor, the program's included
 LONGEST_JOIN = 3  # dimensions that one tile axis runs through
 
 
@@ -87,14 +91,14 @@ def native_named(name: str) -> Native:
     raise LayoutError(f"unknown native layout {name!r}; known are {', '.join(n.name for n in NATIVES)}")
 
 
-def stored_bytes(native: Native, order: str, shapes: Counts, dtype: str) -> Counts:
+def stored_bytes(native: Native, dimension_order: str, shapes: Counts, dtype: str) -> Counts:
     """Compute the bytes of parts of `shapes` `(..., rank)` of a tensor in a dimension order, padded, `(...)`."""
     item, rank = item_bytes(dtype), shapes.shape[-1]
     elements = np.prod(shapes, axis=-1, dtype=np.int64)
     if native.tiles is None:
         plain: Counts = elements * item
         return plain
-    groups = parse_order(order, rank)
+    groups = parse_dimension_order(dimension_order, rank)
     columns = np.prod(shapes[..., list(groups.columns)], axis=-1, dtype=np.int64)
     rows = np.prod(shapes[..., list(groups.rows)], axis=-1, dtype=np.int64) if groups.rows else None
     outside = np.prod(shapes[..., list(groups.outside)], axis=-1, dtype=np.int64)
@@ -111,7 +115,7 @@ def accessed_bytes(moved: Counts, stored: Counts, logical: Counts) -> Counts:
 
 
 @lru_cache(maxsize=16384)
-def candidate_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[str, ...]:
+def candidate_dimension_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[str, ...]:
     """List a tensor's candidate dimension orders: the program's first, then those that take less, least padded first.
 
     Rows and columns may each run through up to three neighboring dimensions; of orders that take the same, the
@@ -130,7 +134,7 @@ def candidate_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tupl
     for columns, rows in product(runs, [(), *runs]):
         if set(columns) & set(rows) or (not rows and len(large) > len(columns)):
             continue
-        order = canonical_order(order_of(len(shape), columns, rows), shape)
+        order = canonical_dimension_order(dimension_order_of(len(shape), columns, rows), shape)
         text = str(order)
         size = int(stored_bytes(native, text, sizes, dtype))
         found[text] = (size, len(columns) + len(rows), tuple(-d for d in (*columns, *rows)))
@@ -138,15 +142,15 @@ def candidate_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tupl
     ranked = sorted(found, key=lambda text: found[text])
     least = int(stored_bytes(native, "", sizes, dtype))
     chosen = [text for text in ranked if found[text][0] <= least]
-    return ("", *_distinct_columns(chosen, len(shape))[: ORDERS_PER_TENSOR - 1])
+    return ("", *_distinct_columns(chosen, len(shape))[: DIMENSION_ORDERS_PER_TENSOR - 1])
 
 
-def canonical_order(order: DimensionOrder, shape: Sequence[int]) -> DimensionOrder:
+def canonical_dimension_order(order: DimensionOrder, shape: Sequence[int]) -> DimensionOrder:
     """Return an order with rows even where all but one dimension are of size 1: one of those then makes the rows."""
     if len(order.groups) > 1 or len(order.columns) == len(shape):
         return order
     spare = max(d for d in range(len(shape)) if d not in order.columns)
-    return order_of(len(shape), order.columns, (spare,))
+    return dimension_order_of(len(shape), order.columns, (spare,))
 
 
 def _distinct_columns(texts: Sequence[str], rank: int) -> list[str]:
@@ -155,7 +159,7 @@ def _distinct_columns(texts: Sequence[str], rank: int) -> list[str]:
     first: list[str] = []
     later: list[str] = []
     for text in texts:
-        columns = parse_order(text, rank).columns
+        columns = parse_dimension_order(text, rank).columns
         (later if columns in seen else first).append(text)
         seen.add(columns)
     return first + later

@@ -14,7 +14,7 @@ class Notation:
     (`dtype` for texts that name no element, None = the notation's default); `examples` are texts of it, each read and
     printed back by the contract tests; `shown` is the one that an error message shows, the first if "".
     `fragments` are patterns of texts that the project prints and that are no layouts by themselves, each with the
-    name of what it is and a sentence that tells how to write a layout with it.
+    name of what it is and a sentence that explains how to write a layout with it.
     """
 
     name: str

@@ -34,7 +34,7 @@ class ArrayBackend:
         self, program: ExplicitGraph, inputs: Mapping[str, np.ndarray], storage: ShardStorage
     ) -> None:
         self.program, self.storage = program, storage
-        self.devices = range(program.mesh.device_count)
+        self.devices = range(program.mesh_shape.device_count)
         self.memory: list[dict[str, Packed]] = [{} for _ in self.devices]
         self.unpacked: dict[str, Memo[np.ndarray]] = {}
         self.values = source_values(program, inputs)
@@ -49,7 +49,7 @@ class ArrayBackend:
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
         shape = self.program.abstract.tensors[source.tensor].shape
-        movement = ArrayMovement(copy.plan, shape, self.program.mesh)
+        movement = ArrayMovement(copy.plan, shape, self.program.mesh_shape)
         result, counts = movement.run([self._held(copy.source, device) for device in self.devices])
         return counts._replace(result_bytes=self._store(copy.result, result))
 

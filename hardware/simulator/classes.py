@@ -13,44 +13,46 @@ import numpy as np
 
 from tapestry.hardware.simulator.fetches import distinct_rows, slowest_axis, teams
 from tapestry.teg.sharding.copies import CopyPlan
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes
 
-NOBODY = -2  # past the last member of a team
+PAST_END = -2  # past the last member of a team
 
 
 def count_fetch_by_class(
-    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape
+    plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count the elements fetched by axis crossed, `(axes, devices)`: directly, and gathered from replicas."""
-    devices, axes = np.arange(mesh.device_count), len(mesh.axes)
-    held, wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
+    devices, axes = np.arange(mesh_shape.device_count), len(mesh_shape.axes)
+    held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
     overlaps = [
-        _overlaps(plan.middle.dims[k].axes, held[:, k], wanted[:, k], mesh) for k in range(len(shape))
+        _overlaps(plan.middle.dims[k].axes, held[:, k], wanted[:, k], mesh_shape) for k in range(len(shape))
     ]
     replicas = []
     for level in range(axes):
-        members = teams(level, wanted, mesh)
-        replicas.append(np.where(members < 0, NOBODY, slowest_axis(members, devices[:, None], mesh)))
+        members = teams(level, wanted, mesh_shape)
+        replicas.append(np.where(members < 0, PAST_END, slowest_axis(members, devices[:, None], mesh_shape)))
     first, number = distinct_rows(np.concatenate([*map(_profile, overlaps), *replicas], axis=1))
     counts = np.array([_received(d, overlaps, replicas) for d in first]).reshape(len(first), 2, axes)
     by_device = counts[number]
     return by_device[:, 0].T, by_device[:, 1].T
 
 
-def _overlaps(sub_axes: tuple[str, ...], held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
+def _overlaps(
+    sub_axes: tuple[str, ...], held: np.ndarray, wanted: np.ndarray, mesh_shape: MeshShape
+) -> np.ndarray:
     """Compute device-chunk overlaps in one dimension, `(devices, chunks, 2)`: length, and mesh axes between.
 
     The axes are a number with bit `k` set where device and holders of the chunk differ on axis `k`.
     """
-    chunk = mesh.linear(sub_axes)
+    chunk = mesh_shape.linear(sub_axes)
     _, holder = np.unique(chunk, return_index=True)
     start = np.maximum(wanted[:, None, 0], held[None, holder, 0])
     end = np.minimum(wanted[:, None, 1], held[None, holder, 1])
     between = np.zeros_like(start)
-    for k, (name, _) in enumerate(mesh.axes):
-        mine = tuple(s.name for s in mesh.sub_axes if s.axis == name and s.name in sub_axes)
-        place = mesh.linear(mine)
+    for k, (name, _) in enumerate(mesh_shape.axes):
+        mine = tuple(s.name for s in mesh_shape.sub_axes if s.axis == name and s.name in sub_axes)
+        place = mesh_shape.linear(mine)
         between |= (place[:, None] != place[None, holder]).astype(np.int64) << k
     return np.stack([np.maximum(end - start, 0), between], axis=-1)
 
@@ -76,7 +78,7 @@ def _received(device: int, overlaps: list[np.ndarray], replicas: list[np.ndarray
     for level, axes_between in enumerate(replicas):
         # The slowest axis is the lowest bit.
         pieces = lengths[between & ((2 << level) - 1) == 1 << level]
-        team = axes_between[device][axes_between[device] != NOBODY]
+        team = axes_between[device][axes_between[device] != PAST_END]
         size = -(-pieces // len(team))
         slices = np.clip(pieces - np.arange(len(team))[:, None] * size, 0, size).sum(axis=1)
         received[0, level] += slices[team < 0].sum()

@@ -20,7 +20,7 @@ class DryRunBackend:
 
     def __init__(self, program: ExplicitGraph, storage: ShardStorage) -> None:
         self.program, self.storage = program, storage
-        self.by_class = program.mesh.device_count > LARGEST_FULL_MESH
+        self.by_class = program.mesh_shape.device_count > LARGEST_FULL_MESH
 
     def place(self, site: str) -> np.ndarray:
         return self._size_bytes(self.program.sources[site])
@@ -28,7 +28,9 @@ class DryRunBackend:
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
         shape = self.program.abstract.tensors[source.tensor].shape
-        counts = count_copy(copy.plan, shape, self.program.mesh, item_bytes(source.dtype), self.by_class)
+        counts = count_copy(
+            copy.plan, shape, self.program.mesh_shape, item_bytes(source.dtype), self.by_class
+        )
         return counts._replace(result_bytes=self._size_bytes(copy.result))
 
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:

@@ -40,7 +40,8 @@ class Execution:
     `makespan_ticks`: when the last device is done, in ticks of 1 ps; `compute_ticks` `(devices,)`: time in
     blocks; `copy_ticks`: time of all copies together.
     `flops`, `accessed_bytes` `(devices,)`: work of the blocks, bytes they read and wrote.
-    `events`: only when a trace was requested.
+    `events`: only when a trace was requested. `seed`: by which the inputs were drawn; None if they were given, or
+    nothing was computed.
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -57,6 +58,7 @@ class Execution:
     flops: np.ndarray
     accessed_bytes: np.ndarray
     events: tuple[Event, ...] = ()
+    seed: int | None = None
 
     def __repr__(self) -> str:
         return shown(
@@ -66,9 +68,15 @@ class Execution:
                 counted(len(self.peak_memory_bytes), "device"),
                 f"peak {int(self.peak_memory_bytes.max()):,} B",
                 f"traffic {self.traffic_bytes:,} B",
-                counted(len(self.outputs), "output"),
+                self._values_text(),
             ),
         )
+
+    def _values_text(self) -> str:
+        if not self.outputs:
+            return "values not computed"
+        drawn = "" if self.seed is None else f" of random inputs (seed {self.seed})"
+        return counted(len(self.outputs), "output") + drawn
 
     @property
     def traffic_bytes(self) -> int:

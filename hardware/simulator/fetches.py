@@ -8,12 +8,12 @@ import numpy as np
 
 from tapestry.hardware.simulator.rounds import no_links
 from tapestry.teg.sharding.copies import CopyPlan
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes, volumes
 
 
 def count_fetch(
-    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape
+    plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count the elements received from the nearest holders.
 
@@ -21,17 +21,17 @@ def count_fetch(
 
     Each missing element comes from its nearest holder; replicas share a slow transfer in equal slices.
     """
-    devices = np.arange(mesh.device_count)
-    held, wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
-    source, common = _nearest(held, wanted, mesh)
-    axis = slowest_axis(source, devices[:, None], mesh)
-    direct = np.zeros((len(mesh.axes), mesh.device_count), dtype=np.int64)
-    gathered, links = np.zeros_like(direct), no_links(mesh.device_count)
-    for level in range(len(mesh.axes)):
+    devices = np.arange(mesh_shape.device_count)
+    held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
+    source, common = _nearest(held, wanted, mesh_shape)
+    axis = slowest_axis(source, devices[:, None], mesh_shape)
+    direct = np.zeros((len(mesh_shape.axes), mesh_shape.device_count), dtype=np.int64)
+    gathered, links = np.zeros_like(direct), no_links(mesh_shape.device_count)
+    for level in range(len(mesh_shape.axes)):
         pieces = np.where(axis == level, common, 0)
         if not pieces.any():
             continue
-        members = teams(level, wanted, mesh)
+        members = teams(level, wanted, mesh_shape)
         size = -(-pieces // (members >= 0).sum(axis=1)[:, None])
         for rank, member in enumerate(members.T):
             slices = np.clip(pieces - rank * size, 0, size)
@@ -40,17 +40,17 @@ def count_fetch(
             np.add.at(links, (source[own], devices[own, None]), slices[own])
             other = np.flatnonzero((member >= 0) & ~own)
             amount = slices[other].sum(axis=1)
-            np.add.at(gathered, (slowest_axis(member[other], other, mesh), other), amount)
+            np.add.at(gathered, (slowest_axis(member[other], other, mesh_shape), other), amount)
             np.add.at(links, (member[other], other), amount)
     return direct, gathered, links
 
 
-def _nearest(held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> tuple[np.ndarray, np.ndarray]:
+def _nearest(held: np.ndarray, wanted: np.ndarray, mesh_shape: MeshShape) -> tuple[np.ndarray, np.ndarray]:
     """Find the nearest holder per device and distinct chunk, and elements in common, `(devices, chunks)` both."""
     first, chunk = distinct_rows(held.reshape(len(held), -1))
     order = np.argsort(chunk, kind="stable")
     begins = np.searchsorted(chunk[order], np.arange(len(first)))
-    nearest = np.minimum.reduceat(distances(mesh)[:, order], begins, axis=1)
+    nearest = np.minimum.reduceat(distances(mesh_shape)[:, order], begins, axis=1)
     source = (np.arange(len(held))[:, None] + nearest) % len(held)
     chunks = held[first]
     low = np.maximum(wanted[:, None, :, 0], chunks[:, :, 0])
@@ -60,28 +60,30 @@ def _nearest(held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> tuple[np.
 
 
 @lru_cache(maxsize=64)
-def distances(mesh: MeshShape) -> np.ndarray:
+def distances(mesh_shape: MeshShape) -> np.ndarray:
     """Compute the distances between devices, `(targets, sources)`: slow axes that differ, then rotated index."""
-    devices = np.arange(mesh.device_count)
-    place = mesh.axis_coordinates
-    distance = np.zeros((mesh.device_count, mesh.device_count), dtype=np.int64)
-    for k in range(len(mesh.axes)):
+    devices = np.arange(mesh_shape.device_count)
+    place = mesh_shape.axis_coordinates
+    distance = np.zeros((mesh_shape.device_count, mesh_shape.device_count), dtype=np.int64)
+    for k in range(len(mesh_shape.axes)):
         distance = 2 * distance + (place[:, None, k] != place[None, :, k])
-    return distance * mesh.device_count + (devices[None, :] - devices[:, None]) % mesh.device_count
+    return (
+        distance * mesh_shape.device_count + (devices[None, :] - devices[:, None]) % mesh_shape.device_count
+    )
 
 
-def slowest_axis(a: np.ndarray, b: np.ndarray, mesh: MeshShape) -> np.ndarray:
+def slowest_axis(a: np.ndarray, b: np.ndarray, mesh_shape: MeshShape) -> np.ndarray:
     """Return the slowest mesh axis on which devices differ, by position; -1 for a device and itself."""
-    differ = mesh.axis_coordinates[a] != mesh.axis_coordinates[b]
+    differ = mesh_shape.axis_coordinates[a] != mesh_shape.axis_coordinates[b]
     return np.where(differ.any(axis=-1), differ.argmax(axis=-1), -1)
 
 
-def teams(level: int, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
+def teams(level: int, wanted: np.ndarray, mesh_shape: MeshShape) -> np.ndarray:
     """Group devices that want the same box and differ on axes faster than `level` only, `(devices, most)`.
 
     Members come in order, -1 past the last one.
     """
-    slower = mesh.axis_coordinates[:, : level + 1]
+    slower = mesh_shape.axis_coordinates[:, : level + 1]
     _, group = distinct_rows(np.concatenate([wanted.reshape(len(wanted), -1), slower], axis=1))
     sizes = np.bincount(group)
     order = np.argsort(group, kind="stable")

@@ -11,10 +11,10 @@ FOREVER = np.iinfo(np.int64).max
 
 @dataclass
 class Lifetime:
-    """An allocation of `size_bytes` that is used in `[born, last)` by the clock; `(devices,)` each."""
+    """An allocation of `size_bytes` that is used in `[first, last)` by the clock; `(devices,)` each."""
 
     size_bytes: np.ndarray
-    born_ticks: np.ndarray
+    first_ticks: np.ndarray
     last_ticks: np.ndarray
 
 
@@ -29,7 +29,7 @@ class Lifetimes:
     def begin_slot(self, compute_ticks: np.ndarray) -> None:
         self.begin_ticks.append(compute_ticks)
 
-    def born(self, name: str, size_bytes: np.ndarray, ticks: np.ndarray | int) -> None:
+    def allocate(self, name: str, size_bytes: np.ndarray, ticks: np.ndarray | int) -> None:
         start = np.zeros(self.devices, dtype=np.int64) + ticks
         self.known[name] = Lifetime(size_bytes, start, start)
 
@@ -49,11 +49,11 @@ class Lifetimes:
             self.used(name, FOREVER)
         lives = list(self.known.values())
         sizes = np.stack([life.size_bytes for life in lives])
-        born = np.stack([life.born_ticks for life in lives])
+        first = np.stack([life.first_ticks for life in lives])
         last = np.stack([life.last_ticks for life in lives])
         begin = np.stack(self.begin_ticks)
         for device in range(self.devices):
-            times = np.concatenate([born[:, device], last[:, device]])
+            times = np.concatenate([first[:, device], last[:, device]])
             change = np.concatenate([sizes[:, device], -sizes[:, device]])
             moments, place = np.unique(times, return_inverse=True)
             live = np.cumsum(np.bincount(place, weights=change, minlength=len(moments)).astype(np.int64))

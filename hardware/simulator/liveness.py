@@ -39,14 +39,14 @@ class Liveness:
     def after_waits(self, slot: Slot) -> Iterator[str]:
         """Yield the sources of the copies waited for that are no longer needed."""
         sources = [self.source_of[key] for key in slot.waited]
-        return self._give_up(sources)
+        return self._no_longer_used(sources)
 
     def after_block(self, slot: Slot) -> Iterator[str]:
         """Yield the values read or produced in this slot that are no longer needed."""
-        yield from self._give_up([read.buffer for read in slot.step.reads])
+        yield from self._no_longer_used([read.buffer for read in slot.step.reads])
         yield from (key for key in slot.step.outputs if self.uses[key] == 0 and key not in self.kept)
 
-    def _give_up(self, used: list[str]) -> Iterator[str]:
+    def _no_longer_used(self, used: list[str]) -> Iterator[str]:
         self.uses.subtract(used)
         for key in dict.fromkeys(used):
             if self.uses[key] == 0 and key not in self.kept:

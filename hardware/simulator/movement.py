@@ -22,7 +22,7 @@ from tapestry.hardware.simulator.parts import (
 from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links, per_device
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes
 from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 
@@ -36,12 +36,15 @@ class ArrayMovement:
     step, that step's reduced slice if another scatter step follows, the middle buffer if a fetch does.
     """
 
-    def __init__(self, plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> None:
-        self.plan, self.shape, self.mesh = plan, shape, mesh
-        self.devices = range(mesh.device_count)
-        self.middle, self.wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
-        self.links = no_links(mesh.device_count)
-        self.staging_bytes = np.zeros(mesh.device_count, dtype=np.int64)
+    def __init__(self, plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> None:
+        self.plan, self.shape, self.mesh_shape = plan, shape, mesh_shape
+        self.devices = range(mesh_shape.device_count)
+        self.middle, self.wanted = (
+            boxes(plan.middle, shape, mesh_shape),
+            boxes(plan.needed, shape, mesh_shape),
+        )
+        self.links = no_links(mesh_shape.device_count)
+        self.staging_bytes = np.zeros(mesh_shape.device_count, dtype=np.int64)
         self.exchanges: list[Exchange] = []
 
     def run(self, held: Arrays) -> tuple[Arrays, CopyCounts]:
@@ -62,7 +65,7 @@ class ArrayMovement:
         if self.plan.scatter:
             parts = self._reduce_scatter(held)
         else:
-            source = boxes(self.plan.source, self.shape, self.mesh)
+            source = boxes(self.plan.source, self.shape, self.mesh_shape)
             parts = [box_part(held[d], source[d, :, 0].tolist(), self.middle[d]) for d in self.devices]
         return self._all_reduce(parts) if self.plan.reduce else parts
 
@@ -81,13 +84,13 @@ class ArrayMovement:
 
     def _reduce_scatter(self, parts: Arrays) -> Arrays:
         """Reduce-scatter the parts: each device reads its next set from every peer of the step, step by step."""
-        before = scatter_sets(self.plan, self.shape, self.mesh, 0)
+        before = scatter_sets(self.plan, self.shape, self.mesh_shape, 0)
         for done, step in enumerate(self.plan.scatter, start=1):
-            after = scatter_sets(self.plan, self.shape, self.mesh, done)
+            after = scatter_sets(self.plan, self.shape, self.mesh_shape, done)
             received_bytes = np.zeros_like(self.staging_bytes)
             combined: Memo[np.ndarray] = Memo()
             reduced, incoming = [], []
-            for device, members in enumerate(group_members(self.mesh, step[1])):
+            for device, members in enumerate(group_members(self.mesh_shape, step[1])):
                 pieces = [set_part(parts[m], before[m], after[device]) for m in members]
                 for member, piece in zip(members, pieces, strict=True):
                     self._receive(received_bytes, device, int(member), piece)
@@ -97,7 +100,9 @@ class ArrayMovement:
                 self.staging_bytes += per_device(incoming)
                 if len(self.plan.scatter) > 1:
                     self.staging_bytes += per_device([r.nbytes for r in reduced])
-            self.exchanges.append(Exchange(reduce_round(step, "reduce_scatter", self.mesh), received_bytes))
+            self.exchanges.append(
+                Exchange(reduce_round(step, "reduce_scatter", self.mesh_shape), received_bytes)
+            )
             parts, before = reduced, after
         return parts
 
@@ -105,12 +110,12 @@ class ArrayMovement:
         """All-reduce the parts: reduce slices of the flattened shard axis by axis, gather them in reverse order."""
         flat = [p.reshape(-1) for p in parts]
         begin = np.zeros_like(self.staging_bytes)
-        slices = flat_slices(per_device([len(f) for f in flat]), self.plan.reduce, self.mesh)
+        slices = flat_slices(per_device([len(f) for f in flat]), self.plan.reduce, self.mesh_shape)
         for number, (step, (start, end)) in enumerate(zip(self.plan.reduce, slices, strict=True)):
             received_bytes = np.zeros_like(self.staging_bytes)
             combined: Memo[np.ndarray] = Memo()
             reduced = []
-            for device, members in enumerate(group_members(self.mesh, step[1])):
+            for device, members in enumerate(group_members(self.mesh_shape, step[1])):
                 low, high = int(start[device] - begin[device]), int(end[device] - begin[device])
                 pieces = [flat[m][low:high] for m in members]
                 for member, piece in zip(members, pieces, strict=True):
@@ -118,7 +123,9 @@ class ArrayMovement:
                 reduced.append(combined.get(pieces, partial(self._combine, pieces)))
             if number == 0 and not self.plan.scatter:
                 self.staging_bytes += per_device([r.nbytes for r in reduced])
-            self.exchanges.append(Exchange(reduce_round(step, "reduce_scatter", self.mesh), received_bytes))
+            self.exchanges.append(
+                Exchange(reduce_round(step, "reduce_scatter", self.mesh_shape), received_bytes)
+            )
             flat, begin = reduced, start
         for step in reversed(self.plan.reduce):
             flat = self._gather(flat, step)
@@ -129,21 +136,21 @@ class ArrayMovement:
         received_bytes = np.zeros_like(self.staging_bytes)
         joined: Memo[np.ndarray] = Memo()
         result = []
-        for device, members in enumerate(group_members(self.mesh, step[1])):
+        for device, members in enumerate(group_members(self.mesh_shape, step[1])):
             pieces = [flat[m] for m in members]
             for member, piece in zip(members, pieces, strict=True):
                 self._receive(received_bytes, device, int(member), piece)
             result.append(joined.get(pieces, partial(np.concatenate, pieces)))
-        self.exchanges.append(Exchange(reduce_round(step, "all_gather", self.mesh), received_bytes))
+        self.exchanges.append(Exchange(reduce_round(step, "all_gather", self.mesh_shape), received_bytes))
         return result
 
     def _fetch(self, held: Arrays) -> Arrays:
         """Build the needed boxes from pieces of the middle ones, fetching each missing element once."""
-        transfers = fetch_transfers(self.plan, self.shape, self.mesh)
+        transfers = fetch_transfers(self.plan, self.shape, self.mesh_shape)
         mine: list[list[Transfer]] = [[] for _ in self.devices]
         for t in transfers:
             mine[t.target].append(t)
-        direct = np.zeros((len(self.mesh.axes), len(self.devices)), dtype=np.int64)
+        direct = np.zeros((len(self.mesh_shape.axes), len(self.devices)), dtype=np.int64)
         gathered = np.zeros_like(direct)
         split = any(t.gathered for t in transfers)
         known: Memo[np.ndarray] = Memo()
@@ -162,7 +169,7 @@ class ArrayMovement:
                 piece = result[t.source][self._place(t, self.wanted[t.source])]
                 _write(result[t.target][self._place(t, self.wanted[t.target])], piece, t)
                 self._count(t, piece, gathered)
-        self.exchanges += fetch_exchanges(self.plan, self.mesh, direct, gathered)
+        self.exchanges += fetch_exchanges(self.plan, self.mesh_shape, direct, gathered)
         return _shared(result) if split else result
 
     def _assembled(

@@ -28,7 +28,7 @@ from tapestry.teg.operators import catalog, operator_named
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.materialize import origin_of
 
-LASTING = ("parameter", "buffer", "constant", "optimizer_state")
+PERSISTENT_ROLES = ("parameter", "buffer", "constant", "optimizer_state")
 Place = tuple[str, int]
 """A tensor on a device."""
 
@@ -138,7 +138,7 @@ class _Run:
         carried = {s.definition.get("carries") for s in self.graph.sinks}
         for block in self.graph.blocks:
             device = self.devices[block.site]
-            lasts = block.definition.get("role") in LASTING and not carried & {
+            lasts = block.definition.get("role") in PERSISTENT_ROLES and not carried & {
                 block.site,
                 origin_of(block.site),
             }

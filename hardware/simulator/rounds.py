@@ -10,7 +10,7 @@ import numpy as np
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import step_ticks
 from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 
 
@@ -50,33 +50,33 @@ class CopyCounts(NamedTuple):
 
 
 def fetch_exchanges(
-    plan: CopyPlan, mesh: MeshShape, direct_bytes: np.ndarray, gathered_bytes: np.ndarray
+    plan: CopyPlan, mesh_shape: MeshShape, direct_bytes: np.ndarray, gathered_bytes: np.ndarray
 ) -> tuple[Exchange, ...]:
     """Build the rounds of a fetch: the bytes crossing each mesh axis, then the local gathers of split slow transfers.
 
     Both byte counts are `(axes, devices)`, axes slowest first; rounds that move nothing are left out.
     """
-    names = [name for name, _ in mesh.axes]
+    names = [name for name, _ in mesh_shape.axes]
     direct = [
-        Exchange(fetch_round(plan.middle, plan.needed, name, mesh), received_bytes)
+        Exchange(fetch_round(plan.middle, plan.needed, name, mesh_shape), received_bytes)
         for name, received_bytes in zip(names, direct_bytes, strict=True)
         if received_bytes.any()
     ]
     gathers = [
-        Exchange(replica_round(plan.needed, name, mesh), received_bytes)
+        Exchange(replica_round(plan.needed, name, mesh_shape), received_bytes)
         for name, received_bytes in zip(names, gathered_bytes, strict=True)
         if received_bytes.any()
     ]
     return (*direct, *gathers)
 
 
-def replica_round(needed: Spec, axis: str, mesh: MeshShape) -> Round:
+def replica_round(needed: Spec, axis: str, mesh_shape: MeshShape) -> Round:
     """Build the all-gather among the devices of one mesh axis that need the same elements."""
     used = {name for split in needed.dims for name in split.axes}
-    mine = tuple(s.name for s in mesh.sub_axes if s.axis == axis)
+    mine = tuple(s.name for s in mesh_shape.sub_axes if s.axis == axis)
     free = tuple(name for name in mine if name not in used)
     # Windows may be equal by accident, along sub-axes that the spec does use.
-    return reduce_round((axis, free or mine), "all_gather", mesh)
+    return reduce_round((axis, free or mine), "all_gather", mesh_shape)
 
 
 def no_links(devices: int) -> np.ndarray:

@@ -42,9 +42,9 @@ def simulate(
         OutOfMemory: `capacity_check` is on and an allocation exceeds a device's memory.
         RuntimeError: replicas of an observed value differ, or more is live by the clock than was counted.
     """
-    if mesh.axis_sizes != program.mesh.axes:
+    if mesh.axis_sizes != program.mesh_shape.axes:
         raise ValueError(
-            f"the program was made for a mesh with axes {program.mesh.axes}, not for {mesh.name!r} "
+            f"the program was made for a mesh with axes {program.mesh_shape.axes}, not for {mesh.name!r} "
             f"with {mesh.axis_sizes}"
         )
     storage = ShardStorage(mesh.device)
@@ -170,7 +170,7 @@ class _Run:
 
     def _allocate(self, name: str, size_bytes: np.ndarray, ticks: np.ndarray | int) -> None:
         self.ledger.allocate(name, size_bytes)
-        self.lifetimes.born(name, size_bytes, ticks)
+        self.lifetimes.allocate(name, size_bytes, ticks)
 
     def _free(self, key: str) -> None:
         self.ledger.free(key)

@@ -63,11 +63,11 @@ class ShardStorage:
 
 
 @lru_cache(maxsize=65536)
-def _slots(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> int:
+def _slots(native: Native, dimension_order: str, shape: tuple[int, ...], dtype: str) -> int:
     """Compute the number of slots of a part in its layout of tiles."""
     if 0 in shape:
         return 0
-    layout = bind(native, order, shape, dtype)
+    layout = bind(native, dimension_order, shape, dtype)
     return layout.buffer_count * layout.buffer_elements
 
 

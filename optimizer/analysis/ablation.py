@@ -12,11 +12,11 @@ from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_
 from tapestry.rewrites.placement import PLAN_WIDE
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.check import check_placements
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
 # Placement rules that look at other blocks than the one they place.
-LOOKING = frozenset({"follow"})
+READING_OTHERS = frozenset({"follow"})
 
 
 class Ablation(NamedTuple):
@@ -27,7 +27,11 @@ class Ablation(NamedTuple):
 
 
 def ablate(
-    before: State, moves: Sequence[Move], rest: Sequence[tuple[int, Move]], finished: State, shape: MeshShape
+    before: State,
+    moves: Sequence[Move],
+    rest: Sequence[tuple[int, Move]],
+    finished: State,
+    mesh_shape: MeshShape,
 ) -> Ablation:
     """Remove these moves from the finished plan; `rest` are the moves after them, with their numbers in the history.
 
@@ -35,37 +39,41 @@ def ablate(
     Restored blocks, for which nothing was decided, are placed as their neighbors are.
     """
     later = [move for _, move in rest]
-    if not any(is_structural(m) for m in (*moves, *later)) and not any(m.rule in LOOKING for m in later):
-        return Ablation((finished[0], _undone(before[1], moves, later, finished, shape)), ())
+    if not any(is_structural(m) for m in (*moves, *later)) and not any(
+        m.rule in READING_OTHERS for m in later
+    ):
+        return Ablation((finished[0], _undone(before[1], moves, later, finished, mesh_shape)), ())
     graph, placements, gone = before[0], before[1], list[int]()
     for number, move in rest:
-        (graph, placements), is_whole = _made((graph, placements), move, finished[0], shape)
+        (graph, placements), is_whole = _made((graph, placements), move, finished[0], mesh_shape)
         if not is_whole:
             gone.append(number)
-    placements = _legal(graph, placements, shape)
+    placements = _legal(graph, placements, mesh_shape)
     open_ = {
         block.site
         for block in graph.blocks
         if block.site not in placements.blocks
         and (block.site not in finished[0].by_site or block.site in finished[1].blocks)
     }
-    return Ablation((graph, propagate_placements(graph, placements, open_, shape)), tuple(gone))
+    return Ablation((graph, propagate_placements(graph, placements, open_, mesh_shape)), tuple(gone))
 
 
-def _made(state: State, move: Move, finished: Graph, shape: MeshShape) -> tuple[State, bool]:
+def _made(state: State, move: Move, finished: Graph, mesh_shape: MeshShape) -> tuple[State, bool]:
     """Apply a move at the places where it keeps its meaning; return the state, and whether these are all its places."""
     graph, placements = state
     is_placing = not is_structural(move) and move.rule not in PLAN_WIDE
     places = [p for p in move.places if not is_placing or _is_the_same(p, graph, finished)]
     if len(places) == len(move.places):
         try:
-            return replay_plan(graph, [move], shape, placements=placements), True
+            return replay_plan(graph, [move], mesh_shape, placements=placements), True
         except (StaleMove, RuleError):
             pass
     is_whole = len(places) == len(move.places)
     for place in places:
         try:
-            graph, placements = replay_plan(graph, [replace(move, place=place)], shape, placements=placements)
+            graph, placements = replay_plan(
+                graph, [replace(move, place=place)], mesh_shape, placements=placements
+            )
         except (StaleMove, RuleError):
             is_whole = False
     return (graph, placements), is_whole
@@ -77,20 +85,20 @@ def _is_the_same(site: str, graph: Graph, finished: Graph) -> bool:
     return here is not None and (there is None or here.signature == there.signature)
 
 
-def _legal(graph: Graph, placements: Placements, shape: MeshShape) -> Placements:
+def _legal(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Placements:
     """Remove the placements that are not legal for this graph."""
-    if not check_placements(graph, placements, shape):
+    if not check_placements(graph, placements, mesh_shape):
         return placements
     kept = {
         site: placement
         for site, placement in placements.blocks.items()
-        if not check_placements(graph, replace(placements, blocks={site: placement}), shape)
+        if not check_placements(graph, replace(placements, blocks={site: placement}), mesh_shape)
     }
     return replace(placements, blocks=kept)
 
 
 def _undone(
-    before: Placements, moves: Sequence[Move], rest: Sequence[Move], finished: State, shape: MeshShape
+    before: Placements, moves: Sequence[Move], rest: Sequence[Move], finished: State, mesh_shape: MeshShape
 ) -> Placements:
     """Restore the finished placements that `moves` touched as in `before`, then apply what `rest` changes there."""
     options = {name for m in moves if m.rule in PLAN_WIDE for name in m.places}
@@ -104,4 +112,4 @@ def _undone(
         if places:
             again.append(replace(move, place=places))
     start = replace(finished[1], blocks=blocks, **changed)
-    return replay_plan(finished[0], again, shape, placements=start)[1]
+    return replay_plan(finished[0], again, mesh_shape, placements=start)[1]

@@ -25,7 +25,7 @@ from tapestry.rewrites import (
 )
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
 OPTION_DOC = "An option of the whole plan is set."
@@ -102,13 +102,13 @@ def explain(
     known = known_objectives(graph)
     known = known.including([known.named(name) for name in objectives])
     groups = _grouped(moves, single)
-    shape = MeshShape(mesh.axis_sizes)
+    mesh_shape = MeshShape(mesh.axis_sizes)
     states: list[State] = [(graph, Placements())]
     for first, group in groups:
-        states.append(_after(states[-1], group, shape, first, len(moves)))
+        states.append(_after(states[-1], group, mesh_shape, first, len(moves)))
     numbered = list(enumerate(moves))
     shortened = [
-        ablate(states[k], group, numbered[first + len(group) :], states[-1], shape)
+        ablate(states[k], group, numbered[first + len(group) :], states[-1], mesh_shape)
         for k, (first, group) in enumerate(groups if ablation else ())
     ]
     plans = [*states, *(left.state for left in shortened)]
@@ -149,18 +149,18 @@ def _grouped(moves: Sequence[Move], single: bool) -> list[tuple[int, tuple[Move,
     return [(group[0][0], tuple(move for _, move in group)) for group in groups]
 
 
-def _after(state: State, moves: Sequence[Move], shape: MeshShape, first: int, count: int) -> State:
+def _after(state: State, moves: Sequence[Move], mesh_shape: MeshShape, first: int, count: int) -> State:
     """Apply the moves of one step to a state; raise `StaleHistory` if one does not fit."""
     graph, placements = state
     for k, move in enumerate(moves, start=first + 1):
         try:
-            graph, placements = replay_plan(graph, [move], shape, placements=placements)
+            graph, placements = replay_plan(graph, [move], mesh_shape, placements=placements)
         except (StaleMove, RuleError) as error:
-            raise StaleHistory(f"move {k} of {count} cannot be replayed: {error}; {_cure(move)}") from error
+            raise StaleHistory(f"move {k} of {count} cannot be replayed: {error}; {_hint(move)}") from error
     return graph, placements
 
 
-def _cure(move: Move) -> str:
+def _hint(move: Move) -> str:
     """Suggest a remedy for a move that does not fit."""
     if is_structural(move) and move.rule not in catalog():
         return (

@@ -19,11 +19,11 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.optimizer.run.variants import structure_of
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
 
-LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done before a space is compiled
+SMALL_PROBLEM = 1000  # blocks times devices squared: the plain model is done before a space is compiled
 
 State = tuple[Graph, Placements]
 
@@ -44,7 +44,7 @@ class PlanCosts:
     ) -> None:
         self.mesh, self.compute_dtype, self.compiled = mesh, compute_dtype, compiled
         self.known = known or KnownObjectives()
-        self.shape = MeshShape(mesh.axis_sizes)
+        self.mesh_shape = MeshShape(mesh.axis_sizes)
         self._tables: dict[str, TableCache] = {}
         self._counted: dict[str, Counted] = {}
 
@@ -58,8 +58,8 @@ class PlanCosts:
         found: dict[int, dict[str, float]] = {}
         for numbers in self._alike(plans):
             graph = plans[numbers[0]][0]
-            work = len(graph.blocks) * self.shape.device_count**2
-            if work > LITTLE_WORK if self.compiled is None else self.compiled:
+            work = len(graph.blocks) * self.mesh_shape.device_count**2
+            if work > SMALL_PROBLEM if self.compiled is None else self.compiled:
                 space = self._space(graph, [plans[k][1] for k in numbers])
                 for k in numbers:
                     raw = space.evaluate(space.genes_of(plans[k][1]))
@@ -78,24 +78,26 @@ class PlanCosts:
         for k, (graph, placements) in enumerate(plans):
             if id(graph) not in structures:
                 structures[id(graph)] = structure_of(graph)
-            classes.setdefault((structures[id(graph)], placements.devices, placements.order), []).append(k)
+            classes.setdefault(
+                (structures[id(graph)], placements.devices, placements.schedule_order), []
+            ).append(k)
         return list(classes.values())
 
     def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
         counted = self._counted.setdefault(placements.devices, {})
         resources = self.known.resources
         tally = reference_cost(graph, placements, self.mesh, self.compute_dtype, counted, resources)
-        used = self.mesh.part(self.shape.part(placements.devices).axes)
+        used = self.mesh.part(self.mesh_shape.part(placements.devices).axes)
         return costs_of(tally.vector(), used, self.known)
 
     def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
         """Compile the graph for these plans."""
-        part = self.shape.part(plans[0].devices)
+        mesh_shape = self.mesh_shape.part(plans[0].devices)
         return PlanSpace(
             replace(graph, data={}) if graph.data else graph,
-            self.mesh.part(part.axes),
-            View(part, ()),
-            order=plans[0].order,
+            self.mesh.part(mesh_shape.axes),
+            View(mesh_shape, ()),
+            schedule_order=plans[0].schedule_order,
             compute_dtype=self.compute_dtype,
             cache=self._tables.setdefault(plans[0].devices, TableCache()),
             given=_used(graph, plans),

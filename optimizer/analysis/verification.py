@@ -15,7 +15,7 @@ from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.brief import shown
 from tapestry.teg.costs import Amount
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.verify import verify
 
 TOLERANCE = 1e-4
@@ -122,7 +122,7 @@ def verify_plan(
     issues = tuple(str(issue) for issue in verify(plan.graph, program))
     execution = simulate(
         program,
-        mesh.part(program.mesh.axes),
+        mesh.part(program.mesh_shape.axes),
         inputs if execute else None,
         dry=not execute,
         capacity_check=False,

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
+from tapestry.teg.arguments import NUMBER, TEXT, check_arguments
 
 PERCENT = "%"
+BOUND = NUMBER._replace(hint="write Constraint('time_s', 0.005), or the text 'time_s<=5ms'")
 _SCALE = {
     "B": {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
     | {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40},
@@ -26,12 +28,20 @@ class Constraint:
     """A bound `objective <= bound`, in the objective's unit.
 
     With the unit `%` it is relative: so many percent of the least value that a plan of the run has had so far. It
-    tightens as better plans are found; those that then break it leave the front.
+    tightens as better plans are found; those that then break it leave the front. Without a unit it is in that of the
+    objective.
+
+    Raises:
+        ArgumentError: arguments of another type.
     """
 
     objective: str
     bound: float
-    unit: str
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        given = {"objective": self.objective, "bound": self.bound, "unit": self.unit}
+        check_arguments({"objective": TEXT, "bound": BOUND, "unit": TEXT}, given)
 
     def __str__(self) -> str:
         short = f"{self.bound:.12g}"

@@ -1,7 +1,7 @@
 """Pareto dominance, lower is better everywhere: of rows of arrays, and as a front that items enter one by one.
 
-The one place that decides what is no worse than what, for the presearch, the search and what is shown of it; the
-compiled archive (`archive.py`) adds its epsilon grid. Imported by all of `optimizer`.
+The one place that decides what is no worse than what, for the presearch, the search and what is shown of it, on values
+of one `Goal` (`goal.py`); the compiled archive (`archive.py`) adds its epsilon grid. Imported by all of `optimizer`.
 """
 
 from __future__ import annotations

@@ -234,3 +234,10 @@ def score(goal, violation, value):
     for j in range(value.shape[0]):
         total += np.log(value[j] + goal.offset[j])
     return total
+
+
+@njit(_nrt=False)
+def measure(goal, raw, value):
+    """Fill `value` with the objectives of integer costs; return by how much bounds are broken, and the score."""
+    violation = objective_values(goal, raw, value)
+    return violation, score(goal, violation, value)

@@ -33,7 +33,7 @@ def goal_of(
     epsilon: float,
     known: KnownObjectives | None = None,
 ) -> Goal:
-    """Build the objectives and bounds as forms of a plan's integer costs; `known` tells what these are."""
+    """Build the objectives and bounds as forms of a plan's integer costs; `known` describes these."""
     known = known or KnownObjectives()
 
     def term(objective: Objective) -> Term:
@@ -96,7 +96,7 @@ def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
 def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> Shortfall | None:
     """Find the infeasible plan nearest to the bounds, and the bound it breaks most; None without such a plan.
 
-    Relative bounds are given as they stand, see `standing`.
+    Relative bounds are given as they stand, see `current_constraints`.
     """
     pools = [
         (float(v.archive.pool_violation[i]), n, i)
@@ -119,7 +119,7 @@ def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint])
     return Shortfall(worst, plan.cost[worst.objective], plan)
 
 
-def standing(constraints: Sequence[Constraint], submesh: SubMesh) -> tuple[Constraint, ...]:
+def current_constraints(constraints: Sequence[Constraint], submesh: SubMesh) -> tuple[Constraint, ...]:
     """Return the constraints with the bounds that relative ones have at the moment; without those that have none."""
     goal = submesh.goal
     bounds = iter((goal.shares * goal.best).tolist())

@@ -128,7 +128,7 @@ def run_epoch(space, state, search, archive, goal, random_state, rule_weight, st
     digest = np.zeros(1, np.uint64)
     used = np.zeros(MOST_MOVES, np.int64)
     done, tries = 0, 0
-    while space.has_orders and archive.size[0] > 0 and done < evaluations * SETTLING_SHARE:
+    while space.has_dimension_orders and archive.size[0] > 0 and done < evaluations * SETTLING_SHARE:
         digest[0] = _select(random_state, archive, parent)
         left = np.int64(evaluations - done)
         more, entered = _descend(

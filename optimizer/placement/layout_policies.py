@@ -13,18 +13,18 @@ import numpy as np
 
 from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import PlanSpace
-from tapestry.hardware.layouts.native import candidate_orders
+from tapestry.hardware.layouts.native import candidate_dimension_orders
 from tapestry.teg.sharding.strategy import read_of
 
 ROUNDS = 6
-WISHES = 3  # policies that start from the first, second and third order offered
+POLICIES = 3  # policies that start from the first, second and third order offered
 
 
-def order_policies(space: PlanSpace) -> np.ndarray:
+def dimension_order_policies(space: PlanSpace) -> np.ndarray:
     """Compute each policy's choice of orders per gene, `(policies, genes)`; the first is the program's own order."""
     rows = [np.zeros(space.gene_count, dtype=np.int64)]
-    if any(len(family.orders) > 1 for family in space.families):
-        rows += [_Agreement(space, preference).settle() for preference in range(1, WISHES + 1)]
+    if any(len(family.dimension_orders) > 1 for family in space.families):
+        rows += [_Agreement(space, preference).settle() for preference in range(1, POLICIES + 1)]
     return np.unique(np.array(rows), axis=0)
 
 
@@ -41,7 +41,7 @@ class _Agreement:
         self.weight: dict[str, int] = {}
         for tensor in (t for b in space.blocks for t in b.outputs):
             kind = graph.tensors[tensor]
-            candidates = candidate_orders(space.storage.native, kind.shape, kind.dtype)
+            candidates = candidate_dimension_orders(space.storage.native, kind.shape, kind.dtype)
             self.wanted[tensor] = candidates[min(preference, len(candidates) - 1)]
             self.weight[tensor] = kind.type.size_bytes
         self.known: dict[object, int] = {}
@@ -61,14 +61,14 @@ class _Agreement:
         """Choose for each gene the orders that meet most of the preferred ones, by bytes."""
         chosen = np.zeros(self.space.gene_count, dtype=np.int64)
         for g, (block, family) in enumerate(zip(self.space.blocks, self.space.families, strict=True)):
-            if len(family.orders) == 1:
+            if len(family.dimension_orders) == 1:
                 continue
             tensors = (*self.reads[g], *block.outputs)
             wanted = tuple(self.wanted[t] for t in tensors)
             key = (id(family), wanted)
             if key not in self.known:
                 weights = [self.weight[t] for t in tensors]
-                met = [_met(orders, wanted, weights) for orders in family.orders]
+                met = [_met(orders, wanted, weights) for orders in family.dimension_orders]
                 self.known[key] = int(np.argmax(met))
             chosen[g] = self.known[key]
         return chosen
@@ -77,7 +77,7 @@ class _Agreement:
         """Set every tensor's preferred order to the one that most of its producer and readers chose."""
         votes: dict[str, Counter[str]] = {tensor: Counter() for tensor in self.wanted}
         for g, (block, family) in enumerate(zip(self.space.blocks, self.space.families, strict=True)):
-            orders = family.orders[chosen[g]]
+            orders = family.dimension_orders[chosen[g]]
             for tensor, order in zip(self.reads[g], orders.reads, strict=True):
                 votes[tensor][order] += 1
             if block.operator != "source":

@@ -11,18 +11,18 @@ from dataclasses import replace
 
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import check_placements
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, producer_spec, read_of, splittable
 from tapestry.teg.signature import rows_of
 
-# A wish: the size of the tensor, the index dimension that runs along one of its dimensions, and the axes there.
-Wish = tuple[int, int, tuple[str, ...]]
+# A preference: the size of the tensor, the index dimension that runs along one of its dimensions, and the axes there.
+Preference = tuple[int, int, tuple[str, ...]]
 
 
 def propagate_placements(
-    graph: Graph, placements: Placements, sites: Collection[str], mesh: MeshShape
+    graph: Graph, placements: Placements, sites: Collection[str], mesh_shape: MeshShape
 ) -> Placements:
     """Propagate placements to these blocks too: in program order along their inputs, then back along readers."""
     waiting = [block for block in graph.blocks if block.site in sites and block.signature is not None]
@@ -33,12 +33,12 @@ def propagate_placements(
             strategy = _agreed(block, sorted(_preferences(graph, block, placements), reverse=True))
             placed = {**placements.blocks, block.site: Placement(strategy)}
             alone = replace(placements, blocks={block.site: placed[block.site]})
-            if any(s.axes for s in strategy.splits) and not check_placements(graph, alone, mesh):
+            if any(s.axes for s in strategy.splits) and not check_placements(graph, alone, mesh_shape):
                 placements = replace(placements, blocks=placed)
     return placements
 
 
-def _agreed(block: Block, preferences: list[Wish]) -> Strategy:
+def _agreed(block: Block, preferences: list[Preference]) -> Strategy:
     """Choose at most one split per index dimension, using each axis once; the first wishes take precedence."""
     allowed = splittable(block.signature)
     splits, taken = [WHOLE] * len(allowed), set[str]()
@@ -49,7 +49,7 @@ def _agreed(block: Block, preferences: list[Wish]) -> Strategy:
     return Strategy(tuple(splits))
 
 
-def _preferences(graph: Graph, block: Block, placements: Placements) -> Iterator[Wish]:
+def _preferences(graph: Graph, block: Block, placements: Placements) -> Iterator[Preference]:
     """Yield the splits proposed by the placed producers of a block's inputs and the placed readers of its outputs."""
     for position in range(len(block.inputs)):
         read = read_of(graph, block.site, position)
@@ -72,7 +72,7 @@ def _preferences(graph: Graph, block: Block, placements: Placements) -> Iterator
                     yield from _along(dims, spec, made.type.size_bytes)
 
 
-def _along(dims: list[int], spec: Spec, size_bytes: int) -> Iterator[Wish]:
+def _along(dims: list[int], spec: Spec, size_bytes: int) -> Iterator[Preference]:
     for dim, split in zip(dims, spec.dims, strict=True):
         if dim >= 0 and split.axes:
             yield size_bytes, dim, split.axes

@@ -9,7 +9,7 @@ import numpy as np
 from tapestry.costmodel.kernel_arrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.strategies import StrategyFamily
-from tapestry.optimizer.placement.layout_policies import order_policies
+from tapestry.optimizer.placement.layout_policies import dimension_order_policies
 from tapestry.optimizer.placement.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_from_labels
 
 
@@ -74,8 +74,8 @@ def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
         digits=digits,
         aligned=aligned,
         dim_count=dim_count,
-        choices=np.array([len(f.orders) for f in space.families], dtype=np.int64),
-        policies=order_policies(space),
+        choices=np.array([len(f.dimension_orders) for f in space.families], dtype=np.int64),
+        policies=dimension_order_policies(space),
         lookup_offset=lookup_offset,
         lookup=np.concatenate(lookups),
         class_of=class_of,
@@ -96,7 +96,7 @@ def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
 def _digits(family: StrategyFamily, dims: int, digits: np.ndarray, aligned: np.ndarray) -> np.ndarray:
     """Fill the rows of a family; return its lookup from code to strategy."""
     laid, granular = family.laid
-    base, axes, choices = dims + 1, laid.shape[1], len(family.orders)
+    base, axes, choices = dims + 1, laid.shape[1], len(family.dimension_orders)
     digits[: family.count] = np.repeat(laid, choices, axis=0)
     aligned[: family.count] = np.repeat(granular, choices)
     count = base**axes
@@ -142,7 +142,7 @@ def _fit(space: PlanSpace, t: int, values: int) -> np.ndarray:
     spec, order = made[first, SPEC], made[first, ORDER]
     pairs = arrays.pair_offset[t] + spec[:, None] * specs + np.arange(specs)
     views = np.repeat(arrays.pair_rows[pairs, PAIR_TICKS] < 0, n // specs, axis=1)
-    if arrays.has_orders:
+    if arrays.has_dimension_orders:
         rows = arrays.relayout_offset[t] + order[:, None] * n + np.arange(n)
         views &= arrays.relayout_rows[rows, RELAYOUT_TICKS] < 0
     sizes = arrays.size_rows[arrays.made_bytes_offset[t] + placed].max(axis=1)

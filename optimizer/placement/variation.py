@@ -255,7 +255,7 @@ def _is_view(space, genes, t, need):
     )
     if space.pair_rows[pair, PAIR_TICKS] >= 0:
         return False
-    if not space.has_orders:
+    if not space.has_dimension_orders:
         return True
     relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
     return space.relayout_rows[relayouts + space.spec_ids[need, PLACED], RELAYOUT_TICKS] < 0

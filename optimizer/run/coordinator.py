@@ -106,7 +106,7 @@ class Coordinator:
 
     def _epoch(self, variant: Variant, evaluations: int, random_state: np.ndarray) -> Epoch:
         weight = RULE_WEIGHT.copy()
-        weight[RELAYOUT] *= variant.space.space.has_orders
+        weight[RELAYOUT] *= variant.space.space.has_dimension_orders
         # What the goal notes meanwhile in this process is none of the epoch's business.
         goal = variant.submesh.goal.own_best()
         return Epoch(self._file(variant), variant.archive, goal, weight, random_state, evaluations)

@@ -38,6 +38,7 @@ from tapestry.optimizer.run.variants import (
     structure_of,
 )
 from tapestry.optimizer.run.warm_start import start_from_plans
+from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph
 from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.rewrites.rules import plug_ins as rules
@@ -51,19 +52,25 @@ PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 # of the effort is spent and so many graphs are evaluated.
 MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
-DETOURS = 6
+ROUNDS_WITHOUT_PROGRESS = 6
 # Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
 NOT_IN_THE_SEARCH = {"seconds", "evaluations", "islands", "constraints", "rules", "start_from", "verify"}
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
 def initialize(
-    state: SearchState, graph: Graph, seeds: bool, budget: Budget, plans: Sequence[Plan], report: Report
+    state: SearchState,
+    graph: Graph,
+    criteria: Criteria,
+    seeds: bool,
+    budget: Budget,
+    plans: Sequence[Plan],
+    report: Report,
 ) -> None:
     """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
 
-    The budget bounds the evaluations spent on presearch and on seeds; on one device, where presearch is
-    most of the search, its time too.
+    Presearch compares graphs by `criteria`. The budget bounds the evaluations spent on it and on seeds; on one device,
+    where presearch is most of the search, its time too.
 
     Raises:
         ValueError: there are `plans` to start from, but none is of this program.
@@ -82,7 +89,7 @@ def initialize(
     for number, (submesh, program, history) in enumerate(starts):
         state.variants.append(new_variant(number, submesh, program, history, state.options))
     if seeds:
-        for submesh, evaluated_graph in _rewritten(state, simple, moves, limit, until_s):
+        for submesh, evaluated_graph in _rewritten(state, criteria, simple, moves, limit, until_s):
             state.variants.append(_joining(state, submesh, evaluated_graph))
     ours = list(state.variants)
     if plans:
@@ -91,7 +98,7 @@ def initialize(
     began = time.perf_counter()
     report("seeding")
     for variant in ours:
-        state.evaluations += _plant_abstract(variant)
+        state.evaluations += _seed_abstract(variant)
     # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
     for variant in ours if seeds else ():
         left = None if limit is None else max(0, limit - state.evaluations)
@@ -100,7 +107,7 @@ def initialize(
     for variant in state.variants:
         set_parent_weights(variant.archive)
     if seeds and _is_alone(state):
-        state.stand_still(DETOURS)
+        state.shorten_patience(ROUNDS_WITHOUT_PROGRESS)
     state.timings["seeds_s"] += time.perf_counter() - began
 
 
@@ -109,14 +116,19 @@ def _is_alone(state: SearchState) -> bool:
     return state.submeshes[0].mesh.device_count == 1
 
 
-def _plant_abstract(variant: Variant) -> int:
+def _seed_abstract(variant: Variant) -> int:
     """Insert the plan in which every device does everything; return the number of plans evaluated, one."""
     insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
     return 1
 
 
 def _rewritten(
-    state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None, until_s: float
+    state: SearchState,
+    criteria: Criteria,
+    graph: Graph,
+    moves: tuple[Move, ...],
+    limit: int | None,
+    until_s: float,
 ) -> list[tuple[SubMesh, EvaluatedGraph]]:
     """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
 
@@ -128,9 +140,9 @@ def _rewritten(
     is_alone = _is_alone(state)
     evaluated = [n for n in (limit, None if is_alone else MOST_EVALUATED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
-    ordered = {m.order: m for m in state.submeshes if m.devices == whole.devices}
+    ordered = {m.schedule_order: m for m in state.submeshes if m.devices == whole.devices}
     presearch = structural.presearch(
-        graph, moves, whole.mesh.device, state.options, min(evaluated, default=None), effort, tuple(ordered)
+        graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
     found = presearch.run(until_s if is_alone else math.inf)
     front = [s for s in found if s.graph.structural_hash not in structural.known]
@@ -141,12 +153,19 @@ def _rewritten(
         structural.improved[evaluated_graph.moves[-1].rule] += 1
     alone = [m for m in state.submeshes[1:] if m.mesh.device_count == 1 and not is_alone]
     parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
-    return [(ordered[s.order], s) for s in joining] + parts
+    return [(ordered[s.schedule_order], s) for s in joining] + parts
 
 
 def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
-    """Select at most `most` graphs of a front, its ends among them."""
-    return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
+    """Select the best graph of a front by every criterion, then others evenly along it, up to `most`."""
+    if not front:
+        return []
+    places, last = range(len(front)), len(front) - 1
+    chosen = {min(places, key=lambda i: front[i].values[k]) for k in range(len(front[0].values))}
+    if len(chosen) < most:
+        others = most - len(chosen - {0, last})
+        chosen.update(np.linspace(0, last, min(len(front), others)).astype(int).tolist())
+    return [front[k] for k in sorted(chosen)]
 
 
 def _joining(state: SearchState, submesh: SubMesh, evaluated_graph: EvaluatedGraph) -> Variant:

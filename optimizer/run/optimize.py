@@ -7,9 +7,8 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from deap import base
@@ -21,23 +20,31 @@ from tapestry.costmodel.unsharded import live_bytes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
-from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of, standing
+from tapestry.optimizer.archive.report import current_constraints, frontier_of, goal_of, shortfall_of
 from tapestry.optimizer.placement.toolbox import default_toolbox, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.coordinator import Coordinator
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
-from tapestry.optimizer.run.options import OptionKeywords, RunOptions, options_from
+from tapestry.optimizer.run.options import (
+    OptionError,
+    OptionKeywords,
+    RunOptions,
+    fault_line,
+    options_and_faults,
+)
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
+from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import SubMesh
 from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.optimizer.structure.criteria import Criteria, criteria_of
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.validate import check
 
@@ -75,15 +82,15 @@ def optimize(
     `optimizer.placement.toolbox.default_toolbox`).
 
     Raises:
-        TypeError: a keyword that is no option.
-        ValueError: an unknown objective, constraint, rule, pin or value of an option, an objective the device lacks
-            data for, a resource named like an objective, no plan of this program in `start_from`, or shards that do
+        OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
+            objectives the device lacks data for; it lists all of them.
+        ValueError: a resource named like an objective, no plan of this program in `start_from`, or shards that do
             not verify.
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
-    asked = options_from(options, keywords if objectives is None else {"objectives": objectives, **keywords})
-    request = _request(graph, mesh, asked)
+    given = keywords if objectives is None else {"objectives": objectives, **keywords}
+    request = _request(graph, mesh, options, given)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     state, operators = _new_state(request), toolbox or default_toolbox()
@@ -92,7 +99,8 @@ def optimize(
     if resume is not None:
         restore(resume, state, request.graph, _phases(state, on_progress))
     else:
-        initialize(state, request.graph, seeds, request.budget, start_from, _phases(state, on_progress))
+        report = _phases(state, on_progress)
+        initialize(state, request.graph, request.criteria, seeds, request.budget, start_from, report)
     publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
         coordinator = Coordinator(state, request.budget, Path(folder), publisher, on_progress, operators)
@@ -118,21 +126,32 @@ class _Request(NamedTuple):
     def budget(self) -> Budget:
         return Budget(self.options.seconds, self.options.evaluations)
 
+    @property
+    def criteria(self) -> Criteria:
+        return criteria_of(self.objectives, self.bounds, self.mesh, self.options.epsilon, self.known)
+
     def fingerprint(self, state: SearchState, toolbox: Mapping[str, str]) -> Mapping[str, str]:
         """Return what a checkpoint of this search must agree with."""
         return fingerprint_of(state, self.graph, self.mesh, self.objectives, self.bounds, toolbox)
 
 
-def _request(graph: Graph, mesh: Mesh, asked: RunOptions) -> _Request:
-    """Check the request against its program and mesh."""
+def _request(graph: Graph, mesh: Mesh, options: RunOptions | None, keywords: Mapping[str, Any]) -> _Request:
+    """Check the request against its program and mesh.
+
+    Raises:
+        OptionError: options that a search cannot have; it lists all of them.
+        InvalidGraph: the graph breaks a rule of the language.
+    """
+    resolved, faults = options_and_faults(options, keywords)
     check(graph)
     known = known_objectives(graph)
     graph = canonicalize(graph)
-    chosen = known.require(asked.objectives, mesh.device)
-    bounds = _bounds(asked.constraints, mesh, known)
+    if faults := (*faults, *option_faults(resolved, mesh, known, graph)):
+        raise OptionError(*map(fault_line, faults))
+    chosen = known.require(resolved.objectives, mesh.device)
+    bounds = all_constraints(resolved.constraints, mesh, known)
     known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
-    check_pins(graph, asked.pins)
-    return _Request(graph, mesh, asked, chosen, bounds, known)
+    return _Request(graph, mesh, resolved, chosen, bounds, known)
 
 
 def _new_state(request: _Request) -> SearchState:
@@ -148,16 +167,6 @@ def _new_state(request: _Request) -> SearchState:
     )
 
 
-def _bounds(
-    constraints: Sequence[str | Constraint], mesh: Mesh, known: KnownObjectives
-) -> tuple[Constraint, ...]:
-    """Build the constraints, on objectives that the device has figures for."""
-    bounds = all_constraints(constraints, mesh, known)
-    for bound in bounds:
-        known.require([bound.objective], mesh.device)
-    return bounds
-
-
 def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
     """Build a function that reports the phases before the first round."""
 
@@ -166,21 +175,6 @@ def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) 
             on_progress(Progress(phase, state.timings["search_s"], state.evaluations, 0, 0.0))
 
     return report
-
-
-def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
-    """Check that pins are of sites that the graph has and that have a placement.
-
-    Raises:
-        ValueError: the first such pin.
-    """
-    for site in pins:
-        if site not in graph.by_site:
-            near = get_close_matches(site, graph.by_site, n=2)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"pin {site!r}: the graph has no block of that site{hint}")
-        if graph.by_site[site].is_view:
-            raise ValueError(f"pin {site!r}: a view has no placement; pin the block it views")
 
 
 def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
@@ -195,24 +189,27 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 def _submeshes(request: _Request) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     mesh, options = request.mesh, request.options
-    shape = MeshShape(mesh.axis_sizes)
+    whole_mesh_shape = MeshShape(mesh.axis_sizes)
     is_whole = options.devices == "all" or bool(options.pins)
-    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in shape.parts()[: 1 if is_whole else None]]
-    kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, request.graph)]
+    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in whole_mesh_shape.parts()[: 1 if is_whole else None]]
+    kinds += [(kinds[0][0], name) for name in SCHEDULE_ORDERS[1:] if _may_pay(name, request.graph)]
     submeshes = []
-    for devices, order in kinds:
-        part = shape.part(devices)
-        used = mesh.part(part.axes)
+    for devices, schedule_order in kinds:
+        mesh_shape = whole_mesh_shape.part(devices)
+        used = mesh.part(mesh_shape.axes)
         goal = goal_of(request.objectives, request.bounds, used, options.epsilon, request.known)
-        submeshes.append(SubMesh(devices, used, default_view(part), goal, order=order, known=request.known))
+        view = default_view(mesh_shape)
+        submeshes.append(
+            SubMesh(devices, used, view, goal, schedule_order=schedule_order, known=request.known)
+        )
     return tuple(submeshes)
 
 
-def _may_pay(order: str, graph: Graph) -> bool:
-    """Return whether an order may pay: early updates if there are any, others if they save memory on one device."""
-    if order == "update-early":
+def _may_pay(schedule_order: str, graph: Graph) -> bool:
+    """Return whether a schedule order may pay: early updates if there are any, others if they save memory."""
+    if schedule_order == "update-early":
         return bool(graph.carried)
-    return max(live_bytes(graph, order)) < max(live_bytes(graph))
+    return max(live_bytes(graph, schedule_order)) < max(live_bytes(graph))
 
 
 def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Callable[[], bool]) -> None:
@@ -231,7 +228,7 @@ def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Calla
 def _result(state: SearchState, request: _Request) -> Result:
     began = time.perf_counter()
     plans = frontier_of(state.variants, state.anchors)
-    bounds = standing(request.bounds, state.submeshes[0])
+    bounds = current_constraints(request.bounds, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
         request.graph,

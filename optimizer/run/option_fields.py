@@ -8,15 +8,13 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
+from tapestry.teg.faults import Fault, near_names, one_of, value_text
+
 Kind = Literal["text", "choice", "integer", "number", "texts", "pairs"]
-OptionFault = tuple[str, str, tuple[str, ...]]
 METADATA = "tapestry.option"
 LARGEST_INTEGER = 2**63 - 1
-NEAR = 3
-LONGEST_SHOWN = 80
 
 _KINDS: dict[Any, Kind] = {str: "text", int: "integer", float: "number", tuple: "texts", Mapping: "pairs"}
 
@@ -91,21 +89,34 @@ class Option:
             return "; ".join(f"{name} = {text}" for name, text in value.items())
         return f"{value:g}" if isinstance(value, float) else str(value)
 
-    def faults(self, value: Any, most: float | None = None) -> Iterator[OptionFault]:
-        """Yield what is wrong with a value: pointer, reason and allowed values; `most` is a limit of the service."""
+    def faults(self, value: Any, most: float | None = None) -> Iterator[Fault]:
+        """Yield what is wrong with a value; `most` is a limit of the service."""
         if value is None and self.is_optional:
             return
         if not self._is_of_kind(value):
-            yield self.pointer, f"expected {self._range(most)}, not {_shown(value)}", self.choices
+            yield self._fault(value, most, self._hint(value))
         elif self.kind == "choice" and value not in self.choices:
-            near = get_close_matches(value, self.choices, n=NEAR)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            yield self.pointer, f"expected {self._expected}, not {_shown(value)}{hint}", self.choices
+            near = near_names(value, self.choices)
+            yield self._fault(value, most, f"did you mean {' or '.join(near)}?" if near else "")
         elif self.kind in ("integer", "number"):
             if not self._is_within(value, most):
-                yield self.pointer, f"expected {self._range(most)}, not {_shown(value)}", ()
+                yield self._fault(value, most)
         elif self.kind == "texts" and len(value) < self.at_least:
-            yield self.pointer, f"expected at least {self.at_least} of {self.title.lower()}", ()
+            yield Fault(self.pointer, f"expected at least {self.at_least} of {self.title.lower()}")
+
+    def _fault(self, value: Any, most: float | None, hint: str = "") -> Fault:
+        text = f"{value:g}" if isinstance(value, float) else value_text(value)
+        detail = f"expected {self._range(most)}, not {text}" + (f"; {hint}" if hint else "")
+        return Fault(self.pointer, detail, self.choices)
+
+    def _hint(self, value: Any) -> str:
+        """Return what to write instead where a text stands for a list of texts, or no mapping for one."""
+        if self.kind == "pairs":
+            name, _, text = self.metavar.partition("=")
+            return f"write {{{name!r}: {text!r}}}"
+        if self.kind != "texts" or not isinstance(value, str):
+            return ""
+        return f"write [{', '.join(repr(part.strip()) for part in value.split(','))}]"
 
     def _is_of_kind(self, value: Any) -> bool:
         if self.kind in ("text", "choice"):
@@ -121,7 +132,7 @@ class Option:
     def _expected(self) -> str:
         """The type of the values, as an error says it."""
         if self.kind == "choice":
-            return f"one of {', '.join(self.choices)}"
+            return one_of(self.choices)
         return {
             "text": "a text",
             "integer": "a whole number",
@@ -184,11 +195,6 @@ def _described(field: dataclasses.Field[Any], hint: Any) -> Option:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
-
-
-def _shown(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def _figure(number: float) -> str:

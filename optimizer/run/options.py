@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option, OptionFault, option, options_of
+from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option, option, options_of
+from tapestry.teg.faults import ArgumentError, Fault, expected, near_hint, unescape
 
 if TYPE_CHECKING:
     from tapestry.optimizer.archive.constraints import Constraint
@@ -22,8 +22,12 @@ DEFAULT_SECONDS = 10.0
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 
 
-class OptionError(ValueError):
-    """Error raised for options that a search cannot have; the message lists all faults."""
+# What to write instead of keywords that look like options of a search.
+INSTEAD = {"verify": "the checks come after the search: call tapestry.verify(result)"}
+
+
+class OptionError(ArgumentError):
+    """Error raised for options that a search cannot have; `faults` are all of them."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class RunOptions:
     )
     evaluations: int | None = option(
         None,
-        "plans to evaluate; with seconds too, the first limit reached ends the search",
+        "plans to evaluate, plus seeds if these are few; with seconds too, the first limit reached ends the search",
         path=("budget", "evaluations"),
         is_advanced=False,
         least=1,
@@ -110,7 +114,7 @@ class RunOptions:
         "any", "any: plans may leave part of the machine idle; all: every device works"
     )
     inputs: Literal["chosen", "replicated"] = option(
-        "chosen", "chosen: inputs are born as the plan wants them; replicated: whole on every device"
+        "chosen", "chosen: inputs are created as the plan wants them; replicated: whole on every device"
     )
     outputs: Literal["sharded", "gathered"] = option(
         "sharded", "sharded: outputs stay as the plan leaves them; gathered: whole on every device"
@@ -132,23 +136,13 @@ class RunOptions:
         if self.seconds is None and self.evaluations is None:
             object.__setattr__(self, "seconds", DEFAULT_SECONDS)
 
-    def faults(self, limits: Mapping[str, float] | None = None) -> Iterator[OptionFault]:
-        """Yield every fault that needs no catalog, graph or mesh: pointer, reason, allowed values.
+    def faults(self, limits: Mapping[str, float] | None = None) -> Iterator[Fault]:
+        """Yield every fault that needs no catalog, graph or mesh.
 
         `limits` are the greatest numbers that a service allows, by option.
         """
         for known in OPTIONS:
             yield from known.faults(getattr(self, known.name), (limits or {}).get(known.name))
-
-    def check(self) -> None:
-        """Check everything that needs no catalog, graph or mesh.
-
-        Raises:
-            OptionError: all faults.
-        """
-        found = [f"{pointer[1:].replace('/', '.')}: {reason}" for pointer, reason, _ in self.faults()]
-        if found:
-            raise OptionError("; ".join(found))
 
     def to_json(self) -> dict[str, Any]:
         """Convert all options to JSON, in the form that requests and answers of the API have."""
@@ -160,20 +154,20 @@ class RunOptions:
 
     def to_request(self) -> dict[str, Any]:
         """Convert what a request must say to have these options to JSON; the usual advanced ones are left out."""
-        told = [known for known in OPTIONS if self._is_told(known)]
-        return _nested(told, self)
+        shown = [known for known in OPTIONS if self._is_shown(known)]
+        return _nested(shown, self)
 
-    def _is_told(self, known: Option) -> bool:
+    def _is_shown(self, known: Option) -> bool:
         value = getattr(self, known.name)
         return value != known.default or (not known.is_advanced and value not in (None, ()))
 
-    def asked(self) -> tuple[tuple[str, str], ...]:
-        """Return what was asked of a run, for people: the title and the value of every option."""
+    def described(self) -> tuple[tuple[str, str], ...]:
+        """Return the title and the value of every option as texts, for people."""
         return tuple((known.title, known.text(getattr(self, known.name))) for known in OPTIONS)
 
     def differences(self, other: RunOptions) -> tuple[tuple[str, str, str], ...]:
         """Return the options in which two runs differ: the title, the value here, the value in `other`."""
-        pairs = zip(self.asked(), other.asked(), strict=True)
+        pairs = zip(self.described(), other.described(), strict=True)
         return tuple((title, one, another) for (title, one), (_, another) in pairs if one != another)
 
     @staticmethod
@@ -195,6 +189,7 @@ class RunOptions:
 
 
 OPTIONS: tuple[Option, ...] = options_of(RunOptions)
+LISTS = frozenset(option.name for option in OPTIONS if option.kind == "texts")
 
 
 class OptionKeywords(TypedDict, total=False):
@@ -216,37 +211,75 @@ class OptionKeywords(TypedDict, total=False):
     epsilon: float
 
 
+KEYWORDS = frozenset(OptionKeywords.__annotations__) | {"objectives"}
+
+
 def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> RunOptions:
     """Return `options` (default: all defaults) with the changes that keywords of `optimize()` make.
 
     Raises:
-        TypeError: a keyword that is no option, with the near ones.
-        OptionError: values that a search cannot have.
+        OptionError: keywords that are no options, with near ones, and values that a search cannot have; all of them.
     """
-    known = OptionKeywords.__annotations__.keys() | {"objectives"}
-    for name in keywords.keys() - known:
-        near = get_close_matches(name, sorted(known), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(known))}"
-        raise TypeError(f"optimize() has no option {name!r}; {hint}")
-    changes = dict(keywords)
+    resolved, faults = options_and_faults(options, keywords)
+    faults += tuple(resolved.faults())
+    if faults:
+        raise OptionError(*map(fault_line, faults))
+    return resolved
+
+
+def options_and_faults(
+    options: object, keywords: Mapping[str, Any], parameters: Sequence[str] = ()
+) -> tuple[RunOptions, tuple[Fault, ...]]:
+    """Return `options` with the changes that keywords make, and the faults of the keywords themselves.
+
+    `parameters` are names that a caller takes beside options: near names are looked for among them too. The faults of
+    the values are those of `RunOptions.faults`.
+    """
+    known = sorted({*KEYWORDS, *parameters})
+    faults = [_unknown(name, known) for name in keywords if name not in KEYWORDS]
+    changes = {name: _plain(value, name in LISTS) for name, value in keywords.items() if name in KEYWORDS}
+    if not isinstance(options, RunOptions | None):
+        faults.append(Fault("", expected("options", "RunOptions", options)))
+    usual = options if isinstance(options, RunOptions) else RunOptions()
     if (budget := changes.pop("budget", None)) is not None:
         if not hasattr(budget, "evaluations"):
-            raise TypeError(f"budget is a Budget, not {budget!r}; write seconds= or evaluations=")
-        if {"seconds", "evaluations"} & changes.keys():
-            raise TypeError("give seconds= and evaluations=, or a budget=, not both")
-        changes |= {"seconds": budget.seconds, "evaluations": budget.evaluations}
+            faults.append(Fault("", expected("budget", "a Budget", budget, "write seconds= or evaluations=")))
+        elif {"seconds", "evaluations"} & changes.keys():
+            faults.append(Fault("", "give seconds= and evaluations=, or a budget=, not both"))
+        else:
+            changes |= {"seconds": budget.seconds, "evaluations": budget.evaluations}
     elif {"seconds", "evaluations"} & changes.keys():
         changes = {"seconds": None, "evaluations": None} | changes
     if changes.get("pins", ...) is None:
         changes["pins"] = {}
-    if isinstance(constraints := changes.get("constraints"), (list, tuple)):
-        changes["constraints"] = tuple(str(bound) for bound in constraints)
-    for name in ("objectives", "rules"):
-        if isinstance(texts := changes.get(name), list):
-            changes[name] = tuple(texts)
-    asked = replace(options or RunOptions(), **changes)
-    asked.check()
-    return asked
+    return replace(usual, **changes), tuple(faults)
+
+
+def _plain(value: Any, is_list: bool) -> Any:
+    """Return the value of an option for one that may stand for it: lists, scalars of numpy, constraints."""
+    if is_list and isinstance(value, (list, tuple)):
+        return tuple(str(each) if hasattr(each, "bound") else each for each in value)
+    return (
+        value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value
+    )
+
+
+def _unknown(name: str, known: Sequence[str]) -> Fault:
+    """Word the fault of a keyword that is no option: the near ones, or what to do instead."""
+    return Fault("", f"optimize() has no option {name!r}; {INSTEAD.get(name) or near_hint(name, known)}")
+
+
+def fault_line(fault: Fault) -> str:
+    """Return a fault as a caller of `optimize()` reads it: its place is a keyword, with index or key."""
+    if not fault.pointer:
+        return fault.detail
+    for known in OPTIONS:
+        if fault.pointer == known.pointer:
+            return f"{known.name}: {fault.detail}"
+        if fault.pointer.startswith(f"{known.pointer}/"):
+            key = unescape(fault.pointer[len(known.pointer) + 1 :])
+            return f"{known.name}[{repr(key) if known.kind == 'pairs' else key}]: {fault.detail}"
+    return f"{fault.pointer[1:].replace('/', '.')}: {fault.detail}"
 
 
 def _nested(known: Sequence[Option], options: RunOptions) -> dict[str, Any]:

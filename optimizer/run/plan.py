@@ -6,20 +6,29 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tapestry.costmodel.objective import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint
-from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of
+from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of, html_of_plan
 from tapestry.rewrites import Move
+from tapestry.teg.arguments import COUNT, NUMBER, ArgumentKind, check_arguments, optional
 from tapestry.teg.brief import brief, counted, listed, shown
+from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+BUDGET = {
+    "seconds": optional(
+        ArgumentKind("a number above 0", lambda value: NUMBER.accepts(value) and 0 < value < inf)
+    ),
+    "evaluations": optional(COUNT),
+}
 SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 
 
@@ -28,7 +37,7 @@ class Budget:
     """A limit on a search: seconds, evaluations, or whichever of both is reached first.
 
     Raises:
-        ValueError: neither is given, or one is not positive.
+        ArgumentError: neither is given, or they are no positive numbers.
     """
 
     seconds: float | None = None
@@ -36,16 +45,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.seconds is None and self.evaluations is None:
-            raise ValueError("a budget needs seconds, evaluations or both")
-        for name in ("seconds", "evaluations"):
-            if not isinstance(getattr(self, name), int | float | None):
-                raise TypeError(f"{name} of a budget is a number, not {getattr(self, name)!r}")
-        if (self.seconds is not None and not self.seconds > 0) or (
-            self.evaluations is not None and self.evaluations < 1
-        ):
-            raise ValueError(
-                f"a budget must be positive, not {self.seconds} seconds and {self.evaluations} evaluations"
-            )
+            raise ArgumentError("a budget needs seconds, evaluations or both")
+        check_arguments(BUDGET, {"seconds": self.seconds, "evaluations": self.evaluations})
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ class Plan:
         return shown(
             "Plan", (self.id, brief(self.graph.name), *costs, counted(len(self.moves), "move"), kind)
         )
+
+    def _repr_html_(self) -> str:
+        """Show the costs as a table in a notebook."""
+        return html_of_plan(self)
 
     @property
     def id(self) -> str:

@@ -67,19 +67,21 @@ class _Pool:
 
     executor: ProcessPoolExecutor
     lifeline: Connection
-    far_end: Connection
+    worker_end: Connection
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """End workers that are still there: they ignore SIGTERM, with which a broken pool ends them."""
         self.lifeline.close()
-        self.far_end.close()
+        self.worker_end.close()
 
 
 def _new_pool(count: int) -> _Pool:
     context = get_context("spawn")
-    far_end, lifeline = context.Pipe(duplex=False)
-    executor = ProcessPoolExecutor(count, mp_context=context, initializer=_enter_service, initargs=(far_end,))
-    return _Pool(executor, lifeline, far_end)
+    worker_end, lifeline = context.Pipe(duplex=False)
+    executor = ProcessPoolExecutor(
+        count, mp_context=context, initializer=_enter_service, initargs=(worker_end,)
+    )
+    return _Pool(executor, lifeline, worker_end)
 
 
 class ProcessIslands(Executor):
@@ -94,7 +96,7 @@ class ProcessIslands(Executor):
         self.count = count
         self._pool = _new_pool(count)
         self._change = Condition()
-        self._in_hand = 0
+        self._pending = 0
         self._is_closed = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -106,7 +108,7 @@ class ProcessIslands(Executor):
         with self._change:
             if self._is_closed:
                 raise RuntimeError("this pool was shut down and takes no more tasks")
-            self._in_hand += 1
+            self._pending += 1
         self._try(outer, 1, lambda pool: pool.submit(fn, *args, **kwargs))
         return outer
 
@@ -148,24 +150,24 @@ class ProcessIslands(Executor):
                 return
             self._pool = _new_pool(self.count)
         broken.executor.shutdown(wait=False, cancel_futures=True)
-        broken.let_go()
+        broken.release()
 
     def _settle(self) -> None:
         """Count a task as done; after a shutdown the last one ends the workers."""
         with self._change:
-            self._in_hand -= 1
+            self._pending -= 1
             self._change.notify_all()
             self._end_if_over()
 
     def _end_if_over(self) -> None:
-        if self._is_closed and self._in_hand == 0:
-            self._pool.let_go()
+        if self._is_closed and self._pending == 0:
+            self._pool.release()
 
     def abandon(self) -> None:
         """End the workers now, whatever they do; tasks in progress fail."""
         with self._change:
             self._is_closed = True
-        self._pool.let_go()
+        self._pool.release()
         self._pool.executor.shutdown(wait=True, cancel_futures=True)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -175,7 +177,7 @@ class ProcessIslands(Executor):
         self._pool.executor.shutdown(wait=False, cancel_futures=cancel_futures)
         with self._change:
             if wait:
-                self._change.wait_for(lambda: self._in_hand == 0)
+                self._change.wait_for(lambda: self._pending == 0)
             self._end_if_over()
         if wait:
             self._pool.executor.shutdown(wait=True)

@@ -12,7 +12,7 @@ import numpy as np
 from tapestry.costmodel.objective import Objective
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.dominance import nondominated
-from tapestry.optimizer.archive.report import plan_of, standing
+from tapestry.optimizer.archive.report import current_constraints, plan_of
 from tapestry.optimizer.run.checkpoint import Checkpoint, freeze
 from tapestry.optimizer.run.plan import Budget, Plan, Progress
 from tapestry.optimizer.run.state import SearchState
@@ -98,7 +98,7 @@ class Publisher:
             state.history[-1] if state.history else state.progress("searching", budget, values),
             self._objectives,
             values[front],
-            standing(self._relative, state.submeshes[0]),
+            current_constraints(self._relative, state.submeshes[0]),
             state.rule_statistics(),
             is_last,
             checkpoint,

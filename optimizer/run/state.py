@@ -100,7 +100,7 @@ class SearchState:
         """True if the front has not improved for long enough."""
         return self.stale_rounds >= STALE_ROUNDS
 
-    def stand_still(self, rounds: int) -> None:
+    def shorten_patience(self, rounds: int) -> None:
         """Set the front's count of rounds without improvement so that it is `rounds` short of converged."""
         values, _ = self.all_values()
         if len(values):

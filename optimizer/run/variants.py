@@ -45,7 +45,7 @@ class SubMesh:
     view: View
     goal: Goal
     cache: TableCache = field(default_factory=TableCache, compare=False)
-    order: str = "program"
+    schedule_order: str = "program"
     known: KnownObjectives = field(default_factory=KnownObjectives, compare=False)
 
 
@@ -91,7 +91,7 @@ def new_variant(
         graph,
         submesh.mesh,
         submesh.view,
-        order=submesh.order,
+        schedule_order=submesh.schedule_order,
         inputs=options.inputs,
         outputs=options.outputs,
         compute_dtype=options.compute_dtype,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tapestry.costmodel.objective import Objective
+from tapestry.teg.arguments import TEXT, check_arguments
 from tapestry.teg.brief import counted
+from tapestry.teg.faults import ArgumentError, near_hint
+from tapestry.teg.html_table import html_table
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -21,6 +22,8 @@ class PlanView(Protocol):
 
     @property
     def id(self) -> str: ...
+    @property
+    def graph(self) -> Any: ...
     @property
     def cost(self) -> Mapping[str, float]: ...
     @property
@@ -57,14 +60,17 @@ def html_of(result: FrontierView) -> str:
         for plan in sorted(result.frontier, key=lambda plan: (plan.cost[first], plan.id))
     ]
     title = f"{result.graph.name} on {result.mesh.name}: {counted(len(rows), 'plan')}"
-    return (
-        f"<table><caption>{html.escape(title)}</caption><thead>{_row('th', head)}</thead>"
-        f"<tbody>{''.join(_row('td', row) for row in rows)}</tbody></table>"
+    return html_table(title, head, rows)
+
+
+def html_of_plan(plan: PlanView) -> str:
+    """Return a plan's costs as an HTML table, in the units that their names state."""
+    title = (
+        f"Plan {plan.id} of {plan.graph.name}: {counted(len(plan.moves), 'move')}, devices {_devices(plan)}"
     )
-
-
-def _row(tag: str, cells: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    return html_table(
+        title, ("cost", "value"), [(name, f"{value:,.6g}") for name, value in plan.cost.items()]
+    )
 
 
 def _devices(plan: PlanView) -> str:
@@ -85,11 +91,14 @@ def figure_of(result: FrontierView, x: str, y: str) -> Figure:
     """Draw the frontier in two costs; see `Result.plot`."""
     from plotly.graph_objects import Figure, Scatter
 
+    check_arguments({"x": TEXT, "y": TEXT}, {"x": x, "y": y})
     names = [o.name for o in result.objectives]
     across = x or names[0]
     up = y or next((name for name in names if name != across), "")
     if not up:
-        raise ValueError(f"the run has one objective, {across}; name another cost to draw it against: y=...")
+        raise ArgumentError(
+            f"the run has one objective, {across}; name another cost to draw it against: y=..."
+        )
     plans = sorted(result.frontier, key=lambda plan: plan.id)
     for name in (across, up):
         _require(name, plans)
@@ -114,10 +123,8 @@ def _require(name: str, plans: Sequence[PlanView]) -> None:
     """Check that plans have a cost of this name.
 
     Raises:
-        ValueError: they have none; the near ones are named.
+        ArgumentError: they have none; the near ones are named.
     """
     known = list(plans[0].cost) if plans else [name]
     if name not in known:
-        near = get_close_matches(name, known, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-        raise ValueError(f"plans have no cost {name!r}; {hint}")
+        raise ArgumentError(f"plans have no cost {name!r}; {near_hint(name, known)}")

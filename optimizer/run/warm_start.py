@@ -15,7 +15,7 @@ from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, keeps_pins, new_variant, structure_of
 from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
 
@@ -56,7 +56,7 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
             state.variants.append(variant)
             state.structural.known.add(variant.graph.structural_hash)
             joined += 1
-        _plant_plans(state, variant, group)
+        _seed_plans(state, variant, group)
 
 
 def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
@@ -69,8 +69,12 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
 def _submesh_of(state: SearchState, plan: Plan) -> int:
     """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
     wanted = plan.placements
-    submeshes = [(submesh.devices, submesh.order) for submesh in state.submeshes]
-    likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, SCHEDULE_ORDERS[0]))
+    submeshes = [(submesh.devices, submesh.schedule_order) for submesh in state.submeshes]
+    likely = (
+        (wanted.devices, wanted.schedule_order),
+        ("", wanted.schedule_order),
+        (wanted.devices, SCHEDULE_ORDERS[0]),
+    )
     return next((submeshes.index(kind) for kind in likely if kind in submeshes), 0)
 
 
@@ -91,7 +95,7 @@ def _variant(
     return new_variant(number, state.submeshes[submesh], graph, moves, state.options)
 
 
-def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
+def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
     found = [fit(variant, plan.placements) for plan in plans]
     rows = (
         np.array([genes.strategies for genes in found]).astype(np.int16),
@@ -124,7 +128,7 @@ class _Fitting:
 
     def __init__(self, variant: Variant, placements: Placements) -> None:
         self.variant, self.placements = variant, placements
-        self.names = _renamed(placements, variant.space.layout)
+        self.names = _renamed(placements, variant.space.mesh_shape)
         self.known: dict[tuple[int, Strategy], int] = {}
 
     def genes(self) -> Genes:
@@ -144,7 +148,7 @@ class _Fitting:
 
     def _orders(self, gene: int, placement: Placement) -> int:
         """Return the number of the placement's dimension orders here; 0 (the program's own) if unavailable."""
-        orders = self.variant.space.families[gene].orders
+        orders = self.variant.space.families[gene].dimension_orders
         wanted = DimensionOrders(
             tuple(placement.read_layout_of(k) for k in range(len(orders[0].reads))),
             tuple(placement.layout_of(k) for k in range(len(orders[0].makes))),
@@ -158,7 +162,7 @@ class _Fitting:
         key = (id(family), strategy)
         if key not in self.known:
             first = int(space.space.block_offset[gene])
-            choices = len(family.orders)
+            choices = len(family.dimension_orders)
             rows = search.digits[first : first + family.count : choices]
             wanted = self._digits(strategy, int(search.dim_count[gene]))
             aligned = any(split.granule != 1 for split in strategy.splits)
@@ -180,9 +184,9 @@ class _Fitting:
         return digits
 
 
-def _renamed(placements: Placements, mesh: MeshShape) -> Mapping[str, str]:
+def _renamed(placements: Placements, mesh_shape: MeshShape) -> Mapping[str, str]:
     """Map sub-axis names of the plan to names here: the same, else one unused by the plan, in order."""
     used = {axis for p in placements.blocks.values() for split in p.strategy.splits for axis in split.axes}
-    here = {axis: axis for axis in used if axis in mesh.positions}
-    free = [sub.name for sub in mesh.sub_axes if sub.name not in used]
+    here = {axis: axis for axis in used if axis in mesh_shape.positions}
+    free = [sub.name for sub in mesh_shape.sub_axes if sub.name not in used]
     return here | dict(zip(sorted(used - set(here)), free, strict=False))

@@ -54,7 +54,7 @@ class EpochResult:
 T = TypeVar("T")
 
 _loaded: dict[str, tuple[CompiledSpace, SearchSpace, EvaluationState]] = {}
-LARGEST_SHELF = 6
+MOST_LOADED_VARIANTS = 6
 
 
 def write_variant(folder: Path, token: str, space: CompiledSpace, search: SearchSpace) -> VariantFile:
@@ -67,7 +67,7 @@ def write_variant(folder: Path, token: str, space: CompiledSpace, search: Search
 
 def _arrays(variant: VariantFile) -> tuple[CompiledSpace, SearchSpace, EvaluationState]:
     if variant.token not in _loaded:
-        while len(_loaded) >= LARGEST_SHELF:
+        while len(_loaded) >= MOST_LOADED_VARIANTS:
             _loaded.pop(next(iter(_loaded)))
         with Path(variant.path).open("rb") as file:
             space, search = pickle.load(file)

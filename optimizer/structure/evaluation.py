@@ -6,14 +6,18 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import le
 
-from tapestry.costmodel.unsharded import UnshardedCost, UnshardedCosts, live_bytes
+from tapestry.costmodel.tally import CostTally
+from tapestry.costmodel.unsharded import BlockSums, UnshardedCosts, live_bytes
 from tapestry.optimizer.archive.dominance import Front
+from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.rewrites import Changes, Move, Rule, Saturated, Worklist
 from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 
-# How much slower than the best so far, for its memory, a graph may be to be rewritten further.
+# How much worse than the best so far by the leading criterion, with the others equal, a graph may be to be rewritten
+# further.
 ALLOWANCE = 1.05
 
 # How many times slower than the program that everything is made of nobody wants it, however small it is.
@@ -27,17 +31,26 @@ Rewrite = Callable[[Graph, Move], Saturated | None]
 class EvaluatedGraph:
     """An evaluated graph: the moves that lead to it, and its cost on one device in this schedule order of its blocks.
 
-    `live` are the bytes that live while its blocks work, most first. `origin` are the candidate moves of the graph
-    that it was derived from; `changes` distinguishes its own from those.
+    `values` are the criteria that it is compared by, `violation` is by how much it breaks bounds; a descent by all of
+    them together lowers `score`. `live` are the bytes that live while its blocks work, most first. `origin` are the
+    candidate moves of the graph that it was derived from; `changes` distinguishes its own from those.
     """
 
     graph: Graph
     moves: tuple[Move, ...]
-    cost: UnshardedCost
+    cost: CostTally
+    values: tuple[float, ...]
+    violation: float
+    score: float
     live: tuple[int, ...]
-    order: str = SCHEDULE_ORDERS[0]
+    schedule_order: str = SCHEDULE_ORDERS[0]
     origin: Worklist | None = None
     changes: Changes | None = None
+
+    @property
+    def ranks(self) -> tuple[float, ...]:
+        """The numbers of which none may be worse: the criteria, and by how much bounds are broken."""
+        return (*self.values, self.violation)
 
     def candidates(self, rules: Sequence[Rule]) -> Worklist:
         """Return all candidate moves of this graph."""
@@ -47,7 +60,7 @@ class EvaluatedGraph:
 
 
 class Evaluator:
-    """An evaluator that rewrites graphs and keeps the non-dominated `front` in time and memory.
+    """An evaluator that rewrites graphs and keeps the non-dominated `front` by all criteria.
 
     At most `most` graphs are evaluated, none when `time.perf_counter()` is past `until_s`. `waiting` are those that
     may be worth rewriting further. Of the schedule orders, each graph has the one in which it needs
@@ -55,14 +68,21 @@ class Evaluator:
     """
 
     def __init__(
-        self, costs: UnshardedCosts, rules: Sequence[Rule], rewrite: Rewrite, most: int, orders: Sequence[str]
+        self,
+        criteria: Criteria,
+        rules: Sequence[Rule],
+        rewrite: Rewrite,
+        most: int,
+        schedule_orders: Sequence[str],
+        compute_dtype: str | None = None,
     ) -> None:
-        self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
-        self.most, self.orders, self.until_s = most, tuple(orders), math.inf
+        self.criteria, self.rules, self.rewrite = criteria, tuple(rules), rewrite
+        self.costs = UnshardedCosts(criteria.device, compute_dtype, criteria.resources)
+        self.most, self.schedule_orders, self.until_s = most, tuple(schedule_orders), math.inf
         self.evaluated = 0
         self.front: Front[EvaluatedGraph] = Front()
         self.waiting: list[EvaluatedGraph] = []
-        self._seen: set[tuple[UnshardedCost, int]] = set()
+        self._seen: set[tuple[int, int, int]] = set()
         self._longest = 0
 
     @property
@@ -72,7 +92,7 @@ class Evaluator:
 
     def start(self, graph: Graph, moves: tuple[Move, ...]) -> EvaluatedGraph:
         """Evaluate the graph that all others are derived from."""
-        start = self._evaluated(graph, moves, None, None, self.costs.time_ticks(graph))
+        start = self._evaluated(graph, moves, None, None, self.costs.sums(graph))
         self._longest = SLOWEST * max(1, start.cost.time_ticks)
         return self._kept(start)
 
@@ -82,12 +102,12 @@ class Evaluator:
         self.evaluated += made is not None
         return made
 
-    def evaluator(self, parent: EvaluatedGraph, move: Move, candidates: Worklist) -> EvaluatedGraph | None:
+    def evaluate(self, parent: EvaluatedGraph, move: Move, candidates: Worklist) -> EvaluatedGraph | None:
         """Evaluate the result of a move, if it fits and is new; add it to front and queue if it belongs there."""
         return self._child(parent, move, candidates, None)
 
     def evaluate_further(self, child: EvaluatedGraph, move: Move) -> EvaluatedGraph | None:
-        """Apply another move of a child's origin to the child, and evaluate the result as `evaluator` does."""
+        """Apply another move of a child's origin to the child, and evaluate the result as `evaluate` does."""
         return None if child.origin is None else self._child(child, move, child.origin, child.changes)
 
     def _child(
@@ -110,12 +130,12 @@ class Evaluator:
         Returns None where it is slower than the limit.
         """
         try:
-            time_ticks = self.costs.time_ticks(graph)
+            sums = self.costs.sums(graph)
         except ValueError:  # longer than any clock counts
             return None
-        if time_ticks > self._longest:
+        if sums.time_ticks > self._longest:
             return None
-        child = self._evaluated(graph, moves, origin, changes, time_ticks)
+        child = self._evaluated(graph, moves, origin, changes, sums)
         return child if _fingerprint(child) in self._seen else self._kept(child)
 
     def _evaluated(
@@ -124,32 +144,36 @@ class Evaluator:
         moves: tuple[Move, ...],
         origin: Worklist | None,
         changes: Changes | None,
-        time_ticks: int,
+        sums: BlockSums,
     ) -> EvaluatedGraph:
-        lives = {order: live_bytes(graph, order) for order in self.orders}
-        order = min(lives, key=lambda o: max(lives[o]))
-        live = tuple(sorted(lives[order], reverse=True))
-        return EvaluatedGraph(graph, moves, UnshardedCost(time_ticks, live[0]), live, order, origin, changes)
+        lives = {name: live_bytes(graph, name) for name in self.schedule_orders}
+        schedule_order = min(lives, key=lambda name: max(lives[name]))
+        live = tuple(sorted(lives[schedule_order], reverse=True))
+        cost = self.costs.tally(graph, sums, live[0])
+        return EvaluatedGraph(
+            graph, moves, cost, *self.criteria.measure(cost), live, schedule_order, origin, changes
+        )
 
     def _kept(self, child: EvaluatedGraph) -> EvaluatedGraph:
         self._seen.add(_fingerprint(child))
-        self.front.add(child, child.cost)
+        self.front.add(child, child.ranks)
         if self.is_promising(child):
             self.waiting.append(child)
         return child
 
     def is_promising(self, evaluated_graph: EvaluatedGraph) -> bool:
-        """Return whether no graph of the front takes as little memory and is faster by more than the allowance."""
+        """Return whether no graph of the front is as good by all criteria, and much better by the leading one."""
+        leading, *others = evaluated_graph.ranks
         return not any(
-            other.cost.time_ticks * ALLOWANCE < evaluated_graph.cost.time_ticks
-            and other.cost.peak_memory_bytes <= evaluated_graph.cost.peak_memory_bytes
+            other.values[0] * ALLOWANCE < leading and all(map(le, other.ranks[1:], others))
             for other in self.front
         )
 
 
-def _fingerprint(evaluated_graph: EvaluatedGraph) -> tuple[UnshardedCost, int]:
+def _fingerprint(evaluated_graph: EvaluatedGraph) -> tuple[int, int, int]:
     """Return a key that is equal for graphs of the same cost and the same definitions: one of them is enough."""
     counts: dict[Definition, int] = {}
     for block in evaluated_graph.graph.blocks:
         counts[block.definition] = counts.get(block.definition, 0) + 1
-    return evaluated_graph.cost, hash(frozenset(counts.items()))
+    cost = evaluated_graph.cost
+    return cost.time_ticks, cost.peak_memory_bytes, hash(frozenset(counts.items()))

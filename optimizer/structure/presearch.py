@@ -3,7 +3,8 @@
 Where a mesh has one device there is nothing to place: a program's time is the sum of its blocks' times, its
 memory that of its live tensors, and a rewritten graph is evaluated in about the time that rewriting it took. The
 search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, section 5: a graph that is worse by less
-than a factor is followed too), here for two objectives: in turn by time, by both, and by memory. A rule that helps
+than a factor is followed too), here for all criteria of the run (`criteria.py`): in turn by the leading one, by all
+together, and by each of the others; for time and memory: by time, by both, and by memory. A rule that helps
 is applied repeatedly by itself as long as it does, so that a law that pays after several applications (the third of
 three products that are merged) is not lost to another one that pays at once. At the end the front's programs are
 refined at one place after the other, see `rematerialization.py`: until then moves of equal layers go together.
@@ -14,9 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import Any
 
-from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph, Evaluator, Rewrite
 from tapestry.optimizer.structure.rematerialization import Rematerialization
 from tapestry.rewrites import Move, Rule
@@ -29,37 +31,51 @@ BLOCKS, FEWEST, MOST = 300_000, 64, 4096
 # Expansions in a row that may add nothing to the front before a presearch ends.
 QUIET = 4
 
-# By memory it counts where the program needs the most, then where it needs the second most, and so on: of equal
-# layers all must be improved before the peak is.
 Key = Callable[[EvaluatedGraph], Any]
-ORDERS: tuple[Key, ...] = (
-    lambda s: s.cost.time_ticks,
-    lambda s: math.log(s.cost.time_ticks + 1) + math.log(s.cost.peak_memory_bytes + 1),
-    lambda s: (s.live, s.cost.time_ticks),
-)
+
+
+def orders_of(criteria: Criteria) -> tuple[Key, ...]:
+    """Build the orders in which a presearch expands graphs, each by a key of which less is better."""
+    leading, *others = [_order_by(k, is_memory) for k, is_memory in enumerate(criteria.is_memory)]
+    together: tuple[Key, ...] = (attrgetter("score"),) if others or criteria.has_bounds else ()
+    return (leading, *together, *others)
+
+
+def _order_by(k: int, is_memory: bool) -> Key:
+    """Build the order by criterion `k`.
+
+    By memory it counts where the program needs the most, then where it needs the second most, and so on: of equal
+    layers all must be improved before the peak is.
+    """
+    if is_memory:
+        return lambda s: (s.live, s.cost.time_ticks)
+    return lambda s: s.values[k]
 
 
 class Presearch:
     """A search over rewritten graphs.
 
     `rewrite` applies a move. At most `limit` graphs are evaluated, and no more than a share `effort` of the number
-    appropriate to the program's size. `schedule_orders` are those in which a program may run.
+    appropriate to the program's size. `schedule_orders` are those in which a program may run. Contractions are
+    computed in `compute_dtype`, by default the program's.
     """
 
     def __init__(
         self,
         graph: Graph,
         moves: tuple[Move, ...],
-        costs: UnshardedCosts,
+        criteria: Criteria,
         rules: Sequence[Rule],
         rewrite: Rewrite,
         limit: int | None = None,
         effort: float = 1.0,
         schedule_orders: Sequence[str] = SCHEDULE_ORDERS[:1],
+        compute_dtype: str | None = None,
     ) -> None:
         most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
-        self.evaluator = Evaluator(costs, rules, rewrite, self.most, schedule_orders)
+        self.orders = orders_of(criteria)
+        self.evaluator = Evaluator(criteria, rules, rewrite, self.most, schedule_orders, compute_dtype)
         self.evaluator.start(graph, moves)
 
     @property
@@ -68,23 +84,27 @@ class Presearch:
         return self.evaluator.evaluated
 
     def run(self, until_s: float = math.inf) -> list[EvaluatedGraph]:
-        """Return the non-dominated graphs in time and memory, fastest first.
+        """Return the non-dominated graphs by all criteria, best by the leading one first.
 
+        Where one of them keeps all bounds, only such graphs are returned.
         The search stops when nothing promising is left, nothing new is found, the limit is reached, or
         `time.perf_counter()` passes `until_s`.
         """
         evaluator = self.evaluator
         evaluator.until_s = until_s
-        quiet = turn = 0
+        # The start comes first in any order; where many orders take turns, the leading one's is not spent on it.
+        quiet, turn = 0, -1 if len(self.orders) > 3 else 0
         while evaluator.waiting and evaluator.has_more and quiet < QUIET:
-            order = ORDERS[turn % len(ORDERS)]
+            order = self.orders[turn % len(self.orders)]
             best = min(evaluator.waiting, key=order)
             evaluator.waiting.remove(best)
             if evaluator.is_promising(best):
                 turn += 1
                 quiet = 0 if self._expand(best) else quiet + 1
         Rematerialization(evaluator).run()
-        return sorted(evaluator.front, key=lambda s: s.cost)
+        least = min(s.violation for s in evaluator.front)
+        found = (s for s in evaluator.front if least > 0 or s.violation == 0)
+        return sorted(found, key=attrgetter("values"))
 
     def _expand(self, parent: EvaluatedGraph) -> bool:
         """Evaluate all single moves of a graph, combine those that help, and apply their rules repeatedly.
@@ -93,8 +113,8 @@ class Presearch:
         """
         before = list(self.evaluator.front)
         candidates = parent.candidates(self.evaluator.rules)
-        made = [(move, self.evaluator.evaluator(parent, move, candidates)) for move in candidates.tied()]
-        for order in ORDERS:
+        made = [(move, self.evaluator.evaluate(parent, move, candidates)) for move in candidates.tied()]
+        for order in self.orders:
             helping = [(m, c) for m, c in made if c is not None and order(c) < order(parent)]
             rejected = {m for m, c in made if c is None or order(c) >= order(parent)}
             helping.sort(key=lambda found: order(found[1]))
@@ -126,7 +146,7 @@ class Presearch:
             for move in candidates.tied():
                 if move.rule != rule or move in tried:
                     continue
-                child = self.evaluator.evaluator(start, move, candidates)
+                child = self.evaluator.evaluate(start, move, candidates)
                 if child is None or order(child) >= order(start):
                     tried.add(move)
                 elif order(child) < order(best):

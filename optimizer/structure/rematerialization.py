@@ -27,18 +27,22 @@ class Rematerialization:
         self.repeating = {rule.name for rule in evaluator.rules if rule.duplicates}
 
     def run(self) -> None:
-        """Refine the fastest and the smallest graph of the front, under memory bounds from the least upwards."""
-        front = sorted(self.evaluator.front, key=lambda s: s.cost) if self.repeating else []
-        for start in dict.fromkeys((*front[-1:], *front[:1])):
+        """Refine the best graphs of the front by each criterion, under memory bounds from the least upwards."""
+        front = sorted(self.evaluator.front, key=lambda s: s.ranks) if self.repeating else []
+        is_memory = self.evaluator.criteria.is_memory
+        best = [min(front, key=lambda s: s.values[k]) for k in range(len(is_memory))] if front else []
+        starts = [(start, 0 if is_memory[k] else k) for k, start in enumerate(best)]
+        for start, lowered in dict.fromkeys(reversed(starts)):
             least = start.cost.peak_memory_bytes
-            met = self._refine(start, None)
-            for bound in sorted({least, *(b for b in met if b > least)})[:LEVELS] if met else ():
-                self._refine(start, bound)
+            met = self._refine(start, lowered, None)
+            matters = any(is_memory) or start.violation > 0
+            for bound in sorted({least, *(b for b in met if b > least)})[:LEVELS] if met and matters else ():
+                self._refine(start, lowered, bound)
 
-    def _refine(self, current: EvaluatedGraph, bound: int | None) -> set[int]:
-        """Move shared blocks into their readers where that saves time and keeps the memory within the bound.
+    def _refine(self, current: EvaluatedGraph, lowered: int, bound: int | None) -> set[int]:
+        """Move shared blocks into their readers where that lowers a criterion and keeps the memory within the bound.
 
-        Returns the peak memories of all faster graphs.
+        Returns the peak memories of all graphs that are better by it.
         """
         met: set[int] = set()
         tried: set[str] = set()
@@ -50,7 +54,7 @@ class Rematerialization:
                 break
             tried.add(block.site)
             child = self._carried(current, candidates, block)
-            if child is None or child.cost.time_ticks >= current.cost.time_ticks:
+            if child is None or child.values[lowered] >= current.values[lowered]:
                 continue
             met.add(child.cost.peak_memory_bytes)
             if bound is None or child.cost.peak_memory_bytes <= bound:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from tapestry.rewrites import Rule, catalog
 from tapestry.rewrites.rules import plug_ins
+from tapestry.teg.faults import ArgumentError, near_names, no_such
 
 SEE = "see `tapestry rules`, and `tapestry plugins` if it is one of a plug-in"
 
@@ -15,14 +15,21 @@ def choose_rules(names: Sequence[str] | None) -> tuple[Rule, ...]:
     """Return the rules called `names`; all of them when None.
 
     Raises:
-        ValueError: an unknown name; near names are listed.
+        ArgumentError: unknown names, all of them; near names are listed.
     """
     known = dict(catalog())
     if names is None:
         return tuple(known.values())
-    for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, n=3)
-            reported = plug_ins().left_out(name) or (f"did you mean {' or '.join(near)}" if near else SEE)
-            raise ValueError(f"unknown rule {name!r}; {reported}")
+    if faults := [fault for name in names if (fault := rule_fault(name))]:
+        raise ArgumentError(*faults)
     return tuple(known[name] for name in names)
+
+
+def rule_fault(name: str) -> str:
+    """Return why a search cannot use a rule of this name, with near names; empty if it can."""
+    known = catalog()
+    if name in known:
+        return ""
+    return no_such(
+        "rule", name, known, hint=plug_ins().left_out(name) or ("" if near_names(name, known) else SEE)
+    )

@@ -13,10 +13,9 @@ from math import inf
 import numpy as np
 
 from tapestry.costmodel.block_cost import base_flops
-from tapestry.costmodel.unsharded import UnshardedCosts
-from tapestry.hardware.mesh import Device
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import Variant, inherit, keeps_pins, new_variant
+from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.presearch import Presearch
 from tapestry.rewrites import (
     RECOMPOSITION,
@@ -92,24 +91,24 @@ class StructuralSearch:
         self,
         graph: Graph,
         moves: tuple[Move, ...],
-        device: Device,
+        criteria: Criteria,
         options: RunOptions,
         limit: int | None,
         effort: float = 1.0,
-        orders: Sequence[str] = SCHEDULE_ORDERS[:1],
+        schedule_orders: Sequence[str] = SCHEDULE_ORDERS[:1],
     ) -> Presearch:
         """Build a presearch over the graphs that rewriting alone derives on one device; pinned blocks stay.
 
-        `effort` is the share of the evaluations that the program's size warrants, `orders` are the schedule orders to
-        choose from.
+        They are compared by `criteria`. `effort` is the share of the evaluations that the program's size warrants,
+        `schedule_orders` are the schedule orders to choose from.
         """
 
         def rewrite(before: Graph, move: Move) -> Saturated | None:
             after = self._rewritten(before, move)
             return after if after is not None and keeps_pins(after.graph, options.pins) else None
 
-        costs = UnshardedCosts(device, options.compute_dtype)
-        return Presearch(graph, moves, costs, self.endless, rewrite, limit, effort, orders)
+        dtype = options.compute_dtype
+        return Presearch(graph, moves, criteria, self.endless, rewrite, limit, effort, schedule_orders, dtype)
 
     def propose(
         self, parent: Variant, number: int, rng: np.random.Generator

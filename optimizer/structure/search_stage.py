@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapestry.hardware.mesh import Device
+from tapestry.costmodel.known_objectives import KnownObjectives
+from tapestry.hardware.mesh import Device, Mesh
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.structure.criteria import criteria_of
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.rewrites import Rule
 from tapestry.rewrites.pipelines import Search, Searched
@@ -23,12 +25,16 @@ def search_on(device: Device, most: int | None = None) -> Search:
     are evaluated; none is random, and no clock is read: the same program gives the same result.
     """
 
+    known = KnownObjectives()
+    objectives = known.require(("time_s", "peak_memory_bytes"), device)
+    criteria = criteria_of(objectives, (), Mesh(device.name, device, ()), RunOptions().epsilon, known)
+
     def search(graph: Graph, rules: Sequence[Rule], refused: Sequence[str] = ()) -> Searched:
         simplifying = [
             r for r in catalog().values() if r.saturating and r not in rules and r.name not in refused
         ]
         structural = StructuralSearch((*simplifying, *rules))
-        found = structural.presearch(graph, (), device, RunOptions(), most, EFFORT).run()
+        found = structural.presearch(graph, (), criteria, RunOptions(), most, EFFORT).run()
         return Searched(found[0].graph, found[0].moves, structural.refused)
 
     return search

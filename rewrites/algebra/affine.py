@@ -15,14 +15,14 @@ from tapestry.rewrites.patterns import parts_of, replaced, tree_size
 from tapestry.teg.operators.expressions import Expression, inputs_of
 
 # A term of a sum: whether it is subtracted, and its expression.
-Term = tuple[bool, Expression]
+AffineTerm = tuple[bool, Expression]
 
 
 class Affine(NamedTuple):
     """An expression of the form `scale * input + sum of terms`; a scale of None stands for 1."""
 
     scale: Expression | None
-    terms: tuple[Term, ...]
+    terms: tuple[AffineTerm, ...]
 
 
 class AffinePart(NamedTuple):
@@ -122,7 +122,7 @@ def affine_part(
     return None
 
 
-def summed(terms: Sequence[Term], start: Expression | None = None) -> Expression:
+def summed(terms: Sequence[AffineTerm], start: Expression | None = None) -> Expression:
     """Build the sum of the terms, after `start` if that is specified."""
     if start is None:
         minus, first = terms[0]

@@ -70,7 +70,7 @@ CONSTANTS: tuple[Rule, ...] = (
         left=ANY,
         right=_constant(),
         when=_is_known,
-        looks=1,
+        context_depth=1,
         doc="""
         What is computed from constants is a constant.
 

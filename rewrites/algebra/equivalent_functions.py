@@ -25,7 +25,7 @@ def _of_growth(growth: Any) -> tuple[Any, ...]:
     return ("div", growth - 1, growth + 1)
 
 
-OTHER_WORDS: tuple[Rule, ...] = (
+EQUIVALENT_FUNCTIONS: tuple[Rule, ...] = (
     law(
         "quick_gelu",
         Chain("mul", ((A * K).sigmoid(), A)),

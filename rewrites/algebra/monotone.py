@@ -48,7 +48,7 @@ def rises(expr: Expression) -> bool:
     return expr == ("input", 0)
 
 
-def _takes_the_winner(m: Match) -> bool:
+def _commutes_with_reduction(m: Match) -> bool:
     """Return whether the cell is elementwise, a monotone expression of a float, and several elements are reduced."""
     names = tuple(n for n, _ in m["inner_dims"])
     plain = m["inner_labels"] == (names,) and m["monoid"] in ("max", "min") and len(m["output"]) < len(names)
@@ -56,7 +56,7 @@ def _takes_the_winner(m: Match) -> bool:
     return plain and kinds and m["inner_expr"] != ("input", 0) and rises(m["inner_expr"])
 
 
-def _of_winners(m: Match) -> Mapping[str, Any]:
+def _of_reduced(m: Match) -> Mapping[str, Any]:
     shape, dtype = m.result()
     return pointwise(m["inner_expr"], (dim_labels(len(shape)),), shape, dtype)
 
@@ -93,9 +93,9 @@ MONOTONE: tuple[Rule, ...] = (
                 output=attr("output"),
                 keep=attr("keep"),
             ).named("winners"),
-            given=_of_winners,
+            given=_of_reduced,
         ),
-        when=_takes_the_winner,
+        when=_commutes_with_reduction,
         doc="""
         The largest or smallest value of a function that never falls is its value of the largest or smallest.
 

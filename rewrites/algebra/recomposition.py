@@ -114,7 +114,7 @@ RECOMPOSITION: tuple[Rule, ...] = (
                 right=lambda e: e.log().softmax("k"),
                 tensors={"e": "m k"},
                 when=_is_exponential,
-                looks=1,
+                context_depth=1,
                 doc=f"""
         Exponentials over their sum are a softmax of what stood in the exponent.
 

@@ -9,7 +9,7 @@ from tapestry.rewrites.algebra.cleanup import CLEANUP
 from tapestry.rewrites.algebra.constants import CONSTANTS
 from tapestry.rewrites.algebra.convolutions import CONVOLUTIONS
 from tapestry.rewrites.algebra.distribution import DISTRIBUTION
-from tapestry.rewrites.algebra.equivalent_functions import OTHER_WORDS
+from tapestry.rewrites.algebra.equivalent_functions import EQUIVALENT_FUNCTIONS
 from tapestry.rewrites.algebra.expressions import EXPRESSIONS
 from tapestry.rewrites.algebra.factoring import FACTORING
 from tapestry.rewrites.algebra.factors import FACTORS
@@ -28,7 +28,7 @@ ALGEBRA: tuple[Rule, ...] = (
     *CANCELLATION,
     *EXPRESSIONS,
     *ACTIVATIONS,
-    *OTHER_WORDS,
+    *EQUIVALENT_FUNCTIONS,
     *CANONICAL,
     *REDUCTIONS,
     *MONOTONE,

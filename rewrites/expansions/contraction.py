@@ -87,7 +87,7 @@ def _is_ambiguous(m: Match) -> bool:
     return len(m["xs"]) > 2 and len({t.dtype for t in m.types("xs")}) == 1
 
 
-def _lonely(m: Match) -> list[str]:
+def _private_operands(m: Match) -> list[str]:
     """List the operands, by number, with a name that neither the output nor another operand has."""
     network = network_of(m["labels"], m["output"], m.types("xs"))
     return [str(k) for k, names in enumerate(network.labels) if len(network.seen([k])) < len(names)]
@@ -122,7 +122,7 @@ def _best_example(size: ExampleSizes) -> Graph:
     return b.result(b.contract("bij,bjk,jl,m->blim", a, c, d, e))
 
 
-def _lonely_example(size: ExampleSizes) -> Graph:
+def _private_operands_example(size: ExampleSizes) -> Graph:
     b = ExampleBuilder("sum_before_contract")
     x = b.tensor("x", size(3), size(4), size(2))
     return b.result(b.contract("mks,kn->nm", x, b.tensor("w", b.shape(x)[1], size(5))))
@@ -210,8 +210,8 @@ CONTRACTION: tuple[Rule, ...] = (
             labels=lambda m: replaced_at(m["labels"], int(m.choice), _own_names(m)),
             output=attr("output"),
         ),
-        when=lambda m: len(m["xs"]) > 1 and bool(_lonely(m)),
-        choices=_lonely,
+        when=lambda m: len(m["xs"]) > 1 and bool(_private_operands(m)),
+        choices=_private_operands,
         doc="""
         What only one operand of a contraction is summed over is summed first; which operand is the choice.
 
@@ -219,7 +219,7 @@ CONTRACTION: tuple[Rule, ...] = (
         Where an operand has a dimension that neither the result nor another operand has.
         """,
         source="distributive law",
-        example=_lonely_example,
+        example=_private_operands_example,
         kind="semantic",
         domain="real",
     ),

@@ -16,13 +16,13 @@ SOURCE = "loop fusion (Kennedy and McKinley, Maximizing Loop Parallelism and Imp
 CHEAP_FLOPS = 4.0
 
 # The same where what the cell is made of is read anyway: devices do more than this while they read a number.
-AT_HAND_FLOPS = 16.0
+SHARED_READS_FLOPS = 16.0
 
 # Parts of an expression, repeated ones counted as often as they occur: no kernel computes more in one go.
 MOST_PARTS = 256
 
 # Flops in all that a device does in the microsecond or more that starting a kernel takes.
-LITTLE_FLOPS = 1e6
+LAUNCH_FLOPS = 1e6
 
 INNER = any_cell(rest("ys"), prefix="inner_").named("y")
 GENERATOR = any_cell(prefix="inner_").named("y")
@@ -63,19 +63,19 @@ def _is_cheap(m: Match) -> bool:
     return _inner_flops(m) <= CHEAP_FLOPS
 
 
-def _is_little(m: Match) -> bool:
+def _is_below_launch(m: Match) -> bool:
     """Return whether computing the inner cell at every point of the root takes less than starting a kernel."""
-    return _points(m) * _inner_flops(m) <= LITTLE_FLOPS
+    return _points(m) * _inner_flops(m) <= LAUNCH_FLOPS
 
 
 def _inner_flops(m: Match) -> float:
     return flops_of(m.edited.producers[m["y"]].definition)
 
 
-def _is_at_hand(m: Match) -> bool:
+def _shares_reads(m: Match) -> bool:
     """Return whether the root reads all inputs of the inner cell, so that fusion saves one read."""
     own = {*m["before"], *m["after"]}
-    return own.issuperset(m["ys"]) and not _is_repeated(m) and _inner_flops(m) <= AT_HAND_FLOPS
+    return own.issuperset(m["ys"]) and not _is_repeated(m) and _inner_flops(m) <= SHARED_READS_FLOPS
 
 
 def _is_shared(m: Match) -> bool:
@@ -163,7 +163,9 @@ CELL_FUSION: tuple[Rule, ...] = (
         name="fuse_shared_cell",
         left=any_cell(rest("before"), INNER, rest("after")),
         right=cell(_fused),
-        when=lambda m: _may_be_one(m) and _is_shared(m) and (_is_cheap(m) or _is_at_hand(m) or _is_little(m)),
+        when=lambda m: (
+            _may_be_one(m) and _is_shared(m) and (_is_cheap(m) or _shares_reads(m) or _is_below_launch(m))
+        ),
         doc="""
         A cheap cell that others read too is computed again inside one of its readers.
 

@@ -182,7 +182,7 @@ UPDATES: tuple[Rule, ...] = (
         ),
         right=computed(_whole_updated),
         where=_updates_part,
-        looks=1,
+        context_depth=1,
         doc="""
         A tensor of which one part changes in place is one cell of the tensor.
 
@@ -203,7 +203,7 @@ UPDATES: tuple[Rule, ...] = (
         ),
         right=computed(_with_row),
         where=_row_written,
-        looks=1,
+        context_depth=1,
         doc="""
         A tensor of which one row is replaced is one cell of the tensor and the row.
 

@@ -182,7 +182,7 @@ BROADCASTS: tuple[Rule, ...] = (
         A cell that computes the same along a dimension computes it once, and is repeated where it is read.
 
         cell[i, j](x[i])  ->  broadcast(cell[i](x[i]))
-        Where neither operands nor coordinates tell the elements along it apart.
+        Where neither operands nor coordinates distinguish the elements along it.
         """,
         source=SINKING,
         example=_cell_example,

@@ -20,14 +20,14 @@ from tapestry.teg.views import ViewDim, ViewMap, parse
 JOINING = "definition of concatenation"
 
 
-class Look(NamedTuple):
+class PartView(NamedTuple):
     """A view of one part."""
 
     site: str
     view: ViewMap
 
 
-def _looks(m: Match) -> Mapping[str, Any] | None:
+def _part_views(m: Match) -> Mapping[str, Any] | None:
     """Find the views of the parts that a view reads, in the order in which it reads them; None for one part."""
     view, axis = view_of(m), m["axis"]
     d = view.dims[axis]
@@ -36,20 +36,20 @@ def _looks(m: Match) -> Mapping[str, Any] | None:
     seen_at = range(d.offset, d.offset + d.stride * view.shape[d.dim], d.stride)
     rising = seen_at if d.stride > 0 else seen_at[::-1]
     sizes = [t.shape[axis] for t in m.types("parts")]
-    looks = []
+    part_views = []
     for site, end, size in zip(m["parts"], accumulate(sizes), sizes, strict=True):
         inside = rising[bisect_left(rising, end - size) : bisect_left(rising, end)]
         if inside:
             first = (inside if d.stride > 0 else inside[::-1])[0] - (end - size)
             dims = replaced_at(view.dims, axis, ViewDim(d.dim, d.stride, first))
-            looks.append(Look(site, ViewMap(dims, replaced_at(view.shape, d.dim, len(inside)))))
-    if not 1 < len(looks) <= MOST_PARTS:
+            part_views.append(PartView(site, ViewMap(dims, replaced_at(view.shape, d.dim, len(inside)))))
+    if not 1 < len(part_views) <= MOST_PARTS:
         return None
-    return {"looks": looks if d.stride > 0 else looks[::-1], "along": d.dim}
+    return {"part_views": part_views if d.stride > 0 else part_views[::-1], "along": d.dim}
 
 
-def _joined_looks(m: Match) -> Sequence[Op]:
-    terms = [seen(at(site), view, m.edited.tensors[site].shape) for site, view in m["looks"]]
+def _joined_part_views(m: Match) -> Sequence[Op]:
+    terms = [seen(at(site), view, m.edited.tensors[site].shape) for site, view in m["part_views"]]
     return [op("concat", *terms, axis=m["along"])]
 
 
@@ -161,7 +161,7 @@ def _is_dealt_out(m: Match) -> bool:
     return True
 
 
-def _dealt_part(m: Match) -> tuple[int, ViewMap] | None:
+def _interleaved_part(m: Match) -> tuple[int, ViewMap] | None:
     """Find the one operand of an interleaving that a view reads, and its view of that; None if several."""
     view, axis, count = view_of(m), m["axis"], len(m["parts"])
     d = view.dims[axis]
@@ -171,7 +171,7 @@ def _dealt_part(m: Match) -> tuple[int, ViewMap] | None:
     return d.offset % count, ViewMap(dims, view.shape)
 
 
-def _looks_example(size: ExampleSizes) -> Graph:
+def _part_views_example(size: ExampleSizes) -> Graph:
     b = ExampleBuilder("view_of_parts")
     rows = size(3)
     whole = b.op("concat", *(b.tensor(f"x{k}", rows, size(k + 2, least=2)) for k in range(3)), axis=1)
@@ -198,7 +198,7 @@ def _views_example(size: ExampleSizes) -> Graph:
     return b.result(b.op("concat", *turned, axis=0))
 
 
-def _dealt_example(size: ExampleSizes) -> Graph:
+def _interleaved_part_example(size: ExampleSizes) -> Graph:
     b = ExampleBuilder("interleave_of_steps")
     x = b.tensor("x", size(3), 2 * size(3))
     shape = b.shape(x)
@@ -218,8 +218,8 @@ JOINS: tuple[Rule, ...] = (
     Rule(
         name="view_of_parts",
         left=any_view(op("concat", rest("parts"), axis=attr("axis"))),
-        right=computed(_joined_looks),
-        where=_looks,
+        right=computed(_joined_part_views),
+        where=_part_views,
         doc="""
         A view of several parts of a concatenation joins views of these parts.
 
@@ -227,14 +227,14 @@ JOINS: tuple[Rule, ...] = (
         Where it sees two or more. Not for saturation: the joined copy may be needed elsewhere anyway.
         """,
         source=JOINING,
-        example=_looks_example,
+        example=_part_views_example,
     ),
     Rule(
         name="cell_of_parts",
         left=op("concat", any_cell(rest("xs")), rest("others"), axis=attr("axis")),
         right=computed(_one_cell),
         where=_alike,
-        looks=1,
+        context_depth=1,
         doc="""
         Cells that do the same to parts that are then joined become one cell of the joined parts.
 
@@ -254,7 +254,7 @@ JOINS: tuple[Rule, ...] = (
             ]
         ),
         where=_common_view,
-        looks=1,
+        context_depth=1,
         doc="""
         What is seen the same way and then joined is joined first.
 
@@ -269,7 +269,7 @@ JOINS: tuple[Rule, ...] = (
         left=op("interleave", any_view(), rest("others"), axis=attr("axis")),
         right=X,
         when=_is_dealt_out,
-        looks=1,
+        context_depth=1,
         doc="""
         What was dealt out and is put together again is what it was.
 
@@ -277,7 +277,7 @@ JOINS: tuple[Rule, ...] = (
         Where the n operands are every n-th element of one tensor, in turn.
         """,
         source="definition of an interleaving",
-        example=_dealt_example,
+        example=_interleaved_part_example,
         saturating=True,
     ),
     Rule(
@@ -285,10 +285,10 @@ JOINS: tuple[Rule, ...] = (
         left=any_view(op("interleave", rest("parts"), axis=attr("axis"))),
         right=op(
             "view",
-            pick(lambda m: [m["parts"][sure(_dealt_part(m))[0]]]),
-            given=lambda m: given(sure(_dealt_part(m))[1]),
+            pick(lambda m: [m["parts"][sure(_interleaved_part(m))[0]]]),
+            given=lambda m: given(sure(_interleaved_part(m))[1]),
         ),
-        when=lambda m: _dealt_part(m) is not None,
+        when=lambda m: _interleaved_part(m) is not None,
         doc="""
         A view of every n-th element of an interleaving of n tensors is a view of one of them.
 

@@ -145,7 +145,7 @@ def _summed_names(m: Match) -> Labels | None:
     return tuple(names)
 
 
-def _lonely(m: Match) -> Iterator[tuple[int, Labels]]:
+def _private_names(m: Match) -> Iterator[tuple[int, Labels]]:
     """Yield, per operand, the names that are summed and that no other operand has."""
     for k, own in enumerate(m["labels"]):
         others = {n for j, names in enumerate(m["labels"]) if j != k for n in names}
@@ -156,7 +156,7 @@ def _lonely(m: Match) -> Iterator[tuple[int, Labels]]:
 
 def _summed_first(m: Match) -> Sequence[Op]:
     k = int(m.choice)
-    own, alone = m["labels"][k], dict(_lonely(m))[k]
+    own, alone = m["labels"][k], dict(_private_names(m))[k]
     left = tuple(n for n in own if n not in alone)
     terms: list[Term] = [at(site) for site in m["xs"]]
     terms[k] = op("reduce", at(m["xs"][k]), monoid="sum", labels=own, output=left).named("summed")
@@ -326,7 +326,7 @@ PARTIAL_SUMS: tuple[Rule, ...] = (
         left=op("contract", rest("xs"), labels=attr("labels"), output=attr("output")),
         right=computed(_summed_first),
         when=lambda m: len(m["xs"]) > 1,
-        choices=lambda m: [str(k) for k, _ in _lonely(m)],
+        choices=lambda m: [str(k) for k, _ in _private_names(m)],
         doc="""
         What only one operand is summed over is summed first: the collective moves in front.
 

@@ -11,15 +11,16 @@ from tapestry.hardware import mesh_names
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
-from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_options
+from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_request_options
 from tapestry.service.graphs import priced_resources
-from tapestry.service.requests import Fault, InvalidRequest, check_request
+from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
 from tapestry.service.settings import Limits
 from tapestry.service.store import Store, UnknownId
+from tapestry.teg.faults import Fault
 
 
-@with_options
+@with_request_options
 class RunBody(RequestBody):
     """A request for a search."""
 
@@ -31,7 +32,7 @@ class RunBody(RequestBody):
     )
 
     @classmethod
-    def faults_of_the_rest(
+    def remaining_faults(
         cls, body: Any, broken: Collection[str], limits: Limits, store: Store
     ) -> tuple[Fault, ...]:
         """Return the faults in the meaning of those members that have the right form; `broken` have not.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,8 +14,8 @@ from tapestry.service.api.answers import revalidated
 from tapestry.service.api.models import CatalogAnswer
 from tapestry.service.api.openapi_parts import KEPT, json_answer, problems
 from tapestry.service.api.problems import Problem
-from tapestry.service.requests import Fault
 from tapestry.service.rules import rules
+from tapestry.teg.faults import Fault, near_names
 
 FOR_A_MINUTE = "private, max-age=60"
 PLUGINS = "What others have added by installing it, and what of it was left out and why."
@@ -60,9 +59,9 @@ def _add_member(router: APIRouter, name: str, read: Read, summary: str) -> None:
     def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
         by_name = {item["name"]: item for item in read()}
         if member not in by_name:
-            said = f"nothing among the {name} is called {member[:80]!r}"
-            near = tuple(get_close_matches(member[:80], by_name, n=3))
-            raise Problem(404, "unknown_id", said, (Fault("#path/member", said, near),))
+            message = f"nothing among the {name} is called {member[:80]!r}"
+            near = near_names(member, by_name)
+            raise Problem(404, "unknown_id", message, (Fault("#path/member", message, near),))
         return revalidated(request, by_name[member], FOR_A_MINUTE)
 
     get_one.__doc__ = f"One of the {name} by its name."

@@ -15,8 +15,8 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.openapi_parts import Answers, RunId, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.requests import Fault
 from tapestry.service.store import RunEvent
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -67,12 +67,12 @@ async def get_events(
             fault = Fault("#header/Last-Event-ID", f"expected the number of an event, not {last[:40]!r}")
             raise Problem(422, "invalid", fault.detail, (fault,))
         after = int(last)
-    if await run_in_threadpool(_is_all_said, parts, run_id, after):
+    if await run_in_threadpool(_is_complete, parts, run_id, after):
         return Response(status_code=204, headers=HEADERS)  # a browser that hears this does not come again
     return StreamingResponse(_stream(parts, run_id, after), headers=HEADERS, media_type="text/event-stream")
 
 
-def _is_all_said(parts: Context, run_id: str, after: int) -> bool:
+def _is_complete(parts: Context, run_id: str, after: int) -> bool:
     """Return whether the run has ended and has no event after that number."""
     if not is_ended(parts.store.runs.get(run_id).status):
         return False

@@ -7,7 +7,7 @@ from typing import Any
 from tapestry.costmodel.objectives import OBJECTIVES
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.layouts import describe, read_layout
-from tapestry.service.presentation import asked_document, objective_document
+from tapestry.service.presentation import objective_document, options_document
 
 GRAPH_ID = "cce335828c20a0d57a49e48fce077c75"
 RUN_ID = "0f4bb7a2c1d9"
@@ -77,7 +77,7 @@ _RUN = {
 _REFUSED = {
     "rule": "acme_cube",
     "reason": "its guard or choices fail at 'y': KeyError: 'nothing'",
-    "cure": "its author should see the reason; to search without it, name the others in `rules`",
+    "hint": "its author should see the reason; to search without it, name the others in `rules`",
 }
 _PLAN = {
     "id": PLAN_ID,
@@ -199,7 +199,7 @@ EXAMPLES: dict[str, Any] = {
             "device": {"name": "h100-sxm"},
             "axes": [{"name": "gpu", "size": 2}],
         },
-        "asked": asked_document(_OPTIONS),
+        "options": options_document(_OPTIONS),
         "request": _OPTIONS.to_request(),
         "history": [{"seconds": 1.0, "evaluations": 40960, "front": 1, "hypervolume": 0.75}],
         "rule_statistics": {"reshard": {"applied": 4096, "improved": 3}},

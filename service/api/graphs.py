@@ -36,8 +36,8 @@ from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.problems import Problem
 from tapestry.service.graphs import priced_resources
 from tapestry.service.presentation import objective_document
-from tapestry.service.requests import Fault
-from tapestry.service.store import GraphSummary
+from tapestry.service.store import StoredGraph
+from tapestry.teg.faults import Fault
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
@@ -139,7 +139,7 @@ def get_document(graph_id: GraphId, request: Request, parts: Parts) -> Response:
     return packed(request, parts.store.graphs.document(graph_id), f"{graph_id}.teg.json")
 
 
-def graph_document(graph: GraphSummary) -> dict[str, Any]:
+def graph_document(graph: StoredGraph) -> dict[str, Any]:
     """Convert a stored program to JSON."""
     return {
         "id": graph.id,

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import Header
 
 from tapestry.service.api.problems import Problem
-from tapestry.service.requests import Fault
 from tapestry.service.store import Idempotency, Submitted
+from tapestry.teg.faults import Fault
 
 LONGEST = 255
 

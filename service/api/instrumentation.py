@@ -47,9 +47,9 @@ class Instrumentation:
             fields = {"request_id": request_id, **_subjects(scope)}
             log.exception("%s %s: a fault of this program", scope["method"], scope["path"], extra=fields)
             if has_begun:
-                raise  # the connection is cut, which tells the reader that this is not all
-            said = f"a fault of this program; its log says more under the request's id, {request_id}"
-            await respond(500, "internal", said)(scope, receive, noted)
+                raise  # the connection is cut, which shows the reader that this is not all
+            reason = f"a fault of this program; its log says more under the request's id, {request_id}"
+            await respond(500, "internal", reason)(scope, receive, noted)
 
     def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         method = scope["method"] if scope["method"] in METHODS else "other"

@@ -43,8 +43,10 @@ class KeyRequired:
         if wants_page and not scope["path"].startswith("/v1"):
             await RedirectResponse(f"/login?next={quote(scope['path'])}", 303)(scope, receive, send)
             return
-        said = "this service has a key; send it as 'Authorization: Bearer KEY'"
-        refusal = respond(401, "unauthorized", said, headers={"WWW-Authenticate": 'Bearer realm="tapestry"'})
+        message = "this service has a key; send it as 'Authorization: Bearer KEY'"
+        refusal = respond(
+            401, "unauthorized", message, headers={"WWW-Authenticate": 'Bearer realm="tapestry"'}
+        )
         await refusal(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:

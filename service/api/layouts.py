@@ -14,7 +14,7 @@ from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import LayoutAnswer
 from tapestry.service.api.openapi_parts import problems, text_answer
 from tapestry.service.api.problems import Problem
-from tapestry.service.requests import Fault
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/layouts", tags=["layouts"])
 

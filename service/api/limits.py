@@ -25,12 +25,12 @@ class BodyLimit:
         limit, taken = self._limit(scope["path"]), 0
         headers = dict(scope["headers"])
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            said = "send the body as it is, without a Content-Encoding"
-            await respond(415, "unsupported_media_type", said)(scope, receive, send)
+            reason = "send the body as it is, without a Content-Encoding"
+            await respond(415, "unsupported_media_type", reason)(scope, receive, send)
             return
         stated = headers.get(b"content-length", b"0")
         if stated.isdigit() and (len(stated) > 18 or int(stated) > limit):
-            await respond(413, "too_large", _said(limit), headers={"Connection": "close"})(
+            await respond(413, "too_large", _too_large(limit), headers={"Connection": "close"})(
                 scope, receive, send
             )
             return
@@ -40,7 +40,7 @@ class BodyLimit:
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > limit:  # the one kind of error that those who read bodies let through
-                raise HTTPException(413, _said(limit), headers={"Connection": "close"})
+                raise HTTPException(413, _too_large(limit), headers={"Connection": "close"})
             return message
 
         await self._app(scope, counted, send)
@@ -51,7 +51,7 @@ class BodyLimit:
         return self._limits.document_bytes if path == "/v1/graphs" else self._limits.body_bytes
 
 
-def _said(limit: int) -> str:
+def _too_large(limit: int) -> str:
     return f"the body has more than the {limit:,} bytes that are allowed here"
 
 
@@ -65,7 +65,7 @@ def body_of(kind: str) -> Any:
         given = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_json = kind == "application/json" and given.startswith("application/") and given.endswith("+json")
         if given != kind and not is_json:
-            said = f"expected Content-Type: {kind}, not {given[:100] or 'none'}"
-            raise Problem(415, "unsupported_media_type", said)
+            reason = f"expected Content-Type: {kind}, not {given[:100] or 'none'}"
+            raise Problem(415, "unsupported_media_type", reason)
 
     return Depends(check)

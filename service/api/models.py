@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tapestry.service.api.option_models import with_options_told
+from tapestry.service.api.option_models import with_response_options
 from tapestry.service.lifecycle import Status
 
 
@@ -71,7 +71,7 @@ class RefusalAnswer(Answer):
 
     rule: str
     reason: str
-    cure: str
+    hint: str
 
 
 class MoveAnswer(Answer):
@@ -149,7 +149,7 @@ class AcceptedAnswer(Answer):
     links: dict[str, str]
 
 
-@with_options_told
+@with_response_options
 class RunAnswer(Answer):
     """The status of a run."""
 
@@ -173,7 +173,7 @@ class RunAnswer(Answer):
     links: dict[str, str]
 
 
-class AskedAnswer(Answer):
+class OptionAnswer(Answer):
     """One option of a run, its title and its value as texts."""
 
     title: str
@@ -184,7 +184,7 @@ class RunDetailAnswer(RunAnswer):
     """A run with everything but its plans."""
 
     mesh_document: dict[str, Any] = Field(description="the mesh as the run has it, its device written out")
-    asked: list[AskedAnswer] = Field(description="what was asked of the run, to be read by people")
+    options: list[OptionAnswer] = Field(description="the options of the run as texts, to be read by people")
     request: dict[str, Any] = Field(description="the options as the request for such a run says them")
     history: list[dict[str, float]]
     rule_statistics: dict[str, dict[str, int]]

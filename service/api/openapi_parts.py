@@ -13,7 +13,7 @@ from tapestry.service.problems import problem
 
 Answers = dict[int | str, dict[str, Any]]
 
-_SAID = {
+_PROBLEMS = {
     400: ("malformed", "the body is not JSON: Expecting value at character 0"),
     401: ("unauthorized", "this service has a key; send it as 'Authorization: Bearer KEY'"),
     403: ("cross_site", "a page of another site began this request; only this service's own pages may write"),
@@ -54,7 +54,7 @@ def problems(*statuses: int) -> Answers:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    code, detail = _SAID[status]
+    code, detail = _PROBLEMS[status]
     example = problem(code, TITLES[status], detail, status=status, errors=_FAULTS.get(status, ()))
     schema = {"$ref": "#/components/schemas/ProblemAnswer"}
     described: dict[str, Any] = {

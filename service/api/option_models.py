@@ -26,14 +26,14 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def with_options(model: M) -> M:
+def with_request_options(model: M) -> M:
     """Return a request's model with a field for every option; values are checked later, with all that has a meaning."""
-    return _extended(model, _fields(RequestBody, _asked))
+    return _extended(model, _fields(RequestBody, _request_field))
 
 
-def with_options_told(model: M) -> M:
+def with_response_options(model: M) -> M:
     """Return a response's model with a field for every option of the run that it is about."""
-    return _extended(model, _fields(model.__mro__[1], _told))
+    return _extended(model, _fields(model.__mro__[1], _response_field))
 
 
 def _extended(model: M, fields: dict[str, Any]) -> M:
@@ -69,7 +69,7 @@ def _group(base: type[BaseModel], name: str, field_of: Any) -> Any:
     return model, Field(model(**nothing), description=f"{', '.join(members)}")
 
 
-def _asked(option: Option) -> Any:
+def _request_field(option: Option) -> Any:
     bounds = {"minimum": option.least, "exclusiveMinimum": option.above, "maximum": option.most}
     schema: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
     if option.choices:
@@ -83,7 +83,7 @@ def _asked(option: Option) -> Any:
     return _type(option, _text(option)), field
 
 
-def _told(option: Option) -> Any:
+def _response_field(option: Option) -> Any:
     return _type(option, str), Field(description=option.description)
 
 

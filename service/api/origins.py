@@ -59,13 +59,13 @@ class SameOrigin:
     def _refusal(self, method: str, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         if self._hosts is not None and _name_of(f"//{host}") not in self._hosts:
-            said = (
+            message = (
                 f"this service does not answer to the name {host[:200]!r}; allow it by TAPESTRY_ALLOWED_HOSTS"
             )
-            return respond(421, "unknown_host", said)
+            return respond(421, "unknown_host", message)
         if method not in SAFE and _is_foreign(headers, host):
-            said = "a page of another site began this request; only this service's own pages may write"
-            return respond(403, "cross_site", said)
+            message = "a page of another site began this request; only this service's own pages may write"
+            return respond(403, "cross_site", message)
         return None
 
 

@@ -9,8 +9,8 @@ import re
 from datetime import UTC, datetime
 
 from tapestry.service.api.problems import Problem
-from tapestry.service.requests import Fault
 from tapestry.service.store import Cursor
+from tapestry.teg.faults import Fault
 
 LAST_ID = re.compile("[0-9a-f]{1,64}")
 

@@ -16,8 +16,8 @@ from tapestry.service.api.openapi_parts import KEPT, PlanId, json_answer, proble
 from tapestry.service.api.plan_exports import EXPORTS, explicit_graph, exports_answers
 from tapestry.service.api.problems import Problem
 from tapestry.service.presentation import shown_plan_document
-from tapestry.service.requests import Fault
 from tapestry.service.store import StoredPlan
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 

@@ -14,12 +14,13 @@ from starlette.routing import BaseRoute, Match
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.problems import problem
-from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.requests import InvalidRequest
 from tapestry.service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId, Unreadable
+from tapestry.teg.faults import Fault, joined
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 10
-SAID = 5
+MOST_FAULTS_SHOWN = 5
 TITLES = {
     400: "The request is malformed",
     401: "A key is needed",
@@ -120,12 +121,12 @@ def _validation(request: Request, error: Exception) -> Response:
     details = error.errors()
     for detail in details:
         if detail["type"] == "json_invalid":
-            said = f"the body is not JSON: {detail['ctx']['error']} at character {detail['loc'][-1]}"
-            return respond(400, "malformed", said)
+            message = f"the body is not JSON: {detail['ctx']['error']} at character {detail['loc'][-1]}"
+            return respond(400, "malformed", message)
     field = getattr(request.scope.get("route"), "body_field", None)
     form = None if field is None else field.field_info.annotation
     faults = shape_faults(details, error.body, form)
-    rest = getattr(form, "faults_of_the_rest", None)
+    rest = getattr(form, "remaining_faults", None)
     if rest is not None and isinstance(error.body, Mapping):
         broken = {fault.pointer.split("/")[1] for fault in faults if fault.pointer.startswith("/")}
         context = request.app.state.context
@@ -135,8 +136,8 @@ def _validation(request: Request, error: Exception) -> Response:
 
 def _summary(faults: Sequence[Fault]) -> str:
     """Format the first faults in one line."""
-    more = f" (and {len(faults) - SAID} more)" if len(faults) > SAID else ""
-    return "; ".join(f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:SAID]) + more
+    more = f" (and {len(faults) - MOST_FAULTS_SHOWN} more)" if len(faults) > MOST_FAULTS_SHOWN else ""
+    return joined([f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:MOST_FAULTS_SHOWN]]) + more
 
 
 def _store(request: Request, error: Exception) -> Response:
@@ -152,18 +153,18 @@ def _store(request: Request, error: Exception) -> Response:
     if isinstance(error, Unreadable):
         return respond(422, "unreadable", str(error))
     log.error("%s %s: %s", request.method, request.url.path, error)
-    said = "the database does not answer"
-    return respond(503, "unavailable", said, headers={"Retry-After": str(RETRY_AFTER_S)})
+    message = "the database does not answer"
+    return respond(503, "unavailable", message, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -> Response:
-    status, said, headers = error.status_code, str(error.detail), dict(error.headers or {})
-    if status == 404 and said == "Not Found":
-        said = f"there is nothing at {request.url.path!r}; /docs lists what there is"
+    status, message, headers = error.status_code, str(error.detail), dict(error.headers or {})
+    if status == 404 and message == "Not Found":
+        message = f"there is nothing at {request.url.path!r}; /docs lists what there is"
     if status == 405:
         here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
         named = [route for route in here if getattr(route, "path", "") == request.url.path]
         methods = sorted({m for route in named or here for m in getattr(route, "methods", None) or ()})
         headers["Allow"] = ", ".join(methods)
-        said = f"{request.url.path!r} knows no {request.method}; it knows {headers['Allow']}"
-    return respond(status, CODES.get(status, "error"), said, headers=headers)
+        message = f"{request.url.path!r} knows no {request.method}; it knows {headers['Allow']}"
+    return respond(status, CODES.get(status, "error"), message, headers=headers)

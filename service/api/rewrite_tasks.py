@@ -10,9 +10,10 @@ from typing import Any
 from tapestry.rewrites.preparation import prepared
 from tapestry.service.api.tasks import store_at
 from tapestry.service.graphs import summarize
-from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.requests import InvalidRequest
 from tapestry.service.rewriting import RewriteRequest, listing, rewritten, stage_documents
 from tapestry.service.store import Rewriting
+from tapestry.teg.faults import Fault
 from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
 
@@ -30,28 +31,28 @@ class RewriteResult:
 
 
 def list_moves(
-    graph_id: str, asked: RewriteRequest, first: int, limit: int, url: str
+    graph_id: str, request: RewriteRequest, first: int, limit: int, url: str
 ) -> tuple[dict[str, Any], tuple[Fault, ...]]:
     """Return a page of the candidate moves of a program, or the reasons why there is none."""
     try:
-        return listing(store_at(url).graphs.load(graph_id), asked, first, limit), ()
+        return listing(store_at(url).graphs.load(graph_id), request, first, limit), ()
     except InvalidRequest as error:
         return {}, error.faults
 
 
 def rewrite(
-    graph_id: str, asked: RewriteRequest, name: str | None, url: str, most_blocks: int
+    graph_id: str, request: RewriteRequest, name: str | None, url: str, most_blocks: int
 ) -> RewriteResult:
     """Rewrite a program and store the result with its derivation."""
     store = store_at(url)
     given = store.graphs.load(graph_id)
     try:
-        done = rewritten(given, asked)
+        done = rewritten(given, request)
     except InvalidRequest as error:
         return RewriteResult(faults=error.faults)
     if len(done.graph.blocks) > most_blocks:
-        said = f"the rewritten program has {len(done.graph.blocks):,} blocks; at most {most_blocks:,} are kept here"
-        return RewriteResult(faults=(Fault("", said),), is_too_large=True)
+        message = f"the rewritten program has {len(done.graph.blocks):,} blocks; at most {most_blocks:,} are kept here"
+        return RewriteResult(faults=(Fault("", message),), is_too_large=True)
     graph = done.graph if name is None else replace(done.graph, name=name)
     moves = [move.to_json() for move in done.moves]
     now = datetime.now(UTC)
@@ -61,7 +62,7 @@ def rewrite(
         saved = store.graphs.save_rewritten(part, made, summarize(part).to_json())
         return saved.id, saved.is_new
 
-    parts = prepared(graph) if asked.prepare else None
+    parts = prepared(graph) if request.prepare else None
     before = None if parts is None else keep(parts.before, "before")[0]
     kept, is_new = keep(graph, "") if parts is None else keep(parts.program, "program")
     after = graph if parts is None else parts.program

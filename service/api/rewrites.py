@@ -20,8 +20,8 @@ from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import CandidateMovesAnswer, GraphHistoryAnswer, RewriteAnswer
 from tapestry.service.api.openapi_parts import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from tapestry.service.api.problems import Problem
-from tapestry.service.requests import Fault
 from tapestry.service.rewriting import KINDS, RewriteRequest
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
@@ -63,9 +63,9 @@ def list_moves(
     it stands: by `POST` with it among `moves`.
     """
     summary = parts.store.graphs.get(graph_id)
-    asked = RewriteRequest(_names("rules", rules), _names("families", families), kind)
+    wanted = RewriteRequest(_names("rules", rules), _names("families", families), kind)
     url = parts.settings.database_url
-    reported, faults = parts.pool.do(rewrite_tasks.list_moves, graph_id, asked, after, limit, url)
+    reported, faults = parts.pool.do(rewrite_tasks.list_moves, graph_id, wanted, after, limit, url)
     _refuse([replace(f, pointer=f"#query{f.pointer}") for f in faults])
     end = after + len(reported["moves"])
     following = end if end < reported["total"] else None
@@ -87,11 +87,11 @@ def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Respons
     """
     parts.store.graphs.get(graph_id)
     moves = None if body.moves is None else [move.model_dump() for move in body.moves]
-    asked = RewriteRequest(
+    wanted = RewriteRequest(
         body.rules, body.families, body.kind, body.mode, body.pipeline, moves, body.prepare
     )
     url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
-    made = parts.pool.do(rewrite_tasks.rewrite, graph_id, asked, body.name, url, most)
+    made = parts.pool.do(rewrite_tasks.rewrite, graph_id, wanted, body.name, url, most)
     if made.is_too_large:
         raise Problem(413, "too_large", made.faults[0].detail, made.faults)
     _refuse(made.faults)

@@ -26,9 +26,10 @@ from tapestry.service.api.openapi_parts import (
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.lifecycle import Status, is_ended
-from tapestry.service.presentation import asked_document, objective_document, shown_plan_document
-from tapestry.service.requests import Fault, InvalidRequest, check_request
+from tapestry.service.presentation import objective_document, options_document, shown_plan_document
+from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.store import RunRequest, RunSummary, UnknownId
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -83,7 +84,7 @@ def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
     found = parts.store.runs.details(run_id)
     document = run_document(found.summary) | {
         "mesh_document": dict(found.mesh),
-        "asked": asked_document(found.summary.options),
+        "options": options_document(found.summary.options),
         "request": found.summary.options.to_request(),
         "history": [dict(point) for point in found.history],
         "rule_statistics": {r: {"applied": a, "improved": i} for r, (a, i) in found.rules.items()},

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel
 
-from tapestry.service.requests import Fault, escape
+from tapestry.teg.faults import Fault, escape, near_hint, one_of
 
 Detail = Mapping[str, Any]
 
@@ -51,17 +50,15 @@ def _fault(pointer: str, details: Sequence[Detail], form: Any) -> Fault:
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
         members = _members(form, first["loc"][1:-1])
-        close = get_close_matches(name, members, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        return Fault(pointer, f"there is no member {_shown(name)} here{hint}", members)
+        return Fault(pointer, f"there is no member {_shown(name)} here; {near_hint(name, members)}", members)
     if first["type"] == "missing":
         return Fault(pointer, "it is missing" if pointer else "the body is missing: send a JSON object")
     kinds = list(dict.fromkeys(EXPECTED[d["type"]] for d in details if d["type"] in EXPECTED))
     if kinds:
-        return Fault(pointer, f"expected {' or '.join(kinds)}, got {_shown(first['input'])}")
-    said = WORDINGS.get(first["type"])
-    if said is not None:
-        return Fault(pointer, said(first, first.get("ctx") or {}), _allowed(first))
+        return Fault(pointer, f"expected {' or '.join(kinds)}, not {_shown(first['input'])}")
+    message = MESSAGES.get(first["type"])
+    if message is not None:
+        return Fault(pointer, message(first, first.get("ctx") or {}), _allowed(first))
     text = str(first["msg"]).removeprefix("Value error, ")
     return Fault(pointer, text[:1].lower() + text[1:], _allowed(first))
 
@@ -73,11 +70,11 @@ def _counted(detail: Detail, context: Detail) -> str:
 
 
 def _compared(word: str, key: str) -> Callable[[Detail, Detail], str]:
-    return lambda detail, context: f"expected a number {word} {context[key]}, got {_shown(detail['input'])}"
+    return lambda detail, context: f"expected a number {word} {context[key]}, not {_shown(detail['input'])}"
 
 
-WORDINGS: Mapping[str, Callable[[Detail, Detail], str]] = {
-    "string_pattern_mismatch": lambda d, c: f"expected {_pattern(c['pattern'])}, got {_shown(d['input'])}",
+MESSAGES: Mapping[str, Callable[[Detail, Detail], str]] = {
+    "string_pattern_mismatch": lambda d, c: f"expected {_pattern(c['pattern'])}, not {_shown(d['input'])}",
     "string_too_long": lambda d, c: f"the text is longer than {c['max_length']} characters",
     "string_too_short": lambda d, c: f"the text is shorter than {c['min_length']} characters",
     "too_long": _counted,
@@ -86,8 +83,8 @@ WORDINGS: Mapping[str, Callable[[Detail, Detail], str]] = {
     "greater_than_equal": _compared("from", "ge"),
     "less_than": _compared("below", "lt"),
     "less_than_equal": _compared("up to", "le"),
-    "literal_error": lambda d, c: f"expected {c['expected']}, got {_shown(d['input'])}",
-    "enum": lambda d, c: f"expected {c['expected']}, got {_shown(d['input'])}",
+    "literal_error": lambda d, c: f"expected {one_of(_allowed(d))}, not {_shown(d['input'])}",
+    "enum": lambda d, c: f"expected {one_of(_allowed(d))}, not {_shown(d['input'])}",
     "string_unicode": lambda d, c: "the text is not valid Unicode",
 }
 

@@ -81,10 +81,10 @@ class TaskPool:
                 return result
             except TimeoutError:
                 worker.dismiss()
-                said = (
+                message = (
                     f"this took more than the {self._limit_s:g} s that are allowed; hand in something smaller"
                 )
-                raise _later("too_slow", said) from None
+                raise _later("too_slow", message) from None
             except (EOFError, OSError):
                 worker.dismiss()
                 if self._is_closed:
@@ -92,8 +92,8 @@ class TaskPool:
                 log.warning("a process of the task pool died in %s", task.__name__)
         if self._is_closed:
             raise _later("unavailable", "the service is ending; try again soon")
-        said = "this brought its process down, twice; perhaps it needs more memory than there is"
-        raise _later("unavailable", said)
+        message = "this brought its process down, twice; perhaps it needs more memory than there is"
+        raise _later("unavailable", message)
 
     def close(self) -> None:
         """End the processes, even in the middle of a task; callers that wait get an error that the service ends."""
@@ -102,8 +102,8 @@ class TaskPool:
             worker.kill()
 
 
-def _later(code: str, said: str) -> Problem:
-    return Problem(503, code, said, headers={"Retry-After": str(RETRY_AFTER_S)})
+def _later(code: str, message: str) -> Problem:
+    return Problem(503, code, message, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 class _PoolWorker:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,17 @@ from tapestry.costmodel.resources import ResourceError
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, canonicalize, explain
-from tapestry.optimizer.run.optimize import check_pins, compile_pinned
+from tapestry.optimizer.run.optimize import compile_pinned
+from tapestry.optimizer.run.request_faults import pin_fault
 from tapestry.rewrites import Provenance
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
 from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
-from tapestry.service.requests import Fault, escape
 from tapestry.service.store import Store, mesh_of
 from tapestry.teg.document import DocumentError, dumps
 from tapestry.teg.drawing import to_dot
+from tapestry.teg.faults import Fault, escape, near_names
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
 from tapestry.teg.importers.failure import IN_PYTHON, ExternalDataError
@@ -34,11 +34,12 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.validate import InvalidGraphError
 
 MOST_FAULTS = 100
 LONGEST_NAME = 200
+MOST_SITES = 5  # near ones, of a pin that names none
 EXPLICIT = "explicit-graph"
 EXPLANATION = "explanation 2"  # of this form; what was kept in an earlier one is made again
 DOT_BLOCKS = 2000
@@ -93,11 +94,11 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
     try:
         graph = read()
         if len(graph.blocks) > most:
-            said = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
-            return SaveResult(faults=(Fault(where, said),), is_too_large=True)
+            message = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
+            return SaveResult(faults=(Fault(where, message),), is_too_large=True)
         if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
-            said = f"its name is not printable, or has more than {LONGEST_NAME} characters"
-            return SaveResult(faults=(Fault(where or "/name", said),))
+            message = f"its name is not printable, or has more than {LONGEST_NAME} characters"
+            return SaveResult(faults=(Fault(where or "/name", message),))
         known_objectives(graph)  # refuses resources that are named like something else
         summary = summarize(graph).to_json()
     except ResourceError as error:
@@ -106,18 +107,18 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
         found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
         return SaveResult(faults=tuple(found))
     except ExternalDataError as error:
-        said = (
+        message = (
             f"the data of {error.where} lies in another file, which is not read here; put it into the program, for "
             "example by `tapestry import MODEL --external-data FOLDER -o program.json.gz`, and send that"
         )
-        return SaveResult(faults=(Fault(where, said),))
+        return SaveResult(faults=(Fault(where, message),))
     except ImportFailure as error:
         # The importer speaks to people at a command line.
-        said = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
-        return SaveResult(faults=(Fault(where, said),))
+        message = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
+        return SaveResult(faults=(Fault(where, message),))
     except Exception as error:
-        said = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
-        return SaveResult(faults=(Fault(where, " ".join(said.split())),))
+        message = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
+        return SaveResult(faults=(Fault(where, " ".join(message.split())),))
     saved = store_at(url).graphs.save(graph, datetime.now(UTC), summary)
     return SaveResult(saved.id, saved.is_new)
 
@@ -147,12 +148,11 @@ def faults_of_pins(
 ) -> tuple[Fault, ...]:
     """Find the pins that name no site of the program, or that no strategy on this mesh leads to."""
     graph = canonicalize(store_at(url).graphs.load(graph_id))
-    faults = []
-    for site, spec in pins.items():
-        try:
-            check_pins(graph, {site: spec})
-        except ValueError as error:
-            faults.append(Fault(f"/pins/{escape(site)}", str(error), _sites_near(graph, site)))
+    faults = [
+        Fault(f"/pins/{escape(site)}", reason, near_names(site, graph.by_site, most=MOST_SITES))
+        for site in pins
+        if (reason := pin_fault(graph, site))
+    ]
     if faults:
         return tuple(faults)
     try:
@@ -160,10 +160,6 @@ def faults_of_pins(
     except PinError as error:
         faults.append(Fault(f"/pins/{escape(error.site)}", str(error)))
     return tuple(faults)
-
-
-def _sites_near(graph: Graph, site: str) -> tuple[str, ...]:
-    return tuple(get_close_matches(site, graph.by_site, n=5))
 
 
 def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:

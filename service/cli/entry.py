@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
 
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, OK, CommandError
+from tapestry.service.cli.options.shared import wrong_usage
 from tapestry.service.cli.parser import COMMANDS, build_parser
 
 TRACEBACK = "TAPESTRY_TRACEBACK"
@@ -18,8 +20,11 @@ MODULES = {command.name: f"tapestry.service.cli.commands.{command.module}" for c
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are one line on standard error."""
     try:
-        arguments = build_parser().parse_args(argv)
-        code = int(import_module(MODULES[arguments.command]).run(arguments))
+        arguments, _ = build_parser().parse_known_args(argv)
+        module = import_module(MODULES[arguments.command]) if arguments.command in MODULES else None
+        if module is None or arguments.faults:
+            raise wrong_usage(arguments, getattr(module, "further_faults", _none)(arguments))
+        code = int(module.run(arguments))
         sys.stdout.flush()
         return code
     except CommandError as error:
@@ -45,6 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"({TRACEBACK}=1 shows where)"
         )
         return INTERNAL
+
+
+def _none(_: Namespace) -> tuple[str, ...]:
+    """Return no faults: those of what a command line names are found by `further_faults` of its command, if any."""
+    return ()
 
 
 def _complain(message: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tapestry.optimizer import knee
 from tapestry.rewrites import Move
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.explaining import moves_of
+from tapestry.teg.faults import near_names
 
 LARGEST_BYTES = 256 * 2**20
 
@@ -40,7 +40,7 @@ def is_file(reference: str) -> bool:
     """
     path, _ = _parts(reference)
     if not path.strip():
-        raise CommandError(f"expected a plan, got {reference!r}; {WANTED}")
+        raise CommandError(f"expected a plan, not {reference!r}; {WANTED}")
     return Path(path).exists() or path.endswith(".json") or "/" in path[:2]
 
 
@@ -109,7 +109,7 @@ def _chosen(
         if len(found) == 1:
             return found[0]
         names = [str(plan.get("id", "")) for plan in plans]
-        near = [str(p.get("id")) for p in found] or get_close_matches(wanted, names, n=3, cutoff=0.4) or names
+        near = [str(p.get("id")) for p in found] or near_names(wanted, names, cutoff=0.4) or names
         raise CommandError(
             f"{path!r} has {'several plans' if found else 'no plan'} {wanted!r}; there are, e.g., {', '.join(near[:3])}"
         )

@@ -66,7 +66,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("show", "show stored runs, a run's frontier, or a plan", plans.show, "show"),
     Command(
         "explain",
-        "tell how a plan came about: its moves, and what each changed of its costs",
+        "show how a plan was made: its moves, and what each changed of its costs",
         plans.explain,
         "explain",
     ),

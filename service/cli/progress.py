@@ -90,8 +90,8 @@ class Bar:
 
     def searching(self, progress: Progress) -> None:
         if progress.phase == "searching":
-            said = f"{progress.evaluations:,} plans, {progress.front} on the frontier"
-            self._update(progress.phase, progress.fraction, said)
+            message = f"{progress.evaluations:,} plans, {progress.front} on the frontier"
+            self._update(progress.phase, progress.fraction, message)
         else:
             self._update(progress.phase, None, "")
 
@@ -104,14 +104,16 @@ class Bar:
     def note(self, text: str) -> None:
         self._bars.console.print(text, highlight=False)
 
-    def _update(self, phase: str, fraction: float | None, said: str) -> None:
+    def _update(self, phase: str, fraction: float | None, message: str) -> None:
         """Update the phase's bar; a phase that begins ends those before it. No fraction: the duration is unknown."""
         if phase not in self._tasks:
             for earlier in self._tasks.values():
                 self._bars.update(earlier, total=1.0, completed=1.0)
                 self._bars.stop_task(earlier)
-            self._tasks[phase] = self._bars.add_task(phase, total=None if fraction is None else 1.0, said="")
-        self._bars.update(self._tasks[phase], completed=fraction or 0.0, said=said)
+            self._tasks[phase] = self._bars.add_task(
+                phase, total=None if fraction is None else 1.0, message=""
+            )
+        self._bars.update(self._tasks[phase], completed=fraction or 0.0, message=message)
 
 
 @contextmanager
@@ -129,7 +131,7 @@ def reporter(is_quiet: bool) -> Iterator[Reporter]:
             TextColumn("{task.description:<10}"),
             BarColumn(bar_width=40),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[message]}"),
         )
         with Progress(*columns, console=Console(stderr=True)) as bars:
             yield Bar(bars)

@@ -38,7 +38,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """A finished search, and the results of the checks of its frontier."""
 
     request: Request
@@ -90,7 +90,7 @@ def plans_of(store: Store, reference: str, graph: Graph) -> tuple[Plan, ...]:
         raise CommandError(str(error)) from error
 
 
-def search_and_check(request: Request, reporter: Reporter) -> Outcome:
+def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
     """Search, then check every plan of the frontier; Ctrl-C ends either and keeps the results so far."""
     created_at = datetime.now(UTC)
     try:
@@ -109,7 +109,7 @@ def search_and_check(request: Request, reporter: Reporter) -> Outcome:
         raise CommandError(
             "a worker process ended abruptly, perhaps for lack of memory; try --islands 1", INTERNAL
         ) from error
-    return Outcome(request, result, checked, created_at)
+    return SearchOutcome(request, result, checked, created_at)
 
 
 def _search(request: Request, reporter: Reporter, executor: Executor | None) -> Result:
@@ -138,7 +138,7 @@ def warn_of(refused: Sequence[Mapping[str, str]]) -> None:
     """Print on standard error the rules that misbehaved and were disabled, the reasons, and the remedies."""
     for reported in refused:
         print(
-            f"tapestry: rule {reported['rule']!r} was left out: {reported['reason']}; {reported['cure']}",
+            f"tapestry: rule {reported['rule']!r} was left out: {reported['reason']}; {reported['hint']}",
             file=sys.stderr,
         )
 
@@ -162,7 +162,7 @@ def _workers(islands: int) -> Iterator[Executor | None]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def store_outcome(store: Store, outcome: Outcome) -> str | None:
+def store_outcome(store: Store, outcome: SearchOutcome) -> str | None:
     """Store a run and return its id; if the database refuses it, report that and keep the result."""
     request = outcome.request
     finished = FinishedRun(

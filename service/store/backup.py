@@ -17,7 +17,7 @@ from sqlalchemy import URL
 
 from tapestry.service.store.database import (
     BUSY_TIMEOUT_MS,
-    POSTGRESQL_CURE,
+    POSTGRESQL_HINT,
     StoreError,
     database_url_of,
     shown,
@@ -127,7 +127,7 @@ def _dump(program: str, url: URL, partial: Path, environment: Mapping[str, str])
     try:
         from psycopg.conninfo import make_conninfo
     except ImportError:
-        raise StoreError(f"cannot back up {shown(url)} without psycopg: {POSTGRESQL_CURE}") from None
+        raise StoreError(f"cannot back up {shown(url)} without psycopg: {POSTGRESQL_HINT}") from None
     parameters = dict(url.get_dialect()().create_connect_args(url)[1])
     password = parameters.pop("password", None)
     command = [
@@ -148,5 +148,5 @@ def _dump(program: str, url: URL, partial: Path, environment: Mapping[str, str])
         text=True,
     )
     if answer.returncode:
-        said = " ".join(answer.stderr.split()) or f"it ended with {answer.returncode}"
-        raise StoreError(f"cannot back up {shown(url)}: {said}")
+        message = " ".join(answer.stderr.split()) or f"it ended with {answer.returncode}"
+        raise StoreError(f"cannot back up {shown(url)}: {message}")

@@ -15,14 +15,14 @@ from tapestry.service.store.columns import json_text
 from tapestry.service.store.schema import UnusableTables, prepare_tables
 
 BUSY_TIMEOUT_MS = 30_000
-TURNED_AWAY_S = 0.01
+RETRY_PAUSE_S = 0.01
 CONNECT_TIMEOUT_S = 10
 IDLE_IN_TRANSACTION_TIMEOUT_S = 60
 CONNECTIONS_KEPT = 8
 CONNECTIONS_MOST = 40  # as many as the web server has threads, so that none waits for a connection
 KINDS = ("sqlite", "postgresql")
 POSTGRESQL_DRIVER = "postgresql+psycopg"
-POSTGRESQL_CURE = "pip install 'tapestry[postgres]'"
+POSTGRESQL_HINT = "pip install 'tapestry[postgres]'"
 
 
 class StoreError(ValueError):
@@ -78,7 +78,7 @@ def database_url_of(text: str) -> URL:
 def _lacking(url: URL, error: ImportError) -> str:
     """Return which driver is missing, and for ours how it is installed."""
     if url.drivername == POSTGRESQL_DRIVER:
-        return f"its driver, psycopg, is not installed: {POSTGRESQL_CURE}"
+        return f"its driver, psycopg, is not installed: {POSTGRESQL_HINT}"
     return f"its driver is not installed ({error.name})"
 
 
@@ -176,7 +176,7 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                 raise
-            sleep(TURNED_AWAY_S)
+            sleep(RETRY_PAUSE_S)
 
 
 def _configure_postgresql(connection: Any, _: Any) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tapestry.service.store.codec import graph_of, graph_values
 from tapestry.service.store.pages import newest
-from tapestry.service.store.records import Cursor, GraphSummary, Rewriting, SavedGraph
+from tapestry.service.store.records import Cursor, Rewriting, SavedGraph, StoredGraph
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import Base, GraphRow, RewriteRow
 from tapestry.teg.graph import Graph
@@ -73,7 +73,7 @@ class Graphs:
             raise UnknownId(f"there is no graph {graph_id!r}")
         return bytes(found)
 
-    def get(self, graph_id: str) -> GraphSummary:
+    def get(self, graph_id: str) -> StoredGraph:
         """Return the summary of a graph without its document."""
         with self._database.reading() as connection:
             row = connection.execute(select(*_SUMMARY).where(GraphRow.id == graph_id)).one_or_none()
@@ -81,7 +81,7 @@ class Graphs:
             raise UnknownId(f"there is no graph {graph_id!r}")
         return _graph_summary(row)
 
-    def page(self, limit: int = 50, before: Cursor | None = None) -> tuple[GraphSummary, ...]:
+    def page(self, limit: int = 50, before: Cursor | None = None) -> tuple[StoredGraph, ...]:
         """Return graphs, newest first; `before` is (created_at, id) of the last one seen."""
         query = select(*_SUMMARY).where(GraphRow.is_given.is_(True))
         with self._database.reading() as connection:
@@ -115,5 +115,5 @@ def insert_if_new(connection: Connection, table: type[Base], row: Mapping[str, A
     return connection.execute(query).first() is not None
 
 
-def _graph_summary(row: Row[Any]) -> GraphSummary:
-    return GraphSummary(**row._mapping)
+def _graph_summary(row: Row[Any]) -> StoredGraph:
+    return StoredGraph(**row._mapping)

@@ -93,9 +93,9 @@ class Jobs:
     ) -> None:
         """Record the environment of a run in this attempt: islands, versions and host."""
         with self._fenced(job, now, lease_s) as connection:
-            asked = connection.scalar(select(RunRow.options).where(RunRow.id == job.subject)) or {}
+            stored = connection.scalar(select(RunRow.options).where(RunRow.id == job.subject)) or {}
             made_with = {
-                "options": {**asked, "islands": islands},
+                "options": {**stored, "islands": islands},
                 "versions": dict(versions),
                 "host": dict(host),
             }
@@ -144,8 +144,8 @@ class Jobs:
                 raise UnknownId(f"there is no plan {plan_id!r} in run {job.subject}")
             if execution is not None:
                 connection.execute(insert(ExecutionRow).values(ended_values(key, execution)))
-            said = {"plan": f"{job.subject}-{plan_id}", "verified": dict(verified)}
-            append_event(connection, job.subject, "verified", said, now)
+            data = {"plan": f"{job.subject}-{plan_id}", "verified": dict(verified)}
+            append_event(connection, job.subject, "verified", data, now)
 
     def end_run(
         self,
@@ -189,8 +189,8 @@ class Jobs:
             outcome: dict[str, Any] = {} if execution is None else outcome_values(execution)
             outcome |= {"ended_at": now, "problem": None if problem is None else dict(problem)}
             connection.execute(update(ExecutionRow).where(ExecutionRow.id == job.subject).values(outcome))
-            for key, said in (verified or {}).items():
-                connection.execute(update(PlanRow).where(PlanRow.key == key).values(verified=dict(said)))
+            for key, verdict in (verified or {}).items():
+                connection.execute(update(PlanRow).where(PlanRow.key == key).values(verified=dict(verdict)))
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             _move(connection, job, event, now, phase="done")
 
@@ -334,8 +334,8 @@ def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datet
     ]
     if rows:
         connection.execute(insert(RuleRow), rows)
-    said = {row["rule"]: {"applied": row["applied"], "improved": row["improved"]} for row in rows}
-    append_event(connection, run_id, "rules", said, now)
+    data = {row["rule"]: {"applied": row["applied"], "improved": row["improved"]} for row in rows}
+    append_event(connection, run_id, "rules", data, now)
 
 
 def _put_refused(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:

@@ -77,7 +77,7 @@ class FinishedRun:
 
 
 @dataclass(frozen=True)
-class GraphSummary:
+class StoredGraph:
     """A stored graph without its document; `summary` is that of its import, where it was stored."""
 
     id: str

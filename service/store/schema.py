@@ -99,7 +99,7 @@ def _turn(engine: Engine) -> Iterator[Connection]:
     """Run a transaction in which only this process changes tables; everything in it is kept, or nothing."""
     with engine.connect().execution_options(writes=True) as connection:
         if engine.dialect.name == "sqlite":
-            _let_go_of_references(connection)
+            _disable_foreign_keys(connection)
         with connection.begin():
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
@@ -108,7 +108,7 @@ def _turn(engine: Engine) -> Iterator[Connection]:
                 _check_references(connection)
 
 
-def _let_go_of_references(connection: Connection) -> None:
+def _disable_foreign_keys(connection: Connection) -> None:
     """Disable foreign keys: SQLite replaces a changed table, and would delete all rows that refer to the old one.
 
     The setting can only be changed between transactions; the connection is not used again for anything else.

@@ -30,11 +30,11 @@ class Workers:
         self, name: str, now: datetime, *, host: str, pid: int, status: str, subject: str | None
     ) -> None:
         """Record a heartbeat of a worker, with its status and current job."""
-        said = {"host": host, "pid": pid, "status": status, "subject": subject, "seen_at": now}
+        values = {"host": host, "pid": pid, "status": status, "subject": subject, "seen_at": now}
         with self._database.writing() as connection:
-            again = update(WorkerRow).where(WorkerRow.name == name).values(said)
+            again = update(WorkerRow).where(WorkerRow.name == name).values(values)
             if connection.execute(again).rowcount == 0:
-                connection.execute(insert(WorkerRow).values(name=name, **said))
+                connection.execute(insert(WorkerRow).values(name=name, **values))
 
     def alive(self, since: datetime) -> tuple[WorkerHeartbeat, ...]:
         """Return the workers that have sent a heartbeat since then."""

@@ -43,37 +43,37 @@ class ExecutionRequest:
     seed: int
 
 
-def carry_out(order: ExecutionRequest) -> NewExecution:
+def run_execution(request: ExecutionRequest) -> NewExecution:
     """Run the plan and compare with the reference; a pure function, for a process of its own."""
     inputs = reference = None
-    if order.values:
-        inputs, reference = reference_values(order.graph, order.seed)
+    if request.values:
+        inputs, reference = reference_values(request.graph, request.seed)
     record, _ = execute_plan(
-        order.plan, order.mesh, order.seed, inputs, reference, order.compute_dtype, trace=True
+        request.plan, request.mesh, request.seed, inputs, reference, request.compute_dtype, trace=True
     )
     return record
 
 
-def execute(order: ExecutionRequest, held: ClaimedJob) -> NewExecution:
+def execute(request: ExecutionRequest, held: ClaimedJob) -> NewExecution:
     """Execute a request in a process of its own, which ends early if the result is no longer wanted.
 
     Raises:
         Drained, LeaseLost, Cancelled: the worker must end, another has the job, or its user cancelled it.
         Refused: it does not fit into this machine's memory, or takes too long.
     """
-    if order.values and not fits_in_memory([order.plan]):
+    if request.values and not fits_in_memory([request.plan]):
         raise ExecutionRefused(
-            f"the plan's devices hold {order.plan.cost['total_memory_bytes']:,} B in all, more than half of this "
+            f"the plan's devices hold {request.plan.cost['total_memory_bytes']:,} B in all, more than half of this "
             'machine\'s memory; count without values instead ("values": false)'
         )
     process = ProcessIslands(1)
     try:
-        return _wait(process.submit(carry_out, order), held)
+        return _wait(process.submit(run_execution, request), held)
     except BrokenProcessPool:
-        said = (
+        message = (
             "executing the plan ended its process, perhaps for want of memory; count without values instead"
         )
-        raise ExecutionRefused(said) from None
+        raise ExecutionRefused(message) from None
     finally:
         process.abandon()
 
@@ -81,16 +81,16 @@ def execute(order: ExecutionRequest, held: ClaimedJob) -> NewExecution:
 def do_execution(store: Store, held: ClaimedJob) -> None:
     """Execute the plan that the job names and store the results; raises as `execute`."""
     execution = store.executions.get(held.job.subject)
-    request = store.runs.request(execution.run_id)
-    order = ExecutionRequest(
+    run = store.runs.request(execution.run_id)
+    request = ExecutionRequest(
         store.plans.load(execution.plan_key),
-        store.graphs.load(request.graph_id),
-        mesh_of(request.mesh),
-        request.options.compute_dtype,
+        store.graphs.load(run.graph_id),
+        mesh_of(run.mesh),
+        run.options.compute_dtype,
         execution.values,
         execution.seed or 0,
     )
-    record = execute(order, held)
+    record = execute(request, held)
     verified = _marks(store, execution, record) if is_refuted(record.verified) else None
     store.jobs.end_execution(held.job, datetime.now(UTC), "finished", execution=record, verified=verified)
 
@@ -104,7 +104,7 @@ def _marks(store: Store, execution: StoredExecution, record: NewExecution) -> di
     known = {plan.id: plan.verified for plan in shown.values() if plan.verified is not None}
     refuted = {execution.plan_id: record.verified}
     marks = refuted | with_suspects(histories, known | refuted)
-    return {keys[plan_id]: said for plan_id, said in marks.items()}
+    return {keys[plan_id]: verdict for plan_id, verdict in marks.items()}
 
 
 def _wait(future: Future[NewExecution], held: ClaimedJob) -> NewExecution:

@@ -123,7 +123,7 @@ class _Lane:
             else:
                 self._do(held)
         except Drained:
-            self._give_back(job)
+            self._release(job)
         except Cancelled:
             self._end(job, "cancelled", None)
         except LeaseLost as error:
@@ -131,8 +131,8 @@ class _Lane:
         except Unreadable as error:
             self._fail(job, "unreadable", "Something that it needs is not installed", str(error))
         except StoreError as error:
-            said = "%s %s: %s; tried again when its lease has run out"
-            log.error(said, job.kind, job.subject, error, extra=_ids(job))
+            message = "%s %s: %s; tried again when its lease has run out"
+            log.error(message, job.kind, job.subject, error, extra=_ids(job))
         except BrokenProcessPool as error:
             self._fail_for_worker(job, str(error))
         except MemoryError:
@@ -143,8 +143,8 @@ class _Lane:
             self._fail(job, "invalid_request", "The request cannot be carried out", str(error))
         except Exception as error:
             log.exception("%s %s: a fault of this program", job.kind, job.subject, extra=_ids(job))
-            said = f"a fault of this program, please report it: {type(error).__name__}: {error}"
-            self._fail(job, "internal", "A fault of this program", said)
+            message = f"a fault of this program, please report it: {type(error).__name__}: {error}"
+            self._fail(job, "internal", "A fault of this program", message)
         else:
             log.info("%s %s: done", job.kind, job.subject, extra=_ids(job))
 
@@ -165,7 +165,7 @@ class _Lane:
         except StoreError as error:
             log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
 
-    def _give_back(self, job: Job) -> None:
+    def _release(self, job: Job) -> None:
         try:
             self._store.jobs.release(job, datetime.now(UTC))
         except StoreError as error:

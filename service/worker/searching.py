@@ -266,7 +266,7 @@ class SearchJob:
             if plan.id not in executed or known.get(plan.id, UNCHECKED)["values"]["executed"]:
                 continue
             try:
-                record = execute(self._order(plan), self._held)
+                record = execute(self._execution_request(plan), self._held)
             except Cancelled:
                 return
             except ExecutionRefused as error:
@@ -285,10 +285,10 @@ class SearchJob:
         verified = {plan.id: plan.verified for plan in shown if plan.verified is not None}
         if any(map(is_refuted, verified.values())):
             histories = {plan.id: plan.moves for plan in self._shown.plans()}
-            for plan_id, said in with_suspects(histories, verified).items():
-                self._keep(plan_id, said, None)
+            for plan_id, verdict in with_suspects(histories, verified).items():
+                self._keep(plan_id, verdict, None)
 
-    def _order(self, plan: Plan) -> ExecutionRequest:
+    def _execution_request(self, plan: Plan) -> ExecutionRequest:
         task = self._task
         return ExecutionRequest(
             plan, task.graph, task.mesh, task.request.options.compute_dtype, True, task.request.options.seed
@@ -307,7 +307,7 @@ class SearchJob:
         if result.stopped == "cancelled":
             self._store.jobs.end_run(self._job, now, "cancelled", stopped=result.stopped)
             return
-        said = (
+        message = (
             str(result.shortfall) if result.shortfall else "no plan was found within the budget; give it more"
         )
         self._store.jobs.end_run(
@@ -315,6 +315,6 @@ class SearchJob:
             now,
             "failed",
             stopped=result.stopped,
-            problem=problem("no_feasible_plan", "No feasible plan", said),
+            problem=problem("no_feasible_plan", "No feasible plan", message),
             timings=dict(result.timings),
         )

@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tapestry.teg.arguments import (
+    COUNT,
+    FUNCTION,
+    PATH,
+    SIZES,
+    TEXT,
+    TEXTS_BY_NAME,
+    WHOLE,
+    ArgumentKind,
+    check_arguments,
+    optional,
+    several,
+)
 from tapestry.teg.document import MAX_BLOCKS, MAX_BYTES, from_document, json_values
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.validate import check
 
 __all__ = ["ImportFailure", "from_jax", "from_json", "from_loom", "from_onnx", "from_stablehlo", "from_torch"]
+
+# The arguments of the importers.
+ARGUMENTS = {
+    "function": FUNCTION,
+    "dims": optional(SIZES),
+    "name": optional(TEXT),
+    "external_data": optional(PATH),
+    "roles": optional(TEXTS_BY_NAME),
+    "carries": optional(TEXTS_BY_NAME),
+    "unroll_limit": COUNT,
+    **dict.fromkeys(
+        ("static_argnums", "donate_argnums"), several(WHOLE, "a whole number, or a list of them")
+    ),
+    "static_argnames": several(TEXT, "a text, or a list of texts"),
+}
+ONNX = ArgumentKind(
+    "a model: a path, bytes or a ModelProto",
+    lambda value: isinstance(value, (str, PathLike, bytes)) or hasattr(value, "SerializeToString"),
+)
+STABLEHLO = ArgumentKind(
+    "a module: its text, its bytes or a path", lambda value: isinstance(value, (str, PathLike, bytes))
+)
 
 # A loop is unrolled while its trips have at most so many operations together.
 UNROLL_LIMIT = 32768
@@ -34,9 +70,14 @@ def from_onnx(
     refused. Models have at most 2 GiB and 250,000 nodes, functions expanded.
 
     Raises:
+        ArgumentError: arguments of another type.
         ImportFailure: the file is missing, truncated or foreign, a dimension has no size, or operators are
             unsupported; the message is one line that states which and where.
     """
+    check_arguments(
+        {"source": ONNX, **ARGUMENTS},
+        {"source": source, "dims": dims, "name": name, "external_data": external_data},
+    )
     from tapestry.teg.importers.onnx_import import import_onnx
 
     return import_onnx(source, dims, name, external_data)
@@ -80,9 +121,11 @@ def from_torch(
     Operators that draw random numbers are refused.
 
     Raises:
+        ArgumentError: arguments of another type.
         ImportFailure: the file is missing, damaged or foreign, shapes are dynamic, or operators are unsupported;
             the message is one line that states which and where.
     """
+    check_arguments(ARGUMENTS, {"name": name, "roles": roles, "carries": carries, "dims": dims})
     from tapestry.teg.importers.torch_import import import_torch
 
     return import_torch(source, example, name, roles, carries, dims)
@@ -133,9 +176,14 @@ def from_stablehlo(
     below a name. Donated arguments and the state of training steps become sinks that carry their source.
 
     Raises:
+        ArgumentError: arguments of another type.
         ImportFailure: jaxlib is not installed, the file is missing or no StableHLO, a shape or the number of trips
             of a loop is known only at run time, or operations are unsupported; one line that states which and where.
     """
+    check_arguments(
+        {"source": STABLEHLO, **ARGUMENTS},
+        {"source": source, "name": name, "roles": roles, "unroll_limit": unroll_limit},
+    )
     from tapestry.teg.importers.stablehlo.entry import import_stablehlo
 
     return import_stablehlo(source, name, roles, unroll_limit)
@@ -159,13 +207,16 @@ def from_jax(
     roles, carried state and loops, and `jax.jit` for the other options.
 
     Raises:
+        ArgumentError: arguments of another type.
         ImportFailure: jax is not installed, or the function cannot be imported; one line with the reason.
     """
-    from tapestry.teg.importers.stablehlo.entry import import_jax
-
     options = {
         "static_argnums": static_argnums,
         "static_argnames": static_argnames,
         "donate_argnums": donate_argnums,
     }
+    given = {"function": function, "name": name, "roles": roles, "unroll_limit": unroll_limit, **options}
+    check_arguments(ARGUMENTS, given)
+    from tapestry.teg.importers.stablehlo.entry import import_jax
+
     return import_jax(function, arguments, keywords, options, name, roles, unroll_limit)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from tapestry.teg.importers.program import Compute, Program, Relabel, Step, inputs_of
+from tapestry.teg.importers.program import Compute, Relabel, Step, StepProgram, inputs_of
 
 # Operators whose output dimensions may come in any order.
 ANY_ORDER = frozenset({"cell", "contract", "reduce"})
 
 
-def absorb_transpositions(program: Program) -> Program:
+def absorb_transpositions(program: StepProgram) -> StepProgram:
     """Compute a value permuted if its only reader permutes it."""
     readers = Counter(n for step in program.steps for n in inputs_of(step))
     readers.update(program.observed)

@@ -21,14 +21,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.program import Compute, Program, Reshape, Step, inputs_of, outputs_of
+from tapestry.teg.importers.program import Compute, Reshape, Step, StepProgram, inputs_of, outputs_of
 
 STATES = ("parameter", "buffer", "optimizer_state")
 # Values looked at for one output: an update is short, a sum of all gradients of a long program need not be.
 LONGEST_SEARCH = 1000
 
 
-class Term(NamedTuple):
+class ExpressionTerm(NamedTuple):
     """An input of an expression that is a term of it; `scaled`: its coefficient is not one."""
 
     position: int
@@ -45,7 +45,7 @@ class CarriedStateCandidate(NamedTuple):
     state: str
 
 
-def with_carried_state(program: Program, specified: Mapping[str, str] | None = None) -> Program:
+def with_carried_state(program: StepProgram, specified: Mapping[str, str] | None = None) -> StepProgram:
     """Add `carries` to a program: those in `specified` (output -> state), or found by its dataflow if `specified` is
     None.
 
@@ -68,7 +68,7 @@ def with_carried_state(program: Program, specified: Mapping[str, str] | None = N
     return replace(program, carries={**stated, **{o: s for o, s in updates.items() if s not in parameters}})
 
 
-def _checked(program: Program, specified: Mapping[str, str]) -> dict[str, str]:
+def _checked(program: StepProgram, specified: Mapping[str, str]) -> dict[str, str]:
     for output, state in specified.items():
         where = f"{program.name}: output {output!r} is said to be the next value of {state!r}"
         if output not in program.outputs or state not in program.entries:
@@ -93,7 +93,7 @@ def _nearest(candidates: list[CarriedStateCandidate]) -> dict[str, str]:
     return found
 
 
-def _candidates(program: Program, states: list[str]) -> Iterator[CarriedStateCandidate]:
+def _candidates(program: StepProgram, states: list[str]) -> Iterator[CarriedStateCandidate]:
     producers = {name: step for step in program.steps for name in outputs_of(step)}
     sources = _sources(program)
     kinds = {(program.values[s].shape, program.values[s].dtype) for s in states}
@@ -113,7 +113,7 @@ def _candidates(program: Program, states: list[str]) -> Iterator[CarriedStateCan
             yield CarriedStateCandidate(not update, depth, output, name)
 
 
-def _sources(program: Program) -> dict[str, int]:
+def _sources(program: StepProgram) -> dict[str, int]:
     """Compute for each value the entries it depends on, as a set of bits."""
     sources = {name: 1 << k for k, name in enumerate(program.entries)}
     for step in program.steps:
@@ -132,7 +132,9 @@ class _Walk(NamedTuple):
     rest: int
 
 
-def _walk(program: Program, producers: Mapping[str, Step], sources: Mapping[str, int], output: str) -> _Walk:
+def _walk(
+    program: StepProgram, producers: Mapping[str, Step], sources: Mapping[str, int], output: str
+) -> _Walk:
     """Search from an output back along its terms, nearest first."""
     reached: dict[str, tuple[int, bool]] = {}
     rest, seen = 0, {output}
@@ -157,12 +159,12 @@ def _walk(program: Program, producers: Mapping[str, Step], sources: Mapping[str,
     return _Walk(reached, rest)
 
 
-def _terms(program: Program, step: Step) -> Iterator[Term]:
+def _terms(program: StepProgram, step: Step) -> Iterator[ExpressionTerm]:
     """Yield the inputs of a step that are terms of its output, element by element."""
     if isinstance(step, Reshape):
-        yield Term(0, 1, False)
+        yield ExpressionTerm(0, 1, False)
     elif isinstance(step, Compute) and step.operator == "scatter" and step.attributes.get("monoid") == "last":
-        yield Term(0, 1, True)
+        yield ExpressionTerm(0, 1, True)
     elif isinstance(step, Compute) and step.operator == "cell":
         scalars = {k for k, n in enumerate(step.inputs) if _is_factor(program, n, step.output)}
         for term in _terms_of(step.attributes["expr"], scalars, 1, False):
@@ -170,15 +172,15 @@ def _terms(program: Program, step: Step) -> Iterator[Term]:
                 yield term
 
 
-def _is_factor(program: Program, name: str, output: str) -> bool:
+def _is_factor(program: StepProgram, name: str, output: str) -> bool:
     """Return whether a value may be multiplied with a state: known, or one number for all elements."""
     return name in program.literals or program.values[name].size == 1 < program.values[output].size
 
 
-def _terms_of(expr: Any, scalars: set[int], depth: int, scaled: bool) -> Iterator[Term]:
+def _terms_of(expr: Any, scalars: set[int], depth: int, scaled: bool) -> Iterator[ExpressionTerm]:
     name, *parts = expr
     if name == "input":
-        yield Term(parts[0], depth, scaled)
+        yield ExpressionTerm(parts[0], depth, scaled)
     elif name in ("add", "sub", "min", "max"):
         yield from _all_terms(parts, scalars, depth + 1, scaled)
     elif name in ("neg", "identity"):
@@ -195,7 +197,7 @@ def _terms_of(expr: Any, scalars: set[int], depth: int, scaled: bool) -> Iterato
         yield from _terms_of(parts[0], scalars, depth + 1, True)
 
 
-def _all_terms(parts: list[Any], scalars: set[int], depth: int, scaled: bool) -> Iterator[Term]:
+def _all_terms(parts: list[Any], scalars: set[int], depth: int, scaled: bool) -> Iterator[ExpressionTerm]:
     for part in parts:
         yield from _terms_of(part, scalars, depth, scaled)
 

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import affine, literal
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Literal
 
 __all__ = ["ELEMENTWISE", "affine", "evaluate", "fold", "literal"]
@@ -65,7 +65,7 @@ ELEMENTWISE = frozenset(
 
 
 def fold(
-    node: Node, inputs: Sequence[Literal | None], versions: Mapping[str, int]
+    node: OnnxNode, inputs: Sequence[Literal | None], versions: Mapping[str, int]
 ) -> tuple[Literal, ...] | None:
     """Compute the outputs of a node with known inputs; None where they would be large.
 
@@ -96,7 +96,7 @@ def _elementwise_bytes(arrays: Sequence[np.ndarray | None]) -> int:
 
 
 def evaluate(
-    node: Node, inputs: Sequence[np.ndarray | None], versions: Mapping[str, int]
+    node: OnnxNode, inputs: Sequence[np.ndarray | None], versions: Mapping[str, int]
 ) -> tuple[np.ndarray, ...]:
     """Compute the node's outputs by ONNX's own reference implementation, with operators of these versions.
 

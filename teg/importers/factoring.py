@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import mul
 
-from tapestry.teg.importers.program import Compute, Concat, Program, Relabel, Reshape, Slice
+from tapestry.teg.importers.program import Compute, Concat, Relabel, Reshape, Slice, StepProgram
 
 
 @dataclass
@@ -75,7 +75,7 @@ Link = ReshapeLink | PartLink
 class Factoring:
     """The factors of every dimension of every value of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: StepProgram) -> None:
         self._first: dict[str, int] = {}
         self._sizes: list[int] = []
         for name, value in program.values.items():

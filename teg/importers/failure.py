@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
-MOST_OFFERED = 3
+from tapestry.teg.faults import near_names
+
 IN_PYTHON = (
     " (in Python "  # what follows in a message is for callers of functions, not for users of a command
 )
@@ -29,16 +29,16 @@ class ExternalDataError(ImportFailure):
     def __init__(self, where: str, location: str = "", beside: Path | None = None) -> None:
         super().__init__(
             f"the data of {where} lies in another file{f', {location!r},' if location else ''} which is read only "
-            f"from a folder that you name {_offer(location, beside)}; or put the data into the model itself"
+            f"from a folder that you name {_located_file(location, beside)}; or put the data into the model itself"
         )
         self.where, self.location = where, location
 
     def at(self, file: Path) -> ExternalDataError:
-        """Return the error with an offer of what lies beside the program's file."""
+        """Return the error with a hint at what lies beside the program's file."""
         return ExternalDataError(self.where, self.location, file.parent)
 
 
-def _offer(location: str, beside: Path | None) -> str:
+def _located_file(location: str, beside: Path | None) -> str:
     """Return which folder to name: the program's own where the data lies in it, else what lies there instead."""
     plain = "(external_data=FOLDER, --external-data FOLDER)"
     if beside is None or not location or "\0" in location:
@@ -55,5 +55,5 @@ def near_files(location: str, folder: Path) -> str:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     except OSError:
         return ""
-    near = get_close_matches(Path(location).name, names, n=MOST_OFFERED, cutoff=0.5)
+    near = near_names(Path(location).name, names, cutoff=0.5)
     return f", where there is {' and '.join(map(repr, near))}" if near else ""

@@ -32,7 +32,7 @@ OTHER_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """One application of an ONNX operator; missing optional inputs and outputs are `""`."""
 
     name: str
@@ -67,7 +67,7 @@ class Model:
     inputs: tuple[tuple[Value, str], ...]
     initializers: Mapping[str, np.ndarray]
     initializer_roles: Mapping[str, str]
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     outputs: Mapping[str, str]
     versions: Mapping[str, int] = field(default_factory=dict)
     declared: Mapping[str, Any] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def read_model(
         {o: new.get(o, o) for o in outputs},
         versions,
         {i.name: i.type for i in (*graph.value_info, *graph.output)},
-        _told(proto, label, "teg.outputs", "carries"),
+        _named_values(proto, label, "teg.outputs", "carries"),
     )
 
 
@@ -188,14 +188,14 @@ def _opset(proto: Any, label: str) -> int:
 
 def _roles(proto: Any, label: str) -> dict[str, str]:
     """Parse the roles by name from the metadata entry `teg.inputs`."""
-    roles = _told(proto, label, "teg.inputs", "role") or {}
+    roles = _named_values(proto, label, "teg.inputs", "role") or {}
     wrong = sorted({r for r in roles.values() if r not in ROLES})
     if wrong:
         raise ImportFailure(f"{label}: unknown role {wrong[0]!r} in 'teg.inputs'; use {', '.join(ROLES)}")
     return roles
 
 
-def _told(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
+def _named_values(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
     """Parse a metadata entry, a JSON list of objects with `name`, into a map from name to `what`.
 
     None if there is no such entry.
@@ -253,7 +253,7 @@ def _input_value(info: Any, dims: Mapping[str, int], label: str) -> Value:
     return Value(info.name, checked_shape(sizes, where, item_bytes(dtype)), dtype)
 
 
-def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | None) -> Iterator[Node]:
+def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | None) -> Iterator[OnnxNode]:
     known = (*STANDARD_DOMAINS, *OTHER_DOMAINS)
     foreign = sorted({f"{n.domain}.{n.op_type}" for n in graph.node if n.domain not in known})
     if foreign:
@@ -270,10 +270,10 @@ def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | N
         check_node(node, f"{label}: {where}", versions.get(node.domain, 1))
         attributes = {a.name: attribute_value(a, where, folder) for a in node.attribute}
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain
-        yield Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)
+        yield OnnxNode(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)
 
 
-def nodes_of(graph: Any, name: str, versions: Mapping[str, int]) -> tuple[Node, ...]:
+def nodes_of(graph: Any, name: str, versions: Mapping[str, int]) -> tuple[OnnxNode, ...]:
     """Return the nodes of a body in order; their names are prefixed with `name` unless they already are."""
     return tuple(
         n if n.name.startswith(f"{name}/") else replace(n, name=f"{name}/{n.name}")

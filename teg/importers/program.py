@@ -161,7 +161,7 @@ class SequencePoint:
 
 
 @dataclass
-class Program:
+class StepProgram:
     """A program: its steps in order, its entries and literals, and the values observed at the end (name -> value).
 
     `carries` maps each output that is the next value of an entry to that entry (name -> entry).
@@ -181,7 +181,7 @@ class Program:
         """The values observed from outside the steps: outputs, and values that sequence points wait for."""
         return (*self.outputs.values(), *(name for point in self.points for name in point.after))
 
-    def pruned(self) -> Program:
+    def pruned(self) -> StepProgram:
         """Return the program without the steps and entries that no output needs."""
         needed = {*self.observed, *self.carries.values()}
         kept: list[Step] = []

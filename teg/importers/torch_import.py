@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tapestry.teg.faults import ArgumentError, value_text
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.absorbing import absorb_transpositions
 from tapestry.teg.importers.factoring import Factoring
@@ -59,9 +60,9 @@ def read_listing(
         if any(hasattr(c, "dtype") and is_hollow(c) for c in exported.constants.values()):
             return _traced(source, example, exported, label)
         return _read_live(exported, label, dims)
-    raise ImportFailure(
-        "expected an ExportedProgram, a GraphModule, a module with example arguments, or a file "
-        f"(.pt2, .json, .json.gz), not {type(source).__name__}"
+    raise ArgumentError(
+        "source: expected an ExportedProgram, a GraphModule, a module with example arguments, or a file "
+        f"(.pt2, .json, .json.gz), not {value_text(source)}"
     )
 
 
@@ -76,13 +77,13 @@ def _read_live(exported: Any, name: str, dims: Mapping[str, int] | None) -> List
 def _exported(source: Any, example: tuple[Any, ...]) -> Any:
     import torch
 
-    class Function(torch.nn.Module):  # type: ignore[misc]
+    class FunctionModule(torch.nn.Module):  # type: ignore[misc]
         """A function of tensors as the module that export expects."""
 
         def forward(self, *arguments: Any) -> Any:
             return source(*arguments)
 
-    module = source if isinstance(source, torch.nn.Module) else Function()
+    module = source if isinstance(source, torch.nn.Module) else FunctionModule()
     try:
         return torch.export.export(module, example)
     except Exception as error:  # torch raises whatever tracing stumbles over

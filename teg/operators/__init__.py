@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 
+from tapestry.teg.faults import no_such
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.boundary import BOUNDARY
 from tapestry.teg.operators.cells import CELLS
@@ -90,8 +90,5 @@ def operator_named(name: str) -> Operator:
     """
     known = catalog()
     if name not in known:
-        near = get_close_matches(name, known, n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(sorted(known))}"
-        specified = plug_ins().left_out(name)
-        raise ValueError(f"unknown operator {name!r}{f' ({specified})' if specified else hint}")
+        raise ValueError(no_such("operator", name, sorted(known), hint=plug_ins().left_out(name)))
     return known[name]

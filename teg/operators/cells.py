@@ -14,7 +14,7 @@ from tapestry.teg.operators.expressions import (
     CELL_FUNCTIONS,
     CellFunction,
     Expression,
-    Step,
+    SubExpression,
     cell_flops,
     inputs_of,
     run_steps,
@@ -89,7 +89,7 @@ def _rows(
     return rows
 
 
-def _check_leaves(steps: Sequence[Step], input_count: int, names: Sequence[str]) -> None:
+def _check_leaves(steps: Sequence[SubExpression], input_count: int, names: Sequence[str]) -> None:
     for step in steps:
         if step.name == "input" and not 0 <= step.payload < input_count:
             raise ValueError(f"the expression reads input {step.payload}, but there are {input_count}")
@@ -100,7 +100,7 @@ def _check_leaves(steps: Sequence[Step], input_count: int, names: Sequence[str])
 
 
 def _check_types(
-    steps: Sequence[Step], inputs: Sequence[TensorType], names: Sequence[str], expr: Expression
+    steps: Sequence[SubExpression], inputs: Sequence[TensorType], names: Sequence[str], expr: Expression
 ) -> None:
     """Check the expression by evaluating it on one element of each input's type."""
     try:
@@ -112,7 +112,7 @@ def _check_types(
 
 
 @lru_cache(maxsize=4096)
-def _steps(definition: Definition) -> tuple[Step, ...]:
+def _steps(definition: Definition) -> tuple[SubExpression, ...]:
     return steps_of(definition["expr"])
 
 
@@ -139,7 +139,7 @@ def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]
 
 
 def _values(
-    steps: Sequence[Step],
+    steps: Sequence[SubExpression],
     names: Sequence[str],
     index: ZRange,
     arrays: Sequence[np.ndarray],

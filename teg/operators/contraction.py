@@ -86,8 +86,8 @@ class _Groups(NamedTuple):
 
 def contract_pair(a: np.ndarray, a_names: Names, b: np.ndarray, b_names: Names, output: Names) -> np.ndarray:
     """Contract two arrays by one batched matrix product; return a view of it where its dimensions are permuted."""
-    a, a_names = _without_lonely(a, a_names, (*b_names, *output))
-    b, b_names = _without_lonely(b, b_names, (*a_names, *output))
+    a, a_names = _without_private_names(a, a_names, (*b_names, *output))
+    b, b_names = _without_private_names(b, b_names, (*a_names, *output))
     shared = [
         name for name in (a_names if a.size >= b.size else b_names) if name in a_names and name in b_names
     ]
@@ -106,10 +106,10 @@ def contract_pair(a: np.ndarray, a_names: Names, b: np.ndarray, b_names: Names, 
     return product.reshape([sizes[n] for n in order]).transpose([order.index(n) for n in output])
 
 
-def _without_lonely(array: np.ndarray, names: Names, others: Names) -> tuple[np.ndarray, Names]:
+def _without_private_names(array: np.ndarray, names: Names, others: Names) -> tuple[np.ndarray, Names]:
     """Sum first over the names that occur nowhere else; return the array and its remaining names."""
-    lonely = tuple(k for k, name in enumerate(names) if name not in others)
-    return (np.sum(array, axis=lonely, dtype=array.dtype) if lonely else array), tuple(
+    private = tuple(k for k, name in enumerate(names) if name not in others)
+    return (np.sum(array, axis=private, dtype=array.dtype) if private else array), tuple(
         name for name in names if name in others
     )
 

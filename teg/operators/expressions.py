@@ -8,13 +8,13 @@ constants have no bits), and `(function, e, ...)` with a function of `CELL_FUNCT
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tapestry.teg.dtypes import EXTENDED, NAMES, numpy_dtype
+from tapestry.teg.faults import no_such
 from tapestry.teg.operators.functions import CELL_FUNCTIONS, CellFunction
 
 __all__ = [
@@ -34,7 +34,7 @@ Expression = tuple[Any, ...]
 CASTS = ("cast", "bitcast")
 
 
-class Step(NamedTuple):
+class SubExpression(NamedTuple):
     """One distinct sub-expression: function or leaf kind, its payload, the steps it reads."""
 
     name: str
@@ -42,19 +42,19 @@ class Step(NamedTuple):
     arguments: tuple[int, ...]
 
 
-def steps_of(expression: Expression) -> tuple[Step, ...]:
+def steps_of(expression: Expression) -> tuple[SubExpression, ...]:
     """Return the distinct sub-expressions, arguments first; the last one is the whole.
 
     Raises:
         ValueError: the expression is not of the grammar; the part that is wrong is quoted.
     """
-    steps: list[Step] = []
+    steps: list[SubExpression] = []
     numbers: dict[tuple[Any, ...], int] = {}
 
     def visit(e: Any) -> int:
         name, payload, parts = _parsed(e)
-        step = Step(name, payload, tuple([visit(part) for part in parts]))
-        # The text of a constant tells 1, 1.0 and True apart, and 0.0 from -0.0.
+        step = SubExpression(name, payload, tuple([visit(part) for part in parts]))
+        # The text of a constant distinguishes 1, 1.0 and True, and 0.0 from -0.0.
         key = (name, repr(payload), step.arguments)
         if key not in numbers:
             numbers[key] = len(steps)
@@ -85,9 +85,7 @@ def _parsed(e: Any) -> tuple[str, Any, Sequence[Any]]:
             f"{e!r} is none of ('input', k), ('const', value), ('index', name), "
             "('cast' or 'bitcast', element type, expression)"
         )
-    near = get_close_matches(name, CELL_FUNCTIONS, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(CELL_FUNCTIONS)}"
-    raise ValueError(f"unknown cell function {name!r}; {hint}")
+    raise ValueError(no_such("cell function", name, CELL_FUNCTIONS))
 
 
 def cell_flops(expression: Expression) -> float:
@@ -116,7 +114,7 @@ def substitute(expression: Expression, replacements: Mapping[int, Expression]) -
 
 
 def run_steps(
-    steps: Sequence[Step], inputs: Sequence[np.ndarray], coordinates: Mapping[str, np.ndarray]
+    steps: Sequence[SubExpression], inputs: Sequence[np.ndarray], coordinates: Mapping[str, np.ndarray]
 ) -> Any:
     """Compute the value of the last step; inputs and coordinates are broadcast against each other.
 

@@ -15,7 +15,7 @@ from tapestry.teg.operators.reading import settings
 FUSED = "fused"
 
 
-class Step(NamedTuple):
+class FusedStep(NamedTuple):
     """One application inside a body: the numbers of the values it reads and makes."""
 
     operator: Operator
@@ -29,7 +29,7 @@ class FusedBody(NamedTuple):
 
     inputs: tuple[TensorType, ...]
     types: tuple[TensorType, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[FusedStep, ...]
     outputs: tuple[int, ...]
 
     def producers(self) -> dict[int, tuple[int, int]]:
@@ -69,7 +69,7 @@ def _types(specified: Any) -> tuple[TensorType, ...]:
 
 def _step(
     k: int, specified: Any, types: Sequence[TensorType], known: Mapping[str, Operator]
-) -> tuple[Step, tuple[TensorType, ...]]:
+) -> tuple[FusedStep, tuple[TensorType, ...]]:
     if not isinstance(specified, tuple) or len(specified) != 3:
         raise ValueError(f"step {k} must be (operator, attributes, reads), not {specified!r}")
     name, attrs, reads = specified
@@ -89,7 +89,7 @@ def _step(
     if inferred.signature is None:
         raise ValueError(f"step {k} applies {name!r}, a fixed block: it has no parts and cannot be streamed")
     makes = tuple(range(len(types), len(types) + len(inferred.outputs)))
-    return Step(operator, Definition(name, attrs, inferred.signature), reads, makes), inferred.outputs
+    return FusedStep(operator, Definition(name, attrs, inferred.signature), reads, makes), inferred.outputs
 
 
 def _outputs(specified: Any, inputs: int, count: int) -> tuple[int, ...]:

@@ -8,10 +8,12 @@ from typing import Any
 from tapestry.teg.graph import Attributes, TensorType, attributes
 from tapestry.teg.operators.operator import OperatorExample
 
-Told = tuple[str, Attributes, tuple[int, ...]]
+BodyStep = tuple[str, Attributes, tuple[int, ...]]
 
 
-def _cell(expr: Any, labels: Sequence[str], dims: dict[str, int], reads: Sequence[int], dtype: str) -> Told:
+def _cell(
+    expr: Any, labels: Sequence[str], dims: dict[str, int], reads: Sequence[int], dtype: str
+) -> BodyStep:
     names = tuple(tuple(text) for text in labels)
     return (
         "cell",
@@ -20,19 +22,22 @@ def _cell(expr: Any, labels: Sequence[str], dims: dict[str, int], reads: Sequenc
     )
 
 
-def _contract(text: str, reads: Sequence[int]) -> Told:
+def _contract(text: str, reads: Sequence[int]) -> BodyStep:
     left, right = text.split("->")
     labels = tuple(tuple(part) for part in left.split(","))
     return "contract", attributes(labels=labels, output=tuple(right)), tuple(reads)
 
 
-def _reduce(monoid: str, text: str, reads: Sequence[int]) -> Told:
+def _reduce(monoid: str, text: str, reads: Sequence[int]) -> BodyStep:
     labels, output = text.split("->")
     return "reduce", attributes(monoid=monoid, labels=tuple(labels), output=tuple(output)), tuple(reads)
 
 
 def _fused(
-    shapes: Sequence[tuple[int, ...]], body: Sequence[Told], outputs: Sequence[int], dtype: str = "float32"
+    shapes: Sequence[tuple[int, ...]],
+    body: Sequence[BodyStep],
+    outputs: Sequence[int],
+    dtype: str = "float32",
 ) -> OperatorExample:
     types = tuple(TensorType(shape, dtype) for shape in shapes)
     specified = tuple((shape, dtype) for shape in shapes)

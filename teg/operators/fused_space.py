@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tapestry.teg.operators.fused_body import FusedBody, Step
+from tapestry.teg.operators.fused_body import FusedBody, FusedStep
 from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection, rows_of
 from tapestry.teg.zspace import ZRange
 
@@ -105,7 +105,7 @@ class _Classes:
         return a != b and any(s in steps for s, _ in self.members(b))
 
 
-def _dims(step: Step) -> Sequence[IndexDim]:
+def _dims(step: FusedStep) -> Sequence[IndexDim]:
     signature = step.definition.signature
     assert signature is not None
     return signature.dims
@@ -115,7 +115,7 @@ def _size(body: FusedBody, place: Place) -> int:
     return _dims(body.steps[place[0]])[place[1]].size
 
 
-def _rows(step: Step, side: str, k: int) -> tuple[Row | None, ...]:
+def _rows(step: FusedStep, side: str, k: int) -> tuple[Row | None, ...]:
     signature = step.definition.signature
     assert signature is not None
     return rows_of(signature.inputs[k] if side == "read" else signature.outputs[k])
@@ -187,7 +187,7 @@ def _kind(classes: _Classes, body: FusedBody, root: Place) -> tuple[str, bool] |
     return next(iter(monoids), PARALLEL), len(found) > 1
 
 
-def _is_product(body: FusedBody, step: Step) -> bool:
+def _is_product(body: FusedBody, step: FusedStep) -> bool:
     """Return whether a step is work for matrix units, too much for every part to repeat."""
     types = [body.types[v] for v in step.reads], [body.types[v] for v in step.makes]
     return step.operator.work(step.definition, *types).contracts

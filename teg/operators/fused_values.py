@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
-from tapestry.teg.operators.fused_body import FusedBody, Step
+from tapestry.teg.operators.fused_body import FusedBody, FusedStep
 from tapestry.teg.operators.fused_space import FusedIndexSpace
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import Operand
@@ -97,12 +97,12 @@ def between_bytes(body: FusedBody, space: FusedIndexSpace, index: ZRange) -> int
     return total
 
 
-def _own(step: Step) -> ZRange:
+def _own(step: FusedStep) -> ZRange:
     assert step.definition.signature is not None
     return step.definition.signature.index_range
 
 
-def _made(step: Step, index: ZRange) -> list[ZRange]:
+def _made(step: FusedStep, index: ZRange) -> list[ZRange]:
     assert step.definition.signature is not None
     return [reached(p, index) for p in step.definition.signature.outputs]
 
@@ -136,7 +136,9 @@ def _run(
     return [values[v] for v in body.outputs]
 
 
-def _apply(body: FusedBody, step: Step, index: ZRange, values: dict[int, Operand]) -> tuple[Operand, ...]:
+def _apply(
+    body: FusedBody, step: FusedStep, index: ZRange, values: dict[int, Operand]
+) -> tuple[Operand, ...]:
     """Apply one step on a part of its own index space."""
     signature = step.definition.signature
     assert signature is not None

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.teg.graph import Attributes, Definition, TensorType
-from tapestry.teg.operators.fused_body import FUSED, FusedBody, Step, read_body
+from tapestry.teg.operators.fused_body import FUSED, FusedBody, FusedStep, read_body
 from tapestry.teg.operators.fused_examples import EXAMPLES
 from tapestry.teg.operators.fused_space import FusedIndexSpace, space_of
 from tapestry.teg.operators.fused_values import run_body
-from tapestry.teg.operators.operator import Inferred, Operand, Operator, Part, Work, work_dtype
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, Work, WorkPart, work_dtype
 from tapestry.teg.zspace import ZRange
 
 
@@ -36,7 +36,7 @@ class _Fusing:
 
     def __init__(self, known: Mapping[str, Operator]) -> None:
         self.known = known
-        # Definitions are interned, and tell apart what `==` of attributes confuses.
+        # Definitions are interned, and distinguish what `==` of attributes confuses.
         self.plan = lru_cache(maxsize=1024)(self._plan)
 
     def _plan(self, bare: Definition) -> _Plan:
@@ -46,7 +46,7 @@ class _Fusing:
     def infer(self, attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
         body, space = self.plan(Definition(FUSED, attrs, None))
         if body.inputs != tuple(inputs):
-            raise ValueError(f"attribute 'types' tells {body.inputs}, the inputs are {tuple(inputs)}")
+            raise ValueError(f"attribute 'types' has {body.inputs}, the inputs are {tuple(inputs)}")
         return Inferred(space.signature, tuple(body.types[v] for v in body.outputs))
 
     def evaluate(
@@ -78,12 +78,12 @@ def _work(body: FusedBody, space: FusedIndexSpace) -> Work:
     return Work("fused", total / max(space.signature.index_range.size, 1), reads=reads, parts=tuple(parts))
 
 
-def _points(step: Step) -> int:
+def _points(step: FusedStep) -> int:
     assert step.definition.signature is not None
     return step.definition.signature.index_range.size
 
 
-def _part(step: Step, along: Sequence[int], space: FusedIndexSpace, work: Work, dtype: str) -> Part:
+def _part(step: FusedStep, along: Sequence[int], space: FusedIndexSpace, work: Work, dtype: str) -> WorkPart:
     """Compute a step's work per point of the block's dimensions that it has; the others are factors."""
     assert step.definition.signature is not None
     outer = [d.name for d in space.signature.dims]
@@ -97,7 +97,7 @@ def _part(step: Step, along: Sequence[int], space: FusedIndexSpace, work: Work, 
                 whole[role] = whole.get(role, 1) * d.size
         elif role is not None:
             roles[outer[k]] = role
-    return Part(work.kind, flops, tuple(outer[k] for k in along if k >= 0), dtype, roles, whole)
+    return WorkPart(work.kind, flops, tuple(outer[k] for k in along if k >= 0), dtype, roles, whole)
 
 
 def _counted(body: FusedBody, s: int, space: FusedIndexSpace, work: Work) -> dict[int, tuple[str, ...]]:

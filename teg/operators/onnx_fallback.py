@@ -105,10 +105,10 @@ def tensor_setting(name: str, array: np.ndarray) -> tuple[str, str, Any]:
 
 
 def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    from tapestry.teg.operators.onnx_reference import Call, run_reference
+    from tapestry.teg.operators.onnx_reference import ReferenceCall, run_reference
 
     outputs = _outputs(definition["types"])
-    call = Call(
+    call = ReferenceCall(
         definition["op"],
         definition.get("domain", ""),
         definition["opset"],

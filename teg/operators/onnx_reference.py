@@ -31,7 +31,7 @@ PLAIN_KINDS = {
 }
 
 
-class Call(NamedTuple):
+class ReferenceCall(NamedTuple):
     """One node: its operator, the operand at each input (-1: none), and the outputs that are made."""
 
     op: str
@@ -42,7 +42,7 @@ class Call(NamedTuple):
     settings: tuple[Setting, ...]
 
 
-def run_reference(call: Call, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def run_reference(call: ReferenceCall, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Compute the outputs that the node makes by the reference implementation.
 
     Raises:
@@ -60,7 +60,7 @@ def run_reference(call: Call, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
     return tuple(np.asarray(r) for r in results)
 
 
-def check_known(call: Call, dtypes: Sequence[str]) -> None:
+def check_known(call: ReferenceCall, dtypes: Sequence[str]) -> None:
     """Check that the reference can run a call with operands of these element types.
 
     Raises:
@@ -69,7 +69,7 @@ def check_known(call: Call, dtypes: Sequence[str]) -> None:
     _session(call, tuple(dtypes))
 
 
-def node_of(call: Call) -> NodeProto:
+def node_of(call: ReferenceCall) -> NodeProto:
     """Convert the call to an ONNX node, its values called `operandN` and `outputN`."""
     inputs = [f"operand{k}" if k >= 0 else "" for k in call.operands]
     outputs = [f"output{k}" if made else "" for k, made in enumerate(call.made)]
@@ -78,7 +78,7 @@ def node_of(call: Call) -> NodeProto:
     return node
 
 
-def model_of(call: Call, dtypes: Sequence[str]) -> ModelProto:
+def model_of(call: ReferenceCall, dtypes: Sequence[str]) -> ModelProto:
     """Build a model of the node alone, its operands of these element types and any shape."""
     codes = [helper.np_dtype_to_tensor_dtype(numpy_dtype(d)) for d in dtypes]
     infos = [helper.make_tensor_value_info(f"operand{k}", code, None) for k, code in enumerate(codes)]
@@ -89,13 +89,13 @@ def model_of(call: Call, dtypes: Sequence[str]) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in versions.items()])
 
 
-def _standard_opset(call: Call) -> int:
+def _standard_opset(call: ReferenceCall) -> int:
     """Return the version of the standard operators in which function bodies of another domain are written."""
     return call.opset if not call.domain else 21
 
 
 @lru_cache(maxsize=1024)
-def _session(call: Call, dtypes: tuple[str, ...]) -> Any:
+def _session(call: ReferenceCall, dtypes: tuple[str, ...]) -> Any:
     try:
         return ReferenceEvaluator(model_of(call, dtypes))
     except Exception as error:  # an operator that it does not know, or a setting of the wrong type

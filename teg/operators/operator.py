@@ -32,7 +32,7 @@ class Inferred(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class WorkPart:
     """One step of a fused block: work for its own units, done one after the other with the rest.
 
     `kind` is "contraction" or "vector", `flops` per point of the index dimensions `dims` that the step has,
@@ -64,7 +64,7 @@ class Work:
     roles: Mapping[str, str] = field(default_factory=dict)
     k_factor: int = 1
     reads: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    parts: tuple[Part, ...] = ()
+    parts: tuple[WorkPart, ...] = ()
 
     @property
     def contracts(self) -> bool:
@@ -146,10 +146,10 @@ def _in_one_point(work: Work, names: Sequence[str], sizes: np.ndarray, dtype: st
     """Sum up work over the index dimensions `names` of `sizes` `(dims,)`: the fields of the work of one point."""
     parts = work.parts
     if work.roles:
-        parts = (Part(work.kind, work.flops, tuple(names), dtype, work.roles, {"k": work.k_factor}),)
+        parts = (WorkPart(work.kind, work.flops, tuple(names), dtype, work.roles, {"k": work.k_factor}),)
     amounts = part_amounts(replace(work, parts=parts), names, sizes)
     found = tuple(
-        Part(a.kind, float(a.flops), (), a.dtype, {}, {role: int(size) for role, size in a.tiles.items()})
+        WorkPart(a.kind, float(a.flops), (), a.dtype, {}, {role: int(size) for role, size in a.tiles.items()})
         for a in amounts
     )
     flops = float(flops_of(work, names, sizes))

@@ -9,7 +9,7 @@ from typing import Any
 
 from tapestry.teg.graph import TensorType
 from tapestry.teg.operators.operator import Inferred, Operator, OperatorExample
-from tapestry.teg.plugins import Group, PlugInError, require, require_name, sequence_of
+from tapestry.teg.plugins import PlugInError, PlugInGroup, require, require_name, sequence_of
 from tapestry.teg.signature import Signature
 
 GROUP = "tapestry.operators"
@@ -35,13 +35,13 @@ def checked_operator(offered: Any) -> Operator:
 
 
 def _examine(operator: Operator, k: int, example: OperatorExample) -> None:
-    cure = f"repair examples[{k}] or infer; `tapestry plugins --check` tells more once it is let in"
+    hint = f"repair examples[{k}] or infer; `tapestry plugins --check` reports more once it is let in"
     try:
         inferred: Any = operator.infer(example.attributes, example.inputs)
     except Exception as error:
-        raise PlugInError(f"infer fails on examples[{k}]: {type(error).__name__}: {error}", cure) from error
+        raise PlugInError(f"infer fails on examples[{k}]: {type(error).__name__}: {error}", hint) from error
     if not isinstance(inferred, Inferred) or not _are_types(inferred.outputs, inferred.signature):
-        raise PlugInError(f"infer gives {inferred!r:.80} for examples[{k}], no Inferred of TensorTypes", cure)
+        raise PlugInError(f"infer gives {inferred!r:.80} for examples[{k}], no Inferred of TensorTypes", hint)
 
 
 def _are_types(outputs: Any, signature: Any) -> bool:
@@ -49,6 +49,6 @@ def _are_types(outputs: Any, signature: Any) -> bool:
     return kinds and isinstance(signature, Signature | None)
 
 
-OPERATOR_GROUP = Group(
+OPERATOR_GROUP = PlugInGroup(
     GROUP, "operator", sequence_of(Operator), checked_operator, lambda operator: (operator.name,)
 )

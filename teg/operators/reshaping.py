@@ -20,14 +20,14 @@ from tapestry.teg.signature import IndexDim, Row, Signature, projection
 from tapestry.teg.zspace import ZRange
 
 
-class Group(NamedTuple):
+class DimensionGroup(NamedTuple):
     """Neighboring dimensions, `[start, end)` of the input and of the output, that hold the same elements."""
 
     inputs: tuple[int, int]
     outputs: tuple[int, int]
 
 
-def groups(shape: Sequence[int], wanted: Sequence[int]) -> Iterator[Group]:
+def groups(shape: Sequence[int], wanted: Sequence[int]) -> Iterator[DimensionGroup]:
     """Yield the smallest groups of dimensions with equal products, outermost first; the last takes what is left."""
     i = j = 0
     while i < len(shape) or j < len(wanted):
@@ -44,7 +44,7 @@ def groups(shape: Sequence[int], wanted: Sequence[int]) -> Iterator[Group]:
             i = len(shape)
         if j < len(wanted) and math.prod(wanted[j:]) == 1:
             j = len(wanted)
-        yield Group((first[0], i), (first[1], j))
+        yield DimensionGroup((first[0], i), (first[1], j))
 
 
 def _outermost(shape: Sequence[int], start: int, end: int) -> int | None:

@@ -7,7 +7,7 @@
 
 The operator must be in the catalog: install the plug-in first (`pip install -e .`). An operator promises, on
 every example, that its shape rule gives the same result twice and refuses an attribute it does not know, that
-its projections cover its tensors, that its work is told in known words, that values have the inferred types, and
+its projections cover its tensors, that its work is described in known words, that values have the inferred types, and
 that parts of the index space make up the whole: side by side along parallel dimensions, combined by the
 dimension's monoid along the others, and without being called where a part is empty.
 """
@@ -48,12 +48,12 @@ def contract_violations(operator: Operator, rng: np.random.Generator) -> tuple[s
     """
     broken = []
     for k, example in enumerate(operator.examples):
-        for said, promise in PROMISES:
+        for description, promise in PROMISES:
             try:
                 promise(operator, example, rng)
             except Exception as error:
                 why = " ".join(str(error).split()) or type(error).__name__
-                broken.append(f"operator {operator.name!r}, examples[{k}], {said}: {why}")
+                broken.append(f"operator {operator.name!r}, examples[{k}], {description}: {why}")
     return tuple(broken)
 
 
@@ -66,12 +66,12 @@ def inferred_alike(operator: Operator, example: OperatorExample, _: np.random.Ge
 def strange_attributes_refused(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
     """Check that `infer` refuses an unknown attribute by name (`teg.operators.reading.settings` does)."""
     try:
-        operator.infer((*example.attributes, ("misspelt", 1)), example.inputs)
+        operator.infer((*example.attributes, ("misspelled", 1)), example.inputs)
     except ValueError as error:
-        _expect("does not know 'misspelt'" in str(error), f"the refusal is no help: {error}")
+        _expect("does not know 'misspelled'" in str(error), f"the refusal is no help: {error}")
     else:
         raise OperatorContractError(
-            "infer takes an attribute 'misspelt'; read attributes by teg.operators.reading.settings"
+            "infer takes an attribute 'misspelled'; read attributes by teg.operators.reading.settings"
         )
 
 
@@ -90,7 +90,7 @@ def tensors_covered(operator: Operator, example: OperatorExample, _: np.random.G
         _expect(fits, f"input {j} of shape {kind.shape} is read in {box}")
 
 
-def work_told(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
+def work_described(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
     """Check that kind, roles and dimensions of the work are known words, and that free work does nothing."""
     definition, outputs = defined(operator, example)
     work = operator.work(definition, example.inputs, outputs)
@@ -110,7 +110,7 @@ def work_told(operator: Operator, example: OperatorExample, _: np.random.Generat
         _expect(
             inside, f"a part speaks of {sorted({*part.dims, *part.roles})}, dimensions are {sorted(names)}"
         )
-        _expect(part.kind in PART_KINDS and set(part.whole) <= set(ROLES), f"a part is told as {part}")
+        _expect(part.kind in PART_KINDS and set(part.whole) <= set(ROLES), f"a part is described as {part}")
 
 
 def values_typed(operator: Operator, example: OperatorExample, rng: np.random.Generator) -> None:
@@ -189,7 +189,7 @@ PROMISES: tuple[tuple[str, Promise], ...] = (
     ("infer is a function of its arguments", inferred_alike),
     ("strange attributes are refused", strange_attributes_refused),
     ("projections cover the tensors", tensors_covered),
-    ("work is told in known words", work_told),
+    ("work is described in known words", work_described),
     ("values have the inferred types", values_typed),
     ("parts make up the whole", parts_make_the_whole),
     ("partial results combine", partial_results_combine),

@@ -21,7 +21,7 @@ from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projectio
 from tapestry.teg.zspace import ZRange
 
 
-class Window(NamedTuple):
+class SpatialWindow(NamedTuple):
     """One spatial dimension: kernel taps, stride, dilation, and padding before and after."""
 
     kernel: int
@@ -52,15 +52,44 @@ def read_extent(size: int, kernel: int, stride: int, dilation: int, pad_low: int
     return min(size, stride * (out - 1) - pad_low + (kernel - 1) * dilation + 1)
 
 
-def _windows(kernel: Sequence[int], given: Mapping[str, Any]) -> tuple[Window, ...]:
+class WindowGeometry(NamedTuple):
+    """All spatial dimensions: kernel taps, strides, dilations, padding before and after, and numbers of windows."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    out: tuple[int, ...]
+
+    @property
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """The attributes that `conv` and `pool` have in common."""
+        return {"strides": self.strides, "pads": (*self.low, *self.high), "dilations": self.dilations}
+
+    def beyond(self, size: Sequence[int]) -> tuple[int, ...]:
+        """Count the elements by which the last windows extend beyond a tensor of `size`, per dimension."""
+        each = zip(self.out, self.strides, self.kernel, self.dilations, self.low, size, strict=True)
+        return tuple(max((o - 1) * s + (k - 1) * d + 1 - a - n, 0) for o, s, k, d, a, n in each)
+
+    def cropped(self, size: Sequence[int]) -> tuple[tuple[int, ...], WindowGeometry]:
+        """Return the sizes without margins that no window reads, and the geometry with the padding that is read."""
+        each = zip(size, self.kernel, self.strides, self.dilations, self.low, self.out, strict=True)
+        kept = tuple(read_extent(*dimension) for dimension in each)
+        return kept, self._replace(high=self.beyond(kept))
+
+
+def _windows(kernel: Sequence[int], given: Mapping[str, Any]) -> tuple[SpatialWindow, ...]:
     rank = len(kernel)
     strides = integers(given["strides"], "strides", rank, least=1)
     dilations = integers(given["dilations"], "dilations", rank, least=1)
     pads = integers(given["pads"], "pads", 2 * rank)
-    return tuple(Window(*w) for w in zip(kernel, strides, dilations, pads[:rank], pads[rank:], strict=True))
+    return tuple(
+        SpatialWindow(*w) for w in zip(kernel, strides, dilations, pads[:rank], pads[rank:], strict=True)
+    )
 
 
-def _outputs(windows: Sequence[Window], spatial: Sequence[int]) -> tuple[int, ...]:
+def _outputs(windows: Sequence[SpatialWindow], spatial: Sequence[int]) -> tuple[int, ...]:
     counts = tuple(w.count(size) for w, size in zip(windows, spatial, strict=True))
     if any(c < 1 for c in counts):
         raise ValueError(f"no window fits: spatial dimensions {tuple(spatial)} with {windows}")
@@ -106,7 +135,11 @@ def _infer_conv(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _padded(
-    operand: Operand, windows: Sequence[Window], starts: Sequence[int], counts: Sequence[int], fill: Any
+    operand: Operand,
+    windows: Sequence[SpatialWindow],
+    starts: Sequence[int],
+    counts: Sequence[int],
+    fill: Any,
 ) -> np.ndarray:
     """Return the operand with the padding that the windows `[start, start + count)` read beyond the tensor."""
     array, widths = operand.array, []
@@ -147,7 +180,7 @@ def _evaluate_conv(
     return (result.astype(dtype, copy=False),)
 
 
-def _columns(image: np.ndarray, windows: Sequence[Window], counts: Sequence[int]) -> np.ndarray:
+def _columns(image: np.ndarray, windows: Sequence[SpatialWindow], counts: Sequence[int]) -> np.ndarray:
     """Return the taps `(channels, *kernel, *counts)` of a padded image `(channels, *spatial)` as a strided view."""
     strides = image.strides[1:]
     taps = [s * w.dilation for s, w in zip(strides, windows, strict=True)]
@@ -214,7 +247,9 @@ def _evaluate_pool(
     return (total.astype(dtype, copy=False),)
 
 
-def _slide(x: np.ndarray, windows: Sequence[Window], counts: Sequence[int], function: np.ufunc) -> np.ndarray:
+def _slide(
+    x: np.ndarray, windows: Sequence[SpatialWindow], counts: Sequence[int], function: np.ufunc
+) -> np.ndarray:
     """Combine all taps of each window, one spatial dimension after the other: `(n, c, *counts)`."""
     for k, (w, count) in enumerate(zip(windows, counts, strict=True)):
         lead = (slice(None),) * (2 + k)
@@ -229,7 +264,7 @@ def _slide(x: np.ndarray, windows: Sequence[Window], counts: Sequence[int], func
     return x
 
 
-def _counted_taps(definition: Definition, axis: int, w: Window, positions: np.ndarray) -> np.ndarray:
+def _counted_taps(definition: Definition, axis: int, w: SpatialWindow, positions: np.ndarray) -> np.ndarray:
     """Count the taps of each output position along one dimension that an average divides by."""
     if "size" not in dict(definition.attributes):
         return np.full(positions.shape, w.kernel)

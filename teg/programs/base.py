@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
 
+from tapestry.teg.faults import near_names
 from tapestry.teg.graph import TensorType
 from tapestry.teg.importers.program import Labels, Relabel, Value
 from tapestry.teg.programs.failure import ProgramError
@@ -77,8 +77,8 @@ class TensorBase:
         if isinstance(dim, str):
             if dim in self.names and dim:
                 return self.names.index(dim)
-            near = get_close_matches(dim, [n for n in self.names if n], n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            near = near_names(dim, [name for name in self.names if name])
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise ProgramError(f"there is no dimension {dim!r} in {self!r}{hint}")
         place = whole_number(dim)
         if place is None:

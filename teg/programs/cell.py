@@ -10,7 +10,7 @@ import numpy as np
 
 from tapestry.teg.dtypes import NAMES, numpy_dtype
 from tapestry.teg.operators.expressions import CELL_FUNCTIONS, Expression, run_steps, steps_of
-from tapestry.teg.programs.elementwise import Elementwise, Operand, is_whole
+from tapestry.teg.programs.elementwise import Elementwise, ElementwiseOperand, is_whole
 from tapestry.teg.programs.failure import ProgramError
 
 # Expressions are written out as trees, in documents too: a part that is used twice stands there twice.
@@ -62,11 +62,11 @@ class Cell(Elementwise):
             raise ProgramError(f"{self.expression[0]} has no meaning on {types}: {error}") from None
         return str(result.dtype.name)
 
-    def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
+    def fused(self, site: str, function: Callable[..., Any], *others: ElementwiseOperand) -> Self:
         """Apply the function itself: all of it is one expression anyway."""
         return self.lift(function(self, *(self.lift(o) for o in others)))
 
-    def function(self, name: str, *others: Operand) -> Self:
+    def function(self, name: str, *others: ElementwiseOperand) -> Self:
         """Apply any cell function by name.
 
         Raises:
@@ -101,14 +101,14 @@ class Cell(Elementwise):
             f"the result has no dimension {dim!r}; its dimensions are {list(self.context.labels)}"
         )
 
-    def __truediv__(self, other: Operand) -> Self:
+    def __truediv__(self, other: ElementwiseOperand) -> Self:
         """Divide; division of whole numbers gives fractions, as in Python."""
         divisor = self.lift(other)
         if is_whole(self.dtype) and is_whole(divisor.dtype):
             return self.cast("float64").function("div", divisor.cast("float64"))
         return self.function("div", divisor)
 
-    def __floordiv__(self, other: Operand) -> Self:
+    def __floordiv__(self, other: ElementwiseOperand) -> Self:
         """Compute the quotient rounded down, as in Python."""
         divisor = self.lift(other)
         if is_whole(self.dtype) and is_whole(divisor.dtype):
@@ -116,7 +116,7 @@ class Cell(Elementwise):
             return self.function("sub", rest).function("div", divisor)
         return self.function("div", divisor).floor()
 
-    def lift(self, value: Operand) -> Self:
+    def lift(self, value: ElementwiseOperand) -> Self:
         """Convert a number to a cell; Python numbers take the element type of what they meet, numpy's keep theirs."""
         if isinstance(value, Cell):
             return type(self)(self.context, value.expression, value.size, value.depth)

@@ -11,7 +11,7 @@ from tapestry.teg.operators.expressions import CELL_FUNCTIONS
 from tapestry.teg.programs.failure import ProgramError
 
 # The other side of an operator: a tensor or cell of the same kind, a Python or numpy number, a numpy array.
-Operand = Any
+ElementwiseOperand = Any
 
 WHOLE_NUMBERS = ("bool", "int", "uint")
 
@@ -25,10 +25,10 @@ class Elementwise(ABC):
         """The name of the element type."""
 
     @abstractmethod
-    def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
+    def fused(self, site: str, function: Callable[..., Any], *others: ElementwiseOperand) -> Self:
         """Compute `function` of this and the others in one cell."""
 
-    def function(self, name: str, *others: Operand) -> Self:
+    def function(self, name: str, *others: ElementwiseOperand) -> Self:
         """Apply any cell function by name: `x.function("atan2", y)`; `teg.operators.expressions` lists them.
 
         Raises:
@@ -42,43 +42,43 @@ class Elementwise(ABC):
         """Cast the elements to another element type."""
         return self.fused("cast", lambda a: a.cast(dtype))
 
-    def __add__(self, other: Operand) -> Self:
+    def __add__(self, other: ElementwiseOperand) -> Self:
         return self.function("add", other)
 
-    def __radd__(self, other: Operand) -> Self:
+    def __radd__(self, other: ElementwiseOperand) -> Self:
         return self.fused("add", lambda a, b: b + a, other)
 
-    def __sub__(self, other: Operand) -> Self:
+    def __sub__(self, other: ElementwiseOperand) -> Self:
         return self.function("sub", other)
 
-    def __rsub__(self, other: Operand) -> Self:
+    def __rsub__(self, other: ElementwiseOperand) -> Self:
         return self.fused("sub", lambda a, b: b - a, other)
 
-    def __mul__(self, other: Operand) -> Self:
+    def __mul__(self, other: ElementwiseOperand) -> Self:
         return self.function("mul", other)
 
-    def __rmul__(self, other: Operand) -> Self:
+    def __rmul__(self, other: ElementwiseOperand) -> Self:
         return self.fused("mul", lambda a, b: b * a, other)
 
-    def __truediv__(self, other: Operand) -> Self:
+    def __truediv__(self, other: ElementwiseOperand) -> Self:
         return self.fused("div", lambda a, b: a / b, other)
 
-    def __rtruediv__(self, other: Operand) -> Self:
+    def __rtruediv__(self, other: ElementwiseOperand) -> Self:
         return self.fused("div", lambda a, b: b / a, other)
 
-    def __floordiv__(self, other: Operand) -> Self:
+    def __floordiv__(self, other: ElementwiseOperand) -> Self:
         return self.fused("floor_div", lambda a, b: a // b, other)
 
-    def __rfloordiv__(self, other: Operand) -> Self:
+    def __rfloordiv__(self, other: ElementwiseOperand) -> Self:
         return self.fused("floor_div", lambda a, b: b // a, other)
 
-    def __mod__(self, other: Operand) -> Self:
+    def __mod__(self, other: ElementwiseOperand) -> Self:
         return self.function("mod", other)
 
-    def __pow__(self, other: Operand) -> Self:
+    def __pow__(self, other: ElementwiseOperand) -> Self:
         return self.function("pow", other)
 
-    def __rpow__(self, other: Operand) -> Self:
+    def __rpow__(self, other: ElementwiseOperand) -> Self:
         return self.fused("pow", lambda a, b: b**a, other)
 
     def __neg__(self) -> Self:
@@ -90,39 +90,39 @@ class Elementwise(ABC):
     def __abs__(self) -> Self:
         return self.function("abs")
 
-    def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
+    def __eq__(self, other: ElementwiseOperand) -> Self:  # type: ignore[override]
         return self.function("eq", other)
 
-    def __ne__(self, other: Operand) -> Self:  # type: ignore[override]
+    def __ne__(self, other: ElementwiseOperand) -> Self:  # type: ignore[override]
         return self.function("ne", other)
 
     __hash__ = object.__hash__
 
-    def __lt__(self, other: Operand) -> Self:
+    def __lt__(self, other: ElementwiseOperand) -> Self:
         return self.function("lt", other)
 
-    def __le__(self, other: Operand) -> Self:
+    def __le__(self, other: ElementwiseOperand) -> Self:
         return self.function("le", other)
 
-    def __gt__(self, other: Operand) -> Self:
+    def __gt__(self, other: ElementwiseOperand) -> Self:
         return self.function("gt", other)
 
-    def __ge__(self, other: Operand) -> Self:
+    def __ge__(self, other: ElementwiseOperand) -> Self:
         return self.function("ge", other)
 
-    def __and__(self, other: Operand) -> Self:
+    def __and__(self, other: ElementwiseOperand) -> Self:
         return self._logical("and", "bit_and", other)
 
-    def __or__(self, other: Operand) -> Self:
+    def __or__(self, other: ElementwiseOperand) -> Self:
         return self._logical("or", "bit_or", other)
 
-    def __xor__(self, other: Operand) -> Self:
+    def __xor__(self, other: ElementwiseOperand) -> Self:
         return self._logical("xor", "bit_xor", other)
 
     def __invert__(self) -> Self:
         return self.function("not" if self.dtype == "bool" else "bit_not")
 
-    def _logical(self, of_bools: str, of_bits: str, other: Operand) -> Self:
+    def _logical(self, of_bools: str, of_bits: str, other: ElementwiseOperand) -> Self:
         both = self.dtype == "bool" and str(getattr(other, "dtype", type(other).__name__)) == "bool"
         return self.function(of_bools if both else of_bits, other)
 
@@ -207,19 +207,19 @@ class Elementwise(ABC):
         """Return whether each element is infinite."""
         return self.function("is_inf")
 
-    def maximum(self, other: Operand) -> Self:
+    def maximum(self, other: ElementwiseOperand) -> Self:
         """Compute the larger of two elements."""
         return self.function("max", other)
 
-    def minimum(self, other: Operand) -> Self:
+    def minimum(self, other: ElementwiseOperand) -> Self:
         """Compute the smaller of two elements."""
         return self.function("min", other)
 
-    def clip(self, low: Operand, high: Operand) -> Self:
+    def clip(self, low: ElementwiseOperand, high: ElementwiseOperand) -> Self:
         """Clip each element to `[low, high]`."""
         return self.fused("clip", lambda x, a, b: x.maximum(a).minimum(b), low, high)
 
-    def where(self, then: Operand, otherwise: Operand) -> Self:
+    def where(self, then: ElementwiseOperand, otherwise: ElementwiseOperand) -> Self:
         """Select `then` where this is true, `otherwise` elsewhere."""
         return self.function("where", then, otherwise)
 

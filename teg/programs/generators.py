@@ -8,6 +8,7 @@ from typing import Any
 
 from tapestry.teg.builder import define
 from tapestry.teg.dtypes import NAMES, numpy_dtype
+from tapestry.teg.faults import joined
 from tapestry.teg.graph import attributes
 from tapestry.teg.importers.program import Fixed
 from tapestry.teg.programs.alignment import Aligned
@@ -147,7 +148,7 @@ class Generators:
         try:
             _, types = define(operator, frozen, [t.type for t in tensors])
         except (ValueError, KeyError, TypeError) as error:
-            raise ProgramError(f"{error}; given are {list(tensors)}") from None
+            raise ProgramError(joined((str(error), f"given are {list(tensors)}"))) from None
         site = self.writer.site(operator)
         made = [
             self.writer.declare(

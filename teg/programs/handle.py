@@ -12,18 +12,18 @@ from tapestry.teg.dtypes import NAMES
 from tapestry.teg.programs.alignment import Aligned, align
 from tapestry.teg.programs.base import TensorBase
 from tapestry.teg.programs.cell import Cell, CellContext
-from tapestry.teg.programs.elementwise import Operand
+from tapestry.teg.programs.elementwise import ElementwiseOperand
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.padding import Padding
 from tapestry.teg.programs.products import Products
 from tapestry.teg.programs.reductions import Reductions
 from tapestry.teg.programs.scanning import Scanning
-from tapestry.teg.programs.windows import Windows
+from tapestry.teg.programs.windows import WindowMethods
 
 NUMBERS = (bool, int, float, complex, np.generic)
 
 
-class Handle(Reductions, Scanning, Products, Windows, Padding):
+class Handle(Reductions, Scanning, Products, WindowMethods, Padding):
     """An immutable, typed handle of one tensor; operators and methods write further steps of its program.
 
     Handles combine by name where all dimensions have names, by numpy's rule otherwise.
@@ -32,7 +32,7 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
     # numpy arrays on the left of an operator leave it to the handle.
     __array_ufunc__ = None
 
-    def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
+    def fused(self, site: str, function: Callable[..., Any], *others: ElementwiseOperand) -> Self:
         """Compute `function` of this and the others, element by element, in one cell block."""
         found: Self = fused_cell(site, function, [self, *others])
         return found
@@ -67,14 +67,14 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
         axis = -1 - len(behind) if dotted else len(before)
         return found.gather(index, axis)
 
-    def __matmul__(self, other: Operand) -> Self:
+    def __matmul__(self, other: ElementwiseOperand) -> Self:
         """Compute the product summed over one dimension; see `teg.programs.products.Products`."""
         return super().__matmul__(self._tensor(other))
 
-    def __rmatmul__(self, other: Operand) -> Self:
+    def __rmatmul__(self, other: ElementwiseOperand) -> Self:
         return self._tensor(other) @ self
 
-    def _tensor(self, value: Operand) -> Self:
+    def _tensor(self, value: ElementwiseOperand) -> Self:
         """Convert a numpy array to a tensor of this program; return all else as it is."""
         if not isinstance(value, np.ndarray):
             found: Self = value
@@ -96,7 +96,7 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
         return f"<code>{html.escape(repr(self))}</code>"
 
 
-def fused_cell(site: str, function: Callable[..., Any], operands: Sequence[Operand]) -> Any:
+def fused_cell(site: str, function: Callable[..., Any], operands: Sequence[ElementwiseOperand]) -> Any:
     """Build one cell block over tensors, arrays and numbers; the first operand is a tensor.
 
     Raises:
@@ -137,7 +137,7 @@ def cell_block(
     return first.made(value, aligned.names)
 
 
-def _place(first: TensorBase, operand: Operand, tensors: list[TensorBase]) -> int | None:
+def _place(first: TensorBase, operand: ElementwiseOperand, tensors: list[TensorBase]) -> int | None:
     """Return the number of the input that an operand is (equal tensors are one input); None for a number."""
     if isinstance(operand, np.ndarray):
         operand = first.made(first.writer.literal(operand), ("",) * operand.ndim)

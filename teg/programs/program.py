@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tapestry.teg.arguments import TEXT, check_arguments
 from tapestry.teg.costs import CostTable
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Graph
@@ -210,5 +211,9 @@ def program(name: str = "program") -> Program:
     ...     p.output("y", (x @ w).relu())
     >>> p.graph.sinks[0].site
     'y'
+
+    Raises:
+        ArgumentError: a name that is no text.
     """
+    check_arguments({"name": TEXT}, {"name": name})
     return Program(name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.operators.windows import WindowGeometry
 from tapestry.teg.programs.base import TensorBase, is_number
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.movement import Movement
@@ -13,18 +13,7 @@ from tapestry.teg.programs.movement import Movement
 Pads = str | int | Sequence[int | tuple[int, int]]
 
 
-class Geometry(NamedTuple):
-    """The geometry of spatial dimensions: taps, stride, dilation, padding before and after, number of windows."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    out: tuple[int, ...]
-
-
-class Windows(Movement):
+class WindowMethods(Movement):
     """Methods for convolution and pooling.
 
     >>> import tapestry
@@ -61,7 +50,7 @@ class Windows(Movement):
             )
         found = _geometry(self.shape[2:], weight.shape[2:], strides, pads, dilations)
         image, g = self._cropped(found)
-        attributes: dict[str, Any] = _attributes(g) | {"groups": groups}
+        attributes: dict[str, Any] = {**g.attributes, "groups": groups}
         read, written = _labels(self.rank - 2)
         taps = tuple(f"t{k}" for k in range(self.rank - 2))
         channels = "c" if groups == 1 else "cg"
@@ -109,7 +98,7 @@ class Windows(Movement):
         taps = _per_dimension(kernel, self.rank - 2, "kernel")
         found = _geometry(self.shape[2:], taps, taps if strides is None else strides, pads, dilations)
         image, g = self._cropped(found)
-        attributes: dict[str, Any] = _attributes(g) | {"kind": kind, "kernel": g.kernel}
+        attributes: dict[str, Any] = {**g.attributes, "kind": kind, "kernel": g.kernel}
         if kind == "average":
             attributes["size"] = image.shape[2:]
         read, written = _labels(self.rank - 2)
@@ -124,16 +113,10 @@ class Windows(Movement):
             whole=frozenset((*labels, *target)),
         )
 
-    def _cropped(self, g: Geometry) -> tuple[Self, Geometry]:
+    def _cropped(self, g: WindowGeometry) -> tuple[Self, WindowGeometry]:
         """Return the tensor without margins that no window reads, and the geometry with the padding that is read."""
-        kept, high = [], []
-        for size, k, s, d, a, o in zip(
-            self.shape[2:], g.kernel, g.strides, g.dilations, g.low, g.out, strict=True
-        ):
-            kept.append(read_extent(size, k, s, d, a, o))
-            high.append(max((o - 1) * s + (k - 1) * d + 1 - a - kept[-1], 0))
-        image = self.sliced([range(s) for s in (*self.shape[:2], *kept)])
-        return image, g._replace(high=tuple(high))
+        kept, read = g.cropped(self.shape[2:])
+        return self.sliced([range(n) for n in (*self.shape[:2], *kept)]), read
 
 
 def _geometry(
@@ -142,7 +125,7 @@ def _geometry(
     strides: int | Sequence[int],
     pads: Pads,
     dilations: int | Sequence[int],
-) -> Geometry:
+) -> WindowGeometry:
     rank = len(spatial)
     steps, gaps = _per_dimension(strides, rank, "strides"), _per_dimension(dilations, rank, "dilations")
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, gaps, strict=True)]
@@ -158,7 +141,7 @@ def _geometry(
         out = [r // t + 1 for r, t in zip(room, steps, strict=True)]
     if any(o < 1 for o in out):
         raise ProgramError(f"no window of {tuple(kernel)} fits into {tuple(spatial)} with pads {pads!r}")
-    return Geometry(tuple(kernel), steps, gaps, tuple(low), tuple(high), tuple(out))
+    return WindowGeometry(tuple(kernel), steps, gaps, tuple(low), tuple(high), tuple(out))
 
 
 def _pads(pads: Pads, rank: int) -> tuple[list[int], list[int]]:
@@ -178,10 +161,6 @@ def _per_dimension(value: int | Sequence[int], rank: int, what: str) -> tuple[in
     if len(found) != rank or not all(is_number(v, 1) for v in found):
         raise ProgramError(f"{what} is a number or {rank} numbers from 1 up, not {value!r}")
     return found
-
-
-def _attributes(g: Geometry) -> dict[str, Any]:
-    return {"strides": g.strides, "pads": (*g.low, *g.high), "dilations": g.dilations}
 
 
 def _labels(rank: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

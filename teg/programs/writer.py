@@ -10,7 +10,7 @@ import numpy as np
 
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.importers.literals import literal
-from tapestry.teg.importers.program import Compute, Entry, Labels, Program, Step, Value
+from tapestry.teg.importers.program import Compute, Entry, Labels, Step, StepProgram, Value
 from tapestry.teg.programs.failure import ProgramError
 
 LARGEST_SIZE = 2**63 - 1
@@ -20,7 +20,7 @@ class Writer:
     """The collected steps of one program. Every value gets a name of its own, the site of the step that makes it."""
 
     def __init__(self, name: str) -> None:
-        self.program = Program(name)
+        self.program = StepProgram(name)
         self.scopes: list[str] = []
         self.points: list[int] = []
         self._taken: set[str] = set()

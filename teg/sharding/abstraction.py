@@ -16,7 +16,7 @@ from tapestry.teg.zspace import ZRange
 
 
 @dataclass
-class Group:
+class ShardGroup:
     """The shards of one abstract block, grouped by what they read."""
 
     number: int
@@ -34,13 +34,13 @@ class Shards:
     """An explicit graph, the groups of its shards, and the pieces that its local tensors hold."""
 
     graph: Graph
-    groups: Sequence[Group]
+    groups: Sequence[ShardGroup]
     group_of: Mapping[str, int]
     pieces: Mapping[str, Piece]
 
 
 @dataclass(frozen=True)
-class Part:
+class SiteBox:
     """The content of a local source or sink: a box of the value at an abstract site."""
 
     site: str
@@ -59,7 +59,7 @@ class Abstract(NamedTuple):
     """The graph, the parts that its shards' sources and sinks hold by site, and each block's index ranges of shards."""
 
     graph: Graph
-    parts: Mapping[str, Part]
+    parts: Mapping[str, SiteBox]
     indices: Mapping[str, tuple[ZRange, ...]]
 
 
@@ -82,7 +82,7 @@ class _Abstraction:
             shards.group_of,
             shards.pieces,
         )
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, SiteBox] = {}
         self.indices: dict[str, tuple[ZRange, ...]] = {}
 
     def run(self) -> Graph:
@@ -96,7 +96,7 @@ class _Abstraction:
         for block in (*self.graph.sources, *self.graph.sinks):
             box = self.pieces[(*block.inputs, *block.outputs)[0]].box
             place = block.index if block.index is not None else ZRange.of_shape(box.shape)
-            self.parts[block.site] = Part(names[self.group_of[block.site]], place)
+            self.parts[block.site] = SiteBox(names[self.group_of[block.site]], place)
         self.indices = {names[g.number]: tuple(dict.fromkeys(g.indices)) for g in self.groups if g.indices}
         blocks, tensors = [], {}
         for number in order:
@@ -138,8 +138,8 @@ class _Abstraction:
             cycle = [self.groups[n].shards[0] for n, _ in nx.find_cycle(links) if self.groups[n].shards]
             sites = " reads ".join(repr(self.graph.blocks[k].site) for k in (*cycle, cycle[0])[::-1])
             message = f"taken together, shards read each other: {sites}"
-            cure = "name the shards of one block name@part"
-            raise CircularShards(Issue("cycle", "$.blocks", message, cure)) from None
+            hint = "name the shards of one block name@part"
+            raise CircularShards(Issue("cycle", "$.blocks", message, hint)) from None
 
     def _names(self) -> dict[int, str]:
         taken: set[str] = set()
@@ -152,7 +152,7 @@ class _Abstraction:
             names[group.number] = _free(wanted, taken)
         return names
 
-    def _output_name(self, group: Group, j: int, names: Mapping[int, str]) -> str:
+    def _output_name(self, group: ShardGroup, j: int, names: Mapping[int, str]) -> str:
         if not group.shards:
             return names[group.number]
         locals_ = [self.graph.blocks[k].outputs[j] for k in group.shards]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 
+from tapestry.teg.faults import near_hint
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue, key_path
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
@@ -18,19 +18,19 @@ INPUT_OPTIONS = ("chosen", "replicated")
 OUTPUT_OPTIONS = ("sharded", "gathered")
 
 
-def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> list[Issue]:
+def check_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> list[Issue]:
     """Return all reasons why `expand(graph, placements, mesh)` has no meaning; none for legal placements.
 
     Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`).
     """
     try:
-        mesh = mesh.part(placements.devices)
+        mesh_shape = mesh_shape.part(placements.devices)
     except ValueError as error:
         return [
             Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
         ]
     issues = [
-        *_known("order", placements.order, SCHEDULE_ORDERS),
+        *_known("order", placements.schedule_order, SCHEDULE_ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),
         *_known("outputs", placements.outputs, OUTPUT_OPTIONS),
     ]
@@ -39,15 +39,15 @@ def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> l
         block = graph.by_site.get(site)
         if block is None:
             issues.append(
-                Issue("placement", path, f"the graph has no block {site!r}", _near(site, graph.by_site))
+                Issue("placement", path, f"the graph has no block {site!r}", near_hint(site, graph.by_site))
             )
             continue
-        issues.extend(_check_strategy(block, placement.strategy, mesh, f"{path}.strategy"))
+        issues.extend(_check_strategy(block, placement.strategy, mesh_shape, f"{path}.strategy"))
         issues.extend(_check_genes(block, placement, path))
     return issues
 
 
-def _check_strategy(block: Block, strategy: Strategy, mesh: MeshShape, path: str) -> Iterator[Issue]:
+def _check_strategy(block: Block, strategy: Strategy, mesh_shape: MeshShape, path: str) -> Iterator[Issue]:
     dims = block.signature.dims if block.signature is not None else ()
     if len(strategy.splits) != len(dims):
         kind = "index dimensions" if block.signature is not None else "(it has no signature, so it is fixed)"
@@ -63,9 +63,12 @@ def _check_strategy(block: Block, strategy: Strategy, mesh: MeshShape, path: str
     for k, (dim, split) in enumerate(zip(dims, strategy.splits, strict=True)):
         here = f"{path}[{k}]"
         for axis in split.axes:
-            if axis not in mesh.positions:
+            if axis not in mesh_shape.positions:
                 yield Issue(
-                    "strategy", here, f"the mesh has no sub-axis {axis!r}", _near(axis, mesh.positions)
+                    "strategy",
+                    here,
+                    f"the mesh has no sub-axis {axis!r}",
+                    near_hint(axis, mesh_shape.positions),
                 )
             elif uses[axis] > 1:
                 message = f"sub-axis {axis!r} is used {uses[axis]} times in one strategy"
@@ -102,13 +105,4 @@ def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issu
 
 def _known(field: str, value: str, known: Collection[str], path: str = "$") -> Iterator[Issue]:
     if value not in known:
-        yield Issue("placement", f"{path}.{field}", f"unknown {field} {value!r}", _near(value, known))
-
-
-def _near(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, n=3)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    listed = list(known)
-    more = f", ... ({len(listed)} in all)" if len(listed) > 8 else ""
-    return f"known are {', '.join(listed[:8])}{more}" if listed else "there are none"
+        yield Issue("placement", f"{path}.{field}", f"unknown {field} {value!r}", near_hint(value, known))

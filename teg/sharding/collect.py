@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.nodes import NodeWriter
 from tapestry.teg.sharding.partition import lengths
 from tapestry.teg.sharding.spec import boxes, volumes
@@ -30,15 +30,20 @@ def as_range(box: np.ndarray) -> ZRange:
 
 
 def write_copy(
-    writer: NodeWriter, name: str, plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, source: Local
+    writer: NodeWriter,
+    name: str,
+    plan: CopyPlan,
+    shape: tuple[int, ...],
+    mesh_shape: MeshShape,
+    source: Local,
 ) -> Local:
     """Write the nodes that make a copy called `name` from `source`; return the tensors of its result."""
     held = {d: {writer.boxes[t]: t} for d, t in source.items()}
     middle = source
     if plan.reduces:
-        scattered = _scatter(writer, name, plan, shape, mesh, held)
-        middle = _all_reduce(writer, name, plan, mesh, scattered)
-    return _fetch(writer, name, plan, shape, mesh, middle) if plan.fetch else middle
+        scattered = _scatter(writer, name, plan, shape, mesh_shape, held)
+        middle = _all_reduce(writer, name, plan, mesh_shape, scattered)
+    return _fetch(writer, name, plan, shape, mesh_shape, middle) if plan.fetch else middle
 
 
 def _scatter(
@@ -46,15 +51,15 @@ def _scatter(
     name: str,
     plan: CopyPlan,
     shape: tuple[int, ...],
-    mesh: MeshShape,
+    mesh_shape: MeshShape,
     held: dict[int, dict[ZRange, str]],
 ) -> Local:
     """Write the reduce-scatter steps; without any, the local slice that is reduced further."""
     assert plan.source.monoid is not None
     for done, (_, names) in enumerate(plan.scatter, start=1):
-        members = group_members(mesh, names)
+        members = group_members(mesh_shape, names)
         following: dict[int, dict[ZRange, str]] = {}
-        for device, coordinates in enumerate(scatter_sets(plan, shape, mesh, done)):
+        for device, coordinates in enumerate(scatter_sets(plan, shape, mesh_shape, done)):
             pieces = {}
             for box in _runs(coordinates):
                 terms = [_within(writer, name, int(m), held[int(m)], box) for m in members[device]]
@@ -63,7 +68,7 @@ def _scatter(
                 following[device] = pieces
         held = following
     result = {}
-    for device, box in enumerate(boxes(plan.middle, shape, mesh)):
+    for device, box in enumerate(boxes(plan.middle, shape, mesh_shape)):
         if volumes(box) > 0:
             result[device] = _within(writer, name, device, held[device], as_range(box))
     return result
@@ -85,17 +90,19 @@ def _within(writer: NodeWriter, name: str, device: int, held: Mapping[ZRange, st
     return writer.slice(name, device, tensor, box)
 
 
-def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh: MeshShape, parts: Local) -> Local:
+def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh_shape: MeshShape, parts: Local) -> Local:
     """Write the slice-wise reduction step by step, fastest axis first, then gather the slices in reverse."""
     if not plan.reduce:
         return parts
     assert plan.source.monoid is not None
     full = {d: writer.boxes[t] for d, t in parts.items()}
-    length = np.array([full[d].size if d in full else 0 for d in range(mesh.device_count)])
+    length = np.array([full[d].size if d in full else 0 for d in range(mesh_shape.device_count)])
     starts = np.zeros_like(length)
     rows = {d: writer.flat(name, d, t) for d, t in parts.items()}
-    for (_, names), (start, end) in zip(plan.reduce, flat_slices(length, plan.reduce, mesh), strict=True):
-        members = group_members(mesh, names)
+    for (_, names), (start, end) in zip(
+        plan.reduce, flat_slices(length, plan.reduce, mesh_shape), strict=True
+    ):
+        members = group_members(mesh_shape, names)
         reduced = {}
         for d in rows:
             a, b = int(start[d] - starts[d]), int(end[d] - starts[d])
@@ -104,7 +111,7 @@ def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh: MeshShape, 
                 reduced[d] = writer.combine(name, d, terms, plan.source.monoid, None)
         rows, starts = reduced, start
     for _, names in reversed(plan.reduce):
-        members = group_members(mesh, names)
+        members = group_members(mesh_shape, names)
         gathered = {}
         for d in full:
             pieces = [rows[int(m)] for m in members[d] if int(m) in rows]
@@ -115,10 +122,15 @@ def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh: MeshShape, 
 
 
 def _fetch(
-    writer: NodeWriter, name: str, plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, middle: Local
+    writer: NodeWriter,
+    name: str,
+    plan: CopyPlan,
+    shape: tuple[int, ...],
+    mesh_shape: MeshShape,
+    middle: Local,
 ) -> Local:
     """Slice pieces where they are held, gather them where a slow transfer was split, and join them at the receiver."""
-    transfers = fetch_transfers(plan, shape, mesh)
+    transfers = fetch_transfers(plan, shape, mesh_shape)
     forwarded = {(t.source, t.box, t.start) for t in transfers if t.gathered}
     received: dict[tuple[int, Box, int], str] = {}
     arrived: dict[int, dict[ZRange, list[tuple[int, str]]]] = {}

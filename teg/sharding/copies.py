@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains, volumes
 
-Step = tuple[str, tuple[str, ...]]
+CollectiveStep = tuple[str, tuple[str, ...]]
 """One step of a collective: a mesh axis and the named sub-axes of it."""
 
 
@@ -31,8 +31,8 @@ class CopyPlan:
 
     source: Spec
     needed: Spec
-    scatter: tuple[Step, ...]
-    reduce: tuple[Step, ...]
+    scatter: tuple[CollectiveStep, ...]
+    reduce: tuple[CollectiveStep, ...]
     middle: Spec
     fetch: bool
 
@@ -42,21 +42,22 @@ class CopyPlan:
 
 
 @lru_cache(maxsize=65536)
-def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShape) -> CopyPlan | None:
+def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: MeshShape) -> CopyPlan | None:
     """Plan the copy that turns `source` into `needed`; None where the needed part is a view of the local buffer."""
-    held, wanted = boxes(source, shape, mesh), boxes(needed, shape, mesh)
+    held, wanted = boxes(source, shape, mesh_shape), boxes(needed, shape, mesh_shape)
     if not source.partial:
         if contains(held, wanted).all():
             return None
         return CopyPlan(source, needed, (), (), source, True)
-    middle, scattered = intermediate_spec(source, needed, mesh)
-    between = boxes(middle, shape, mesh)
-    if not contains(held, between).all() or _overfull(middle, shape, mesh):
+    middle, scattered = intermediate_spec(source, needed, mesh_shape)
+    between = boxes(middle, shape, mesh_shape)
+    if not contains(held, between).all() or _overfull(middle, shape, mesh_shape):
         middle, scattered = source.whole(), ()
         between = held
     remaining = tuple(a for a in source.partial if a not in scattered)
     same = (between == wanted).all(axis=(1, 2)) | ((volumes(between) == 0) & (volumes(wanted) == 0))
-    return CopyPlan(source, needed, mesh.by_axis(scattered), mesh.by_axis(remaining), middle, not same.all())
+    scatter, reduce = mesh_shape.by_axis(scattered), mesh_shape.by_axis(remaining)
+    return CopyPlan(source, needed, scatter, reduce, middle, not same.all())
 
 
 def local_copy(source: Spec, needed: Spec) -> CopyPlan:
@@ -64,12 +65,12 @@ def local_copy(source: Spec, needed: Spec) -> CopyPlan:
     return CopyPlan(source, needed, (), (), source, True)
 
 
-def _overfull(spec: Spec, shape: tuple[int, ...], mesh: MeshShape) -> bool:
+def _overfull(spec: Spec, shape: tuple[int, ...], mesh_shape: MeshShape) -> bool:
     """Return whether a dimension has more devices than elements: combining there would leave some without work."""
-    return any(mesh.size_of(split.axes) > size for split, size in zip(spec.dims, shape, strict=True))
+    return any(mesh_shape.size_of(split.axes) > size for split, size in zip(spec.dims, shape, strict=True))
 
 
-def intermediate_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec, tuple[str, ...]]:
+def intermediate_spec(source: Spec, needed: Spec, mesh_shape: MeshShape) -> tuple[Spec, tuple[str, ...]]:
     """Return the spec in which partial terms are combined, and the partial axes that are scattered on the way.
 
     Every dimension without a window takes the axes the consumer spec adds: partial ones are reduce-scattered,
@@ -77,7 +78,7 @@ def intermediate_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec
     """
     used = {a for split in source.dims for a in split.axes}
     dims: list[Split] = []
-    windows: list[Window | None] = []
+    windows: list[ChunkWindow | None] = []
     scattered: list[str] = []
     for k, split in enumerate(source.dims):
         window = needed.window(k)
@@ -89,42 +90,42 @@ def intermediate_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec
         added = [a for a in needed.dims[k].axes if a not in used]
         scattered.extend(a for a in added if a in source.partial)
         granule = needed.dims[k].granule if added else split.granule
-        axes = mesh.in_order((*split.axes, *added)) if added else split.axes
+        axes = mesh_shape.in_order((*split.axes, *added)) if added else split.axes
         dims.append(Split(axes, granule) if axes else WHOLE)
         windows.append(None)
     return Spec(tuple(dims), windows=tuple(windows) if any(windows) else ()), tuple(scattered)
 
 
-def scatter_members(mesh: MeshShape, steps: Sequence[Step], done: int) -> np.ndarray:
+def scatter_members(mesh_shape: MeshShape, steps: Sequence[CollectiveStep], done: int) -> np.ndarray:
     """Return the devices whose parts a device still holds after `done` scatter steps, `(devices, members)`.
 
     They differ from it only along the sub-axes of the steps that are still to come.
     """
     later = tuple(a for _, axes in steps[done:] for a in axes)
-    return group_members(mesh, mesh.in_order(later))
+    return group_members(mesh_shape, mesh_shape.in_order(later))
 
 
 @lru_cache(maxsize=4096)
-def group_members(mesh: MeshShape, sub_axes: tuple[str, ...]) -> np.ndarray:
+def group_members(mesh_shape: MeshShape, sub_axes: tuple[str, ...]) -> np.ndarray:
     """Return for each device the devices that differ from it only along `sub_axes`, by position; `(devices, size)`."""
-    own = mesh.linear(sub_axes)
-    others = tuple(s.name for s in mesh.sub_axes if s.name not in sub_axes)
-    group = mesh.linear(others)
-    members = np.empty((int(group.max(initial=0)) + 1, mesh.size_of(sub_axes)), dtype=np.int64)
-    members[group, own] = np.arange(mesh.device_count)
+    own = mesh_shape.linear(sub_axes)
+    others = tuple(s.name for s in mesh_shape.sub_axes if s.name not in sub_axes)
+    group = mesh_shape.linear(others)
+    members = np.empty((int(group.max(initial=0)) + 1, mesh_shape.size_of(sub_axes)), dtype=np.int64)
+    members[group, own] = np.arange(mesh_shape.device_count)
     found: np.ndarray = members[group]
     return found
 
 
 def flat_slices(
-    length: np.ndarray, steps: Sequence[Step], mesh: MeshShape
+    length: np.ndarray, steps: Sequence[CollectiveStep], mesh_shape: MeshShape
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Compute each all-reduce step's slice `[start, end)` of the flattened shard per device; `(devices,)` each."""
     start, end = np.zeros_like(length), length.copy()
     result = []
     for _, axes in steps:
-        size = -(-(end - start) // mesh.size_of(axes))
-        position = mesh.linear(axes)
+        size = -(-(end - start) // mesh_shape.size_of(axes))
+        position = mesh_shape.linear(axes)
         first = np.minimum(start + position * size, end)
         start, end = first, np.minimum(first + size, end)
         result.append((start, end))
@@ -140,20 +141,20 @@ class Round(NamedTuple):
     stride: int
 
 
-def reduce_round(step: Step, kind: str, mesh: MeshShape) -> Round:
+def reduce_round(step: CollectiveStep, kind: str, mesh_shape: MeshShape) -> Round:
     """Build the round of one reduce-scatter or gather step over named sub-axes."""
     axis, names = step
-    return Round(axis, kind, mesh.size_of(names), _stride(names, axis, mesh))
+    return Round(axis, kind, mesh_shape.size_of(names), _stride(names, axis, mesh_shape))
 
 
-def fetch_round(middle: Spec, needed: Spec, axis: str, mesh: MeshShape) -> Round:
+def fetch_round(middle: Spec, needed: Spec, axis: str, mesh_shape: MeshShape) -> Round:
     """Build the round of a fetch over one mesh axis: an all-gather, an all-to-all, or pieces from anywhere.
 
     Sub-axes the consumer spec no longer uses are gathered; ones that move to another dimension exchange all
     to all; windows and chunks that do not nest are fetched from any device that holds them.
     """
-    size = dict(mesh.axes)[axis]
-    mine = {s.name for s in mesh.sub_axes if s.axis == axis}
+    size = dict(mesh_shape.axes)[axis]
+    mine = {s.name for s in mesh_shape.sub_axes if s.axis == axis}
     place = {a: k for k, split in enumerate(needed.dims) for a in split.axes}
     released = [
         (a, k) for k, split in enumerate(middle.dims) for a in split.axes if a in mine and place.get(a) != k
@@ -161,9 +162,9 @@ def fetch_round(middle: Spec, needed: Spec, axis: str, mesh: MeshShape) -> Round
     regular = not needed.is_windowed and _granules_agree(middle, needed)
     if not released or not regular:
         return Round(axis, "fetch", size, 1)
-    names = mesh.in_order(a for a, _ in released)
+    names = mesh_shape.in_order(a for a, _ in released)
     kind = "all_to_all" if any(a in place for a, _ in released) else "all_gather"
-    return Round(axis, kind, mesh.size_of(names), _stride(names, axis, mesh))
+    return Round(axis, kind, mesh_shape.size_of(names), _stride(names, axis, mesh_shape))
 
 
 def _granules_agree(middle: Spec, needed: Spec) -> bool:
@@ -173,10 +174,10 @@ def _granules_agree(middle: Spec, needed: Spec) -> bool:
     )
 
 
-def _stride(names: tuple[str, ...], axis: str, mesh: MeshShape) -> int:
+def _stride(names: tuple[str, ...], axis: str, mesh_shape: MeshShape) -> int:
     """Compute the distance along the axis between neighbors of a group over `names`."""
     stride = 1
-    for sub in reversed([s for s in mesh.sub_axes if s.axis == axis]):
+    for sub in reversed([s for s in mesh_shape.sub_axes if s.axis == axis]):
         if sub.name in names:
             break
         stride *= sub.size

@@ -17,8 +17,8 @@ from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.issues import listing
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements, schedule_order, whole_strategy
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks, whole_strategy
 from tapestry.teg.sharding.spec import Spec, boxes
 from tapestry.teg.sharding.strategy import consumer_spec, index_boxes, producer_spec, read_of
 from tapestry.teg.views import ViewMap, root_of
@@ -88,27 +88,27 @@ class ExplicitGraph:
     """An expanded program: buffers by key, slots in execution order, sources by tensor site."""
 
     abstract: Graph
-    mesh: MeshShape
+    mesh_shape: MeshShape
     buffers: Mapping[str, Buffer]
     sources: Mapping[str, str]
     slots: tuple[Slot, ...]
 
     def __repr__(self) -> str:
         sizes = (counted(len(self.slots), "slot"), counted(len(self.buffers), "buffer"))
-        return shown("ExplicitGraph", (repr(brief(self.abstract.name)), *sizes, str(self.mesh.axes)))
+        return shown("ExplicitGraph", (repr(brief(self.abstract.name)), *sizes, str(self.mesh_shape.axes)))
 
 
-def expand(graph: Graph, placements: Placements, mesh: MeshShape) -> ExplicitGraph:
-    """Expand `graph` on `mesh`, or on the submesh that the placements use (`ExplicitGraph.mesh`).
+def expand(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> ExplicitGraph:
+    """Expand `graph` on the mesh, or on the submesh that the placements use (`ExplicitGraph.mesh_shape`).
 
     Raises:
         ValueError: a placement names an unknown block or sub-axis, splits a dimension that may not be split,
             or uses a sub-axis twice; all issues of `check_placements` are listed.
     """
-    issues = check_placements(graph, placements, mesh)
+    issues = check_placements(graph, placements, mesh_shape)
     if issues:
         raise ValueError(listing("the placements do not fit the graph and the mesh", issues))
-    return _Expansion(graph, placements, mesh.part(placements.devices)).run()
+    return _Expansion(graph, placements, mesh_shape.part(placements.devices)).run()
 
 
 @dataclass
@@ -120,7 +120,7 @@ class _Segment:
     plan: CopyPlan
     issue: int
     wait: int
-    order: tuple[int, int]
+    position: tuple[int, int]
     last_read: int
 
 
@@ -128,7 +128,7 @@ class _Segment:
 class _Expansion:
     graph: Graph
     placements: Placements
-    mesh: MeshShape
+    mesh_shape: MeshShape
     buffers: dict[str, Buffer] = field(default_factory=dict)
     made_at: dict[str, int] = field(default_factory=dict)
     segments: dict[tuple[str, Spec, str], list[_Segment]] = field(default_factory=dict)
@@ -138,21 +138,21 @@ class _Expansion:
         for block in self.graph.sources:
             tensor = block.outputs[0]
             sources[tensor] = self._make(block, self._placement(block), slot=-1)[0]
-        order = schedule_order(self.graph, self.placements.order)
-        steps = [self._step(slot, block) for slot, block in enumerate(order)]
-        issued: list[list[_Segment]] = [[] for _ in order]
-        waited: list[list[_Segment]] = [[] for _ in order]
+        blocks = scheduled_blocks(self.graph, self.placements.schedule_order)
+        steps = [self._step(slot, block) for slot, block in enumerate(blocks)]
+        issued: list[list[_Segment]] = [[] for _ in blocks]
+        waited: list[list[_Segment]] = [[] for _ in blocks]
         for segments in self.segments.values():
             for s in segments:
                 issued[s.issue].append(s)
                 waited[s.wait].append(s)
         slots = []
         for k, step in enumerate(steps):
-            due = sorted(issued[k], key=lambda s: s.order)
-            waits = sorted(waited[k], key=lambda s: s.order)
+            due = sorted(issued[k], key=lambda s: s.position)
+            waits = sorted(waited[k], key=lambda s: s.position)
             copies = tuple(CopyStep(s.key, s.source, s.plan, s.issue, s.wait) for s in due)
             slots.append(Slot(copies, tuple(s.key for s in waits), step))
-        return ExplicitGraph(self.graph, self.mesh, self.buffers, sources, tuple(slots))
+        return ExplicitGraph(self.graph, self.mesh_shape, self.buffers, sources, tuple(slots))
 
     def _placement(self, block: Block) -> Placement:
         placement = self.placements.of(block)
@@ -167,7 +167,7 @@ class _Expansion:
         for k, site in enumerate(block.outputs):
             tensor = self.graph.tensors[site]
             spec = producer_spec(block.signature, k, len(tensor.shape), placement.strategy)
-            part, layout = boxes(spec, tensor.shape, self.mesh), placement.layout_of(k)
+            part, layout = boxes(spec, tensor.shape, self.mesh_shape), placement.layout_of(k)
             self.buffers[site] = Buffer(site, site, spec, part, tensor.dtype, layout)
             self.made_at[site] = slot
             keys.append(site)
@@ -175,7 +175,7 @@ class _Expansion:
 
     def _step(self, slot: int, block: Block) -> ComputeStep:
         placement = self._placement(block)
-        index = index_boxes(block.signature, placement.strategy, self.mesh)
+        index = index_boxes(block.signature, placement.strategy, self.mesh_shape)
         reads = []
         for k, tensor in enumerate(block.inputs):
             read = read_of(self.graph, block.site, k)
@@ -183,7 +183,7 @@ class _Expansion:
             needed = consumer_spec(read.rows, shape, block.signature, placement.strategy)
             buffer = self._obtain(slot, placement, k, read.root, needed)
             _, view = root_of(self.graph, tensor)
-            part = boxes(needed, shape, self.mesh)
+            part = boxes(needed, shape, self.mesh_shape)
             reads.append(InputRead(buffer, view, view_ranges(block, k, view.shape, index), part))
         outputs = self._make(block, placement, slot)
         return ComputeStep(block.site, block.definition, index, tuple(reads), outputs)
@@ -193,7 +193,7 @@ class _Expansion:
         root = self.buffers[tensor]
         shape = self.graph.tensors[tensor].shape
         layout = placement.read_layout_of(position)
-        plan = plan_copy(root.spec, needed, shape, self.mesh)
+        plan = plan_copy(root.spec, needed, shape, self.mesh_shape)
         if plan is None:
             if layout == root.layout:
                 return root.key
@@ -209,7 +209,7 @@ class _Expansion:
         issue = max(earliest, slot - placement.prefetch_of(position), 0)
         key = f"{tensor}>{needed}{layout}" + (f"~{len(segments)}" if segments else "")
         segments.append(_Segment(key, root.key, plan, issue, slot, (slot, position), slot))
-        part = boxes(needed, shape, self.mesh)
+        part = boxes(needed, shape, self.mesh_shape)
         self.buffers[key] = Buffer(key, tensor, needed, part, root.dtype, layout)
         return key
 

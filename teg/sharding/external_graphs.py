@@ -20,7 +20,14 @@ from tapestry.teg.evaluate import output_boxes
 from tapestry.teg.graph import Attributes, Block, Definition, Graph, TensorType, attributes
 from tapestry.teg.issues import Issue, listing
 from tapestry.teg.operators.selectors import sliced, view_attributes
-from tapestry.teg.sharding.abstraction import Abstract, CircularShards, Group, Part, Shards, abstract_graph
+from tapestry.teg.sharding.abstraction import (
+    Abstract,
+    CircularShards,
+    ShardGroup,
+    Shards,
+    SiteBox,
+    abstract_graph,
+)
 from tapestry.teg.sharding.pieces import Piece, Token, made_piece
 from tapestry.teg.sharding.tiling import overlap, tiling_fault
 from tapestry.teg.signature import PARALLEL, Signature
@@ -42,7 +49,7 @@ class ExternalProgram(NamedTuple):
 
     abstract: Graph | None
     issues: tuple[Issue, ...]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, SiteBox]
     indices: Mapping[str, tuple[ZRange, ...]]
 
     def __repr__(self) -> str:
@@ -98,12 +105,12 @@ def recover_external(graph: Graph) -> Graph:
 class _Reading:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.groups: list[Group] = []
-        self.by_stem: dict[str, Group] = {}
-        self.alike: dict[Definition, list[Group]] = {}
+        self.groups: list[ShardGroup] = []
+        self.by_stem: dict[str, ShardGroup] = {}
+        self.alike: dict[Definition, list[ShardGroup]] = {}
         self.pieces: dict[str, Piece] = {}
         self.group_of: dict[str, int] = {}
-        self.looks: dict[tuple[Token, ZRange], Token] = {}
+        self.views: dict[tuple[Token, ZRange], Token] = {}
         self.constants: dict[Attributes, Token] = {}
         self.issues: list[Issue] = []
 
@@ -133,15 +140,15 @@ class _Reading:
         group.pieces.append(pieces)
         self.group_of[block.site] = group.number
         if group.definition is not block.definition:
-            cure = f"give it the definition of {self.graph.blocks[group.shards[0]].site!r}, or another name"
+            hint = f"give it the definition of {self.graph.blocks[group.shards[0]].site!r}, or another name"
             self._issue(
-                "shard", k, f"shard {block.site!r} differs in definition from others of its name", cure
+                "shard", k, f"shard {block.site!r} differs in definition from others of its name", hint
             )
         terms, monoid = _terms(group.definition.signature, index)
         for j, (t, box) in enumerate(zip(block.outputs, output_boxes(block.definition, index), strict=True)):
             self.pieces[t] = Piece((group.number, j), box, terms=terms, monoid=monoid)
 
-    def _group(self, block: Block, index: ZRange, pieces: tuple[Piece, ...]) -> Group:
+    def _group(self, block: Block, index: ZRange, pieces: tuple[Piece, ...]) -> ShardGroup:
         stem, mark, _ = block.site.rpartition("@")
         if mark:
             if stem not in self.by_stem:
@@ -158,14 +165,14 @@ class _Reading:
         alike.append(self._new(block, None))
         return alike[-1]
 
-    def _new(self, block: Block, stem: str | None) -> Group:
+    def _new(self, block: Block, stem: str | None) -> ShardGroup:
         outputs = []
         for k, t in enumerate(block.outputs):
             shape = self.graph.tensors[t].shape
             if block.index is not None and block.signature is not None:
                 shape = output_boxes(block.definition, block.signature.index_range)[k].shape
             outputs.append(TensorType(shape, self.graph.tensors[t].dtype))
-        self.groups.append(Group(len(self.groups), block.definition, tuple(outputs), stem=stem))
+        self.groups.append(ShardGroup(len(self.groups), block.definition, tuple(outputs), stem=stem))
         return self.groups[-1]
 
     def _moves(self, block: Block, pieces: tuple[Piece, ...]) -> bool:
@@ -217,10 +224,10 @@ class _Reading:
         if piece.box == ZRange.of_shape(full.shape):
             return piece.token
         key = (piece.token, piece.box)
-        if key not in self.looks:
+        if key not in self.views:
             attrs = view_attributes(sliced(full.shape, piece.box.start, piece.box.end))
-            self.looks[key] = self._made("view", attrs, (piece.token,))
-        return self.looks[key]
+            self.views[key] = self._made("view", attrs, (piece.token,))
+        return self.views[key]
 
     def _constant(self, piece: Piece) -> Token:
         assert piece.fill is not None
@@ -234,7 +241,7 @@ class _Reading:
     def _made(self, operator: str, attrs: Attributes, inputs: tuple[Token, ...]) -> Token:
         """Add a block that no device ran, but that states what the shards read."""
         definition, outputs = define(operator, attrs, [self._type(t) for t in inputs])
-        self.groups.append(Group(len(self.groups), definition, outputs, inputs=inputs))
+        self.groups.append(ShardGroup(len(self.groups), definition, outputs, inputs=inputs))
         return (len(self.groups) - 1, 0)
 
     def _type(self, token: Token) -> TensorType:
@@ -245,7 +252,7 @@ class _Reading:
 
     # Proving groups.
 
-    def _check(self, group: Group) -> None:
+    def _check(self, group: ShardGroup) -> None:
         """Check that the shards make up the block, and read exactly what they should."""
         signature = group.definition.signature
         if not group.indices or signature is None:
@@ -255,11 +262,11 @@ class _Reading:
             fault = tiling_fault(group.indices, signature.index_range)
             if fault is not None:
                 names = ", ".join(repr(self.graph.blocks[k].site) for k in group.shards[:4])
-                cure = f"the index range is {signature.index_range}"
-                self._issue("partition", first, f"shards {names} do not make the whole block: {fault}", cure)
+                hint = f"the index range is {signature.index_range}"
+                self._issue("partition", first, f"shards {names} do not make the whole block: {fault}", hint)
         group.inputs = tuple(self._input(group, signature, j) for j in range(len(signature.inputs)))
 
-    def _input(self, group: Group, signature: Signature, j: int) -> Token:
+    def _input(self, group: ShardGroup, signature: Signature, j: int) -> Token:
         """Return the abstract tensor that all shards read at input `j`."""
         read: dict[Token, ZRange] = {}  # where each tensor lies in the abstract input
         nothing: list[Piece] = []
@@ -295,7 +302,7 @@ class _Reading:
         self._check_boxes(group, signature, j, places[0])
         return token
 
-    def _check_boxes(self, group: Group, signature: Signature, j: int, whole: ZRange) -> None:
+    def _check_boxes(self, group: ShardGroup, signature: Signature, j: int, whole: ZRange) -> None:
         for k, index, pieces in zip(group.shards, group.indices, group.pieces, strict=True):
             wanted = signature.inputs[j].project(index).intersection(whole)
             found = pieces[j].box
@@ -303,7 +310,7 @@ class _Reading:
                 message = f"input {j} is {found} of its tensor"
                 self._issue("projection", k, message, f"index {index} projects to {wanted}", f"inputs[{j}]")
 
-    def _beside(self, group: Group, j: int, read: Mapping[Token, ZRange]) -> Token:
+    def _beside(self, group: ShardGroup, j: int, read: Mapping[Token, ZRange]) -> Token:
         """Concatenate several tensors that shards read side by side to one abstract input."""
         places = sorted(read.items(), key=lambda item: item[1].start)
         whole = ZRange.around(place for _, place in places)
@@ -311,8 +318,8 @@ class _Reading:
         fault = tiling_fault([place for _, place in places], whole)
         if any(whole.start) or len(axes) != 1 or fault is not None:
             message = f"input {j} of its shards mixes {len(read)} tensors that do not lie side by side"
-            cure = fault or "they may differ along one axis, from 0 on"
-            self._issue("projection", group.shards[0], message, cure, f"inputs[{j}]")
+            hint = fault or "they may differ along one axis, from 0 on"
+            self._issue("projection", group.shards[0], message, hint, f"inputs[{j}]")
             return places[0][0]
         assert group.definition.signature is not None
         self._check_boxes(group, group.definition.signature, j, whole)

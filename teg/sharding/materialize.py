@@ -19,7 +19,7 @@ from tapestry.teg.graph import Block, Graph, Tensor
 from tapestry.teg.sharding.collect import Local, as_range, write_copy
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, InputRead
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.nodes import NodeWriter, too_large
 from tapestry.teg.zspace import ZRange
 
@@ -36,7 +36,7 @@ class MaterializedGraph:
 
     graph: Graph
     boxes: Mapping[str, ZRange]
-    mesh: MeshShape
+    mesh_shape: MeshShape
 
 
 def origin_of(site: str) -> str:
@@ -64,16 +64,16 @@ def materialize(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialize
 
 def _least_nodes(explicit: ExplicitGraph) -> int:
     """Compute a lower bound of the nodes: a shard per device and block, a node per term of each reduction."""
-    mesh = explicit.mesh
+    mesh_shape = explicit.mesh_shape
     total = 0
     for slot in explicit.slots:
         index = slot.step.index
         total += int((index[..., 1] > index[..., 0]).all(axis=1).sum())
         for copy in slot.issued:
-            groups = [mesh.size_of(names) for _, names in (*copy.plan.scatter, *copy.plan.reduce)]
+            groups = [mesh_shape.size_of(names) for _, names in (*copy.plan.scatter, *copy.plan.reduce)]
             size = explicit.buffers[copy.source].boxes
-            if groups and int(np.prod(size[0, :, 1] - size[0, :, 0])) >= mesh.device_count:
-                total += mesh.device_count * sum(groups)
+            if groups and int(np.prod(size[0, :, 1] - size[0, :, 0])) >= mesh_shape.device_count:
+                total += mesh_shape.device_count * sum(groups)
     return total
 
 
@@ -94,13 +94,13 @@ class _Materialization:
             self._write_step(slot.step)
         writer = self.writer
         graph = Graph(self.abstract.name, tuple(writer.blocks), writer.tensors, self.data)
-        return MaterializedGraph(graph, writer.boxes, self.explicit.mesh)
+        return MaterializedGraph(graph, writer.boxes, self.explicit.mesh_shape)
 
     def _write_source(self, block: Block) -> None:
         tensor = block.outputs[0]
         buffer = self.explicit.buffers[self.explicit.sources[tensor]]
         value = self.abstract.data.get(tensor)
-        for device in range(self.explicit.mesh.device_count):
+        for device in range(self.explicit.mesh_shape.device_count):
             box = as_range(buffer.boxes[device])
             if box.is_empty:
                 continue
@@ -110,12 +110,12 @@ class _Materialization:
 
     def _write_copy(self, key: str, source: str, plan: CopyPlan) -> Local:
         shape = self.abstract.tensors[self.explicit.buffers[source].tensor].shape
-        return write_copy(self.writer, key, plan, shape, self.explicit.mesh, self.local[source])
+        return write_copy(self.writer, key, plan, shape, self.explicit.mesh_shape, self.local[source])
 
     def _write_step(self, step: ComputeStep) -> None:
         block = self.abstract.by_site[step.site]
         # A sequence point is one for all devices: whoever comes after it comes after all that it waits for.
-        devices = 1 if block.operator == "sequence_point" else self.explicit.mesh.device_count
+        devices = 1 if block.operator == "sequence_point" else self.explicit.mesh_shape.device_count
         for device in range(devices):
             index = FIXED if block.signature is None else as_range(step.index[device])
             if index.is_empty:
@@ -149,7 +149,7 @@ class _Materialization:
 
     def _after(self, block: Block) -> tuple[str, ...]:
         """Return all shards of the blocks that `block` waits for."""
-        devices = range(self.explicit.mesh.device_count)
+        devices = range(self.explicit.mesh_shape.device_count)
         shards = (f"{site}@{device}" for site in block.after for device in devices)
         return tuple(s for s in shards if self.writer.knows(s))
 

@@ -33,7 +33,7 @@ class NodeWriter:
     boxes: dict[str, ZRange] = field(default_factory=dict)
     _sites: set[str] = field(default_factory=set)
     _counts: dict[str, int] = field(default_factory=dict)
-    _looks: dict[tuple[int, str, Attributes, str], str] = field(default_factory=dict)
+    _views: dict[tuple[int, str, Attributes, str], str] = field(default_factory=dict)
     _defined: dict[
         tuple[str, Attributes, tuple[TensorType, ...]], tuple[Definition, tuple[TensorType, ...]]
     ] = field(default_factory=dict)
@@ -85,9 +85,9 @@ class NodeWriter:
     ) -> str:
         """Append a helper block that only rearranges a tensor, written once for all its readers."""
         key = (device, operator, attrs, tensor)
-        if key not in self._looks:
-            self._looks[key] = self.apply(name, device, operator, attrs, (tensor,), box)
-        return self._looks[key]
+        if key not in self._views:
+            self._views[key] = self.apply(name, device, operator, attrs, (tensor,), box)
+        return self._views[key]
 
     def slice(self, name: str, device: int, tensor: str, box: ZRange) -> str:
         """Return the part `box` of a local tensor; the tensor itself where that is all of it."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.zspace import IndexProjection
 
 
@@ -93,9 +93,9 @@ def same_boxes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return equal
 
 
-def group_numbers(mesh: MeshShape, sub_axes: Sequence[str]) -> np.ndarray:
+def group_numbers(mesh_shape: MeshShape, sub_axes: Sequence[str]) -> np.ndarray:
     """Return the number of each device's group along `sub_axes`, `(devices,)`: members differ only along them."""
-    return mesh.linear(tuple(s.name for s in mesh.sub_axes if s.name not in sub_axes))
+    return mesh_shape.linear(tuple(s.name for s in mesh_shape.sub_axes if s.name not in sub_axes))
 
 
 def constant_in_groups(values: np.ndarray, groups: np.ndarray) -> bool:

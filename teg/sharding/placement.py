@@ -46,6 +46,15 @@ class Placement:
         return self.read_layouts[position] if position < len(self.read_layouts) else ""
 
 
+# Fields of `Placements` that hold options of the plan, by their names in documents and moves.
+PLAN_OPTIONS: Mapping[str, str] = {
+    "order": "schedule_order",
+    "inputs": "inputs",
+    "outputs": "outputs",
+    "devices": "devices",
+}
+
+
 @dataclass(frozen=True)
 class Placements:
     """The placement of each block (views have none) and the plan-wide genes: schedule order and boundary options.
@@ -56,13 +65,17 @@ class Placements:
     """
 
     blocks: Mapping[str, Placement] = field(default_factory=dict)
-    order: str = "program"
+    schedule_order: str = "program"
     inputs: str = "chosen"
     outputs: str = "sharded"
     devices: str = ""
 
     def __repr__(self) -> str:
-        options = (f"order={self.order}", f"inputs={self.inputs}", f"outputs={self.outputs}")
+        options = (
+            f"schedule_order={self.schedule_order}",
+            f"inputs={self.inputs}",
+            f"outputs={self.outputs}",
+        )
         return shown(
             "Placements", (counted(len(self.blocks), "block"), *options, f"devices={self.devices or 'all'}")
         )
@@ -81,15 +94,15 @@ def whole_strategy(rank: int) -> Strategy:
     return Strategy((WHOLE,) * rank)
 
 
-def schedule_order(graph: Graph, order: str) -> tuple[Block, ...]:
+def scheduled_blocks(graph: Graph, schedule_order: str) -> tuple[Block, ...]:
     """Return the blocks that take a slot (all but sources and views), in schedule order.
 
     Raises:
-        ValueError: an unknown order.
+        ValueError: an unknown schedule order.
     """
-    if order not in SCHEDULE_ORDERS:
-        raise ValueError(f"unknown schedule order {order!r}; known are {', '.join(SCHEDULE_ORDERS)}")
-    blocks = _ARRANGED[order](graph)
+    if schedule_order not in SCHEDULE_ORDERS:
+        raise ValueError(f"unknown schedule order {schedule_order!r}; known are {', '.join(SCHEDULE_ORDERS)}")
+    blocks = _ARRANGED[schedule_order](graph)
     return tuple(b for b in blocks if b.operator != "source" and not b.is_view)
 
 

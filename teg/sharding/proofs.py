@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import Buffer
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.partition import (
     box_ids,
     constant_in_groups,
@@ -43,7 +43,7 @@ class ProofIssue:
 class Facts:
     """Cached answers about arrays of boxes on one mesh, each computed once."""
 
-    mesh: MeshShape
+    mesh_shape: MeshShape
     _found: dict[Hashable, Any] = field(default_factory=dict)
 
     def known(self, key: Hashable, find: Callable[[], Any]) -> Any:
@@ -54,7 +54,7 @@ class Facts:
 
     def boxes(self, spec: Spec, shape: tuple[int, ...]) -> np.ndarray:
         """Return the boxes of a spec, `(devices, rank, 2)`."""
-        made: np.ndarray = self.known(("boxes", spec, shape), lambda: boxes(spec, shape, self.mesh))
+        made: np.ndarray = self.known(("boxes", spec, shape), lambda: boxes(spec, shape, self.mesh_shape))
         return made
 
     def tiling(self, parts: np.ndarray, low: Sequence[int], high: Sequence[int]) -> str | None:
@@ -82,7 +82,7 @@ def copy_faults(
     """Yield the faults that keep a copy from making `result` of `source`: terms, pieces, coverage."""
     steps = (*plan.scatter, *plan.reduce)
     axes = [a for _, names in steps for a in names]
-    owners = {s.name: s.axis for s in facts.mesh.sub_axes}
+    owners = {s.name: s.axis for s in facts.mesh_shape.sub_axes}
     misplaced = any(not names or any(owners[a] != axis for a in names) for axis, names in steps)
     if sorted(axes) != sorted(source.spec.partial) or misplaced:
         message = f"copy {result.key!r} combines terms over {axes}"
@@ -117,7 +117,7 @@ def _combination_faults(
         ("hold", source.boxes, (*plan.scatter, *plan.reduce)),
         ("reduce", middle, plan.reduce),
     ):
-        groups = group_numbers(facts.mesh, [a for _, names in steps for a in names])
+        groups = group_numbers(facts.mesh_shape, [a for _, names in steps for a in names])
         if not constant_in_groups(facts.ids(parts)[0], groups):
             message = f"members of one reduction of copy {key!r} {what} different boxes"
             yield ProofIssue("partial", message, "terms that are combined are terms of the same elements")
@@ -176,7 +176,7 @@ def term_faults(
         return
     terms = np.ascontiguousarray(index[:, reductions])
     fault = facts.tiling(terms, (0,) * len(sizes), sizes)
-    groups = group_numbers(facts.mesh, buffer.spec.partial)
+    groups = group_numbers(facts.mesh_shape, buffer.spec.partial)
     ids, distinct = facts.ids(terms)
     if fault is None and not constant_in_groups(facts.ids(buffer.boxes)[0], groups):
         fault = "members of a group hold terms of different elements"

@@ -17,7 +17,7 @@ from tapestry.teg.sharding.materialize import FIXED, MaterializedGraph, material
 from tapestry.teg.sharding.partition import partition_fault
 from tapestry.teg.zspace import ZRange
 
-Output = tuple[str, int]
+BlockOutput = tuple[str, int]
 """An output of an abstract block: the block's site and the position."""
 
 
@@ -27,7 +27,7 @@ class _Origin:
 
     definition: Definition
     indices: list[ZRange] = field(default_factory=list)
-    inputs: list[set[Output]] = field(default_factory=list)
+    inputs: list[set[BlockOutput]] = field(default_factory=list)
     outputs: tuple[str, ...] = ()
     boxes: list[list[ZRange]] = field(default_factory=list)
     dtypes: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def recover(expanded: ExplicitGraph | MaterializedGraph) -> Graph:
 def _gather(explicit: MaterializedGraph) -> dict[str, _Origin]:
     """Group the shards by origin, in order of their first appearance."""
     graph, boxes = explicit.graph, explicit.boxes
-    made_by: dict[str, frozenset[Output]] = {}
+    made_by: dict[str, frozenset[BlockOutput]] = {}
     origins: dict[str, _Origin] = {}
     for block in graph.blocks:
         if block.index is None:
@@ -107,7 +107,7 @@ def _program_order(origins: Mapping[str, _Origin]) -> list[str]:
     return list(order)
 
 
-def _single(site: str, position: int, found: Iterable[Output]) -> Output:
+def _single(site: str, position: int, found: Iterable[BlockOutput]) -> BlockOutput:
     candidates = sorted(found)
     if len(candidates) != 1:
         raise ValueError(f"the shards of {site!r} read at input {position} not one tensor but {candidates}")

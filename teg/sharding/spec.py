@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 
 class Split(NamedTuple):
@@ -21,7 +21,7 @@ class Split(NamedTuple):
 WHOLE = Split()
 
 
-class Window(NamedTuple):
+class ChunkWindow(NamedTuple):
     """The range needed of a tensor dimension when `count` index points are split.
 
     Index chunk `[a, b)` needs `[stride a + offset, stride (b - 1) + offset + extent)`, clipped to
@@ -46,13 +46,13 @@ class Spec:
     dims: tuple[Split, ...]
     partial: tuple[str, ...] = ()
     monoid: str | None = None
-    windows: tuple[Window | None, ...] = ()
+    windows: tuple[ChunkWindow | None, ...] = ()
 
     @property
     def is_windowed(self) -> bool:
         return any(w is not None for w in self.windows)
 
-    def window(self, dim: int) -> Window | None:
+    def window(self, dim: int) -> ChunkWindow | None:
         return self.windows[dim] if self.windows else None
 
     def whole(self) -> Spec:
@@ -78,28 +78,28 @@ def chunk_size(size: int, parts: int, granule: int) -> int:
     return -(-granules // parts) * granule
 
 
-def chunk_bounds(size: int, split: Split, mesh: MeshShape) -> np.ndarray:
+def chunk_bounds(size: int, split: Split, mesh_shape: MeshShape) -> np.ndarray:
     """Compute `[start, end)` of every device's chunk, `(devices, 2)`; trailing chunks may be smaller or empty."""
     if not split.axes:
-        return np.tile(np.array([0, size], dtype=np.int64), (mesh.device_count, 1))
-    chunk = chunk_size(size, mesh.size_of(split.axes), split.granule)
-    start = np.minimum(mesh.linear(split.axes) * chunk, size)
+        return np.tile(np.array([0, size], dtype=np.int64), (mesh_shape.device_count, 1))
+    chunk = chunk_size(size, mesh_shape.size_of(split.axes), split.granule)
+    start = np.minimum(mesh_shape.linear(split.axes) * chunk, size)
     return np.stack([start, np.minimum(start + chunk, size)], axis=1)
 
 
-def boxes(spec: Spec, shape: Sequence[int], mesh: MeshShape) -> np.ndarray:
+def boxes(spec: Spec, shape: Sequence[int], mesh_shape: MeshShape) -> np.ndarray:
     """Compute the box of the tensor that each device holds (or needs), `(devices, rank, 2)`."""
-    result = np.zeros((mesh.device_count, len(shape), 2), dtype=np.int64)
+    result = np.zeros((mesh_shape.device_count, len(shape), 2), dtype=np.int64)
     for k, size in enumerate(shape):
         window = spec.window(k)
         if window is None:
-            result[:, k] = chunk_bounds(size, spec.dims[k], mesh)
+            result[:, k] = chunk_bounds(size, spec.dims[k], mesh_shape)
         else:
-            result[:, k] = window_bounds(window, chunk_bounds(window.count, spec.dims[k], mesh))
+            result[:, k] = window_bounds(window, chunk_bounds(window.count, spec.dims[k], mesh_shape))
     return result
 
 
-def window_bounds(window: Window, chunks: np.ndarray) -> np.ndarray:
+def window_bounds(window: ChunkWindow, chunks: np.ndarray) -> np.ndarray:
     """Compute the tensor range each index chunk needs; empty chunks need nothing. `(devices, 2)`."""
     first, last = chunks[:, 0] * window.stride, (chunks[:, 1] - 1) * window.stride
     start = np.clip(np.minimum(first, last) + window.offset, window.low, window.high)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, chunk_bounds
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, chunk_bounds
 from tapestry.teg.signature import PARALLEL, Row, Signature, rows_of
 from tapestry.teg.views import RootRow, pull_back, root_of
 
@@ -50,12 +50,12 @@ def splittable(signature: Signature | None) -> tuple[bool, ...]:
     return tuple(allowed)
 
 
-def index_boxes(signature: Signature | None, strategy: Strategy, mesh: MeshShape) -> np.ndarray:
+def index_boxes(signature: Signature | None, strategy: Strategy, mesh_shape: MeshShape) -> np.ndarray:
     """Compute the part of the index space each device computes, `(devices, dims, 2)`."""
     dims = signature.dims if signature is not None else ()
-    result = np.zeros((mesh.device_count, len(dims), 2), dtype=np.int64)
+    result = np.zeros((mesh_shape.device_count, len(dims), 2), dtype=np.int64)
     for k, (d, split) in enumerate(zip(dims, strategy.splits, strict=True)):
-        result[:, k] = chunk_bounds(d.size, split, mesh)
+        result[:, k] = chunk_bounds(d.size, split, mesh_shape)
     return result
 
 
@@ -87,14 +87,16 @@ def consumer_spec(
 ) -> Spec:
     """Compute the consumer spec of a root tensor of `shape`, a block's input pulled back to `rows` over the root."""
     dims: list[Split] = []
-    windows: list[Window | None] = []
+    windows: list[ChunkWindow | None] = []
     for row, size in zip(rows, shape, strict=True):
         split = strategy.splits[row.dim] if row.dim >= 0 else WHOLE
         count = signature.dims[row.dim].size if signature is not None and row.dim >= 0 else 1
         if not split.axes:
             low, high = _reach(row, count)
             dims.append(WHOLE)
-            windows.append(None if (low, high) == (0, size) else Window(1, 0, low, high - low, low, high))
+            windows.append(
+                None if (low, high) == (0, size) else ChunkWindow(1, 0, low, high - low, low, high)
+            )
         elif (
             row.stride == row.extent
             and row.offset == 0
@@ -104,7 +106,7 @@ def consumer_spec(
             windows.append(None)
         else:
             dims.append(split)
-            windows.append(Window(count, row.stride, row.offset, row.extent, row.low, row.high))
+            windows.append(ChunkWindow(count, row.stride, row.offset, row.extent, row.low, row.high))
     return Spec(tuple(dims), windows=tuple(windows) if any(w is not None for w in windows) else ())
 
 

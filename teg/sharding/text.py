@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.teg.issues import Issue, key_path, listing
-from tapestry.teg.sharding.placement import Placement, Placements
-from tapestry.teg.sharding.spec import Spec, Split, Window
+from tapestry.teg.sharding.placement import PLAN_OPTIONS, Placement, Placements
+from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import MONOIDS
 
@@ -95,7 +95,7 @@ def parse_spec(text: str, rank: int | None = None) -> Spec:
     scanner = _Scanner(text, "spec")
     scanner.need("[")
     dims: list[Split] = []
-    windows: list[Window | None] = []
+    windows: list[ChunkWindow | None] = []
     while not scanner.take("]"):
         if dims:
             scanner.need(",")
@@ -109,12 +109,12 @@ def parse_spec(text: str, rank: int | None = None) -> Spec:
     return Spec(tuple(dims), partial, monoid, tuple(windows) if any(w is not None for w in windows) else ())
 
 
-def _window(scanner: _Scanner) -> Window:
+def _window(scanner: _Scanner) -> ChunkWindow:
     values = [scanner.integer(least=0)]
-    for _ in Window._fields[1:]:
+    for _ in ChunkWindow._fields[1:]:
         scanner.need(":")
         values.append(scanner.integer())
-    return Window(*values)
+    return ChunkWindow(*values)
 
 
 def _partial(scanner: _Scanner) -> tuple[tuple[str, ...], str | None]:
@@ -159,10 +159,7 @@ def placements_to_document(placements: Placements) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "order": placements.order,
-        "inputs": placements.inputs,
-        "outputs": placements.outputs,
-        "devices": placements.devices,
+        **{name: getattr(placements, member) for name, member in PLAN_OPTIONS.items()},
         "blocks": {site: _placement_document(p) for site, p in placements.blocks.items()},
     }
 
@@ -199,17 +196,15 @@ def placements_from_document(document: Any) -> Placements:
         ValueError: the document is something else; all issues are listed with their JSON paths.
     """
     issues: list[Issue] = []
-    given = _object(
-        document, "$", ("format", "version", "blocks"), ("order", "inputs", "outputs", "devices"), issues
-    )
+    given = _object(document, "$", ("format", "version", "blocks"), tuple(PLAN_OPTIONS), issues)
     if not issues and (given["format"], given["version"]) != (FORMAT, VERSION):
         came = f"format {given['format']!r} version {given['version']!r}"
         issues.append(Issue("document", "$.format", came, f"this program reads {FORMAT!r} version {VERSION}"))
     plan_wide: dict[str, str] = {}
-    for name in ("order", "inputs", "outputs", "devices"):
+    for name, member in PLAN_OPTIONS.items():
         if name in given:
             _fit(given[name], f"$.{name}", isinstance(given[name], str), "a text", issues)
-            plan_wide[name] = given[name]
+            plan_wide[member] = given[name]
     blocks: dict[str, Placement] = {}
     found = _mapping(given.get("blocks", {}), "$.blocks", issues)
     for site, entry in found.items():

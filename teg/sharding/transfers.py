@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.teg.sharding.copies import CopyPlan, group_members, scatter_members
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes, volumes
 
 Box = tuple[tuple[int, int], ...]
@@ -37,24 +37,24 @@ class Transfer(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def fetch_transfers(plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> tuple[Transfer, ...]:
+def fetch_transfers(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> tuple[Transfer, ...]:
     """Return all transfers of the fetch of `plan`, in order: own parts and fetched pieces, then local gathers.
 
     Each missing element arrives once, from the nearest holder: fewest slow axes differing, then lowest
     rotated index. Replicas on faster axes share a slow transfer in flattened slices.
     """
-    held, wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
+    held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
     chunks = _chunk_ids(held)
     first: list[Transfer] = []
     gathers: list[Transfer] = []
-    for target in range(mesh.device_count):
-        for source in _nearest_holders(target, chunks, mesh):
+    for target in range(mesh_shape.device_count):
+        for source in _nearest_holders(target, chunks, mesh_shape):
             box = _overlap(held[source], wanted[target])
             if box is None:
                 continue
-            axis = _slowest_axis(target, source, mesh)
+            axis = _slowest_axis(target, source, mesh_shape)
             length = _box_volume(box)
-            team = _replicas(target, axis, wanted, mesh) if axis >= 0 else [target]
+            team = _replicas(target, axis, wanted, mesh_shape) if axis >= 0 else [target]
             if len(team) == 1:
                 first.append(Transfer(target, source, box, 0, length, axis))
                 continue
@@ -66,7 +66,7 @@ def fetch_transfers(plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> 
                 if member == target:
                     first.append(Transfer(target, source, box, start, end, axis))
                 else:
-                    crossed = _slowest_axis(target, member, mesh)
+                    crossed = _slowest_axis(target, member, mesh_shape)
                     gathers.append(Transfer(target, member, box, start, end, crossed, gathered=True))
     return (*first, *gathers)
 
@@ -77,10 +77,10 @@ def _chunk_ids(held: np.ndarray) -> np.ndarray:
     return np.where(volumes(held) > 0, ids.reshape(-1), -1)
 
 
-def _nearest_holders(target: int, chunks: np.ndarray, mesh: MeshShape) -> list[int]:
+def _nearest_holders(target: int, chunks: np.ndarray, mesh_shape: MeshShape) -> list[int]:
     """Find the nearest device holding each distinct chunk, as seen from `target`."""
-    place = mesh.axis_coordinates
-    count = mesh.device_count
+    place = mesh_shape.axis_coordinates
+    count = mesh_shape.device_count
     rotated = (np.arange(count) - target) % count
     differs = place != place[target]
     order = np.lexsort((rotated, *reversed([differs[:, k] for k in range(differs.shape[1])])))
@@ -98,20 +98,20 @@ def _overlap(held: np.ndarray, wanted: np.ndarray) -> Box | None:
     return tuple((int(a), int(b)) for a, b in zip(low, high, strict=True))
 
 
-def _slowest_axis(a: int, b: int, mesh: MeshShape) -> int:
-    different = np.flatnonzero(mesh.axis_coordinates[a] != mesh.axis_coordinates[b])
+def _slowest_axis(a: int, b: int, mesh_shape: MeshShape) -> int:
+    different = np.flatnonzero(mesh_shape.axis_coordinates[a] != mesh_shape.axis_coordinates[b])
     return int(different[0]) if len(different) else -1
 
 
-def _replicas(target: int, axis: int, wanted: np.ndarray, mesh: MeshShape) -> list[int]:
+def _replicas(target: int, axis: int, wanted: np.ndarray, mesh_shape: MeshShape) -> list[int]:
     """Return the devices that need the same box and differ from `target` only along axes faster than `axis`."""
-    faster = tuple(s.name for s in mesh.sub_axes if _axis_position(s.axis, mesh) > axis)
-    members = group_members(mesh, faster)[target]
+    faster = tuple(s.name for s in mesh_shape.sub_axes if _axis_position(s.axis, mesh_shape) > axis)
+    members = group_members(mesh_shape, faster)[target]
     return [int(m) for m in members if (wanted[m] == wanted[target]).all()]
 
 
-def _axis_position(name: str, mesh: MeshShape) -> int:
-    return [n for n, _ in mesh.axes].index(name)
+def _axis_position(name: str, mesh_shape: MeshShape) -> int:
+    return [n for n, _ in mesh_shape.axes].index(name)
 
 
 def _box_volume(box: Box) -> int:
@@ -122,20 +122,20 @@ def _box_volume(box: Box) -> int:
 
 
 def scatter_sets(
-    plan: CopyPlan, shape: Sequence[int], mesh: MeshShape, done: int
+    plan: CopyPlan, shape: Sequence[int], mesh_shape: MeshShape, done: int
 ) -> list[tuple[np.ndarray, ...]]:
     """Compute, per device and dimension, the coordinates it still reduces after `done` scatter steps.
 
     A device's set is the cartesian product of its coordinate arrays: what it and the devices it will
     still scatter to end up with.
     """
-    middle = boxes(plan.middle, shape, mesh)
+    middle = boxes(plan.middle, shape, mesh_shape)
     if done == 0:
-        held = boxes(plan.source, shape, mesh)
-        return [tuple(np.arange(a, b) for a, b in held[d]) for d in range(mesh.device_count)]
-    members = scatter_members(mesh, plan.scatter, done)
+        held = boxes(plan.source, shape, mesh_shape)
+        return [tuple(np.arange(a, b) for a, b in held[d]) for d in range(mesh_shape.device_count)]
+    members = scatter_members(mesh_shape, plan.scatter, done)
     result = []
-    for d in range(mesh.device_count):
+    for d in range(mesh_shape.device_count):
         full = [m for m in members[d] if volumes(middle[m]) > 0]
         result.append(
             tuple(

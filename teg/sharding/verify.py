@@ -42,13 +42,13 @@ def verify(abstract: Graph, expanded: ExplicitGraph) -> list[Issue]:
 
 class _Proof:
     def __init__(self, abstract: Graph, expanded: ExplicitGraph) -> None:
-        self.abstract, self.expanded, self.mesh = abstract, expanded, expanded.mesh
+        self.abstract, self.expanded, self.mesh_shape = abstract, expanded, expanded.mesh_shape
         self.issues: list[Issue] = []
         self.sound: dict[str, Buffer] = {}
         self.ready: dict[str, int] = {}
         self.copies: dict[str, CopyStep] = {}
         self.roots: dict[str, tuple[str, ViewMap]] = {}
-        self.facts = Facts(expanded.mesh)
+        self.facts = Facts(expanded.mesh_shape)
 
     def run(self) -> list[Issue]:
         for key, buffer in self.expanded.buffers.items():
@@ -79,14 +79,14 @@ class _Proof:
             message = f"buffer {key!r} holds {buffer.tensor!r}"
             yield ProofIssue("structure", message, "a buffer holds a tensor of the graph that is no view")
             return
-        wanted = (self.mesh.device_count, len(tensor.shape), 2)
+        wanted = (self.mesh_shape.device_count, len(tensor.shape), 2)
         if buffer.boxes.shape != wanted or buffer.dtype != tensor.dtype or buffer.key != key:
             message = f"buffer {key!r} has boxes {buffer.boxes.shape} of {buffer.dtype}"
             yield ProofIssue("structure", message, f"expected {wanted} of {tensor.dtype}")
             return
         spec = buffer.spec
         names = [a for split in spec.dims for a in split.axes]
-        unknown = [a for a in (*names, *spec.partial) if a not in self.mesh.positions]
+        unknown = [a for a in (*names, *spec.partial) if a not in self.mesh_shape.positions]
         if unknown or len(spec.dims) != len(tensor.shape):
             message = f"spec {spec} has {len(spec.dims)} dimensions and unknown sub-axes {unknown}"
             yield ProofIssue("structure", message, f"{len(tensor.shape)} dimensions over the mesh's sub-axes")
@@ -121,7 +121,7 @@ class _Proof:
                 self._report(path, [ProofIssue("partition", message, "parts tile the tensor")])
             if buffer.spec.partial:
                 message = f"source {tensor!r} is partial: {buffer.spec}"
-                self._report(path, [ProofIssue("partial", message, "inputs are born whole")])
+                self._report(path, [ProofIssue("partial", message, "inputs are created whole")])
         for tensor in self.expanded.sources:
             producer = self.abstract.producers.get(tensor)
             if producer is None or producer.operator != "source":
@@ -192,7 +192,7 @@ class _Proof:
         if (
             step.definition is not block.definition
             or counts != (len(block.inputs), block.outputs)
-            or step.index.shape != (self.mesh.device_count, rank, 2)
+            or step.index.shape != (self.mesh_shape.device_count, rank, 2)
         ):
             message = f"block {step.site!r} runs another definition, other inputs or outputs, or another rank"
             yield ProofIssue("structure", message, "a step repeats its block")

@@ -50,16 +50,16 @@ def test_stored_figures_are_what_the_rules_do(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["/nowhere.onnx"], "there is no file '/nowhere.onnx'"),
         ([__file__], "is not JSON"),
         ([__file__, "--only", "fuse_cell"], "there is no rule 'fuse_cell'; did you mean fuse_cells"),
     ],
 )
-def test_what_cannot_be_counted_is_said_in_a_line(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+def test_what_cannot_be_counted_is_reported_in_a_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
-    assert end.value.code == 2 and said in capsys.readouterr().err
+    assert end.value.code == 2 and message in capsys.readouterr().err

@@ -20,7 +20,7 @@ def test_all_shapes_of_the_test_models_are_those_that_onnx_infers(path: Path) ->
     assert wrong == []
 
 
-def test_a_shape_that_the_model_states_wrongly_is_told() -> None:
+def test_a_shape_that_the_model_states_wrongly_is_reported() -> None:
     model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, [])
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2]))
     assert shape_differences(model) == (1, ["value 'y' is float32[2, 3], ONNX infers float32[3, 2]"])

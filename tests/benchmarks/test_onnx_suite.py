@@ -18,7 +18,7 @@ def case(op: str, expected: np.ndarray, *more: np.ndarray, **attributes: object)
     return NodeCase("test_made_here", model, inputs, {"y": expected}, (), 1e-3, 1e-7)
 
 
-def test_values_match_or_are_told_wrong() -> None:
+def test_values_match_or_are_reported_wrong() -> None:
     assert try_case(case("Relu", np.maximum(X, 0))).state == MATCHED
     assert try_case(case("Relu", np.maximum(X, 0))).native
     wrong = try_case(case("Relu", X))

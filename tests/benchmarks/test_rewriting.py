@@ -173,7 +173,13 @@ def test_every_shared_rule_means_in_the_e_graph_what_it_means_to_the_search() ->
         decoded(graph, kinds, greedy(saturation.egraph, saturation.root, kinds.ticks))
 
 
-@pytest.mark.parametrize("name", ["tiny_taso_bert_8layer_s64.winputs", "tiny_taso_nasrnn_h512_t5.winputs"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tiny_taso_bert_8layer_s64.winputs", marks=pytest.mark.slow),
+        "tiny_taso_nasrnn_h512_t5.winputs",
+    ],
+)
 def test_what_is_taken_out_has_the_values_of_the_program(name: str) -> None:
     (path,) = find_models([name])
     graph = from_onnx(path)

@@ -18,7 +18,7 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize, verify_plan
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.importers import from_onnx
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 LLAMA, GPT2, RESNET = (
     f"tiny_{m}" for m in ("llama2_7b_1layer_b1_s2048", "gpt2_small_b1_s1024", "resnet50_b16_224")
@@ -85,7 +85,7 @@ def test_a_plan_holds_only_if_it_is_no_worse_anywhere() -> None:
 
 
 @pytest.mark.slow
-def test_a_case_is_told_in_full() -> None:
+def test_a_case_is_described_in_full() -> None:
     case = SpecialistCase(LLAMA, (tensor_parallel(**SIZES),))
     (row,) = compare(case, FOUR, Budget(evaluations=2000), seed=0, values=True, islands=1)
     assert row["ok"]

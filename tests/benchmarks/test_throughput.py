@@ -24,7 +24,7 @@ def island() -> throughput.Island:
 
 
 @pytest.mark.slow
-def test_a_replay_judges_the_plans_of_the_run(island: throughput.Island) -> None:
+def test_a_replay_evaluates_the_plans_of_the_run(island: throughput.Island) -> None:
     before = Archive(*(a.copy() for a in island.archive))
     rng = np.random.default_rng(3)
     run = throughput.drive(island, 0.01, rng)

@@ -28,7 +28,7 @@ def cases(
     return read_cases(file)
 
 
-def test_a_product_is_told_by_its_sizes_and_the_bytes_it_moves(tmp_path: Path) -> None:
+def test_a_product_is_described_by_its_sizes_and_the_bytes_it_moves(tmp_path: Path) -> None:
     (case,) = cases(tmp_path, "gemm", "wormhole-n150", PRODUCT, 3e-4)
     assert (case.sizes, case.moved_bytes) == ((2048, 2048, 2048), 3 * 2 * 2048**2)
 

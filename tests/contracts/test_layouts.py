@@ -173,7 +173,7 @@ def test_a_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
 
 
 @examples
-def test_a_text_that_ends_too_soon_is_told_the_place(name: str, text: str) -> None:
+def test_a_text_that_ends_too_soon_is_refused_with_the_place(name: str, text: str) -> None:
     """Check that the error for a text cut anywhere behind the part that identifies the notation names a character."""
     notation = next(n for n in NOTATIONS if n.name == name)
     for end in range(len(text) // 3, len(text)):
@@ -192,7 +192,7 @@ def test_a_megabyte_of_anything_is_refused_at_once(notation: Notation, filler: s
             notation.parse(text[:start] + filler * 1_000_000, None)
 
 
-def test_a_text_of_no_notation_is_told_what_there_is() -> None:
+def test_a_text_of_no_notation_is_refused_with_the_known_ones() -> None:
     with pytest.raises(LayoutError, match="is of no notation known here; expected") as refusal:
         parse_layout("float*** x")
     assert all(notation.name in str(refusal.value) for notation in NOTATIONS)

@@ -21,7 +21,7 @@ CASES = [pytest.param(o, e, id=f"{o.name}-{k}") for o in OPERATORS for k, e in e
         promises.inferred_alike,
         promises.strange_attributes_refused,
         promises.tensors_covered,
-        promises.work_told,
+        promises.work_described,
         promises.values_typed,
         promises.empty_parts_answered,
     ],
@@ -59,7 +59,7 @@ def shorter(*_: object) -> Inferred:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (replace(SOFTMAX, infer=everywhere_parallel), "parts make up the whole"),
         (replace(SOFTMAX, infer=everywhere_parallel), "strange attributes are refused: infer takes"),
@@ -70,9 +70,9 @@ def shorter(*_: object) -> Inferred:
     ],
 )
 def test_a_wrong_copy_of_an_operator_is_caught(
-    wrong: Operator, said: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    wrong: Operator, message: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: Callable[[str], Operator] = lambda _: wrong  # noqa: E731
     monkeypatch.setattr("tapestry.teg.builder.operator_named", found)
     monkeypatch.setattr("tapestry.teg.evaluate.operator_named", found)
-    assert any(said in text for text in contract_violations(wrong, rng))
+    assert any(message in text for text in contract_violations(wrong, rng))

@@ -17,7 +17,7 @@ from tapestry.service.examples import DEMO_MODEL, example_model
 from tapestry.teg.costs import cost_table
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.external_graphs import verify_external
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 LONGEST = 200
 
@@ -70,6 +70,7 @@ def values() -> dict[str, Any]:
     return results()
 
 
+@pytest.mark.slow
 def test_public_values_are_short_and_name_their_class(values: dict[str, Any]) -> None:
     texts = {name: repr(value) for name, value in values.items()}
     assert {name: len(text) for name, text in texts.items() if len(text) > LONGEST} == {}

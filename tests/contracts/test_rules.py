@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tapestry.rewrites import RULES, ExampleSizes, Rule, apply_move, find, saturate
 from tapestry.rewrites.testing import (
     OTHER_DTYPES,
-    explains_itself,
+    distinguishes_wrong_copy,
     fires_in_some_sizes,
-    keep_on,
-    keeps_promises,
+    is_documented,
+    keeps_contract,
+    keeps_contract_on,
     retyped,
     states_that_it_recomputes,
-    tells_right_from_wrong,
 )
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -27,7 +27,7 @@ EVERY = [pytest.param(r, id=r.name) for r in RULES]
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_a_rule_fires_on_its_example_and_keeps_its_promises(rule: Rule, rng: np.random.Generator) -> None:
-    keeps_promises(rule, ExampleSizes(), rng)
+    keeps_contract(rule, ExampleSizes(), rng)
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_a_rule_fires_on_its_example_and_keeps_its_promises(rule: Rule, rng: np.
 @given(seed=st.integers(0, 10_000))
 def test_a_rule_keeps_its_promises_on_random_shapes(rule: Rule, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    keeps_promises(rule, ExampleSizes(rng), rng)
+    keeps_contract(rule, ExampleSizes(rng), rng)
 
 
 @pytest.mark.parametrize("rule", EVERY)
@@ -49,12 +49,12 @@ def test_a_rule_keeps_its_promises_for_other_element_types(rule: Rule, rng: np.r
     for dtype in OTHER_DTYPES:
         graph = retyped(rule.example(ExampleSizes()), dtype)
         if graph is not None:
-            keep_on(rule, graph, rng)
+            keeps_contract_on(rule, graph, rng)
 
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_a_wrong_copy_of_a_rule_is_caught(rule: Rule, rng: np.random.Generator) -> None:
-    tells_right_from_wrong(rule, rng)
+    distinguishes_wrong_copy(rule, rng)
 
 
 @pytest.mark.parametrize("rule", EVERY)
@@ -64,7 +64,7 @@ def test_shared_values_are_computed_again_only_where_a_rule_says_so(rule: Rule) 
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_a_rule_explains_itself(rule: Rule) -> None:
-    explains_itself(rule)
+    is_documented(rule)
 
 
 @pytest.mark.parametrize("rule", [p for p in EVERY if not p.values[0].saturating])

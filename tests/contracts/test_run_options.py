@@ -22,7 +22,7 @@ from tapestry.service.api.runs import run_document
 from tapestry.service.cli.options.searching import options_of
 from tapestry.service.cli.parser import build_parser
 from tapestry.service.dashboard import pages
-from tapestry.service.presentation import asked_document
+from tapestry.service.presentation import options_document
 from tapestry.service.requests import check_request
 from tapestry.service.settings import Limits
 from tapestry.service.store import RunRequest, Store, mesh_to_document
@@ -53,7 +53,7 @@ def sample(option: Option) -> Any:
     return SAMPLES[option.name]
 
 
-def asked_with(option: Option) -> RunOptions:
+def options_with(option: Option) -> RunOptions:
     return RunOptions(**{option.name: sample(option)})
 
 
@@ -69,10 +69,10 @@ def written(option: Option, value: Any) -> Iterator[str]:
 
 @EVERY
 def test_a_request_of_the_api_takes_it(option: Option) -> None:
-    asked = asked_with(option)
-    body = RunBody.model_validate({"graph_id": "0" * 32, "mesh": "dgx-h100", **asked.to_request()})
-    assert body.options == asked
-    assert check_request(body.graph_id, "dgx-h100", body.options, Limits()).options == asked
+    requested = options_with(option)
+    body = RunBody.model_validate({"graph_id": "0" * 32, "mesh": "dgx-h100", **requested.to_request()})
+    assert body.options == requested
+    assert check_request(body.graph_id, "dgx-h100", body.options, Limits()).options == requested
 
 
 @EVERY
@@ -88,19 +88,19 @@ def test_the_api_document_describes_it(option: Option) -> None:
 @EVERY
 def test_a_search_takes_it(option: Option) -> None:
     if option.name not in ("start_from", "verify"):
-        assert options_from(None, {option.name: sample(option)}) == asked_with(option)
+        assert options_from(None, {option.name: sample(option)}) == options_with(option)
     assert {known.name for known in OPTIONS} >= NOT_IN_THE_SEARCH
 
 
 @EVERY
 def test_the_command_line_takes_it(option: Option, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["optimize", "program.onnx", "--mesh", "dgx-h100", *written(option, sample(option))]
-    assert options_of(build_parser().parse_args(words)) == asked_with(option)
+    assert options_of(build_parser().parse_args(words)) == options_with(option)
     with pytest.raises(SystemExit):
         build_parser().parse_args(["optimize", "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert option.flag in said
-    assert " ".join(option.description.replace("`", "'").split()[:3]) in said
+    message = " ".join(capsys.readouterr().out.split())
+    assert option.flag in message
+    assert " ".join(option.description.replace("`", "'").split()[:3]) in message
 
 
 @EVERY
@@ -122,19 +122,19 @@ def form() -> str:
 @EVERY
 def test_the_store_keeps_it(option: Option, tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'options.db'}")
-    asked = asked_with(option)
+    requested = options_with(option)
     graph_id = store.graphs.save(two_layers(), NOON).id
     mesh = mesh_to_document(load_mesh("dgx-h100"))
-    run_id = store.runs.submit(RunRequest(graph_id, mesh, asked), NOON).id
-    assert store.runs.request(run_id).options == asked
+    run_id = store.runs.submit(RunRequest(graph_id, mesh, requested), NOON).id
+    assert store.runs.request(run_id).options == requested
     summary = store.runs.get(run_id)
     store.close()
     assert option.value_in(run_document(summary)) == option.to_json(sample(option))
 
 
 @EVERY
-def test_what_was_asked_says_it(option: Option) -> None:
-    asked = asked_with(option)
-    assert {"title": option.title, "text": option.text(sample(option))} in asked_document(asked)
+def test_the_texts_of_options_show_it(option: Option) -> None:
+    requested = options_with(option)
+    assert {"title": option.title, "text": option.text(sample(option))} in options_document(requested)
     usual = option.text(getattr(RunOptions(), option.name))
-    assert (option.title, option.text(sample(option)), usual) in asked.differences(RunOptions())
+    assert (option.title, option.text(sample(option)), usual) in requested.differences(RunOptions())

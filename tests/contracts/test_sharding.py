@@ -24,7 +24,7 @@ from tapestry.teg.operators.operator import OperatorExample
 from tapestry.teg.operators.testing import assert_same, random_values
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.spec import Split, chunk_bounds
 from tapestry.teg.sharding.verify import verify
@@ -53,9 +53,9 @@ Bounds = Sequence[tuple[int, int]]
 
 def chunks(size: int, devices: int) -> Bounds:
     """Return the bounds of the chunk of each device in a row; the last devices get less or nothing."""
-    mesh = MeshShape.of(gpu=devices)
-    axes = tuple(s.name for s in mesh.sub_axes)
-    return [(int(a), int(b)) for a, b in chunk_bounds(size, Split(axes), mesh)]
+    mesh_shape = MeshShape.of(gpu=devices)
+    axes = tuple(s.name for s in mesh_shape.sub_axes)
+    return [(int(a), int(b)) for a, b in chunk_bounds(size, Split(axes), mesh_shape)]
 
 
 def put_together(
@@ -138,7 +138,7 @@ def alone(operator: str, drawn: OperatorExample, inputs: Sequence[np.ndarray]) -
 
 
 @pytest.mark.parametrize("operator", GENERATORS)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data(), shape=MESHES, seed=st.integers(0, 999))
 def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(operator, data, shape, seed):
     drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)

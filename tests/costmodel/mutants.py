@@ -52,7 +52,7 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
     a = space.space
     gene = int(a.made_gene[t])
     position = list(a.made_tensor[a.made_start[gene] : a.made_start[gene + 1]]).index(t)
-    orders = len(space.families[gene].orders)
+    orders = len(space.families[gene].dimension_orders)
     made = {
         int(a.spec_ids[a.made_offset[t] + s * orders, SPEC]): spec
         for s, spec in enumerate(space.families[gene].made[position])
@@ -60,7 +60,7 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
     needed = {}
     for e in a.reader_edge[a.reader_start[t] : a.reader_start[t + 1]]:
         slot = int(a.edge_slot[e])
-        orders = len(space.families[slot].orders)
+        orders = len(space.families[slot].dimension_orders)
         for s, spec in enumerate(space.families[slot].needed[int(e - a.edge_start[slot])]):
             needed[int(a.spec_ids[a.edge_needed[e] + s * orders, SPEC])] = spec
     return made, needed
@@ -95,7 +95,7 @@ def forgets_the_second_slice(space: PlanSpace) -> CompiledSpace:
 
     def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
         scattered = {a for split in needed.dims for a in split.axes} & set(made.partial)
-        if row[PAIR_STAGING] and len(space.layout.by_axis(scattered)) > 1:
+        if row[PAIR_STAGING] and len(space.mesh_shape.by_axis(scattered)) > 1:
             row[PAIR_STAGING] += len(whole)
 
     return change_pairs(space, change)._replace(staging_rows=np.concatenate([whole, whole // 2]))
@@ -141,7 +141,7 @@ def forgets_halo_memory(space: PlanSpace) -> CompiledSpace:
         for n, spec in specs_of(space, t)[1].items():
             if spec.is_windowed:
                 shape, item, plain = without_windows(space, t, spec)
-                chunks = volumes(boxes(plain, shape, space.layout)) * item
+                chunks = volumes(boxes(plain, shape, space.mesh_shape)) * item
                 sizes[a.needed_bytes_offset[t] + n] = chunks[representative]
     return a._replace(size_rows=sizes)
 
@@ -157,7 +157,7 @@ def forgets_halo_traffic(space: PlanSpace) -> CompiledSpace:
             continue
         shape, item, _ = next(iter(windows.values()))
         plain = [spec for _, _, spec in windows.values()]
-        table = copy_table(shape, item, list(made.values()), plain, space.mesh, space.layout)
+        table = copy_table(shape, item, list(made.values()), plain, space.mesh, space.mesh_shape)
         for i, p in enumerate(made):
             for j, n in enumerate(windows):
                 row = rows[a.pair_offset[t] + p * a.needed_specs[t] + n]
@@ -180,7 +180,7 @@ def forgets_outputs(space: PlanSpace) -> CompiledSpace:
 
 
 def forgets_parameters(space: PlanSpace) -> CompiledSpace:
-    return space.space._replace(lives_on=np.zeros_like(space.space.lives_on))
+    return space.space._replace(is_persistent=np.zeros_like(space.space.is_persistent))
 
 
 def forgets_replicas(space: PlanSpace) -> CompiledSpace:
@@ -191,7 +191,7 @@ def forgets_replicas(space: PlanSpace) -> CompiledSpace:
         for p, spec in specs_of(space, t)[0].items():
             if not spec.partial and not any(split.axes for split in spec.dims):
                 row = a.made_bytes_offset[t] + p
-                sizes[row] = a.size_rows[row] // space.layout.device_count
+                sizes[row] = a.size_rows[row] // space.mesh_shape.device_count
     return a._replace(size_rows=sizes)
 
 

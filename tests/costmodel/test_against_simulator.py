@@ -53,7 +53,7 @@ def cases() -> list[Case]:
 
 
 def case_of(name: str, space: PlanSpace, genes: Genes) -> Case:
-    program = expand(space.graph, space.placements(genes), space.layout)
+    program = expand(space.graph, space.placements(genes), space.mesh_shape)
     return Case(name, space, genes, simulate(program, space.mesh, dry=True))
 
 

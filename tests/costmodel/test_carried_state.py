@@ -12,7 +12,7 @@ from tapestry.hardware.simulator import simulate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placements, schedule_order
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placements, scheduled_blocks
 from tests.costmodel.programs import random_genes
 
 MESH = load_mesh("dgx-h100")
@@ -47,7 +47,7 @@ def training(layers: int, carries: bool = True) -> Graph:
 
 def peak_bytes(graph: Graph, order: str = "program") -> int:
     """Return the first plan's peak; check that fast path, reference cost model and simulator agree for some plans."""
-    space = PlanSpace(graph, MESH, order=order)
+    space = PlanSpace(graph, MESH, schedule_order=order)
     rng = np.random.default_rng(3)
     plans = (space.abstract_genes(), *(random_genes(rng, space) for _ in range(4)))
     peaks = []
@@ -55,7 +55,7 @@ def peak_bytes(graph: Graph, order: str = "program") -> int:
         placements = space.placements(genes)
         cost = space.evaluate(genes)
         assert cost.tolist() == reference_cost(graph, placements, MESH).vector().tolist()
-        run = simulate(expand(graph, placements, space.layout), MESH, dry=True)
+        run = simulate(expand(graph, placements, space.mesh_shape), MESH, dry=True)
         assert (int(run.peak_memory_bytes.max()), run.makespan_ticks) == (cost[PEAK], cost[TIME])
         peaks.append(int(cost[PEAK]))
     return peaks[0]
@@ -76,7 +76,7 @@ def test_every_order_has_the_values_of_the_program(order: str, rng: np.random.Ge
     graph = training(3)
     inputs = random_inputs(graph, rng)
     space = PlanSpace(graph, MESH)
-    program = expand(graph, Placements(order=order), space.layout)
+    program = expand(graph, Placements(schedule_order=order), space.mesh_shape)
     outputs = simulate(program, MESH, inputs).outputs
     for site, value in evaluate(graph, inputs).items():
         np.testing.assert_allclose(outputs[site], value, rtol=1e-5, atol=1e-4)
@@ -88,14 +88,14 @@ def test_depth_first_makes_nothing_long_before_it_is_read() -> None:
         early = x.exp()
         late = x.sin()
         p.output("y", late.cos() + early)
-    sites = [b.site for b in schedule_order(p.graph, "program")]
-    assert [sites.index(b.site) for b in schedule_order(p.graph, "depth-first")] == [1, 2, 0, 3, 4]
+    sites = [b.site for b in scheduled_blocks(p.graph, "program")]
+    assert [sites.index(b.site) for b in scheduled_blocks(p.graph, "depth-first")] == [1, 2, 0, 3, 4]
 
 
 def test_updates_come_as_soon_as_all_they_need_is_there() -> None:
     graph = training(3)
-    order = [b.site for b in schedule_order(graph, "update-early")]
-    assert sorted(order) == sorted(b.site for b in schedule_order(graph, "program"))
+    order = [b.site for b in scheduled_blocks(graph, "update-early")]
+    assert sorted(order) == sorted(b.site for b in scheduled_blocks(graph, "program"))
     made = {t: k for k, s in enumerate(order) for t in graph.by_site[s].outputs}
     for k, site in enumerate(order):
         assert all(made.get(t, -1) < k for t in graph.by_site[site].inputs)

@@ -35,7 +35,7 @@ def test_classes_count_every_device_once_and_stand_for_it() -> None:
         assert counts.tolist() == space.space.classes.tolist()
         for _ in range(3):
             genes = random_genes(rng, space)
-            run = simulate(expand(space.graph, space.placements(genes), space.layout), mesh, dry=True)
+            run = simulate(expand(space.graph, space.placements(genes), space.mesh_shape), mesh, dry=True)
             for label in range(len(counts)):
                 members = space.device_class == label
                 assert len(np.unique(run.peak_memory_bytes[members])) == 1, name

@@ -70,6 +70,7 @@ def modules(tmp_path: Path):
     return run
 
 
+@pytest.mark.slow
 def test_a_constant_inlined_from_two_modules_away_compiles_anew(modules) -> None:
     assert modules() == (21, 1)
     assert modules() == (21, 0)

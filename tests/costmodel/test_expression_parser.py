@@ -1,4 +1,4 @@
-"""Tests of the notation of expressions: what it means, and where a fault is told to be."""
+"""Tests of the notation of expressions: what it means, and where a fault is reported."""
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,7 @@ def test_an_expression_is_printed_in_its_usual_notation(text: str, printed: str)
         ("a+" * 600 + "a", 1000, "longer than 1000 characters"),
     ],
 )
-def test_a_fault_is_told_with_its_place(text: str, at: int, message: str) -> None:
+def test_a_fault_is_reported_with_its_place(text: str, at: int, message: str) -> None:
     with pytest.raises(ExpressionError, match=message) as caught:
         parse(text)
     assert caught.value.at == at

@@ -36,7 +36,7 @@ def test_random_layouts_cost_what_the_oracle_and_the_simulator_count(name: str, 
         assert (space.genes_of(placements).strategies == genes.strategies).all()
         fast = space.evaluate(genes)
         assert fast.tolist() == reference_cost(graph, placements, mesh).vector().tolist()
-        program = expand(graph, placements, space.layout)
+        program = expand(graph, placements, space.mesh_shape)
         assert verify(graph, program) == []
         run = simulate(program, mesh, dry=True, capacity_check=False)
         counted = (run.peak_memory_bytes.max(), run.peak_memory_bytes.sum(), run.traffic_bytes)
@@ -52,7 +52,7 @@ def test_values_survive_packing_in_any_layout(name: str, mesh_name: str) -> None
     expected = evaluate(graph, inputs)
     space = PlanSpace(graph, mesh)
     genes = random_genes(rng, space)
-    program = expand(graph, space.placements(genes), space.layout)
+    program = expand(graph, space.placements(genes), space.mesh_shape)
     run = simulate(program, mesh, inputs, capacity_check=False)
     assert space.evaluate(genes)[PEAK] == run.peak_memory_bytes.max()
     assert any(buffer.layout for buffer in program.buffers.values())
@@ -63,7 +63,7 @@ def test_values_survive_packing_in_any_layout(name: str, mesh_name: str) -> None
 def test_native_layouts_alone_on_request() -> None:
     graph, mesh = GRAPHS["attention"](), load_mesh("tpu-v5e-4x4")
     space = PlanSpace(graph, mesh, layouts="native")
-    assert all(len(family.orders) == 1 for family in space.families)
+    assert all(len(family.dimension_orders) == 1 for family in space.families)
     same = PlanSpace(graph, mesh).evaluate(PlanSpace(graph, mesh).abstract_genes())
     assert space.evaluate(space.abstract_genes()).tolist() == same.tolist()
     assert same[PEAK] > space.space.logical_bytes.sum(), "padding counts"

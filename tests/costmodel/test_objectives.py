@@ -111,7 +111,7 @@ def test_idle_power_and_price_count_the_devices_of_the_part_that_is_used() -> No
 
 def test_unknown_names_are_answered_with_near_ones() -> None:
     device = load_device("h100-sxm5-80gb")
-    with pytest.raises(ValueError, match=r"unknown objective 'time'; did you mean time_s\?"):
+    with pytest.raises(ValueError, match=r"there is no objective 'time'; did you mean time_s\?"):
         KnownObjectives().require(["time"], device)
     with pytest.raises(ValueError, match="did you mean peak_memory_bytes or total_memory_bytes"):
         KnownObjectives().require(["peak_memory_byte"], device)

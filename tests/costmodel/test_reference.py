@@ -10,7 +10,7 @@ from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tests.costmodel.programs import GRAPHS, MESHES, random_genes
 from tests.hardware.simulator.programs import machine, random_program
@@ -42,13 +42,13 @@ def test_hand_made_graphs(name: str, mesh: str) -> None:
     assert_equal_costs(GRAPHS[name](), load_mesh(mesh), seed=1, plans=4)
 
 
-@pytest.mark.parametrize("shape", OTHER_SHAPES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
-def test_other_shapes(shape: MeshShape) -> None:
+@pytest.mark.parametrize("mesh_shape", OTHER_SHAPES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+def test_other_shapes(mesh_shape: MeshShape) -> None:
     for name in ("convolutions", "attention"):
-        assert_equal_costs(GRAPHS[name](), machine(shape), seed=2, plans=4)
+        assert_equal_costs(GRAPHS[name](), machine(mesh_shape), seed=2, plans=4)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 def test_random_graphs(seed: int, mesh: str) -> None:
     rng = np.random.default_rng(seed)

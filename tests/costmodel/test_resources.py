@@ -26,7 +26,7 @@ from tapestry.optimizer.placement.variation import RULES, hash_plan, vary
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.costs import CostTable, cost_table
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import TANH, random_genes, weight
 
 LABELS = (("m", "k"), ("k", "n"))

@@ -14,7 +14,7 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
 from tapestry.teg.sharding.check import check_placements
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import Split
 from tapestry.teg.sharding.strategy import splittable
@@ -84,7 +84,7 @@ def test_every_strategy_is_legal(name: str, mesh: str) -> None:
             assert len(set(used)) == len(used), "no sub-axis twice"
             assert all(ok or not s.axes for ok, s in zip(allowed, strategy.splits, strict=True))
             placed = Placements({block.site: Placement(strategy)})
-            assert check_placements(graph, placed, space.layout) == []
+            assert check_placements(graph, placed, space.mesh_shape) == []
 
 
 def test_the_family_of_a_fixed_block_is_one_strategy() -> None:

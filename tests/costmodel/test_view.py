@@ -4,11 +4,11 @@ import pytest
 
 from tapestry.costmodel.view import LOGICAL_AXES, default_view
 from tapestry.hardware import load_mesh, mesh_names
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 
 @pytest.mark.parametrize(
-    ("shape", "axes"),
+    ("mesh_shape", "axes"),
     [
         (MeshShape.of(gpu=1), ()),
         (MeshShape.of(gpu=7), (("gpu.0",),)),
@@ -21,17 +21,17 @@ from tapestry.teg.sharding.mesh import MeshShape
     ],
     ids=str,
 )
-def test_which_sub_axes_are_joined(shape: MeshShape, axes: tuple[tuple[str, ...], ...]) -> None:
-    view = default_view(shape)
+def test_which_sub_axes_are_joined(mesh_shape: MeshShape, axes: tuple[tuple[str, ...], ...]) -> None:
+    view = default_view(mesh_shape)
     assert view.axes == axes
-    assert [view.size(k) for k in range(len(axes))] == [shape.size_of(a) for a in axes]
+    assert [view.size(k) for k in range(len(axes))] == [mesh_shape.size_of(a) for a in axes]
 
 
 @pytest.mark.parametrize(
     "shape", [*(load_mesh(n).axis_sizes for n in mesh_names()), (("node", 32), ("gpu", 8))]
 )
 def test_a_view_covers_its_mesh_in_order(shape: tuple[tuple[str, int], ...]) -> None:
-    mesh = MeshShape(shape)
-    view = default_view(mesh)
+    mesh_shape = MeshShape(shape)
+    view = default_view(mesh_shape)
     assert len(view.axes) <= LOGICAL_AXES == 3
-    assert [a for group in view.axes for a in group] == [s.name for s in mesh.sub_axes]
+    assert [a for group in view.axes for a in group] == [s.name for s in mesh_shape.sub_axes]

@@ -138,8 +138,8 @@ def full_table() -> str:
 def silent_rules() -> str:
     """Build the table of the rules, per family, that neither match nor fire in any of the graphs."""
     graphs = _figures()
-    heard = {name for figures in graphs.values() for name in figures["rules"]}
-    silent = [r for r in RULES if r.name not in heard]
+    fired = {name for figures in graphs.values() for name in figures["rules"]}
+    silent = [r for r in RULES if r.name not in fired]
     lines = [
         f"Of the {len(RULES)} rules {len(silent)} match at no stage in any of these {len(graphs)} graphs:\n",
         "| family | rules | match in none | these |\n| --- | --: | --: | --- |",

@@ -6,7 +6,7 @@ import pytest
 
 from tapestry.optimizer import Budget, optimize, verify_plan
 from tapestry.rewrites import placement_moves, replay_plan
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.end_to_end.twins import MODELS, load_twin, mesh_of
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tapestry.optimizer import Budget, Plan, optimize, verify_plan
 from tapestry.rewrites import replay_plan
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.end_to_end.twins import load_twin, mesh_of
 
 STEP = "train_gpt2_small_b8_s1024_adam"
@@ -31,13 +31,13 @@ def frontier() -> tuple[Plan, ...]:
 
 def copies(plan: Plan, role: str) -> float:
     """Compute how many of the eight devices hold an element of the tensors of a role, on average."""
-    shape = MeshShape(mesh_of(MESH).axis_sizes)
+    mesh_shape = MeshShape(mesh_of(MESH).axis_sizes)
     total = held = 0.0
     for block in plan.graph.blocks:
         if block.operator == "source" and block.definition["role"] == role:
             elements = prod(plan.graph.tensors[block.outputs[0]].shape)
             splits = plan.placements.of(block).strategy.splits
-            parts = prod(s.size for s in shape.sub_axes if any(s.name in split.axes for split in splits))
+            parts = prod(s.size for s in mesh_shape.sub_axes if any(s.name in split.axes for split in splits))
             total, held = total + elements, held + elements * 8 / parts
     return held / total
 
@@ -59,8 +59,8 @@ def test_the_plan_with_the_fewest_copies_trains_alike(role: str) -> None:
     plan = min(frontier(), key=lambda p: copies(p, role))
     checked = verify_plan(plan, mesh, inputs=twin.inputs, execute=True, reference=twin.reference)
     assert checked.ok and checked.executed, checked.to_json()
-    shape = MeshShape(mesh.axis_sizes)
-    graph, placements = replay_plan(twin.graph, plan.moves, shape)
+    mesh_shape = MeshShape(mesh.axis_sizes)
+    graph, placements = replay_plan(twin.graph, plan.moves, mesh_shape)
     assert graph.structural_hash == plan.graph.structural_hash
     sources = {b.site for b in graph.blocks if b.operator == "source" and b.definition["role"] == role}
     assert sources & {place for m in plan.moves if m.rule == "reshard" for place in m.places}

@@ -26,7 +26,7 @@ def check_plan(model: str, form: str, mesh: str, genes: Genes) -> None:
     """Check that the plan is a correct sharding; run with numbers it gives the values and the predicted counts."""
     twin, space = load_twin(model, form), space_of(model, form, mesh)
     predicted = space.evaluate(genes)
-    program = expand(twin.graph, space.placements(genes), space.layout)
+    program = expand(twin.graph, space.placements(genes), space.mesh_shape)
     assert verify(twin.graph, program) == []
 
     run = simulate(program, mesh_of(mesh), twin.inputs)
@@ -92,4 +92,4 @@ def test_both_forms_of_a_twin_give_the_same_values_under_the_same_plan(mesh: str
     space = space_of(model, "", mesh)
     cost = space.evaluate(space.abstract_genes())
     assert cost[TRAFFIC] == 0
-    assert cost[TOTAL] == cost[PEAK] * space.layout.device_count
+    assert cost[TOTAL] == cost[PEAK] * space.mesh_shape.device_count

@@ -156,41 +156,43 @@ def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
+def test_a_broken_plug_in_and_a_twin_are_reported_by_name_and_nothing_else_suffers(
     site: Path, broken: Path
 ) -> None:
     answer = tapestry("plugins", "--json", folders=(site, broken))
 
     assert answer.returncode == 0, answer.stderr
     found = listed(answer)
-    said = {name: [f"{f['member']}: {f['said']}" for f in p["faults"]] for name, p in found.items()}
-    assert said["broken-friend rules ends"] == [": it tried to end the process (exit 'bye')"]
-    assert said["broken-friend operators infer"] == [
+    message = {name: [f"{f['member']}: {f['message']}" for f in p["faults"]] for name, p in found.items()}
+    assert message["broken-friend rules ends"] == [": it tried to end the process (exit 'bye')"]
+    assert message["broken-friend operators infer"] == [
         "broken_infer: infer fails on examples[0]: RuntimeError: no idea"
     ]
-    assert said["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
-    (half,) = said["broken-friend devices figures"]
+    assert message["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
+    (half,) = message["broken-friend devices figures"]
     assert half.startswith(
         "half.toml: CatalogError: half.toml: vendor: missing; expected a text; half.toml: memory"
     )
-    assert said["broken-friend objectives forms"] == [
+    assert message["broken-friend objectives forms"] == [
         "broken_form: its form names 'speed', which is not known",
         "time_s: an objective 'time_s' comes with Tapestry, which keeps the name",
     ]
-    assert said["broken-friend meshes missing"] == [": ModuleNotFoundError: No module named 'broken_nowhere'"]
+    assert message["broken-friend meshes missing"] == [
+        ": ModuleNotFoundError: No module named 'broken_nowhere'"
+    ]
     both = (
         "by broken-friend 0.3 (tapestry_swiglu.rules:RULES) and tapestry-swiglu 0.1.0 (tapestry_swiglu.rules"
     )
     for name in ("broken-friend rules twin", "tapestry-swiglu rules swiglu"):
-        assert [both in fault for fault in said[name]] == [True, True], name
+        assert [both in fault for fault in message[name]] == [True, True], name
     assert found["tapestry-swiglu operators swiglu"]["members"] == ["swiglu"]
     checked = tapestry("plugins", "--check", folders=(site, broken))
     assert checked.returncode == 1
-    assert "cure: uninstall all but one of them, or rename it" in checked.stdout
+    assert "hint: uninstall all but one of them, or rename it" in checked.stdout
 
 
 @pytest.mark.slow
-def test_the_service_stands_and_tells_what_is_broken(
+def test_the_service_stands_and_reports_what_is_broken(
     site: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", environment(site, broken)["PYTHONPATH"])
@@ -234,8 +236,8 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     program, home = tmp_path / "layer.json", ("--database-url", f"sqlite:///{tmp_path / 'runs.db'}")
     save(layer(), program)
     limits = ("--objectives", "time_s,peak_memory_bytes", "--evaluations", "20000", "--islands", "1")
-    asked = ("optimize", str(program), "--mesh", "mi300x-platform", *limits, "--rules", ",".join(RULES))
-    made = tapestry(*asked, "--quiet", "--verify", "none", "--json", *home, folders=(site,))
+    requested = ("optimize", str(program), "--mesh", "mi300x-platform", *limits, "--rules", ",".join(RULES))
+    made = tapestry(*requested, "--quiet", "--verify", "none", "--json", *home, folders=(site,))
     assert made.returncode == 0, made.stderr
     run = json.loads(made.stdout)
     (plan, *_) = [p["id"] for p in run["frontier"] if "find_swiglu" in {m["rule"] for m in p["moves"]}]
@@ -243,16 +245,16 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     reported = tapestry("show", run["run"], *home, folders=())
     shown = tapestry("show", f"{run['run']}/{plan}", "--json", *home, folders=())
     executed = tapestry("simulate", "--plan", f"{run['run']}/{plan}", *home, folders=())
-    again = tapestry(*asked, *home, folders=())
-    elsewhere = tapestry(*asked[:3], "dgx-h100", *asked[4:], *home, folders=())
+    again = tapestry(*requested, *home, folders=())
+    elsewhere = tapestry(*requested[:3], "dgx-h100", *requested[4:], *home, folders=())
 
     assert "plug-ins: tapestry-swiglu 0.1.0" in reported.stdout.splitlines()
     assert "find_swiglu" in {move["rule"] for move in json.loads(shown.stdout)["moves"]}
     assert (executed.returncode, again.returncode, elsewhere.returncode) == (2, 2, 2)
     assert "the stored plan cannot be made again here: find_swiglu at " in executed.stderr
     assert "there is no rule 'find_swiglu'; `tapestry plugins` lists the plug-ins" in executed.stderr
-    assert "no mesh is called 'mi300x-platform'" in again.stderr
-    assert "unknown rule 'find_swiglu'; see `tapestry rules`, and `tapestry plugins`" in elsewhere.stderr
+    assert "there is no mesh 'mi300x-platform'" in again.stderr
+    assert "there is no rule 'find_swiglu'; see `tapestry rules`, and `tapestry plugins`" in elsewhere.stderr
 
 
 def test_the_example_imports_only_what_its_page_says_is_public() -> None:

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -234,12 +234,12 @@ def test_a_users_own_file_is_read_by_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("size = 4", "size = 0", r"axes\[0\]: size: expected a whole number above zero, got int 0"),
-        ("size = 4", 'size = "4"', r"size: expected a whole number above zero, got str '4'"),
+        ("size = 4", "size = 0", r"axes\[0\]: size: expected a whole number above zero, not 0"),
+        ("size = 4", 'size = "4"', r"size: expected a whole number above zero, not '4'"),
         ("size = 4", "", "size: missing; expected a whole number"),
         ("latency_s", "latncy_s", "latency_s: missing"),
-        ('"switch"', '"star"', "topology: expected one of switch, .* got 'star'"),
-        ("latency_s = 1e-6", "latency_s = nan", "latency_s: expected a number from 0 to 1 s, got nan"),
+        ('"switch"', '"star"', "topology: expected one of switch, .* not 'star'"),
+        ("latency_s = 1e-6", "latency_s = nan", "latency_s: expected a number from 0 to 1 s, not nan"),
         (
             "latency_s = 1e-6",
             "latency_s = 1e-6\neficiency = 0.5",
@@ -283,3 +283,9 @@ def test_a_device_stores_rows_unless_it_says_otherwise() -> None:
     assert device_from_dict(plain).layouts == ("row_major",)
     with pytest.raises(CatalogError, match="layouts: unknown native layout 'tiled'; known are row_major"):
         device_from_dict(OWN_DEVICE | {"layouts": ["tiled"]})
+
+
+def test_a_notebook_shows_a_mesh_as_a_table_of_its_axes() -> None:
+    shown = replace(load_mesh("tpu-v5p-4x4x4"), name="<b>")._repr_html_()
+    assert "Mesh &lt;b&gt;: 64 devices" in shown and "<b>" not in shown
+    assert shown.count("<tr><td>") == 3

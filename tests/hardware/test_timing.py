@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tapestry.hardware import (
     Device,
+    MatrixTile,
     MeshAxis,
     MissingFigureError,
-    Tile,
     device_names,
     load_device,
     load_mesh,
@@ -32,7 +32,7 @@ ROUND = Device(  # 1 Tflop/s of contractions, 0.1 Tflop/s of vectors, 1 TB/s of 
     peak_flops_per_s={"fp32": 1e12, "bf16": 2e12},
     vector_flops_per_s=1e11,
     cores=4,
-    tiles=(Tile(16, 16, 16),),
+    tiles=(MatrixTile(16, 16, 16),),
     layouts=("row_major",),
     launch_overhead_s=0.0,
     contraction_overhead_s=0.0,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer", "service")
@@ -19,9 +20,30 @@ class Import:
     inner: bool
 
 
+class Defined(NamedTuple):
+    """A module, class or function: the kind of its node, its docstring, and its decorators without their arguments."""
+
+    kind: type[ast.AST]
+    name: str
+    line: int
+    docstring: str
+    decorators: tuple[str, ...]
+
+
+class Contents(NamedTuple):
+    """All that the tests read of a module. Its syntax tree is not kept: all trees together are millions of objects."""
+
+    imports: tuple[Import, ...]
+    packages_requested: tuple[str, ...]
+    definitions: tuple[Defined, ...]
+    attributes: tuple[tuple[str, int], ...]
+    assigned: tuple[str, ...]
+    annotated: tuple[tuple[int, str, str], ...]
+
+
 @dataclass(frozen=True)
 class Module:
-    """A source file: dotted `name` (`tapestry.teg.graph`), text and imports."""
+    """A source file: dotted `name` (`tapestry.teg.graph`), text and contents."""
 
     name: str
     path: Path
@@ -43,18 +65,30 @@ class Module:
         return self.text.count("\n")
 
     @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text, filename=str(self.path))
+    def contents(self) -> Contents:
+        tree = ast.parse(self.text, filename=str(self.path))
+        nodes = list(ast.walk(tree))
+        packages = (_absolute(node, self) for node in nodes if isinstance(node, ast.ImportFrom))
+        return Contents(
+            tuple(_imports_in(tree, self, inner=False)),
+            tuple(dict.fromkeys(packages)),
+            tuple(_defined(node) for node in nodes if isinstance(node, DEFINITIONS)),
+            tuple((ast.unparse(n), n.lineno) for n in nodes if isinstance(n, ast.Attribute) and _is_plain(n)),
+            tuple(name for statement in tree.body for name in _assigned(statement)),
+            tuple(_annotated(nodes)),
+        )
 
-    @cached_property
+    @property
     def imports(self) -> tuple[Import, ...]:
-        return tuple(_imports_in(self.tree, self, inner=False))
+        return self.contents.imports
 
-    @cached_property
-    def packages_asked(self) -> tuple[str, ...]:
+    @property
+    def packages_requested(self) -> tuple[str, ...]:
         """The packages of `from package import name`: their `__init__` runs first, even where the name is a module."""
-        found = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
-        return tuple(dict.fromkeys(_absolute(node, self) for node in found))
+        return self.contents.packages_requested
+
+
+DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def package_of(target: str) -> str:
@@ -104,6 +138,37 @@ def direct_module(target: str) -> str:
 def under(name: str, prefix: str) -> bool:
     """Return whether a dotted name is `prefix` or lies inside it."""
     return name == prefix or name.startswith(prefix + ".")
+
+
+def _defined(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> Defined:
+    decorators = (d.func if isinstance(d, ast.Call) else d for d in getattr(node, "decorator_list", ()))
+    return Defined(
+        type(node),
+        getattr(node, "name", ""),
+        getattr(node, "lineno", 1),
+        ast.get_docstring(node) or "",
+        tuple(map(ast.unparse, decorators)),
+    )
+
+
+def _assigned(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement assigns to."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def _annotated(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str, str]]:
+    """Yield line, name and type of each parameter, field, attribute and variable that has an annotation."""
+    for node in nodes:
+        if isinstance(node, ast.arg) and node.annotation:
+            yield node.lineno, node.arg, ast.unparse(node.annotation).strip("'")
+        elif isinstance(node, ast.AnnAssign):
+            yield node.lineno, ast.unparse(node.target), ast.unparse(node.annotation).strip("'")
+
+
+def _is_plain(node: ast.Attribute) -> bool:
+    """Return whether an attribute is one of a module's attributes, `np.random.seed`: two dots, from a name."""
+    return isinstance(node.value, ast.Attribute) and isinstance(node.value.value, ast.Name)
 
 
 def _imports_in(node: ast.AST, module: Module, inner: bool) -> Iterator[Import]:

@@ -160,15 +160,15 @@ def test_the_service_waits_for_a_healthy_database() -> None:
         assert SERVICES[name]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
 
 
-def test_secrets_come_from_outside_and_are_asked_for() -> None:
-    asked = set(REQUIRED.findall(json.dumps(SERVICES)))
-    assert asked == {"TAPESTRY_API_KEY", "TAPESTRY_DATABASE_PASSWORD"}
+def test_secrets_come_from_outside_and_are_required() -> None:
+    requested = set(REQUIRED.findall(json.dumps(SERVICES)))
+    assert requested == {"TAPESTRY_API_KEY", "TAPESTRY_DATABASE_PASSWORD"}
     assert REQUIRED.fullmatch(SERVICES["postgres"]["environment"]["POSTGRES_PASSWORD"])
     assert REQUIRED.fullmatch(SERVICES["api"]["environment"]["TAPESTRY_API_KEY"])
     assert "TAPESTRY_API_KEY" not in SERVICES["worker"]["environment"]
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
     page = (ROOT / "docs" / "deployment.md").read_text()
-    assert all(f"{name}=%s" in page for name in asked)
+    assert all(f"{name}=%s" in page for name in requested)
 
 
 def test_volumes_and_networks_are_declared() -> None:

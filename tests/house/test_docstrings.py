@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.house.source import PACKAGES, modules
+from tests.house.source import PACKAGES, Defined, modules
 
 EVERYWHERE = (*PACKAGES, "examples", "benchmarks", "tests")
 
 # Words that begin a clause without a verb, or a riddle.
-NO_BEGINNING = {
+NOT_AT_THE_START = {
     *(
         "What",
         "Whether",
@@ -66,30 +66,25 @@ NO_VERB = {
     ),
 }
 PROPERTIES = {"property", "cached_property"}
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def documented() -> Iterator[tuple[str, Documented, str]]:
-    """Yield the place, node and first line of every docstring of ours."""
+def documented() -> Iterator[tuple[str, Defined, str]]:
+    """Yield the place, node and first word of every docstring of ours."""
     for module in modules(EVERYWHERE):
-        for node in ast.walk(module.tree):
-            if isinstance(node, Documented) and (text := ast.get_docstring(node)):
-                line = getattr(node, "lineno", 1)
-                yield (
-                    f"{module.relative_path}:{line}: {text.splitlines()[0]}",
-                    node,
-                    text.split(maxsplit=1)[0],
-                )
+        for defined in module.contents.definitions:
+            if text := defined.docstring:
+                place = f"{module.relative_path}:{defined.line}: {text.splitlines()[0]}"
+                yield place, defined, text.split(maxsplit=1)[0]
 
 
-def is_property(node: Documented) -> bool:
-    """Return whether a node is a property, which is described like an attribute."""
-    decorators = getattr(node, "decorator_list", [])
-    return any(ast.unparse(decorator).rpartition(".")[2] in PROPERTIES for decorator in decorators)
+def is_property(defined: Defined) -> bool:
+    """Return whether a definition is a property, which is described like an attribute."""
+    return any(decorator.rpartition(".")[2] in PROPERTIES for decorator in defined.decorators)
 
 
 def test_no_docstring_begins_with_a_clause_without_a_verb() -> None:
-    wrong = [place for place, _, first in documented() if first in NO_BEGINNING]
+    wrong = [place for place, _, first in documented() if first in NOT_AT_THE_START]
     assert not wrong, "\n".join(wrong)
 
 
@@ -97,9 +92,7 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
     wrong = [
         place
         for place, node, first in documented()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and not is_property(node)
-        and (first in NO_VERB or not first[0].isupper())
+        if node.kind in FUNCTIONS and not is_property(node) and (first in NO_VERB or not first[0].isupper())
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -108,6 +101,6 @@ def test_docstrings_of_classes_begin_with_no_verb() -> None:
     wrong = [
         place
         for place, node, first in documented()
-        if isinstance(node, ast.ClassDef) and first in {"Return", "Compute", "Check", "Find", "Convert"}
+        if node.kind is ast.ClassDef and first in {"Return", "Compute", "Check", "Find", "Convert"}
     ]
     assert not wrong, "\n".join(wrong)

@@ -76,7 +76,7 @@ def test_extras_are_the_documented_ones(project: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "code", "said"),
+    ("environment", "code", "message"),
     [
         ({"CHROMIUM": sys.executable}, 0, ""),
         ({"CHROMIUM": "/nowhere/chromium"}, 0, "the tests that need it are left out"),
@@ -87,12 +87,12 @@ def test_extras_are_the_documented_ones(project: dict) -> None:
         ),
     ],
 )
-def test_a_missing_browser_is_said_and_fails_only_where_nothing_may_be_left_out(
-    root: Path, environment: dict, code: int, said: str
+def test_a_missing_browser_is_reported_and_fails_only_where_nothing_may_be_left_out(
+    root: Path, environment: dict, code: int, message: str
 ) -> None:
     inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "CHROMIUM")}
     answer = subprocess.run(
         [root / ".ci" / "browser"], env=inherited | environment, capture_output=True, text=True
     )
     assert (answer.returncode, answer.stdout) == (code, "")
-    assert said in answer.stderr if said else not answer.stderr
+    assert message in answer.stderr if message else not answer.stderr

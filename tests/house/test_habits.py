@@ -1,6 +1,5 @@
 """Tests of conventions that can be read off the text, and of a command line that starts at once."""
 
-import ast
 import json
 import re
 import subprocess
@@ -44,12 +43,10 @@ def test_randomness_is_an_argument() -> None:
         if found.target.partition(".")[0] == "random" and module.name not in SEEDS_PYTHONS_RANDOM
     ]
     wrong += [
-        f"{module.relative_path}:{node.lineno} calls {ast.unparse(node)}"
+        f"{module.relative_path}:{line} calls {name}"
         for module in modules()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr in GLOBAL_RANDOMNESS
-        and ast.unparse(node.value) in {"np.random", "numpy.random"}
+        for name, line in module.contents.attributes
+        if name.startswith(("np.random.", "numpy.random.")) and name.rpartition(".")[2] in GLOBAL_RANDOMNESS
     ]
     assert not wrong, "pass a numpy.random.Generator:\n" + "\n".join(wrong)
 

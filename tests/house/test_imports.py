@@ -171,8 +171,8 @@ def test_no_import_cycles() -> None:
     """
     graph = nx.DiGraph()
     for module in modules():
-        asked = (*(found.target for found in module.imports), *module.packages_asked)
-        for target in map(direct_module, filter(in_our_packages, asked)):
+        requested = (*(found.target for found in module.imports), *module.packages_requested)
+        for target in map(direct_module, filter(in_our_packages, requested)):
             run = (package for package in enclosing(target) if not under(module.name, package))
             graph.add_edges_from((module.name, name) for name in (*run, target) if name != module.name)
     cycles = [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]

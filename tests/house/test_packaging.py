@@ -103,8 +103,8 @@ def test_public_names_are_loaded_when_they_are_used() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
     )
     assert answer.stdout.split() == [str(len(tapestry.__all__)), "[]"]
-    with pytest.raises(AttributeError, match="module 'tapestry' has no attribute 'optimise'"):
-        _ = tapestry.optimise  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="module 'tapestry' has no attribute 'optimze'"):
+        _ = tapestry.optimze  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

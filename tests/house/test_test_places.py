@@ -50,7 +50,7 @@ def test_a_test_of_a_module_lies_in_the_folder_of_its_module() -> None:
     assert wrong == {}
 
 
-def test_no_test_names_a_subpackage_in_place_of_lying_in_it() -> None:
+def test_no_test_names_a_subpackage_instead_of_being_in_its_folder() -> None:
     wrong = [
         str(test)
         for test in TESTS

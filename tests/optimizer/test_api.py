@@ -1,4 +1,4 @@
-"""Tests of the public functions: files, names and values come in, mistakes are told in our words."""
+"""Tests of the public functions: files, names and values come in, mistakes are reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import tapestry
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Plan, Result
+from tapestry.optimizer import Plan, Result, RunOptions
 from tapestry.optimizer.analysis import affordability
 from tapestry.teg.document import save
 from tapestry.teg.graph import Graph
@@ -78,70 +78,90 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "kind", "told"),
+    ("arguments", "options", "kind", "reported"),
     [
         (
             (7, "dgx-h100"),
             {},
             TypeError,
-            "expected a program as a graph, .* not int 7; import others by from_onnx",
+            "program: expected a program: a graph, .* not 7; import others by from_onnx",
         ),
         (("absent.onnx", "dgx-h100"), {}, ValueError, "there is no file 'absent.onnx'"),
         (("net", "dgx-h100"), {}, ValueError, "there is no file 'net'"),
-        ((None, 8), {}, TypeError, "expected a mesh, a name such as 'dgx-h100' or the path .* not int 8"),
-        ((None, "dgx-h10"), {}, ValueError, "no mesh is called 'dgx-h10'; did you mean dgx-h100"),
-        ((None, "h100"), {}, ValueError, "no mesh is called 'h100'"),
-        ((None, "dgx-h100", "time_s"), {}, TypeError, r"objectives is a list; write objectives=\['time_s'\]"),
-        ((None, "dgx-h100", ["tim_s"]), {}, ValueError, "unknown objective 'tim_s'; did you mean time_s"),
+        ((None, 8), {}, TypeError, "expected a mesh, a name such as 'dgx-h100' or the path .* not 8"),
+        ((None, "dgx-h10"), {}, ValueError, "there is no mesh 'dgx-h10'; did you mean dgx-h100"),
+        ((None, "h100"), {}, ValueError, "there is no mesh 'h100'"),
+        (
+            (None, "dgx-h100", "time_s"),
+            {},
+            TypeError,
+            r"objectives: expected a list .*; write \['time_s'\]",
+        ),
+        ((None, "dgx-h100", ["tim_s"]), {}, ValueError, "there is no objective 'tim_s'; did you mean time_s"),
         (
             (None, "dgx-h100"),
             {"second": 1},
             TypeError,
             "optimize.. has no option 'second'; did you mean seconds",
         ),
-        ((None, "dgx-h100"), {"colour": 1}, TypeError, "no option 'colour'; there are .*seconds"),
-        ((None, "dgx-h100"), {"budget": 10}, TypeError, "budget is a Budget, not 10; write seconds="),
+        ((None, "dgx-h100"), {"shade": 1}, TypeError, "no option 'shade'; known are .*seconds"),
+        ((None, "dgx-h100"), {"budget": 10}, TypeError, "budget: expected a Budget, not 10; write seconds="),
         (
             (None, "dgx-h100"),
             {"budget": tapestry.Budget(seconds=1), "seconds": 2},
             TypeError,
             "give seconds= and evaluations=, or a budget=, not both",
         ),
-        ((None, "dgx-h100"), {"seconds": "10"}, TypeError, "seconds is a number, not str '10'"),
+        ((None, "dgx-h100"), {"seconds": "10"}, TypeError, "seconds: expected a number above 0, not '10'"),
         (
             (None, "dgx-h100"),
             {"seconds": -1},
             ValueError,
-            "budget.seconds: expected a number above 0, not -1",
+            "seconds: expected a number above 0, not -1",
         ),
-        ((None, "dgx-h100"), {"seed": 1.5}, TypeError, "seed is a whole number, not float 1.5"),
+        ((None, "dgx-h100"), {"seed": 1.5}, TypeError, "seed: expected a whole number .*, not 1.5"),
         (
             (None, "dgx-h100"),
             {"rules": ["fuse_cell"]},
             ValueError,
-            "unknown rule 'fuse_cell'; did you mean fuse_cells",
+            "there is no rule 'fuse_cell'; did you mean fuse_cells",
         ),
-        ((None, "dgx-h100"), {"rules": "fuse_cells"}, TypeError, "rules is a list"),
-        ((None, "dgx-h100"), {"constraints": "time_s<=1"}, TypeError, "constraints is a list"),
-        ((None, "dgx-h100"), {"pins": ["x"]}, TypeError, "pins map sites to specs"),
-        ((None, "dgx-h100"), {"pins": {"xx": "[-, -]"}}, ValueError, "no block of that site; did you mean x"),
+        ((None, "dgx-h100"), {"rules": "fuse_cells"}, TypeError, "rules: expected a list of texts"),
+        (
+            (None, "dgx-h100"),
+            {"constraints": "time_s<=1"},
+            TypeError,
+            "constraints: expected a list of texts",
+        ),
+        (
+            (None, "dgx-h100"),
+            {"pins": ["x"]},
+            TypeError,
+            "pins: expected texts by name, .* {'SITE': 'SPEC'}",
+        ),
+        (
+            (None, "dgx-h100"),
+            {"pins": {"xx": "[-, -]"}},
+            ValueError,
+            "there is no block 'xx'; did you mean x",
+        ),
         (
             (None, "dgx-h100"),
             {"devices": "al"},
             ValueError,
             "devices: expected one of any, all, not 'al'; did you mean all",
         ),
-        ((None, "dgx-h100"), {"options": 3}, TypeError, "options is a RunOptions, not int 3"),
-        ((None, "dgx-h100"), {"toolbox": 3}, TypeError, "toolbox is a Toolbox, not int 3"),
-        ((None, "dgx-h100"), {"should_stop": 3}, TypeError, "should_stop is a function, not int 3"),
+        ((None, "dgx-h100"), {"options": 3}, TypeError, "options: expected RunOptions, not 3"),
+        ((None, "dgx-h100"), {"toolbox": 3}, TypeError, "toolbox: expected a deap.base.Toolbox, not 3"),
+        ((None, "dgx-h100"), {"should_stop": 3}, TypeError, "should_stop: expected a function, not 3"),
         ((None, "dgx-h100"), {"dims": {"batch": 1}}, TypeError, "are for reading a file"),
     ],
 )
-def test_mistakes_are_told_in_our_words(
-    graph: Graph, arguments: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], told: str
+def test_mistakes_are_reported_in_our_words(
+    graph: Graph, arguments: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], reported: str
 ) -> None:
     program, *others = arguments
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=reported) as caught:
         tapestry.optimize(graph if program is None else program, *others, **options)
     assert "\n" not in str(caught.value)
 
@@ -195,10 +215,30 @@ def test_a_plan_is_simulated_with_the_inputs_of_the_program(result: Result) -> N
     x, w = np.ones((16, 32), np.float32), np.full((32, 8), 2, np.float32)
     run = tapestry.simulate(result, "fastest", inputs={"x": x, "w": w})
     np.testing.assert_array_equal(run.outputs["y"], np.full((16, 8), 64.0, np.float32))
-    dry = tapestry.simulate(result, "fastest", trace=True)
+    dry = tapestry.simulate(result, "fastest", trace=True, execute=False)
     assert not dry.outputs and dry.events and dry.makespan_ticks == run.makespan_ticks
+    assert repr(dry).endswith("values not computed)")
     with pytest.raises(ValueError, match=r"input 'w' of shape .* is missing"):
         tapestry.simulate(result, inputs={"x": x})
+
+
+def test_a_simulation_without_inputs_draws_them_and_says_so(result: Result) -> None:
+    one, same, other = (tapestry.simulate(result, seed=seed) for seed in (3, 3, 4))
+    assert repr(one).endswith("1 output of random inputs (seed 3))")
+    np.testing.assert_array_equal(one.outputs["y"], same.outputs["y"])
+    assert not np.array_equal(one.outputs["y"], other.outputs["y"])
+
+
+def test_checks_follow_the_search(graph: Graph) -> None:
+    for options in ({"verify": "execute"}, {"options": RunOptions(verify="execute")}):
+        with pytest.raises(ValueError, match=r"come after the search: call tapestry\.verify\(result\)"):
+            tapestry.optimize(graph, "dgx-h100", **options)
+
+
+def test_numbers_of_numpy_are_numbers(graph: Graph) -> None:
+    assert (
+        tapestry.optimize(graph, "dgx-h100", evaluations=np.int64(20), islands=1, seed=np.uint8(7)).seed == 7
+    )
 
 
 def test_the_precision_of_a_search_is_that_of_its_simulation(graph: Graph) -> None:
@@ -208,14 +248,14 @@ def test_the_precision_of_a_search_is_that_of_its_simulation(graph: Graph) -> No
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "told"),
+    ("call", "kind", "reported"),
     [
         (
             lambda r: tapestry.verify("dgx-h100"),
             TypeError,
-            "expected the result of optimize.., or a plan .* not str",
+            "expected the result of optimize.., or a plan .* not 'dgx-h100'",
         ),
-        (lambda r: tapestry.verify(r, "kne"), ValueError, "has no plan 'kne'; did you mean 'knee'"),
+        (lambda r: tapestry.verify(r, "kne"), ValueError, "has no plan 'kne'; did you mean knee"),
         (
             lambda r: tapestry.simulate(r, "zzz"),
             ValueError,
@@ -228,10 +268,10 @@ def test_the_precision_of_a_search_is_that_of_its_simulation(graph: Graph) -> No
         ),
     ],
 )
-def test_a_wrong_plan_is_told(
-    result: Result, call: Callable[[Result], object], kind: type, told: str
+def test_a_wrong_plan_is_reported(
+    result: Result, call: Callable[[Result], object], kind: type, reported: str
 ) -> None:
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=reported):
         call(result)
 
 

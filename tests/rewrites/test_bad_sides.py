@@ -77,9 +77,9 @@ def test_a_left_side_that_fails_is_refused_by_all_who_ask(left: Any) -> None:
         lambda: find(program(), [bad]),
         lambda: saturate(program(), [bad]),
     )
-    for asked in ask:
+    for requested in ask:
         with pytest.raises(RuleError, match=r"rule 'bad': its left side fails.*by zero"):
-            asked()
+            requested()
     candidates = Worklist.of(program(), [bad, good])
     assert [f.rule for f in candidates.failures] == ["bad"]
     assert candidates.moves() == [Move("good", "y")], "the others are not lost"

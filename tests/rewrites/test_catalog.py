@@ -7,7 +7,7 @@ from tapestry.rewrites import RULES, ExampleSizes, rule_named
 
 def test_a_rule_is_found_by_name_and_near_names_are_listed() -> None:
     assert rule_named("fuse_cells").name == "fuse_cells"
-    with pytest.raises(ValueError, match="unknown rule 'fuse_cell'; did you mean fuse_cells"):
+    with pytest.raises(ValueError, match="there is no rule 'fuse_cell'; did you mean fuse_cells"):
         rule_named("fuse_cell")
     with pytest.raises(ValueError, match="known are abs_abs, "):
         rule_named("!")

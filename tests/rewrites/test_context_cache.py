@@ -25,11 +25,11 @@ def layers(count: int, last: str = "exp", sizes: int = 3) -> Graph:
     return b.result(b.cell((last, INPUT), {x: "r"}, site="last"))
 
 
-def counting(asked: list[str]) -> Rule:
+def counting(requested: list[str]) -> Rule:
     """Build a rule that records where it is checked, and matches where a cell with two inputs produces the operand."""
 
     def guard(m: Match) -> bool:
-        asked.append(m.roots[0].site)
+        requested.append(m.roots[0].site)
         producer = m.edited.producers[m["xs"][0]]
         return producer.operator == "cell" and len(producer.inputs) == 2
 
@@ -38,24 +38,24 @@ def counting(asked: list[str]) -> Rule:
 
 
 def test_equal_layers_are_matched_once() -> None:
-    asked: list[str] = []
-    rule = counting(asked)
+    requested: list[str] = []
+    rule = counting(requested)
     moves = Worklist.of(layers(40), [rule]).moves()
-    assert len(asked) < 10, "the first two layers, the last, and none between"
+    assert len(requested) < 10, "the first two layers, the last, and none between"
     assert moves == [Move("counting", f"{kind}{k}") for k in range(1, 40) for kind in ("neg", "add")] + [
         Move("counting", "last")
     ]
 
 
 def test_what_is_recognized_in_another_program_has_its_own_names() -> None:
-    asked: list[str] = []
-    rule = counting(asked)
+    requested: list[str] = []
+    rule = counting(requested)
     Worklist.of(layers(5), [rule])
-    asked.clear()
+    requested.clear()
     assert Worklist.of(layers(7), [rule]).moves()[-2:] == [Move("counting", "add6"), Move("counting", "last")]
-    assert asked == []
+    assert requested == []
     Worklist.of(layers(7, sizes=4), [rule])
-    assert asked, "of other sizes nothing is known"
+    assert requested, "of other sizes nothing is known"
 
 
 @pytest.mark.parametrize("look", ["readers", "data", "blocks"])
@@ -101,11 +101,11 @@ def test_recognized_or_found_from_nothing_is_the_same(name: str, monkeypatch: py
 
 
 def test_what_is_remembered_keeps_no_program_alive() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     graph = layers(9)
     alive = ref(graph)
-    Worklist.of(graph, [counting(asked)])
-    assert asked
+    Worklist.of(graph, [counting(requested)])
+    assert requested
     del graph
     gc.collect()
     assert alive() is None

@@ -135,7 +135,7 @@ def test_near_a_change_is_as_far_as_the_deepest_pattern_reaches() -> None:
     assert near(edited, [single], Changes(frozenset(), frozenset({"one"}))) == {"one"}
 
 
-def test_sight_knows_what_was_looked_at() -> None:
+def test_tracked_graph_knows_what_was_read() -> None:
     tracked = TrackedGraph(chain())
     assert tracked.seen() == ()
     assert tracked.producers["one"].site == "one" and "two" in tracked.producers
@@ -156,21 +156,21 @@ def test_what_was_remembered_was_looked_at_too() -> None:
 
 
 def test_a_rule_is_tried_again_only_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def guard(m: Match) -> bool:
-        asked.append(m.roots[0].site)
+        requested.append(m.roots[0].site)
         return all(r.operator == "cell" for r, _ in m.edited.readers[m.roots[0].outputs[0]])
 
     graph, rules = chain(), (rule(op("cell", rest("x")), when=guard),)
     candidates = Worklist.of(graph, rules)
-    assert len(asked) == len([b for b in graph.blocks if b.operator == "cell"])
-    asked.clear()
+    assert len(requested) == len([b for b in graph.blocks if b.operator == "cell"])
+    requested.clear()
     monkeypatch.setattr(
         "tapestry.rewrites.worklist.index_of", Index
     )  # one that has not met these surroundings
     same = candidates.after(graph, Changes(frozenset(), frozenset({"one"})))
-    assert asked == ["one"] and same.moves() == candidates.moves()
+    assert requested == ["one"] and same.moves() == candidates.moves()
 
 
 def test_a_rule_is_checked_when_it_is_written() -> None:

@@ -20,10 +20,10 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import permuted
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
-MESH = MeshShape.of(node=2, gpu=3)
+MESH_SHAPE = MeshShape.of(node=2, gpu=3)
 
 
 # Moves of every rule and every option, each legal in `layer` wherever the other blocks lie.
@@ -57,36 +57,36 @@ def layer() -> Graph:
 
 def test_a_block_is_resharded_and_the_rest_stays() -> None:
     move = Move("reshard", "y", "(node.0, -, gpu.0)")
-    placed = apply_placement(layer(), Placements(), move, MESH)
+    placed = apply_placement(layer(), Placements(), move, MESH_SHAPE)
     assert str(placed.blocks["y"].strategy) == "(node.0, -, gpu.0)"
     assert set(placed.blocks) == {"y"}
 
 
 def test_a_source_follows_its_reader_through_views() -> None:
     graph = layer()
-    placed = apply_placement(graph, Placements(), Move("reshard", "y", "(node.0, -, gpu.0)"), MESH)
-    placed = apply_placement(graph, placed, Move("follow", "w", "y:1"), MESH)
+    placed = apply_placement(graph, Placements(), Move("reshard", "y", "(node.0, -, gpu.0)"), MESH_SHAPE)
+    placed = apply_placement(graph, placed, Move("follow", "w", "y:1"), MESH_SHAPE)
     assert str(placed.blocks["w"].strategy) == "(-, gpu.0)"
 
 
 def test_prefetch_and_regather_are_genes_of_an_input() -> None:
     graph = layer()
-    placed = apply_placement(graph, Placements(), Move("prefetch", "y", "1:3"), MESH)
-    placed = apply_placement(graph, placed, Move("regather", "y", "0:on"), MESH)
+    placed = apply_placement(graph, Placements(), Move("prefetch", "y", "1:3"), MESH_SHAPE)
+    placed = apply_placement(graph, placed, Move("regather", "y", "0:on"), MESH_SHAPE)
     assert (placed.blocks["y"].prefetch, placed.blocks["y"].regather) == ((0, 3), (True, False))
-    placed = apply_placement(graph, placed, Move("regather", "y", "0:off"), MESH)
+    placed = apply_placement(graph, placed, Move("regather", "y", "0:off"), MESH_SHAPE)
     assert placed.blocks["y"].regather == (False, False)
 
 
 def test_a_plan_may_use_a_part_of_the_mesh() -> None:
     move = Move("set_option", "devices", "node:1,gpu:3")
-    placed = apply_placement(layer(), Placements(), move, MESH)
+    placed = apply_placement(layer(), Placements(), move, MESH_SHAPE)
     assert placed.devices == "node:1,gpu:3"
-    assert check_placements(layer(), placed, MESH) == []
+    assert check_placements(layer(), placed, MESH_SHAPE) == []
 
 
 def test_one_move_places_tied_blocks_alike() -> None:
-    placed = apply_placement(layer(), Placements(), Move("reshard", ("x", "z"), "(gpu.0, -)"), MESH)
+    placed = apply_placement(layer(), Placements(), Move("reshard", ("x", "z"), "(gpu.0, -)"), MESH_SHAPE)
     assert {site: str(p.strategy) for site, p in placed.blocks.items()} == dict.fromkeys("xz", "(gpu.0, -)")
 
 
@@ -111,40 +111,40 @@ def test_one_move_places_tied_blocks_alike() -> None:
 )
 def test_what_is_not_legal_is_refused_with_its_reason(move: Move, reason: str) -> None:
     with pytest.raises(StaleMove, match=reason):
-        apply_placement(layer(), Placements(), move, MESH)
+        apply_placement(layer(), Placements(), move, MESH_SHAPE)
 
 
 def test_every_move_leads_from_a_legal_plan_to_a_legal_plan(rng: np.random.Generator) -> None:
     graph, placements = layer(), Placements()
     assert {m.rule for m in MOVES} == {r.name for r in PLACEMENT} | {"set_option"}
     for move in rng.permutation(np.array(MOVES, dtype=object)):
-        placed = apply_placement(graph, placements, move, MESH)
-        assert check_placements(graph, placed, MESH) == []
-        assert apply_placement(graph, placed, move, MESH) == placed
+        placed = apply_placement(graph, placements, move, MESH_SHAPE)
+        assert check_placements(graph, placed, MESH_SHAPE) == []
+        assert apply_placement(graph, placed, move, MESH_SHAPE) == placed
         placements = placed
 
 
 def test_the_moves_between_two_plans_lead_from_one_to_the_other(rng: np.random.Generator) -> None:
     graph, plans = layer(), [Placements()]
     for _ in range(10):
-        plans.append(apply_placement(graph, plans[-1], MOVES[rng.integers(len(MOVES))], MESH))
+        plans.append(apply_placement(graph, plans[-1], MOVES[rng.integers(len(MOVES))], MESH_SHAPE))
     for after in plans:
         reached = plans[3]
         for move in placement_moves(graph, reached, after):
-            reached = apply_placement(graph, reached, move, MESH)
+            reached = apply_placement(graph, reached, move, MESH_SHAPE)
         assert placement_moves(graph, reached, after) == []
         assert all(reached.of(b).strategy == after.of(b).strategy for b in graph.blocks)
 
 
 def test_equal_changes_are_tied() -> None:
     graph = layer()
-    after = apply_placement(graph, Placements(), Move("reshard", ("x", "z"), "(gpu.0, -)"), MESH)
+    after = apply_placement(graph, Placements(), Move("reshard", ("x", "z"), "(gpu.0, -)"), MESH_SHAPE)
     assert placement_moves(graph, Placements(), after) == [Move("reshard", ("x", "z"), "(gpu.0, -)")]
 
 
 def test_a_gene_that_no_rule_changes_is_named() -> None:
     graph = layer()
-    placed = apply_placement(graph, Placements(), Move("reshard", "z", "(gpu.0, -)"), MESH)
+    placed = apply_placement(graph, Placements(), Move("reshard", "z", "(gpu.0, -)"), MESH_SHAPE)
     later = placed.blocks["z"].__class__(placed.blocks["z"].strategy, recompute=True)
     with pytest.raises(ValueError, match="block 'z': no placement move changes 'recompute'"):
         placement_moves(graph, placed, Placements({"z": later}))
@@ -161,8 +161,8 @@ def test_a_history_of_both_kinds_replays_and_keeps_the_values(rng: np.random.Gen
         Move("reshard", "n", "(node.0, gpu.0)"),
         *(Move("reshard", site, "(node.0, gpu.0)") for site in expanded_sites(graph, expansion)),
     ]
-    after, placements = replay_plan(graph, moves, MESH)
-    explicit = expand(after, placements, MESH)
+    after, placements = replay_plan(graph, moves, MESH_SHAPE)
+    explicit = expand(after, placements, MESH_SHAPE)
     inputs = random_inputs(graph, rng)
     wanted, got = evaluate(graph, inputs)["y.out"], evaluate(after, inputs)["y.out"]
     np.testing.assert_allclose(got, wanted, rtol=1e-6)
@@ -170,7 +170,7 @@ def test_a_history_of_both_kinds_replays_and_keeps_the_values(rng: np.random.Gen
 
 
 def expanded_sites(graph: Graph, move: Move) -> list[str]:
-    after, _ = replay_plan(graph, [move], MESH)
+    after, _ = replay_plan(graph, [move], MESH_SHAPE)
     return [b.site for b in after.blocks if b.site not in graph.by_site and b.operator in ("cell", "reduce")]
 
 

@@ -32,7 +32,7 @@ def test_a_block_that_no_move_met_stems_from_itself() -> None:
     assert (block_history.events, block_history.origins, block_history.is_there) == ((), ("a2",), True)
 
 
-def test_a_tied_move_is_told_at_the_place_concerned() -> None:
+def test_a_tied_move_is_reported_at_the_place_concerned() -> None:
     reported = Provenance(two_softmaxes(), [Move("concat_of_one", ("a0", "b0"))])
     assert names(reported.block_history("b1").events) == [(0, "concat_of_one", REBOUND, "b1")]
     assert reported.block_history("b1").events[0].move == Move("concat_of_one", "b0")
@@ -41,7 +41,7 @@ def test_a_tied_move_is_told_at_the_place_concerned() -> None:
     assert (gone.is_there, gone.became) == (False, ("ax",))
 
 
-def test_what_was_made_from_what_was_made_is_told_back_to_the_start() -> None:
+def test_what_was_made_from_what_was_made_is_traced_back_to_the_start() -> None:
     graph = two_softmaxes()
     choice = next(m.choice for m in find(graph, RULES) if m.rule == "expand_softmax")
     moves = [Move("expand_softmax", ("a1", "b1"), choice)]
@@ -72,7 +72,7 @@ def histories(rule: Rule, rng: np.random.Generator):  # type: ignore[no-untyped-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
-def test_a_history_tells_exactly_what_the_programs_before_and_after_each_move_differ_in(rule: Rule) -> None:
+def test_a_history_reports_exactly_what_the_programs_before_and_after_each_move_differ_in(rule: Rule) -> None:
     graphs, moves = histories(rule, np.random.default_rng(7))
     reported = Provenance(graphs[0], moves)
     assert reported.graph == graphs[-1]
@@ -122,5 +122,5 @@ def test_stale_moves_and_unknown_sites_are_refused_by_name() -> None:
         Provenance(graph, [Move("reshard", "gone", "()")])
     with pytest.raises(StaleMove, match="there is no rule 'nonesuch'"):
         Provenance(graph, [Move("nonesuch", "a1")])
-    with pytest.raises(ValueError, match=r"no block or tensor 'a9' in this history; there are, e.g., ax, a0"):
+    with pytest.raises(ValueError, match=r"no block or tensor 'a9' in this history; known are ax, a0"):
         Provenance(graph, []).block_history("a9")

@@ -44,7 +44,7 @@ def test_a_good_rule_breaks_nothing(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "message"),
     [
         (replace(RENEWED, doc="Nothing"), "explains itself: rule 'renewed': its doc should read: A sentence"),
         (
@@ -62,11 +62,11 @@ def test_a_good_rule_breaks_nothing(rng: np.random.Generator) -> None:
         ),
     ],
 )
-def test_a_broken_promise_is_named(rule: Rule, said: str, rng: np.random.Generator) -> None:
-    assert any(said in text for text in contract_violations(rule, rng, trials=1))
+def test_a_broken_promise_is_named(rule: Rule, message: str, rng: np.random.Generator) -> None:
+    assert any(message in text for text in contract_violations(rule, rng, trials=1))
 
 
-def test_an_example_that_cannot_tell_right_from_wrong_is_refused(rng: np.random.Generator) -> None:
+def test_an_example_that_cannot_distinguish_right_from_wrong_is_refused(rng: np.random.Generator) -> None:
     def blind(size: ExampleSizes) -> Graph:
         s = ExampleBuilder("blind")
         y = s.cell(("neg", INPUT), {s.tensor("x", size(4), size(3)): "mn"})

@@ -16,7 +16,10 @@ from pathlib import Path
 
 import pytest
 
-KINDS = ("sqlite", "postgresql")
+KINDS = (
+    "sqlite",
+    pytest.param("postgresql", marks=pytest.mark.slow),
+)  # a database of a server takes its time
 TEMPLATE = "with_our_tables"
 
 

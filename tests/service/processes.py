@@ -28,15 +28,15 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def eventually(what: Callable[[], T | None], seconds: float, said: str) -> T:
-    """Return the first result of `what` that is true; raise an AssertionError with `said` if there is none in time."""
+def eventually(what: Callable[[], T | None], seconds: float, message: str) -> T:
+    """Return the first result of `what` that is true; raise AssertionError with `message` if none comes in time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found = what()
         if found:
             return found
         time.sleep(POLL_S)
-    raise AssertionError(f"after {seconds:g} s still not: {said}")
+    raise AssertionError(f"after {seconds:g} s still not: {message}")
 
 
 class Service:

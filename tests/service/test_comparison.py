@@ -37,16 +37,16 @@ def test_equal_frontiers_cover_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "objectives", "said"),
+    ("first", "second", "objectives", "message"),
     [
         ([], costs((1.0, 1.0)), ("time_s",), "a run without plans"),
         (costs((1.0, 1.0)), costs((1.0, 1.0)), (), "no objective in common"),
     ],
 )
 def test_what_cannot_be_compared(
-    first: list[dict[str, float]], second: list[dict[str, float]], objectives: tuple[str, ...], said: str
+    first: list[dict[str, float]], second: list[dict[str, float]], objectives: tuple[str, ...], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         compare(first, second, objectives)
 
 
@@ -90,7 +90,7 @@ def test_a_run_compared_with_another(tapestry: Run, document: Path, searched: st
     assert "least traffic" in table
 
 
-def test_every_option_that_differs_is_told(
+def test_every_option_that_differs_is_reported(
     tapestry: Run, document: Path, searched: str, tmp_path: Path
 ) -> None:
     mesh = tmp_path / "dgx-h100.toml"
@@ -123,5 +123,5 @@ def test_a_search_starts_from_no_other_program(
 ) -> None:
     other = tmp_path / "other.json"
     other.write_text(document.read_text().replace("relu", "tanh"))
-    said = complaint(tapestry("optimize", other, "--mesh", "dgx-h100", "--start-from", searched))
-    assert "another program" in said
+    message = complaint(tapestry("optimize", other, "--mesh", "dgx-h100", "--start-from", searched))
+    assert "another program" in message

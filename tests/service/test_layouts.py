@@ -154,7 +154,7 @@ def test_every_tensor_and_tiler_that_computes_its_elements_is_described(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("(42,7,_9)", "a tuple of integers .*, not a layout; write shape:stride"),
         ("1@1@0", r"a basis element \(one stride\), not a layout"),
@@ -175,8 +175,8 @@ def test_every_tensor_and_tiler_that_computes_its_elements_is_described(
         ("OWNED_HOST_STORAGE", "a kind of storage, which has no layout"),
     ],
 )
-def test_a_part_of_a_layout_is_named_with_what_to_write(text: str, said: str) -> None:
-    with pytest.raises(LayoutFaults, match=said):
+def test_a_part_of_a_layout_is_named_with_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(LayoutFaults, match=message):
         read_layout(text)
 
 

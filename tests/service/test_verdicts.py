@@ -18,7 +18,7 @@ RIGHT, WRONG = Move("fuse_cells", "a"), Move("acme_wrong", "b")
 SPLIT = Move("reshard", "a", "(gpu.0)")
 
 
-def said(executed: bool = False, ok: bool = False, counted: int = 5) -> dict[str, Any]:
+def verdict(executed: bool = False, ok: bool = False, counted: int = 5) -> dict[str, Any]:
     return {
         "sharding": {"ok": True, "issues": []},
         "memory": {"predicted": 5, "counted": counted, "method": "dry"},
@@ -34,17 +34,22 @@ HISTORIES = {
     "plain": (SPLIT,),
     "late": (WRONG,),
 }
-CHECKED = {"fastest": said(True, False), "knee": said(True, True), "other": said(), "plain": said()}
+CHECKED = {
+    "fastest": verdict(True, False),
+    "knee": verdict(True, True),
+    "other": verdict(),
+    "plain": verdict(),
+}
 
 
 def test_a_rule_of_a_refuted_plan_that_no_right_plan_has_is_suspected_wherever_it_is() -> None:
     assert suspects(HISTORIES, CHECKED) == {"fastest": ("acme_wrong",), "other": ("acme_wrong",)}
 
 
-def test_where_every_rule_is_in_a_right_plan_too_the_moves_tell() -> None:
+def test_where_every_rule_is_in_a_right_plan_too_the_moves_decide() -> None:
     elsewhere = Move("acme_wrong", "c")
     histories = {"refuted": (RIGHT, elsewhere), "right": (RIGHT, WRONG), "third": (elsewhere,)}
-    checked = {"refuted": said(True, False), "right": said(True, True), "third": said()}
+    checked = {"refuted": verdict(True, False), "right": verdict(True, True), "third": verdict()}
     assert suspects(histories, checked) == {"refuted": ("acme_wrong",), "third": ("acme_wrong",)}
 
 
@@ -64,7 +69,7 @@ def test_plans_are_counted_as_what_they_are() -> None:
 
 
 def test_other_bytes_than_predicted_are_a_failure_that_blames_no_rule() -> None:
-    wrong = {"one": said(counted=6)}
+    wrong = {"one": verdict(counted=6)}
     assert verdict_of(wrong["one"]) == "failed"
     assert (suspects({"one": (WRONG,)}, wrong), problem_of(wrong)) == ({}, None)
 

@@ -9,7 +9,7 @@ from tapestry.teg.zspace import ZRange
 from tests.teg.graphs import issues_of
 
 
-def test_given_a_stride_that_leaves_a_margin_then_a_crop_is_asked_for() -> None:
+def test_given_a_stride_that_leaves_a_margin_then_a_crop_is_required() -> None:
     # A window of 1 with stride 3 over 8 elements reads 0, 3, 6: element 7 stays unread.
     b = GraphBuilder("strided")
     x = b.source("x", (1, 1, 8), "float32")

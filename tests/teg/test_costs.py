@@ -97,7 +97,7 @@ def test_costs_along_a_dimension_that_is_not_there_are_an_issue() -> None:
         ({"gpu": 10**400}, "$.definitions[1].costs.gpu"),
     ],
 )
-def test_malformed_costs_are_told_by_their_place(costs: object, path: str) -> None:
+def test_malformed_costs_are_reported_by_their_place(costs: object, path: str) -> None:
     document = to_document(priced())
     document["definitions"][1]["costs"] = costs
     with pytest.raises(DocumentError) as error:

@@ -20,7 +20,7 @@ MALFORMED = [
     (change("teg", to=2), "$.teg", "this program reads version 1"),
     (change("teg", to="1"), "$.teg", "version '1'"),
     (drop("blocks"), "$", "'blocks' is missing"),
-    (change("block", to=[]), "$.block", "did you mean 'blocks'"),
+    (change("block", to=[]), "$.block", "did you mean blocks"),
     (change("name", to=3), "$.name", "int 3; expected printable text"),
     (change("blocks", to={}), "$.blocks", "an object; expected a list"),
     (change("data", to=[]), "$.data", "a list; expected an object"),
@@ -31,7 +31,7 @@ MALFORMED = [
     (change("tensors", 1, "site", to="a\nb"), "$.tensors[1].site", "printable text, not empty"),
     (change("tensors", 1, "site", to="x"), "$.tensors[1].site", "'x' stands at 0 already; rename one"),
     (drop("blocks", 2, "inputs"), "$.blocks[2]", "'inputs' is missing"),
-    (change("blocks", 2, "input", to=[]), "$.blocks[2].input", "did you mean 'inputs'"),
+    (change("blocks", 2, "input", to=[]), "$.blocks[2].input", "did you mean inputs"),
     (change("blocks", 2, "inputs", 1, to=7), "$.blocks[2].inputs[1]", "int 7; expected a name"),
     (change("blocks", 2, "definition", to=99), "$.blocks[2].definition", "no definition 99"),
     (change("blocks", 2, "definition", to=-1), "$.blocks[2].definition", "positions run from 0 to 7"),
@@ -95,7 +95,7 @@ BEYOND_THE_SCHEMA = (
 
 
 @pytest.mark.parametrize(("spoil", "path", "message"), MALFORMED, ids=[f"{m[1]} {m[2]}" for m in MALFORMED])
-def test_given_a_malformed_document_then_the_place_and_the_cure_are_named(
+def test_given_a_malformed_document_then_the_place_and_the_hint_are_named(
     spoil: Change, path: str, message: str
 ) -> None:
     document = copy.deepcopy(to_document(small_program()))

@@ -138,10 +138,10 @@ def test_sizes_are_limited_before_anything_is_made() -> None:
 )
 def test_given_an_attribute_that_json_cannot_carry_then_writing_says_so(value: Any, message: str) -> None:
     with pytest.raises(DocumentError, match=message):
-        to_document(spoilt(attributes=(("hint", (1, value)),)))
+        to_document(spoiled(attributes=(("hint", (1, value)),)))
 
 
-def spoilt(**changes: Any) -> Graph:
+def spoiled(**changes: Any) -> Graph:
     """Build the small program with one definition changed."""
     graph = small_program()
     b = graph.blocks[2]
@@ -154,7 +154,7 @@ def spoilt(**changes: Any) -> Graph:
 
 def test_given_attributes_out_of_order_then_writing_says_so() -> None:
     with pytest.raises(DocumentError, match=r"not sorted or not unique; make them with teg.graph.attributes"):
-        to_document(spoilt(attributes=tuple(reversed(attributes(a=1, b=2)))))
+        to_document(spoiled(attributes=tuple(reversed(attributes(a=1, b=2)))))
 
 
 @pytest.mark.parametrize("name", ["model.json", "model.json.gz"])
@@ -189,7 +189,7 @@ def test_given_a_broken_or_foreign_file_then_one_clear_message(tmp_path: Path) -
 
 def test_given_a_failed_write_then_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(DocumentError):
-        save(spoilt(attributes=(("a", frozenset()),)), tmp_path / "model.json")
+        save(spoiled(attributes=(("a", frozenset()),)), tmp_path / "model.json")
     (tmp_path / "model.json").mkdir()
     with pytest.raises(OSError):
         save(small_program(), tmp_path / "model.json")

@@ -58,7 +58,7 @@ def damaged(draw: st.DrawFn) -> Any:
     return document
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(damaged())
 def test_given_a_damaged_document_then_issues_with_places(document: Any) -> None:
     try:

@@ -73,14 +73,14 @@ def test_a_block_without_its_signature_is_fixed_and_evaluates(site: str) -> None
 @pytest.mark.parametrize("site", SITES)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fixed_block_is_not_sharded_and_the_others_are(site: str, seed: int) -> None:
-    fixed, mesh = made_fixed(network(), site), MESHES[seed % len(MESHES)]
+    fixed, mesh_shape = made_fixed(network(), site), MESHES[seed % len(MESHES)]
     rng = np.random.default_rng(seed)
-    placements = random_placements(rng, fixed, mesh)
+    placements = random_placements(rng, fixed, mesh_shape)
     assert placements.of(fixed.by_site[site]).strategy == Strategy()
-    explicit = expand(fixed, placements, mesh)
+    explicit = expand(fixed, placements, mesh_shape)
     assert verify(fixed, explicit) == []
     inputs = random_inputs(fixed, rng)
-    parts = simulate(explicit, machine(mesh), inputs).outputs
+    parts = simulate(explicit, machine(mesh_shape), inputs).outputs
     np.testing.assert_allclose(parts["result"], evaluate(fixed, inputs)["result"], rtol=1e-5)
 
 
@@ -105,5 +105,5 @@ def test_a_fixed_block_costs_what_all_of_it_costs() -> None:
 def test_types_of_a_fixed_block_are_still_those_of_its_operator() -> None:
     document = to_document(made_fixed(network(), "product"))
     next(t for t in document["tensors"] if t["site"] == "product")["shape"] = [8, 7]
-    said = [str(issue) for issue in validate(from_document(document))]
-    assert any("tensor 'product' is float32[8, 7]" in issue for issue in said)
+    message = [str(issue) for issue in validate(from_document(document))]
+    assert any("tensor 'product' is float32[8, 7]" in issue for issue in message)

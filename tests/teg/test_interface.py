@@ -30,7 +30,7 @@ def test_values_go_in_and_out_at_the_shapes_that_users_know() -> None:
     np.testing.assert_array_equal(found["y"], 2 * x.reshape(6))
 
 
-def test_a_wrong_shape_is_told_in_user_terms() -> None:
+def test_a_wrong_shape_is_reported_in_user_terms() -> None:
     with pytest.raises(ValueError, match=r"must have shape \(1, 6\) and type float32, not shape \(2, 3\)"):
         pack_inputs(doubled(), {"x": np.zeros((2, 3), np.float32)})
 

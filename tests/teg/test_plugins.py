@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require, require_name, sequence_of
+from tapestry.teg.plugins import (
+    Loaded,
+    PlugInError,
+    PlugInGroup,
+    load,
+    once,
+    require,
+    require_name,
+    sequence_of,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ def examined(offered: Any) -> Thing:
     return thing
 
 
-THINGS = Group(
+THINGS = PlugInGroup(
     "tapestry.things", "thing", sequence_of(Thing), examined, lambda thing: (thing.name, *thing.others)
 )
 
@@ -71,7 +80,7 @@ def raising(error: BaseException) -> Callable[[], Any]:
     return candidate
 
 
-def said(loaded: Loaded[Thing]) -> list[str]:
+def message(loaded: Loaded[Thing]) -> list[str]:
     return [f"{p.name}: {fault}" for p in loaded.plug_ins for fault in p.faults]
 
 
@@ -89,7 +98,7 @@ def test_a_name_that_comes_with_tapestry_stays_ours(plug: Plug) -> None:
     loaded = plug(Entry("a", (Thing("ours"), Thing("fine"))))
 
     assert list(loaded.members) == ["fine"]
-    assert said(loaded) == [
+    assert message(loaded) == [
         "a: ours: a thing 'ours' comes with Tapestry, which keeps the name; "
         "rename it; a prefix of your package's name keeps it apart from others"
     ]
@@ -100,7 +109,7 @@ def test_of_two_plug_ins_with_one_name_nobody_has_it(plug: Plug) -> None:
     loaded = plug(*twins)
 
     assert list(loaded.members) == ["fine"]
-    assert [fault.said for p in loaded.plug_ins for fault in p.faults] == [
+    assert [fault.message for p in loaded.plug_ins for fault in p.faults] == [
         "the name 'same' is offered more than once, by acme 1.0 (acme:THINGS) and bolt 1.0 (acme:THINGS): "
         "nobody has it"
     ] * 2
@@ -124,11 +133,11 @@ def test_other_names_clash_too(plug: Plug) -> None:
         (raising(GeneratorExit()), "GeneratorExit: ; repair or uninstall it"),
         (raising(PlugInError("is odd", "mend it")), "is odd; mend it"),
         (raising(ValueError("two\nlines " + "x" * 400)), "ValueError: two lines " + "x" * 287 + "..."),
-        (3, "expected Thing, or a tuple of Thing, got int 3; let the entry point name it as"),
-        ("ab", "expected Thing, or a tuple of Thing, got str 'ab'; let the entry point name it as"),
-        ((3,), "expected Thing, got int 3; offer tests.teg.test_plugins.Thing only"),
-        (Thing(""), "its name is str ''; give it a name of 1 to 100 printable characters"),
-        (Thing("a\x1b[2J"), r"a?[2J: its name is str 'a\x1b[2J'; give it a name"),
+        (3, "expected Thing, or a tuple of Thing, not 3; let the entry point name it as"),
+        ("ab", "expected Thing, or a tuple of Thing, not 'ab'; let the entry point name it as"),
+        ((3,), "expected Thing, not 3; offer tests.teg.test_plugins.Thing only"),
+        (Thing(""), "its name is ''; give it a name of 1 to 100 printable characters"),
+        (Thing("a\x1b[2J"), r"a?[2J: its name is 'a\x1b[2J'; give it a name"),
         (raising(ValueError("\x1b[2J")), "ValueError: ?[2J; repair or uninstall it"),
     ],
 )
@@ -136,7 +145,7 @@ def test_a_broken_plug_in_is_left_out_by_name(plug: Plug, candidate: Any, fault:
     loaded = plug(Entry("broken", candidate), Entry("fine", Thing("fine"), distribution="bolt"))
 
     assert list(loaded.members) == ["fine"]
-    (only,) = said(loaded)
+    (only,) = message(loaded)
     assert only.startswith(f"broken: {fault}")
 
 
@@ -144,7 +153,7 @@ def test_one_bad_member_does_not_take_the_others_with_it(plug: Plug) -> None:
     loaded = plug(Entry("a", (Thing("first"), None, Thing("third"))))
 
     assert list(loaded.members) == ["first", "third"]
-    assert [fault.said for fault in loaded.plug_ins[0].faults] == ["expected Thing, got NoneType None"]
+    assert [fault.message for fault in loaded.plug_ins[0].faults] == ["expected Thing, not None"]
 
 
 def test_ctrl_c_is_not_a_fault_of_the_plug_in(plug: Plug) -> None:
@@ -163,7 +172,7 @@ def test_what_a_plug_in_prints_does_not_reach_standard_output(
 def test_plug_ins_with_faults_are_named_once_in_one_line(
     plug: Plug, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tapestry.teg.plugins._told", set())
+    monkeypatch.setattr("tapestry.teg.plugins._reported", set())
     caplog.set_level("INFO", "tapestry.plugins")
     for _ in range(2):
         plug(Entry("a", (Thing("ours"), 3)), Entry("b", Thing("fine")))
@@ -193,16 +202,16 @@ def test_damaged_metadata_of_one_distribution_are_reported_and_the_rest_is_found
     assert list(loaded.members) == ["fine"]
     (damaged,) = [p for p in loaded.plug_ins if p.faults]
     assert str(damaged) == "acme 1.0"
-    assert "its list of entry points cannot be read" in damaged.faults[0].said
+    assert "its list of entry points cannot be read" in damaged.faults[0].message
 
 
-def test_a_plug_in_that_asks_for_its_own_catalog_is_told_so(plug: Plug) -> None:
+def test_a_plug_in_that_asks_for_its_own_catalog_is_refused(plug: Plug) -> None:
     @once
     def catalog() -> Loaded[Thing]:
         return plug(Entry("a", lambda: catalog().members["ours"]))
 
     (plug_in,) = catalog().plug_ins
-    assert plug_in.faults[0].said == "asks for the catalog that it is being added to"
+    assert plug_in.faults[0].message == "asks for the catalog that it is being added to"
     assert catalog() is catalog()
 
 

@@ -12,7 +12,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.pruning import observed, prune
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.strategy import Split, Strategy
@@ -88,8 +88,8 @@ def test_without_a_sink_a_sequence_point_still_observes() -> None:
 
 
 def test_the_point_of_an_expansion_waits_for_all_devices() -> None:
-    graph, mesh = prune(ordered()), MeshShape((("gpu", 2),))
-    expanded = expand(graph, split(graph), mesh)
+    graph, mesh_shape = prune(ordered()), MeshShape((("gpu", 2),))
+    expanded = expand(graph, split(graph), mesh_shape)
     assert verify(graph, expanded) == []
     explicit = materialize(expanded)
     assert explicit.graph.by_site["point@0"].after == ("early@0", "early@1", "unseen@0", "unseen@1")

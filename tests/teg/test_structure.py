@@ -62,7 +62,7 @@ def test_an_edge_added_by_a_user_changes_the_order_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda g: g.add_node("new"), "node 'new' has no attribute 'block'"),
         (lambda g: g.add_edge("y", "x"), "form a cycle"),
@@ -70,10 +70,10 @@ def test_an_edge_added_by_a_user_changes_the_order_only() -> None:
         (lambda g: g.graph["tensors"].pop("x"), "tensor 'x' has no type"),
     ],
 )
-def test_a_networkx_graph_that_is_no_program_is_refused(change, said: str) -> None:
+def test_a_networkx_graph_that_is_no_program_is_refused(change, message: str) -> None:
     found = diamond().to_networkx()
     change(found)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         Graph.from_networkx(found)
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.drawing import to_svg
 from tapestry.teg.graph import Graph
-from tapestry.teg.layered_drawing import Box, draw_layered
+from tapestry.teg.layered_drawing import DrawnBox, draw_layered
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import Split
 from tapestry.teg.sharding.strategy import Strategy
@@ -87,7 +87,7 @@ def test_the_longest_repetition_is_found() -> None:
 def test_boxes_do_not_overlap_and_arrows_go_down() -> None:
     rng = np.random.default_rng(3)
     arrows = sorted({(int(a), b) for b in range(1, 80) for a in rng.integers(0, b, 2)})
-    boxes = [Box(float(w), 40.0) for w in rng.integers(20, 200, 80)]
+    boxes = [DrawnBox(float(w), 40.0) for w in rng.integers(20, 200, 80)]
     placed = draw_layered(boxes, arrows)
     rows: dict[float, list[tuple[float, float]]] = {}
     for box, (x, y) in zip(boxes, placed.centers, strict=True):
@@ -105,9 +105,9 @@ def test_coordinates_are_numbers() -> None:
 
 
 def test_explicit_graphs_show_parts_and_devices() -> None:
-    graph, mesh = chain(1), MeshShape.of(gpu=2)
+    graph, mesh_shape = chain(1), MeshShape.of(gpu=2)
     split = Strategy((Split(("gpu.0",)),))
-    explicit = expand(graph, Placements({"exp0": Placement(split), "neg0": Placement(split)}), mesh)
+    explicit = expand(graph, Placements({"exp0": Placement(split), "neg0": Placement(split)}), mesh_shape)
     shown = texts(to_svg(materialize(explicit).graph))
     assert {"device 0", "device 1"} <= set(shown)
     assert sum(text == "cell exp" for text in shown) == 2

@@ -53,13 +53,13 @@ def shown(found: Strided) -> Values:
 def result(change: Callable[..., Strided], by_function: bool = False) -> Adapter:
     """Build an adapter from layouts to a layout; `by_function` answers as requested if it is the same function."""
 
-    def adapter(v: Values, asked: Values) -> Values:
+    def adapter(v: Values, requested: Values) -> Values:
         found = change(v)
-        images = [plain(found(k)) for k in range(number(found.size))] if "function" in asked else None
+        images = [plain(found(k)) for k in range(number(found.size))] if "function" in requested else None
         answer = {**shown(found), "function": images}
         for key in ("R", "print"):
-            if by_function and key in asked and same_function(found, layout(asked[key])):
-                answer[key] = asked[key]
+            if by_function and key in requested and same_function(found, layout(requested[key])):
+                answer[key] = requested[key]
         return answer
 
     return adapter
@@ -85,10 +85,10 @@ def evaluation(v: Values, _: Values) -> Values:
     return {"print": text(found), "index": plain(found)}
 
 
-def print_tensor(v: Values, asked: Values) -> Values:
+def print_tensor(v: Values, requested: Values) -> Values:
     tensor = ImplicitTensor(parse_iterator(v["iterator"]), layout(v["layout"]))
     answer = {"header": f"{tensor}:", "text": printed(tensor)}
-    return {**answer, "rows": rows(tensor)} if "rows" in asked else answer
+    return {**answer, "rows": rows(tensor)} if "rows" in requested else answer
 
 
 def tensor_header(v: Values, _: Values) -> Values:
@@ -104,15 +104,15 @@ def expression(v: Values, _: Values) -> Values:
     return {"print": evaluated_text(v["cpp_expr"])}
 
 
-def tma_rank(v: Values, asked: Values) -> Values:
+def tma_rank(v: Values, requested: Values) -> Values:
     rank = v.get("rank", len(v.get("shape", v.get("sizes", []))))
     try:
         TmaDescriptor(element_type("float16"), (64,) * rank, (128,) * (rank - 1), (8,) * rank)
     except LayoutError:
-        if "error" in asked:
+        if "error" in requested:
             raise
-        return dict.fromkeys(asked, False)
-    return dict.fromkeys(asked, True)
+        return dict.fromkeys(requested, False)
+    return dict.fromkeys(requested, True)
 
 
 DIVISIONS: dict[str, Callable[[Strided, Any], Strided]] = {

@@ -30,17 +30,17 @@ def computed(build: Callable[[Program], Handle]) -> np.ndarray:
     return p.evaluate()["result"]
 
 
-def strided_view(v: Values, asked: Values) -> Values:
+def strided_view(v: Values, requested: Values) -> Values:
     view, data = seen(v), v["data"]
     lookups = [
         {"coords": q["coords"], "value": data[view.position(tuple(q["coords"]))]}
-        for q in asked.get("lookups", ())
+        for q in requested.get("lookups", ())
     ]
     return {"lookups": lookups, "full": view.read(data).tolist()}
 
 
-def concatenated(v: Values, asked: Values) -> Values:
-    coords = tuple(asked["lookup"]["coords"])
+def concatenated(v: Values, requested: Values) -> Values:
+    coords = tuple(requested["lookup"]["coords"])
     point = ZRange(coords, tuple(c + 1 for c in coords))
     inputs = [TensorType(tuple(shape), "float32") for shape in v["shapes"]]
     definition, (whole,) = define("concat", attributes(axis=v["dim"]), inputs)
@@ -69,10 +69,10 @@ def broadcast_shape(v: Values, _: Values) -> Values:
     return {"x_shape": x.shape, "w_shape": w.shape, "prod_shape": made.shape}
 
 
-def index_tensor(v: Values, asked: Values) -> Values:
+def index_tensor(v: Values, requested: Values) -> Values:
     index = computed(lambda p: p.coordinates(*v["shape"]).transpose(-1, *range(len(v["shape"]))))
     slices = {
-        key: index[int(key.removeprefix("dim").split("_")[0])].tolist() for key in asked.get("slices", {})
+        key: index[int(key.removeprefix("dim").split("_")[0])].tolist() for key in requested.get("slices", {})
     }
     return {"index_shape": index.shape, "slices": slices}
 

@@ -20,7 +20,7 @@ def shape_of(v: Values, key: str = "shape") -> tuple[int, ...]:
 def page_of(v: Values) -> ttnn.PageConfig:
     tile = v.get("tile")
     layout = ttnn.PageLayout.named(v.get("layout") or ("TILE" if tile else "ROW_MAJOR"))
-    return ttnn.PageConfig(layout, ttnn.Tile.of(tuple(tile)) if tile else ttnn.Tile())
+    return ttnn.PageConfig(layout, ttnn.TtnnTile.of(tuple(tile)) if tile else ttnn.TtnnTile())
 
 
 def grid_of(found: Any) -> Any:
@@ -166,7 +166,7 @@ def shard_tiles(v: Values, _: Values) -> Values:
 def tile_layout_order(v: Values, _: Values) -> Values:
     tile = tuple(v["tile"])
     faced = v.get("face") or v.get("face_shape") or v["tile"]
-    page = ttnn.PageConfig(ttnn.PageLayout.TILE, ttnn.Tile(tile, tuple(faced)))
+    page = ttnn.PageConfig(ttnn.PageLayout.TILE, ttnn.TtnnTile(tile, tuple(faced)))
     layout = ttnn.TtnnLayout(
         ttnn.TensorSpec(shape_of(v), ttnn.TensorLayout(ttnn.dtype_named("float32"), page))
     )

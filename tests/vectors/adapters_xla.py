@@ -94,9 +94,9 @@ def tiled_bounds(v: Values, _: Values) -> Values:
     }
 
 
-def full_map(v: Values, asked: Values) -> Values:
+def full_map(v: Values, requested: Values) -> Values:
     layout = xla.XlaLayout.bind(array_of(v))
-    every = [tuple(map(int, key.split(","))) if key else () for key in asked.get("map", {})]
+    every = [tuple(map(int, key.split(","))) if key else () for key in requested.get("map", {})]
     return {
         "map": {",".join(map(str, coords)): layout.offset_of(coords) for coords in every},
         "final_bounds": layout.tiled_shape,
@@ -120,20 +120,20 @@ def steps_of(v: Values, _: Values) -> Values:
     }
 
 
-def layout_text(v: Values, asked: Values) -> Values:
+def layout_text(v: Values, requested: Values) -> Values:
     layout = layout_of(v)
     answer: Values = {"string": str(layout)}
-    if "roundtrip_parse" in asked:
+    if "roundtrip_parse" in requested:
         # Equal as XLA compares; the text also says what comparing leaves out.
         again = xla.parse_layout_fields(str(layout))
         answer["roundtrip_parse"] = str(again) == str(layout) and xla.equal(again, layout)
     return answer
 
 
-def shape_text(v: Values, asked: Values) -> Values:
+def shape_text(v: Values, requested: Values) -> Values:
     shape = shape_of(v)
     answer: Values = {"string": str(shape)}
-    if "roundtrip_parse" in asked:
+    if "roundtrip_parse" in requested:
         answer["roundtrip_parse"] = xla.parse_shape(str(shape)) == shape
     return answer
 
@@ -193,16 +193,16 @@ def validated(v: Values, _: Values) -> Values:
     return {"error": False, "valid": True, "ok": True}
 
 
-def sizes(v: Values, asked: Values) -> Values:
+def sizes(v: Values, requested: Values) -> Values:
     shape = array_of(v)
     total = xla.array_size(shape)
     answer: Values = {"bytes": total, "size_bytes": total, "array_size": total}
-    if any("data" in key for key in asked):
+    if any("data" in key for key in requested):
         answer |= dict.fromkeys(("data_bytes", "array_data_size"), xla.array_data_size(shape))
     return answer
 
 
-def splits(v: Values, asked: Values) -> Values:
+def splits(v: Values, requested: Values) -> Values:
     shape, answer = shape_of(v), Values()
     if "dim" in v:
         answer["size"] = xla.max_split_size(shape, v["dim"])

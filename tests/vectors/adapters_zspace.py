@@ -58,10 +58,10 @@ def order(v: Values, _: Values) -> Values:
     }
 
 
-def dimension_map(v: Values, asked: Values) -> Values:
+def dimension_map(v: Values, requested: Values) -> Values:
     dims = DimensionMap(tuple(v["names"]))
     answer: Values = {"json": dims.names}
-    for key, value in asked.items():
+    for key, value in requested.items():
         if key in ("index", "index_of"):
             answer[key] = {name: dims.index_of(name) for name in value}
         elif key.startswith("permute_"):

@@ -120,17 +120,17 @@ def node_issues(
     if name not in _BY_NAME:
         raise ValueError(f"there is no kind of node {name!r}; known are {', '.join(_BY_NAME)}")
     kind = _BY_NAME[name]
-    cure = f"a {kind.name} {kind.meaning}"
+    hint = f"a {kind.name} {kind.meaning}"
     for k, dependency in enumerate(dependencies or ()):
         if dependency not in kind.depends_on:
-            yield Issue("dependency", f"{path}.dependencies[{k}]", f"depends on a {dependency}", cure)
+            yield Issue("dependency", f"{path}.dependencies[{k}]", f"depends on a {dependency}", hint)
     if dependencies is not None and kind.counted:
         count = sum(d in kind.counted for d in dependencies)
         if count < kind.least or (kind.most is not None and count > kind.most):
             what = " or ".join(kind.counted)
-            yield Issue("arity", f"{path}.dependencies", f"{count} dependencies on a {what}", cure)
+            yield Issue("arity", f"{path}.dependencies", f"{count} dependencies on a {what}", hint)
     if makes is not None and kind.makes not in (None, makes):
-        yield Issue("arity", f"{path}.outputs", f"makes {makes} tensors", cure)
+        yield Issue("arity", f"{path}.outputs", f"makes {makes} tensors", hint)
     for k, consumer in enumerate(consumers):
         if kind.consumers is not None and consumer not in kind.consumers:
-            yield Issue("consumer", f"{path}.consumers[{k}]", f"a {consumer} depends on it", cure)
+            yield Issue("consumer", f"{path}.consumers[{k}]", f"a {consumer} depends on it", hint)

@@ -39,7 +39,7 @@ def load(path: Path) -> list[Values]:
 
 def run(case: Values, adapters: Mapping[str, Adapter], disputed: Mapping[str, str]) -> Verdict:
     """Run one case against the product; a disputed case that fails is not a failure, its proof is shown."""
-    verdict = _judged(case, adapters)
+    verdict = _verdict_of(case, adapters)
     if verdict.outcome == "failed" and verdict.id in disputed:
         return verdict._replace(outcome="disputed", actual=disputed[verdict.id])
     return verdict
@@ -50,7 +50,7 @@ def disputes(path: Path = DISPUTED) -> dict[str, str]:
     return {entry["id"]: entry["proof"] for entry in json.loads(path.read_text(encoding="utf-8"))}
 
 
-def _judged(case: Values, adapters: Mapping[str, Adapter]) -> Verdict:
+def _verdict_of(case: Values, adapters: Mapping[str, Adapter]) -> Verdict:
     wanted = {k: v for k, v in case["expect"].items() if k not in EXPLANATIONS}
     adapter = adapters.get(case["kind"])
     if adapter is None:

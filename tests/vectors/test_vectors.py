@@ -19,7 +19,7 @@ def test_given_a_published_case_then_the_product_agrees(case: dict) -> None:
     assert verdict.outcome in ("passed", "disputed"), verdict
 
 
-def test_given_a_wrong_expectation_then_it_is_printed_and_the_exit_tells(tmp_path, capsys) -> None:
+def test_given_a_wrong_expectation_then_it_is_printed_and_the_exit_code_shows_it(tmp_path, capsys) -> None:
     wrong = {
         "id": "w",
         "kind": "z_size",
@@ -50,7 +50,7 @@ def test_values_are_compared_as_json_means_them(a: object, b: object, equal: boo
     assert same(a, b) is equal
 
 
-def test_a_refusal_is_told_from_a_crash() -> None:
+def test_a_refusal_is_distinguished_from_a_crash() -> None:
     case = {"id": "c", "kind": "x", "input": {}, "expect": {"error": True}}
 
     def refuses(_: dict, __: dict) -> dict:

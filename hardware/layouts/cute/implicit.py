@@ -26,7 +26,7 @@ Tiler = tuple[Strided, ...]
 
 @dataclass(frozen=True)
 class ImplicitLayout(Layout):
-    """A layout without storage: `element_text` tells the element that it computes; it has no buffers and no offsets.
+    """A layout without storage: `element_text` describes the element that it computes; it has no buffers or offsets.
 
     `value` is an implicit tensor, a layout of basis strides (a map to coordinates), or a tiler: a layout for each mode,
     which maps coordinates in the tile to coordinates in the tensor.

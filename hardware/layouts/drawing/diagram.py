@@ -55,14 +55,14 @@ class Diagram:
         """A sentence about the parts that are not shown; '' if everything is."""
         if not self.panels:
             return "There are no slots."
-        said = []
+        shown = []
         if len(self.panels) < self.panel_count:
-            said.append(f"of the matrices, the first {len(self.panels)} of {self.panel_count:,}")
+            shown.append(f"of the matrices, the first {len(self.panels)} of {self.panel_count:,}")
         if any(len(p.rows) < self.height or len(p.columns) < self.width for p in self.panels):
             which = "the first" if any(p.is_cut for p in self.panels) else "those"
             size = f"{self.height:,} rows and {self.width:,} columns"
-            said.append(f"of {size}, {which} where something begins or ends")
-        return f"Shown are, {'; '.join(said)}." if said else ""
+            shown.append(f"of {size}, {which} where something begins or ends")
+        return f"Shown are, {'; '.join(shown)}." if shown else ""
 
 
 def diagram_of(layout: Layout, most_rows: int, most_columns: int) -> Diagram:

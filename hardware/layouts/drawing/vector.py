@@ -59,9 +59,9 @@ def svg_of(diagram: Diagram) -> str:
         body += _cells(diagram, panel, lefts, tops, cell)
         body += _borders(panel, lefts, tops, cell)
         top, right = tops[-1] + CELL_HEIGHT + MARGIN, max(right, lefts[-1] + cell)
-    if said := diagram.left_out:
-        body.append(_text(MARGIN, top + TITLE / 2, said, "title"))
-        top, right = top + TITLE, max(right, MARGIN + DIGIT_WIDTH * len(said))
+    if text := diagram.left_out:
+        body.append(_text(MARGIN, top + TITLE / 2, text, "title"))
+        top, right = top + TITLE, max(right, MARGIN + DIGIT_WIDTH * len(text))
     size = f'width="{right + MARGIN:g}" height="{top + MARGIN:g}"'
     return "\n".join(
         [
@@ -79,15 +79,15 @@ def _starts(shown: Indices, extent: float) -> Places:
     return np.arange(len(shown)) * extent + jumps * GAP
 
 
-def _text(x: float, y: float, said: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(said)}</text>'
+def _text(x: float, y: float, text: str, kind: str) -> str:
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(text)}</text>'
 
 
 def _headings(panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
     for left, column in zip(lefts, panel.columns, strict=True):
         yield _text(left + cell / 2, tops[0] - CELL_HEIGHT / 2, str(column), "head")
-    for top, said in zip(tops, panel.row_labels, strict=True):
-        yield _text(lefts[0] - 6, top + CELL_HEIGHT / 2, said, "label")
+    for top, text in zip(tops, panel.row_labels, strict=True):
+        yield _text(lefts[0] - 6, top + CELL_HEIGHT / 2, text, "label")
 
 
 def _cells(diagram: Diagram, panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
@@ -99,9 +99,9 @@ def _cells(diagram: Diagram, panel: Panel, lefts: Places, tops: Places, cell: fl
             what = f"element {panel.coords[row, column].tolist()}" if real else "padding"
             kind = f"b{buffer % HUES}" if real else "padding"
             place = f'x="{left:g}" y="{top:g}" width="{cell:g}" height="{CELL_HEIGHT}"'
-            said = escape(f"{what}: {names[buffer]}, slot {slot}")
+            text = escape(f"{what}: {names[buffer]}, slot {slot}")
             number = _text(left + cell / 2, top + CELL_HEIGHT / 2, str(slot), "slot" if real else "head")
-            yield f'<g><title>{said}</title><rect class="{kind}" {place}/>{number}</g>'
+            yield f'<g><title>{text}</title><rect class="{kind}" {place}/>{number}</g>'
 
 
 def _borders(panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:

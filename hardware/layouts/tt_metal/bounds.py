@@ -14,10 +14,10 @@ from tapestry.hardware.layouts.tt_metal.expression import (
 )
 from tapestry.hardware.layouts.tt_metal.scanner import INT64_MAX
 
-Range = tuple[int, int]
+ValueRange = tuple[int, int]
 
 
-def bounds(expression: Expression, shape: Sequence[int]) -> Range:
+def bounds(expression: Expression, shape: Sequence[int]) -> ValueRange:
     """Compute the least and the greatest value that are possible with every dimension `d` in `[0, shape[d])`.
 
     Raises `LayoutError` if a step could pass 64 bits, and for symbols.
@@ -28,7 +28,7 @@ def bounds(expression: Expression, shape: Sequence[int]) -> Range:
     return found
 
 
-def _bounds(expression: Expression, shape: Sequence[int]) -> Range:
+def _bounds(expression: Expression, shape: Sequence[int]) -> ValueRange:
     match expression:
         case Dim(index):
             return 0, max(shape[index] - 1, 0)
@@ -45,7 +45,7 @@ def _bounds(expression: Expression, shape: Sequence[int]) -> Range:
     raise LayoutError(f"expected an affine expression without symbols, got {str(expression)[:80]}")
 
 
-def _of(operation: str, span: Range, value: int) -> Range:
+def _of(operation: str, span: ValueRange, value: int) -> ValueRange:
     low, high = span
     if operation == "*":
         ends = low * value, high * value

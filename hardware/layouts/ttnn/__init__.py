@@ -34,7 +34,7 @@ from tapestry.hardware.layouts.ttnn.sharded_config import (
 from tapestry.hardware.layouts.ttnn.spec import TensorSpec
 from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
 from tapestry.hardware.layouts.ttnn.text import parse, parse_memory_config, recognizes
-from tapestry.hardware.layouts.ttnn.tile import Tile
+from tapestry.hardware.layouts.ttnn.tile import TtnnTile
 from tapestry.hardware.layouts.ttnn.words import (
     BufferType,
     MemoryLayout,
@@ -97,8 +97,8 @@ __all__ = [
     "StridedShards",
     "TensorLayout",
     "TensorSpec",
-    "Tile",
     "TtnnLayout",
+    "TtnnTile",
     "aligned_page_bytes",
     "bank_of_page",
     "block_sharded",

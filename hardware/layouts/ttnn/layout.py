@@ -16,7 +16,7 @@ from tapestry.hardware.layouts.ttnn.shape import check_volume
 from tapestry.hardware.layouts.ttnn.spec import TensorSpec
 from tapestry.hardware.layouts.ttnn.storage import Storage
 from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
-from tapestry.hardware.layouts.ttnn.tile import Pair, Tile
+from tapestry.hardware.layouts.ttnn.tile import Pair, TtnnTile
 from tapestry.hardware.layouts.ttnn.words import PageLayout
 
 
@@ -136,7 +136,7 @@ def row_major(shape: Sequence[int], dtype: str) -> TtnnLayout:
 
 def tiled(shape: Sequence[int], dtype: str, tile: Pair = (32, 32)) -> TtnnLayout:
     """Build the layout of an interleaved tensor in DRAM, stored tile by tile with the hardware's faces."""
-    return _interleaved(shape, dtype, PageConfig(PageLayout.TILE, Tile.of(tile)))
+    return _interleaved(shape, dtype, PageConfig(PageLayout.TILE, TtnnTile.of(tile)))
 
 
 def _interleaved(shape: Sequence[int], dtype: str, page: PageConfig) -> TtnnLayout:

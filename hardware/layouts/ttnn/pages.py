@@ -7,7 +7,7 @@ from math import lcm, prod
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.ttnn.dtypes import DataType
 from tapestry.hardware.layouts.ttnn.memory import MemoryConfig
-from tapestry.hardware.layouts.ttnn.tile import DEFAULT_TILE, Pair, Tile, round_up
+from tapestry.hardware.layouts.ttnn.tile import DEFAULT_TILE, Pair, TtnnTile, round_up
 from tapestry.hardware.layouts.ttnn.words import MemoryLayout, PageLayout
 
 RECOMMENDED_ALIGNMENT_BYTES = 64
@@ -19,7 +19,7 @@ class PageConfig:
     """A page configuration: row-major pages, or tiles. The rules are tt-metal's `page_config.cpp`."""
 
     layout: PageLayout
-    tile: Tile = DEFAULT_TILE
+    tile: TtnnTile = DEFAULT_TILE
 
     def __post_init__(self) -> None:
         if self.layout is PageLayout.ROW_MAJOR:

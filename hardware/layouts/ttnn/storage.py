@@ -62,7 +62,7 @@ class Storage:
         return (*lead, *last)
 
     @cached_property
-    def order(self) -> tuple[int, ...]:
+    def digit_order(self) -> tuple[int, ...]:
         """The digits, counted through `radices`, in the order of the storage, most significant first."""
         starts = np.cumsum([0, *map(len, self.radices)])[:-1].tolist()
         lead, last = starts[:-2], starts[-2:]
@@ -74,7 +74,7 @@ class Storage:
         flat = [radix for radices in self.radices for radix in radices]
         strides = [0] * len(flat)
         stride = 1
-        for at in reversed(self.order):
+        for at in reversed(self.digit_order):
             strides[at] = stride
             stride *= flat[at]
         found: list[Digit] = []
@@ -117,15 +117,15 @@ class Storage:
         """Split an array (extents) into shards (shards, slots), with `fill` in the padding of last shards."""
         full = padded(array, self.full_extents, fill)
         cut = full.reshape([radix for radices in self.radices for radix in radices])
-        return np.ascontiguousarray(cut.transpose(self.order)).reshape(
+        return np.ascontiguousarray(cut.transpose(self.digit_order)).reshape(
             prod(self.shard_grid), prod(self.shard)
         )
 
     def gather(self, shards: NDArray[Any]) -> NDArray[Any]:
         """Combine the shards (shards, slots) into their array (extents): the inverse of `scatter`."""
         flat = [radix for radices in self.radices for radix in radices]
-        cut = shards.reshape([flat[at] for at in self.order])
-        full = cut.transpose(np.argsort(self.order)).reshape(self.full_extents)
+        cut = shards.reshape([flat[at] for at in self.digit_order])
+        full = cut.transpose(np.argsort(self.digit_order)).reshape(self.full_extents)
         return full[tuple(slice(extent) for extent in self.extents)]
 
 

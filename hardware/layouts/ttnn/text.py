@@ -20,7 +20,7 @@ from tapestry.hardware.layouts.ttnn.pages import PageConfig
 from tapestry.hardware.layouts.ttnn.shape import Shape
 from tapestry.hardware.layouts.ttnn.spec import TensorSpec
 from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
-from tapestry.hardware.layouts.ttnn.tile import DEFAULT_TILE, Tile
+from tapestry.hardware.layouts.ttnn.tile import DEFAULT_TILE, TtnnTile
 from tapestry.hardware.layouts.ttnn.words import (
     BufferType,
     MemoryLayout,
@@ -80,7 +80,7 @@ def _short_layout(fields: Fields, dtype: str) -> TensorLayout:
         dtype_named(dtype) if named is None else _dtype(named),
         PageConfig(
             fields.word_of(PageLayout, "layout", PageLayout.TILE),
-            DEFAULT_TILE if tile is None else Tile.of(pair(tile)),
+            DEFAULT_TILE if tile is None else TtnnTile.of(pair(tile)),
         ),
         DRAM_MEMORY_CONFIG if memory is None else memory_config(memory),
     )
@@ -128,19 +128,19 @@ def page_config(value: ValueText) -> PageConfig:
     return PageConfig(PageLayout.TILE if config.name == "TilePageConfig" else PageLayout.ROW_MAJOR, tile)
 
 
-def _tile(value: ValueText) -> Tile:
+def _tile(value: ValueText) -> TtnnTile:
     fields = Fields.of(value, "Tile")
     shape = pair(fields.need("tile_shape"))
     face = fields.take("face_shape")
     count = fields.take("num_faces")
     fields.done()
     if face is None:
-        return Tile.of(shape)
-    tile = Tile(shape, pair(face))
-    if tile.face != tile.shape and tile != Tile.of(shape):
+        return TtnnTile.of(shape)
+    tile = TtnnTile(shape, pair(face))
+    if tile.face != tile.shape and tile != TtnnTile.of(shape):
         refuse(
             face.at,
-            f"the faces of a tile {list(shape)}: {list(Tile.of(shape).face)}, or {list(shape)} for none",
+            f"the faces of a tile {list(shape)}: {list(TtnnTile.of(shape).face)}, or {list(shape)} for none",
         )
     if count is not None and word(count) != str(tile.face_count):
         refuse(count.at, f"num_faces={tile.face_count}")

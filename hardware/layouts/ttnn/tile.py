@@ -1,7 +1,7 @@
 """Tiles: the small matrices that TILE layout stores whole, each made of faces.
 
 The hardware stores a 32 x 32 tile as four 16 x 16 faces, each row-major. The document's picture has no faces:
-`Tile.without_faces` gives that order, of any size.
+`TtnnTile.without_faces` gives that order, of any size.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def round_up(value: int, multiple: int) -> int:
 
 
 @dataclass(frozen=True)
-class Tile:
+class TtnnTile:
     """A tile (height, width) and the faces (height, width) it consists of, both ordered row-major."""
 
     shape: Pair = (32, 32)
@@ -43,7 +43,7 @@ class Tile:
             )
 
     @classmethod
-    def of(cls, shape: Pair) -> "Tile":
+    def of(cls, shape: Pair) -> "TtnnTile":
         """Return the hardware's tile of a shape; `LayoutError` if it has none."""
         if shape not in TILE_SHAPES:
             known = ", ".join(f"{h}x{w}" for h, w in TILE_SHAPES)
@@ -51,7 +51,7 @@ class Tile:
         return cls(shape, (min(shape[0], FACE_WIDTH), FACE_WIDTH))
 
     @classmethod
-    def without_faces(cls, shape: Pair) -> "Tile":
+    def without_faces(cls, shape: Pair) -> "TtnnTile":
         """Build a tile stored row by row, as in the document's picture."""
         return cls(shape, shape)
 
@@ -78,4 +78,4 @@ class Tile:
         return -(-self.element_count * dtype.bits // 8) + round_up(exponents, EXPONENT_ALIGNMENT_BYTES)
 
 
-DEFAULT_TILE = Tile()
+DEFAULT_TILE = TtnnTile()

@@ -95,14 +95,14 @@ class XlaLayout(Layout):
         return self.fields.tiles
 
     @cached_property
-    def order(self) -> tuple[int, ...]:
+    def dimension_order(self) -> tuple[int, ...]:
         """The logical dimensions, most major first."""
         return tuple(reversed(self.fields.minor_to_major))
 
     @cached_property
     def splits(self) -> Splits:
         """The parts into which the physical dimensions are split, one each unless `SC` specifies otherwise."""
-        return splits_of([self.shape[dim] for dim in self.order], self.fields.split_configs)
+        return splits_of([self.shape[dim] for dim in self.dimension_order], self.fields.split_configs)
 
     @cached_property
     def steps(self) -> tuple[TileStep, ...]:
@@ -148,7 +148,7 @@ class XlaLayout(Layout):
         return positions(columns, self.tiled_shape, len(places))
 
     def _offsets(self, coords: Indices) -> Indices:
-        columns: list[Column] = [np.ascontiguousarray(coords[:, dim]) for dim in self.order]
+        columns: list[Column] = [np.ascontiguousarray(coords[:, dim]) for dim in self.dimension_order]
         buffer, columns = self.splits.enter(columns)
         for step in self.steps:
             columns = tiled(columns, step)
@@ -164,7 +164,7 @@ class XlaLayout(Layout):
             columns = columns[len(columns) - len(before) :]
         columns = self.splits.leave(buffer, columns, real)
         found = np.zeros((len(offsets), len(self.shape)), dtype=np.int64)
-        for dim, column in zip(self.order, columns, strict=True):
+        for dim, column in zip(self.dimension_order, columns, strict=True):
             found[:, dim] = 0 if column is None else np.where(real, column, 0)
         return found, real
 
@@ -173,7 +173,7 @@ class XlaLayout(Layout):
         if self.buffer_count > 1:
             return super().pack(array, fill)
         self._expect(array, self.shape, "array")
-        current = array.transpose(self.order)
+        current = array.transpose(self.dimension_order)
         for step in self.steps:
             current = _filled(current.reshape(step.folded), step.padded, fill)
             current = current.reshape(step.split).transpose(step.permutation)
@@ -191,14 +191,14 @@ class XlaLayout(Layout):
         room = self._room()
         if room is not None:
             found = np.empty(room, dtype=buffers.dtype)
-            view = _viewed(found.transpose(self.order), self.steps)
+            view = _viewed(found.transpose(self.dimension_order), self.steps)
             if view is not None:
                 view[...] = stored
                 return np.ascontiguousarray(found[tuple(map(slice, self.shape))]).reshape(self.shape)
         for step, before in zip(reversed(self.steps), self._bounds_before(), strict=True):
             whole = stored.transpose(np.argsort(step.permutation)).reshape(step.padded)
             stored = whole[tuple(map(slice, step.folded))].reshape(before)
-        return np.ascontiguousarray(stored.transpose(np.argsort(self.order))).reshape(self.shape)
+        return np.ascontiguousarray(stored.transpose(np.argsort(self.dimension_order))).reshape(self.shape)
 
     def __str__(self) -> str:
         return str(self.array)
@@ -216,7 +216,7 @@ class XlaLayout(Layout):
         first = self.steps[0]
         if len(first.padded) != len(self.shape) or len(first.bounds) != len(first.folded):
             return None
-        sizes = dict(zip(self.order, first.padded, strict=True))
+        sizes = dict(zip(self.dimension_order, first.padded, strict=True))
         return tuple(sizes[dim] for dim in range(len(self.shape)))
 
 

@@ -47,7 +47,7 @@ class ArrayShape:
 class TupleShape:
     """A tuple of shapes, `(shape, shape, ...)`."""
 
-    elements: tuple["Shape", ...]
+    elements: tuple["XlaShape", ...]
 
     def __str__(self) -> str:
         # XLA numbers every fifth element for its reader.
@@ -56,10 +56,10 @@ class TupleShape:
         return f"({text})"
 
 
-Shape = ArrayShape | TupleShape
+XlaShape = ArrayShape | TupleShape
 
 
-def with_default_layout(shape: Shape) -> Shape:
+def with_default_layout(shape: XlaShape) -> XlaShape:
     """Add major-to-minor layouts to arrays without one, as HLO's parser does."""
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(map(with_default_layout, shape.elements)))

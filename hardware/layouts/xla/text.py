@@ -16,8 +16,8 @@ from tapestry.hardware.layouts.xla.shape import (
     NO_ARRAYS,
     UNBOUNDED,
     ArrayShape,
-    Shape,
     TupleShape,
+    XlaShape,
     with_default_layout,
 )
 from tapestry.hardware.layouts.xla.tile import COMBINE, Tile
@@ -37,7 +37,7 @@ def recognizes(text: str) -> bool:
     return START.match(text[:64]) is not None
 
 
-def parse_shape(text: str) -> Shape:
+def parse_shape(text: str) -> XlaShape:
     """Parse a whole text to a shape; an array without braces has no layout, a scalar the empty one.
 
     Raises `LayoutError` with the character and what was expected.
@@ -139,7 +139,7 @@ class _Reader:
             self.refuse("expected a dimension size of at least 0", at)
         return size, dynamic
 
-    def shape(self, depth: int) -> Shape:
+    def shape(self, depth: int) -> XlaShape:
         if depth > DEEPEST:
             self.refuse(f"expected shapes at most {DEEPEST} deep")
         if self.eat("("):
@@ -245,7 +245,7 @@ class _Reader:
             more = self.eat("(")
         return tuple(found)
 
-    def physical(self, depth: int) -> Shape:
+    def physical(self, depth: int) -> XlaShape:
         self.expect("(", "expects physical shape to start with '('")
         found = with_default_layout(self.shape(depth + 1))
         self.expect(")", "expects physical shape to end with ')'")
@@ -268,13 +268,13 @@ def _check(layout: LayoutFields, rank: int, at: int) -> None:
     """Raise the errors of HLO's parser about a layout that follows dimensions, in its words."""
     levels, order = len(layout.dim_level_types), len(layout.minor_to_major)
     if levels not in (0, rank):
-        said = f"Dimensions size is {rank}, but dim level types size is {levels}."
+        message = f"Dimensions size is {rank}, but dim level types size is {levels}."
     elif order != rank:
-        said = f"Dimensions size is {rank}, but minor to major size is {order}."
+        message = f"Dimensions size is {rank}, but minor to major size is {order}."
     elif layout.is_sparse and layout.tiles:
-        said = f"Layout has tiles, but is for a sparse array: {layout}"
+        message = f"Layout has tiles, but is for a sparse array: {layout}"
     elif not layout.is_sparse and layout.physical_shape is not None:
-        said = f"Layout has physical shape, but is not for a sparse array: {layout}"
+        message = f"Layout has physical shape, but is not for a sparse array: {layout}"
     else:
         return
-    raise LayoutError(f"at character {at}: {said[:1000]}")
+    raise LayoutError(f"at character {at}: {message[:1000]}")

@@ -9,13 +9,13 @@ from math import prod
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.xla.fields import LayoutFields
 from tapestry.hardware.layouts.xla.primitives import BY_NAME, primitive_named
-from tapestry.hardware.layouts.xla.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from tapestry.hardware.layouts.xla.shape import UNBOUNDED, ArrayShape, TupleShape, XlaShape
 from tapestry.hardware.layouts.xla.tile import check_tile
 
 LARGEST = 2**63 - 1
 
 
-def validate(shape: Shape, allow_missing_layouts: bool = False) -> None:
+def validate(shape: XlaShape, allow_missing_layouts: bool = False) -> None:
     """Raise `LayoutError` if a shape, or one inside a tuple, has an impossible layout or lacks a required one."""
     if isinstance(shape, TupleShape):
         for element in shape.elements:
@@ -136,7 +136,7 @@ def level_name(level: str) -> str:
     return f"DIM_{level.upper()}"
 
 
-def _arrays(shape: Shape) -> list[ArrayShape]:
+def _arrays(shape: XlaShape) -> list[ArrayShape]:
     if isinstance(shape, ArrayShape):
         return [shape]
     return [array for element in shape.elements for array in _arrays(element)]

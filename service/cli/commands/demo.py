@@ -49,7 +49,7 @@ class FrontierPlan:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoOutcome:
     """The run when it has ended, its frontier, and whether Ctrl-C ended it."""
 
     run: dict[str, Any]
@@ -120,7 +120,7 @@ def _wait_for_interrupt() -> None:
         print()
 
 
-def _search(client: Client, arguments: Namespace) -> Outcome:
+def _search(client: Client, arguments: Namespace) -> DemoOutcome:
     try:
         graph = client.import_graph(example_model(DEMO_MODEL))
     except GraphFileError as error:
@@ -152,7 +152,7 @@ def _search(client: Client, arguments: Namespace) -> Outcome:
     if document["status"] == "failed":
         raise CommandError(f"{document['problem']['title']}: {document['problem']['detail']}", FAILED)
     plans = client.frontier(run_id)["plans"]
-    return Outcome(document, tuple(FrontierPlan(p["id"], p["cost"], p) for p in plans), is_interrupted)
+    return DemoOutcome(document, tuple(FrontierPlan(p["id"], p["cost"], p) for p in plans), is_interrupted)
 
 
 def _follow(client: Client, run_id: str, reported: Reporter) -> None:
@@ -180,7 +180,7 @@ def _follow(client: Client, run_id: str, reported: Reporter) -> None:
             reported.checking(checked, shown)
 
 
-def _report(client: Client, outcome: Outcome, as_json: bool) -> int:
+def _report(client: Client, outcome: DemoOutcome, as_json: bool) -> int:
     executions = {mark: _executions(client, plan) for mark, plan in outcome.representative.items()}
     claims = _claims(outcome) if outcome.plans else []
     if as_json:
@@ -201,7 +201,7 @@ def _executions(client: Client, plan: FrontierPlan) -> list[dict[str, Any]]:
     return [execution for execution in found if execution["status"] == "succeeded"]
 
 
-def _claims(outcome: Outcome) -> list[Claim]:
+def _claims(outcome: DemoOutcome) -> list[Claim]:
     plans, representative = outcome.plans, outcome.representative
     count = len(plans)
     correlation, (one, other) = largest_rank_correlation([plan.cost for plan in plans], OBJECTIVES)
@@ -240,7 +240,7 @@ def _claims(outcome: Outcome) -> list[Claim]:
     ]
 
 
-def _print(outcome: Outcome, executions: dict[str, list[dict[str, Any]]], claims: list[Claim]) -> None:
+def _print(outcome: DemoOutcome, executions: dict[str, list[dict[str, Any]]], claims: list[Claim]) -> None:
     marks: dict[str, list[str]] = {}
     for mark, plan in outcome.representative.items():
         marks.setdefault(plan.document["plan"], []).append(mark)
@@ -276,12 +276,12 @@ def _executed(mark: str, plan: FrontierPlan, executions: list[dict[str, Any]]) -
         return []
     execution = executions[-1]
     errors = execution["verified"]["values"]["max_error"]
-    said = ", ".join(f"{sink} {error:.1e}" for sink, error in errors.items() if error is not None)
+    errors_text = ", ".join(f"{sink} {error:.1e}" for sink, error in errors.items() if error is not None)
     lines: list[tuple[str, ...]] = []
     for name, title in (("peak_memory_bytes", "peak memory B"), ("traffic_bytes", "traffic B")):
         pair = execution["counts"][name]
         same = verdict(pair["predicted"] == pair["counted"], "equal", "DIFFERENT")
         figures = (title, f"{pair['predicted']:,}", f"{pair['counted']:,}", same)
         heads = ("", "") if lines else (mark, plan.document["plan"])
-        lines.append((*heads, *figures, "" if lines else said))
+        lines.append((*heads, *figures, "" if lines else errors_text))
     return lines

@@ -27,7 +27,7 @@ from tapestry.teg.graph import Graph
 PATIENCE_S = 2.0
 NAMED = 3
 MOST_PERCENT = 1000
-DEEDS = {
+EFFECTS = {
     "made": "makes",
     "remade": "makes anew",
     "rebound": "gives another input to",
@@ -38,7 +38,7 @@ DEEDS = {
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExplainedPlan:
     """A history, the program it starts from, and the mesh."""
 
     history: History
@@ -66,7 +66,7 @@ def run(arguments: Namespace) -> int:
                 single=arguments.single,
                 ablation=True,
                 objectives=names,
-                on_step=_patient(progress),
+                on_step=_delayed_progress(progress),
             )
     except ValueError as error:
         raise CommandError(f"plan {history.plan}: {error}") from error
@@ -97,7 +97,7 @@ def _compared(history: History, cost: Mapping[str, float]) -> int:
     return FAILED if others else OK
 
 
-def _given(arguments: Namespace) -> Subject:
+def _given(arguments: Namespace) -> ExplainedPlan:
     """Read a plan from a file; the program is another file, the mesh is named there or by an option."""
     history = read_history(arguments.plan)
     if arguments.run is not None:
@@ -109,10 +109,10 @@ def _given(arguments: Namespace) -> Subject:
     mesh = read_mesh(arguments.mesh or history.mesh)
     graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data))
     dtype = arguments.compute_dtype or history.compute_dtype
-    return Subject(replace(history, compute_dtype=dtype), graph, mesh)
+    return ExplainedPlan(replace(history, compute_dtype=dtype), graph, mesh)
 
 
-def _stored(arguments: Namespace) -> Subject:
+def _stored(arguments: Namespace) -> ExplainedPlan:
     if arguments.mesh is not None:
         raise CommandError("a stored plan brings its machine along; leave --mesh out")
     store = open_store(arguments.database_url)
@@ -124,7 +124,7 @@ def _stored(arguments: Namespace) -> Subject:
         store.close()
 
 
-def _found(store: Store, arguments: Namespace) -> Subject:
+def _found(store: Store, arguments: Namespace) -> ExplainedPlan:
     reference = arguments.plan if arguments.run is None else f"{arguments.run}/{arguments.plan}"
     plan = store.plans.find(reference)
     run = store.runs.find(plan.run_id)
@@ -143,21 +143,21 @@ def _found(store: Store, arguments: Namespace) -> Subject:
         run.summary.mesh_name,
         arguments.compute_dtype or run.summary.options.compute_dtype,
     )
-    return Subject(history, canonicalize(graph), mesh_of(run.mesh))
+    return ExplainedPlan(history, canonicalize(graph), mesh_of(run.mesh))
 
 
-def _patient(reported: Reporter) -> Callable[[int, int], None]:
+def _delayed_progress(reported: Reporter) -> Callable[[int, int], None]:
     """Build a callback that reports progress once the work takes long."""
     began_s = time.monotonic()
 
-    def heard(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if time.monotonic() - began_s > PATIENCE_S:
             reported.explaining(done, total)
 
-    return heard
+    return report
 
 
-def _print_history(subject: Subject, arguments: Namespace) -> None:
+def _print_history(subject: ExplainedPlan, arguments: Namespace) -> None:
     """Print the moves that made one block."""
     history = subject.history
     try:
@@ -187,7 +187,7 @@ def _print_history(subject: Subject, arguments: Namespace) -> None:
         print("no move changed it: it is as imported")
         return
     rows = [
-        (str(e.number + 1), e.move.rule, e.move.choice, f"{DEEDS[e.effect]} {e.site}")
+        (str(e.number + 1), e.move.rule, e.move.choice, f"{EFFECTS[e.effect]} {e.site}")
         for e in block_history.events
     ]
     print_table(("move", "rule", "choice", "what it does"), rows, right=(0,))
@@ -217,11 +217,11 @@ def _print(document: Mapping[str, Any]) -> None:
         headers.append("nor")
         columns.append(["", *(_listed(_ranges(step["gone_with"])) for step in steps), ""])
     print_table(headers, list(zip(*columns, strict=True)), right=(0, *range(4, len(headers))))
-    known = {rule: said for rule, said in document["rules"].items() if said}
+    known = {rule: summary for rule, summary in document["rules"].items() if summary}
     if known:
         print()
-    for rule, said in known.items():
-        print(f"{paint(rule, 'bold')}: {said}")
+    for rule, summary in known.items():
+        print(f"{paint(rule, 'bold')}: {summary}")
     print(
         "\nThe first line costs the program with every device computing everything, the last is the plan; in between, "
         "what each move changed.\n'without it': what the finished plan would lose without the move "

@@ -53,13 +53,13 @@ def _describe(document: dict[str, Any], as_json: bool) -> None:
         figures["element"] = document["value"]
     for found, what in (("element", "element"), ("slot", "offset")):
         if document[found] is not None:
-            figures |= {f"{what} {_asked(document[found], what)}": _located(document[found], what)}
+            figures |= {f"{what} {_position_text(document[found], what)}": _located(document[found], what)}
     width = max(map(len, figures)) + 2
-    for name, said in figures.items():
-        print(f"{name.ljust(width)}{said}")
+    for name, value in figures.items():
+        print(f"{name.ljust(width)}{value}")
 
 
-def _asked(position: dict[str, Any], what: str) -> str:
+def _position_text(position: dict[str, Any], what: str) -> str:
     return str(position["coordinates"] if what == "element" else position["offset"])
 
 

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from tapestry.optimizer.archive.report import representative_plans
-from tapestry.service.cli.errors import FAILED, OK
+from tapestry.optimizer.requests import ReadRequest, read_request
+from tapestry.optimizer.run.options import OPTIONS, RunOptions
+from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import print_frontier
-from tapestry.service.cli.options.searching import options_of
+from tapestry.service.cli.options.searching import option_fault_line, options_of
 from tapestry.service.cli.output import print_json
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import (
-    Outcome,
     Request,
+    SearchOutcome,
     exit_interrupted,
     islands_of,
     open_store,
     plans_of,
-    read_graph,
-    read_mesh,
     search_and_check,
     store_outcome,
 )
 from tapestry.service.presentation import result_document
 from tapestry.service.store import Store
 from tapestry.service.verdicts import verdict_counts_text
+from tapestry.teg.faults import joined
 
 
 def run(arguments: Namespace) -> int:
@@ -53,16 +55,35 @@ def run(arguments: Namespace) -> int:
     return FAILED if outcome.checked.failures or (not arguments.no_store and run_id is None) else OK
 
 
+def further_faults(arguments: Namespace) -> tuple[str, ...]:
+    """Return the faults of what a command line with faults of its own names: program, mesh, and options' meaning."""
+    broken = {fault.destination for fault in arguments.faults}
+    sound = [option for option in OPTIONS if option.name not in broken]
+    missing = {f"/{name}" for name, value in _names(arguments).items() if value is None}
+    found = _read(arguments, options_of(arguments, sound), [] if "dim" in broken else arguments.dim)
+    return tuple(option_fault_line(fault) for fault in found.faults if fault.pointer not in missing)
+
+
+def _names(arguments: Namespace) -> dict[str, str | None]:
+    return {"program": arguments.graph, "mesh": arguments.mesh}
+
+
+def _read(arguments: Namespace, options: RunOptions, dims: Sequence[tuple[str, int]]) -> ReadRequest:
+    names = {name: value or "" for name, value in _names(arguments).items()}
+    return read_request(**names, options=options, dims=dict(dims), external_data=arguments.external_data)
+
+
 def _request(arguments: Namespace, store: Store | None) -> Request:
-    mesh = read_mesh(arguments.mesh)
-    graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     options = options_of(arguments)
+    found = _read(arguments, options, arguments.dim)
+    if found.faults or found.graph is None or found.mesh is None:
+        raise CommandError(joined([option_fault_line(fault) for fault in found.faults]))
     options = replace(options, islands=islands_of(options.islands))
-    start_from = plans_of(store, options.start_from, graph) if store and options.start_from else ()
-    return Request(graph, mesh, options, start_from)
+    start_from = plans_of(store, options.start_from, found.graph) if store and options.start_from else ()
+    return Request(found.graph, found.mesh, options, start_from)
 
 
-def _print(outcome: Outcome, document: dict[str, Any]) -> None:
+def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
     result = outcome.result
     print(f"{result.graph.name} on {result.mesh.name}, plans on the frontier: {len(result.frontier)}")
     marks: dict[str, list[str]] = {}

@@ -15,7 +15,7 @@ from tapestry.teg.plugins import log
 
 def run(arguments: Namespace) -> int:
     """List plug-ins, then their faults; with --check, test the declared properties of rules and operators too."""
-    log.setLevel(logging.ERROR)  # the faults are told below
+    log.setLevel(logging.ERROR)  # the faults are printed below
     found = checked(np.random.default_rng(0)) if arguments.check else plug_ins()
     code = FAILED if arguments.check and any(plug_in.faults for plug_in in found) else OK
     if arguments.json:
@@ -29,5 +29,5 @@ def run(arguments: Namespace) -> int:
     for plug_in in found:
         for fault in plug_in.faults:
             print(f"\n{plug_in}, {plug_in.group} {plug_in.name!r} ({plug_in.value})")
-            print(f"  {fault.member + ': ' if fault.member else ''}{fault.said}\n  cure: {fault.cure}")
+            print(f"  {fault.member + ': ' if fault.member else ''}{fault.message}\n  hint: {fault.hint}")
     return code

@@ -27,18 +27,18 @@ MOVES_WANTED = "expected a JSON file of moves, such as `tapestry rewrite --list 
 
 def run(arguments: Namespace) -> int:
     """List the candidate moves, or apply rules and write the program."""
-    asked = _asked(arguments)
+    request = _request_of(arguments)
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     try:
         if arguments.list:
-            reported = listing(graph, asked)
-            _note_excluded(asked)
+            reported = listing(graph, request)
+            _note_excluded(request)
             return _list(graph, reported, arguments.json)
-        done = rewritten(graph, asked)
-        _note_excluded(asked)
+        done = rewritten(graph, request)
+        _note_excluded(request)
     except InvalidRequest as error:
         raise CommandError(_as_options(error, arguments)) from error
-    parts = prepared(done.graph) if asked.prepare else None
+    parts = prepared(done.graph) if request.prepare else None
     program = done.graph if parts is None else parts.program
     if arguments.output is not None:
         write_graph(program, arguments.output)
@@ -49,12 +49,12 @@ def run(arguments: Namespace) -> int:
         print_json(_document(graph, done, parts, arguments))
     else:
         _print(graph, done, arguments.output)
-        if asked.prepare:
+        if request.prepare:
             _print_parts(graph, parts, arguments.prepare)
     return OK
 
 
-def _asked(arguments: Namespace) -> RewriteRequest:
+def _request_of(arguments: Namespace) -> RewriteRequest:
     ways = {name: getattr(arguments, name) for name in ("mode", "pipeline", "moves", "prepare", "output")}
     given = [f"--{name}" for name, value in ways.items() if value is not None]
     if arguments.list and given:
@@ -77,8 +77,8 @@ def _read_moves(path: str) -> Sequence[Any]:
     try:
         document = json.loads(Path(path).read_text())
     except OSError as error:
-        said = f"--moves: cannot read {path!r}: {error.strerror or error}"
-        raise CommandError(f"{said}; {MOVES_WANTED}") from error
+        message = f"--moves: cannot read {path!r}: {error.strerror or error}"
+        raise CommandError(f"{message}; {MOVES_WANTED}") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"--moves: {path!r} is no text; {MOVES_WANTED}") from error
     except (ValueError, RecursionError) as error:
@@ -94,10 +94,10 @@ def _as_options(error: InvalidRequest, arguments: Namespace) -> str:
     return f"--{option}{where}: {error.faults[0].detail}"
 
 
-def _note_excluded(asked: RewriteRequest) -> None:
+def _note_excluded(request: RewriteRequest) -> None:
     """Print on standard error which of the named rules do not take part, if any."""
-    if said := excluded(asked):
-        print(f"tapestry: {said}", file=sys.stderr)
+    if message := excluded(request):
+        print(f"tapestry: {message}", file=sys.stderr)
 
 
 def _list(graph: Graph, reported: dict[str, Any], as_json: bool) -> int:

@@ -104,13 +104,13 @@ def _run(found: StoredRun, as_json: bool) -> None:
     stands = summary.stopped if is_ended(summary.status) else summary.phase
     print(f"run {summary.id}: {summary.graph_name} on {summary.mesh_name}, {summary.status} ({stands})")
     print(f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s; asked for:")
-    print_table(("option", "value"), [(title.lower(), text) for title, text in summary.options.asked()])
+    print_table(("option", "value"), [(title.lower(), text) for title, text in summary.options.described()])
     if took_part := plug_ins_of(found.versions):
         print(f"plug-ins: {', '.join(took_part)}")
     if summary.problem is not None:
         print(f"{summary.problem['title']}: {summary.problem['detail']}")
     for refusal in found.refused:
-        print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['cure']}")
+        print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['hint']}")
     print()
     print_frontier(document["frontier"], document["objectives"], {})
     print(verdict_counts_text(document["checks"]))
@@ -144,8 +144,8 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     for line in failures_of(plan.id, plan.verified) if plan.verified else ():
         print(line)
     if verdict_of(plan.verified) == UNTRUSTED and plan.verified:
-        said = "suspected, because a plan with them computes other values"
-        print(f"rules of this plan that are {said}: {', '.join(plan.verified['suspects'])}")
+        description = "suspected, because a plan with them computes other values"
+        print(f"rules of this plan that are {description}: {', '.join(plan.verified['suspects'])}")
     print()
     print_table(("rule", "choice", "places"), [_move(move) for move in plan.moves])
 

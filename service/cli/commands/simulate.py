@@ -35,7 +35,7 @@ COUNTED = ("peak_memory_bytes", "traffic_bytes", "compute_flops", "time_s")
 
 
 @dataclass(frozen=True)
-class Subject:
+class SimulatedPlan:
     """The subject of a simulation: a plan, the program it came from, the mesh; `key` if the plan is stored."""
 
     plan: Plan
@@ -85,15 +85,15 @@ def _given(arguments: Namespace) -> tuple[Graph, Mesh]:
     return read_graph(arguments.graph, arguments.dim, arguments.external_data), mesh
 
 
-def _abstract(graph: Graph, mesh: Mesh, arguments: Namespace) -> Subject:
+def _abstract(graph: Graph, mesh: Mesh, arguments: Namespace) -> SimulatedPlan:
     try:
         plan = abstract_plan(graph, mesh, arguments.compute_dtype)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    return Subject(plan, graph, mesh, arguments.compute_dtype)
+    return SimulatedPlan(plan, graph, mesh, arguments.compute_dtype)
 
 
-def _stored(store: Store, arguments: Namespace) -> Subject:
+def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
     if arguments.mesh is not None:
         raise CommandError("a stored plan brings its machine along; leave --mesh out")
     if arguments.plan is None:
@@ -113,12 +113,12 @@ def _stored(store: Store, arguments: Namespace) -> Subject:
             raise CommandError(
                 f"plan {found.id} was found for {graph.name!r}, which is not what {arguments.graph!r} holds"
             )
-    return Subject(
+    return SimulatedPlan(
         chosen, graph, mesh, arguments.compute_dtype or run.summary.options.compute_dtype, found.key
     )
 
 
-def _execute(subject: Subject, arguments: Namespace) -> tuple[Subject, NewExecution]:
+def _execute(subject: SimulatedPlan, arguments: Namespace) -> tuple[SimulatedPlan, NewExecution]:
     inputs = reference = None
     if not arguments.dry:
         if not fits_in_memory([subject.plan]):
@@ -154,7 +154,7 @@ def _write_trace(path: str, trace: Mapping[str, Any] | None) -> None:
         raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
 
 
-def _document(subject: Subject, execution: NewExecution) -> dict[str, Any]:
+def _document(subject: SimulatedPlan, execution: NewExecution) -> dict[str, Any]:
     return {
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
@@ -168,7 +168,7 @@ def _document(subject: Subject, execution: NewExecution) -> dict[str, Any]:
     }
 
 
-def _print(subject: Subject, execution: NewExecution) -> None:
+def _print(subject: SimulatedPlan, execution: NewExecution) -> None:
     kind = "stored plan" if subject.key is not None else "abstract plan"
     print(f"{kind} {subject.plan.id} of {subject.graph.name} on {subject.mesh.name}, {execution.backend}\n")
     rows = []

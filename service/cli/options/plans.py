@@ -54,7 +54,7 @@ def explain(parser: Parser) -> None:
         "FILE (its knee) or FILE:PLAN",
     )
     parser.add_argument("--run", metavar="RUN", help="the stored run that has the plan")
-    parser.add_argument("--site", metavar="SITE", help="tell which moves made one block or tensor")
+    parser.add_argument("--site", metavar="SITE", help="show which moves made one block or tensor")
     parser.add_argument("--graph", metavar="FILE", help="the program, for a plan of a file")
     dims(parser)
     parser.add_argument(

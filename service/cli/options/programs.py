@@ -87,7 +87,7 @@ def mesh(parser: Parser) -> None:
         "--with-device", action="store_true", help="write the device's figures out, to change them too"
     )
     new.add_argument("--force", action="store_true", help="replace FILE if it exists")
-    check = actions.add_parser("check", help="tell all faults of a mesh file at once")
+    check = actions.add_parser("check", help="report all faults of a mesh file at once")
     check.add_argument("file", metavar="FILE", help="the mesh file (.toml)")
     show = actions.add_parser("show", help="print a mesh: its axes, their links, and its device")
     show.add_argument("mesh", metavar="NAME|FILE", help="a mesh of the catalog, or a TOML file")

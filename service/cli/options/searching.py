@@ -10,6 +10,7 @@ from tapestry.optimizer.run.option_fields import Option
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.cli.options.shared import MOST_ISLANDS, Parser, as_json, graph, port, store
 from tapestry.service.cli.values import names, pair
+from tapestry.teg.faults import Fault
 
 # The greatest numbers on a command line where an option has no bound of its own.
 MOST = {"islands": MOST_ISLANDS}
@@ -51,13 +52,21 @@ def run_options(parser: Parser, known: Sequence[Option]) -> None:
         parser.add_argument(option.flag, **values)
 
 
-def options_of(arguments: Namespace) -> RunOptions:
-    """Return the options of a run that a command was given."""
-    given = {option.name: getattr(arguments, option.name) for option in OPTIONS if option.name in arguments}
-    for option in OPTIONS:
+def options_of(arguments: Namespace, sound: Sequence[Option] = OPTIONS) -> RunOptions:
+    """Return the options of a run that a command was given; those that are not `sound` have their defaults."""
+    given = {option.name: getattr(arguments, option.name) for option in sound if option.name in arguments}
+    for option in sound:
         if option.is_repeated and option.name in given:
             given[option.name] = (dict if option.kind == "pairs" else tuple)(given[option.name])
     return RunOptions(**given)
+
+
+def option_fault_line(fault: Fault) -> str:
+    """Return a fault of a run's request as a user of the command line reads it: its place is an option."""
+    for option in OPTIONS:
+        if fault.pointer == option.pointer or fault.pointer.startswith(f"{option.pointer}/"):
+            return f"argument {option.flag}: {fault.detail}"
+    return fault.detail
 
 
 def help_of(option: Option) -> str:
@@ -77,8 +86,8 @@ def _parser_of(option: Option) -> Callable[[str], Any]:
 
     def convert(text: str) -> Any:
         value = option.parse(text)
-        for _, reason, _ in option.faults(value, MOST.get(option.name)):
-            raise ArgumentTypeError(reason)
+        for fault in option.faults(value, MOST.get(option.name)):
+            raise ArgumentTypeError(fault.detail)
         return value
 
     return convert

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, NoReturn
 
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.cli.values import dimension, whole
+from tapestry.teg.faults import expected, joined, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
 SHELLS = ("bash", "zsh", "fish")
@@ -20,38 +21,102 @@ LEVELS = ("debug", "info", "warning", "error")
 _CHOICE = re.compile(r"argument (?P<name>\S+): invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)")
 
 
+class ArgumentFault(NamedTuple):
+    """A fault of the command line: the destination of its option (empty for the line itself), and a text."""
+
+    destination: str
+    text: str
+
+
+class _Ended(Exception):
+    """Error raised to end the parsing where nothing that follows can be read; its fault is noted already."""
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line with near names, instead of a usage text with it."""
+    """A parser that collects all faults of a command line, worded with near names, instead of ending at the first.
+
+    The values it returns have `faults`, and `prog`, the command whose help to read. A value that is at fault stays the
+    text that was given.
+    """
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.faults: list[ArgumentFault] = []
 
     def error(self, message: str) -> NoReturn:
-        told = _with_near_names(message)
-        raise CommandError(f"{told}{' See' if told.endswith('?') else '; see'} {self.prog} --help")
+        self.faults.append(ArgumentFault("", _worded(message)))
+        raise _Ended
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; leftovers are refused here, where the options of the command are known."""
-        found, rest = super().parse_known_args(args, namespace)
-        if rest:
-            self.error(_unknown(rest[0], sorted(self._option_string_actions)))
-        return found, rest
+        """Parse; leftovers are faults that are found here, where the options of the command are known."""
+        self.faults = []
+        found = argparse.Namespace() if namespace is None else namespace
+        rest: list[str] = []
+        with suppress(_Ended):
+            found, rest = super().parse_known_args(args, found)
+        self.faults += _leftovers(rest, sorted(self._option_string_actions))
+        found.faults = (*getattr(found, "faults", ()), *self.faults)
+        found.prog = getattr(found, "prog", self.prog)
+        return found, []
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a whole command line.
+
+        Raises:
+            CommandError: its faults, all of them.
+        """
+        found, _ = self.parse_known_args(args, namespace)
+        if found.faults:
+            raise wrong_usage(found)
+        return found
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            self.faults.append(ArgumentFault(action.dest, _worded(str(error))))
+            return arg_string
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if isinstance(action, argparse._SubParsersAction):
+                raise
+            self.faults.append(ArgumentFault(action.dest, _worded(str(error))))
 
 
-def _with_near_names(message: str) -> str:
+def wrong_usage(found: argparse.Namespace, more: Sequence[str] = ()) -> CommandError:
+    """Return the error that lists the faults of a command line, and `more` that were found in what it names."""
+    text = joined([*(fault.text for fault in found.faults), *more])
+    return CommandError(f"{text}{' See' if text.endswith('?') else '; see'} {found.prog} --help")
+
+
+def _worded(message: str) -> str:
     """Reword an error of argparse about a choice: the near ones, or all of them."""
     found = _CHOICE.fullmatch(message)
     if found is None:
         return message
     known = [name.strip(" '") for name in found["known"].split(",")]
-    noun = found["name"].lower() if found["name"].isupper() else f"choice of {found['name']}"
-    near = get_close_matches(found["given"], known, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-    return f"there is no {noun} {found['given']!r}; {hint}"
+    if found["name"].isupper():
+        return no_such(found["name"].lower(), found["given"], known)
+    near = near_names(found["given"], known)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return expected(f"argument {found['name']}", one_of(known), found["given"]) + hint
 
 
-def _unknown(given: str, known: Sequence[str]) -> str:
-    if not given.startswith("-"):
-        return f"there is an argument too many: {given!r}"
-    near = get_close_matches(given.partition("=")[0], known, n=2)
-    return f"there is no option {given}" + (f"; did you mean {' or '.join(near)}?" if near else "")
+def _leftovers(rest: Sequence[str], known: Sequence[str]) -> Iterator[ArgumentFault]:
+    """Yield the faults of arguments that nothing takes; what follows an unknown option is its value."""
+    is_value = False
+    for given in rest:
+        is_option = given.startswith("-")
+        if is_option:
+            near = near_names(given.partition("=")[0], known)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            yield ArgumentFault("", f"there is no option {given}{hint}")
+        elif not is_value:
+            yield ArgumentFault("", f"there is an argument too many: {given!r}")
+        is_value = is_option and "=" not in given
 
 
 def as_json(parser: Parser) -> None:

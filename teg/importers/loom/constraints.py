@@ -17,7 +17,7 @@ from tapestry.teg.importers.loom.model import (
     ApplicationBody,
     IpfSignature,
     LoomGraph,
-    Node,
+    LoomNode,
     OperationBody,
     Selection,
     Selections,
@@ -38,17 +38,17 @@ def constraint_issues(graph: LoomGraph) -> list[Issue]:
 
 class _GraphIndex(NamedTuple):
     graph: LoomGraph
-    tensors: dict[str, tuple[Node, TensorBody]]
-    operations: dict[str, tuple[Node, OperationBody]]
-    applications: tuple[tuple[Node, ApplicationBody], ...]
-    shards: dict[str, list[tuple[Node, ApplicationBody]]]  # by operation
+    tensors: dict[str, tuple[LoomNode, TensorBody]]
+    operations: dict[str, tuple[LoomNode, OperationBody]]
+    applications: tuple[tuple[LoomNode, ApplicationBody], ...]
+    shards: dict[str, list[tuple[LoomNode, ApplicationBody]]]  # by operation
 
 
 def _context(graph: LoomGraph) -> _GraphIndex:
     tensors = {n.id: (n, n.body) for n in graph.nodes if isinstance(n.body, TensorBody)}
     operations = {n.id: (n, n.body) for n in graph.nodes if isinstance(n.body, OperationBody)}
     applications = tuple((n, n.body) for n in graph.nodes if isinstance(n.body, ApplicationBody))
-    shards: dict[str, list[tuple[Node, ApplicationBody]]] = {name: [] for name in operations}
+    shards: dict[str, list[tuple[LoomNode, ApplicationBody]]] = {name: [] for name in operations}
     for node, body in applications:
         shards.setdefault(body.operation, []).append((node, body))
     return _GraphIndex(graph, tensors, operations, applications, shards)
@@ -98,8 +98,8 @@ def _operations_agree_with_signatures(context: _GraphIndex) -> Iterator[Issue]:
     """Yield issues unless each signature has an index and projects it to exactly the operation's selections."""
     for node, body in context.operations.values():
         if node.signature is not None and node.index is None:
-            cure = "tag the operation with its IPFIndex, too"
-            yield Issue("validation", f"{node.path}.tags", "an IPFSignature without IPFIndex", cure)
+            hint = "tag the operation with its IPFIndex, too"
+            yield Issue("validation", f"{node.path}.tags", "an IPFSignature without IPFIndex", hint)
         elif node.signature is not None and node.index is not None:
             yield from _projections(node, node.signature, node.index, body)
 
@@ -141,8 +141,8 @@ def _operations_have_shards(context: _GraphIndex) -> Iterator[Issue]:
     for name, (node, body) in context.operations.items():
         shards = context.shards[name]
         if not shards:
-            cure = "add an Application of all of it"
-            yield Issue("validation", node.path, "the operation has no shards", cure)
+            hint = "add an Application of all of it"
+            yield Issue("validation", node.path, "the operation has no shards", hint)
             continue
         for side in SIDES:
             for port, k, whole in _ports(getattr(body, side)):
@@ -162,8 +162,8 @@ def _shards_agree_with_signatures(context: _GraphIndex) -> Iterator[Issue]:
         if known is None or known[0].signature is None:
             continue
         if node.index is None:
-            cure = "tag the application with its IPFIndex: its operation has an IPFSignature"
-            yield Issue("validation", f"{node.path}.tags", "no IPFIndex", cure)
+            hint = "tag the application with its IPFIndex: its operation has an IPFSignature"
+            yield Issue("validation", f"{node.path}.tags", "no IPFIndex", hint)
             continue
         whole = known[0].index
         if whole is not None and (whole.rank != node.index.rank or not whole.contains(node.index)):
@@ -190,7 +190,7 @@ def _outputs_are_made_once(context: _GraphIndex) -> Iterator[Issue]:
 
 
 def _parts(
-    shards: Sequence[tuple[Node, ApplicationBody]], side: str, port: str, k: int, whole: Selection
+    shards: Sequence[tuple[LoomNode, ApplicationBody]], side: str, port: str, k: int, whole: Selection
 ) -> list[ZRange] | None:
     """Return the ranges of one selection over all shards; None where a shard has another form, or there is none."""
     parts = []
@@ -205,7 +205,7 @@ def _parts(
 
 
 def _projections(
-    node: Node, signature: IpfSignature, index: ZRange, body: OperationBody | ApplicationBody
+    node: LoomNode, signature: IpfSignature, index: ZRange, body: OperationBody | ApplicationBody
 ) -> Iterator[Issue]:
     for side in SIDES:
         specified: Selections = getattr(body, side) or {}

@@ -83,7 +83,7 @@ class IpfSignature:
 
 
 @dataclass(frozen=True)
-class Node:
+class LoomNode:
     """One node; `path` is its place in the document. Known tags are parsed, all are kept unchanged."""
 
     id: str
@@ -102,7 +102,7 @@ class LoomGraph:
     """A graph's id (None if it has none) and nodes, in the order of the document."""
 
     id: str | None
-    nodes: tuple[Node, ...]
+    nodes: tuple[LoomNode, ...]
 
 
 def parse(obj: Any) -> tuple[LoomGraph, list[Issue]]:
@@ -162,7 +162,7 @@ def _schema(problem: MalformedError) -> Issue:
     return Issue("schema", issue.path, issue.message, issue.expected)
 
 
-def _node(value: Any, path: str) -> Node:
+def _node(value: Any, path: str) -> LoomNode:
     take.members(value, path, ("id", "type", "body"), ("label", "tags", "annotations"))
     uri = take.site(value["type"], f"{path}.type")
     reader = BODIES.get(short(uri))
@@ -182,7 +182,7 @@ def _node(value: Any, path: str) -> Node:
             known_tags["index"] = take.box(tag, where)
         elif short(key) == "IOSequencePoint":
             known_tags["is_sequence_point"] = True
-    return Node(
+    return LoomNode(
         take.site(value["id"], f"{path}.id"),
         uri,
         None if label is None else take.text(label, f"{path}.label"),

@@ -18,7 +18,14 @@ from tapestry.teg.graph import Graph, TensorType, attributes
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.loom.constraints import constraint_issues
 from tapestry.teg.importers.loom.kernels import Application, kernel_named
-from tapestry.teg.importers.loom.model import Node, OperationBody, Selection, Selections, TensorBody, parse
+from tapestry.teg.importers.loom.model import (
+    LoomNode,
+    OperationBody,
+    Selection,
+    Selections,
+    TensorBody,
+    parse,
+)
 from tapestry.teg.issues import Issue, listing
 from tapestry.teg.jsontext import parse as parse_text
 from tapestry.teg.operators.external import external_attributes
@@ -68,7 +75,7 @@ def _values(source: str | Path | bytes) -> Any:
 
 
 class _Reading:
-    def __init__(self, nodes: Sequence[Node], name: str) -> None:
+    def __init__(self, nodes: Sequence[LoomNode], name: str) -> None:
         self.tensors = {n.id: (n, n.body) for n in nodes if isinstance(n.body, TensorBody)}
         self.operations = {n.id: (n, n.body) for n in nodes if isinstance(n.body, OperationBody)}
         self.builder = GraphBuilder(name)
@@ -135,7 +142,7 @@ class _Reading:
         attrs = attributes(shape=body.range.shape, dtype=body.dtype, **specified)
         self.sites[tensor] = self.builder.add("source", (), attrs, site=node.label or tensor)[0]
 
-    def _sinks(self, node: Node, body: OperationBody) -> None:
+    def _sinks(self, node: LoomNode, body: OperationBody) -> None:
         self.exports += 1
         specified = _known(body.params or {}, ("carries", "logical_shape"))
         for selection in _flat(body.inputs):
@@ -143,7 +150,7 @@ class _Reading:
             self.builder.add("sink", (part,), attributes(**specified), site=node.label or f"{part}.out")
 
     def _block(
-        self, node: Node, body: OperationBody, inputs: tuple[str, ...], outputs: Sequence[Selection]
+        self, node: LoomNode, body: OperationBody, inputs: tuple[str, ...], outputs: Sequence[Selection]
     ) -> None:
         wanted = self.builder.free_site(
             self.tensors[outputs[0].tensor][0].label or node.id if outputs else node.id
@@ -172,7 +179,7 @@ class _Reading:
 
     def _external(
         self,
-        node: Node,
+        node: LoomNode,
         body: OperationBody,
         inputs: tuple[str, ...],
         kinds: Sequence[TensorType],
@@ -183,7 +190,7 @@ class _Reading:
         attrs = external_attributes(body.kernel, reads, kinds, self._signature(node, body), params)
         return self.builder.add("external", inputs, attrs, site=site)
 
-    def _signature(self, node: Node, body: OperationBody) -> Signature | None:
+    def _signature(self, node: LoomNode, body: OperationBody) -> Signature | None:
         """Build the operation's signature over an index that begins at 0, onto tensors that do; None without one."""
         if node.signature is None or node.index is None:
             return None
@@ -247,5 +254,5 @@ def _frozen(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _label(node: Node) -> str:
+def _label(node: LoomNode) -> str:
     return repr(node.label or node.id)

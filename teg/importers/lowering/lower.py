@@ -21,11 +21,11 @@ from tapestry.teg.importers.program import (
     Concat,
     Fixed,
     Literal,
-    Program,
     Relabel,
     Reshape,
     Slice,
     Step,
+    StepProgram,
     Value,
     outputs_of,
 )
@@ -39,7 +39,7 @@ SUMS = ("reduce", "contract")
 Factors = tuple[tuple[int, ...], ...]
 
 
-def lower(program: Program, factoring: Factoring) -> Graph:
+def lower(program: StepProgram, factoring: Factoring) -> Graph:
     """Lower a program to a graph; dead blocks are left out, sources come first."""
     lowering = _Lowering(program, factoring)
     for name in program.entries:
@@ -61,7 +61,7 @@ def lower(program: Program, factoring: Factoring) -> Graph:
 class _Lowering:
     """The state of a lowering, with the representation of each value so far."""
 
-    def __init__(self, program: Program, factoring: Factoring) -> None:
+    def __init__(self, program: StepProgram, factoring: Factoring) -> None:
         self.program = program
         self.factors: dict[str, Factors] = {name: factoring.factors(name) for name in program.values}
         self.builder = GraphBuilder(program.name)

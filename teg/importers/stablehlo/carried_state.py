@@ -18,14 +18,14 @@ from dataclasses import replace
 
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.importers.carried_state import STATES, with_carried_state
-from tapestry.teg.importers.program import Compute, Program, Step, inputs_of, outputs_of
+from tapestry.teg.importers.program import Compute, Step, StepProgram, inputs_of, outputs_of
 from tapestry.teg.importers.stablehlo.updates import UpdatePatterns
 
 Chain = tuple[dict[str, int], set[str]]
 
 
 def find_carried_state(
-    program: Program, stated: Mapping[str, str], given: Mapping[str, str]
+    program: StepProgram, stated: Mapping[str, str], given: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the map from result to the input whose next value it is, and the roles that follow.
 
@@ -55,14 +55,14 @@ def find_carried_state(
     return carries, {**roles, **{n: r for n, r in given.items() if n in roles}}
 
 
-def _with_given(program: Program, carries: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _with_given(program: StepProgram, carries: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Extend the carried state by the states whose roles the user gave."""
     if not any(role in STATES and name not in carries.values() for name, role in given.items()):
         return dict(carries)
     return with_carried_state(replace(program, carries=dict(carries))).carries
 
 
-def _chain(program: Program, producers: Mapping[str, Step], value: str) -> Chain:
+def _chain(program: StepProgram, producers: Mapping[str, Step], value: str) -> Chain:
     """Find the inputs that a value is computed from element by element (with their distance), and its other reads."""
     inputs: dict[str, int] = {}
     others: set[str] = set()
@@ -86,7 +86,7 @@ def _chain(program: Program, producers: Mapping[str, Step], value: str) -> Chain
     return inputs, others
 
 
-def _dependences(program: Program) -> dict[str, frozenset[str]]:
+def _dependences(program: StepProgram) -> dict[str, frozenset[str]]:
     """Compute the inputs that each value depends on."""
     reached = {name: frozenset((name,)) for name in program.entries}
     reached.update((name, frozenset()) for name in program.literals)
@@ -98,7 +98,7 @@ def _dependences(program: Program) -> dict[str, frozenset[str]]:
     return reached
 
 
-def _matched(program: Program, chains: Mapping[str, Chain], stated: Mapping[str, str]) -> dict[str, str]:
+def _matched(program: StepProgram, chains: Mapping[str, Chain], stated: Mapping[str, str]) -> dict[str, str]:
     """Match each result with the input that only it can be the next value of; in doubt the nearest, in order."""
     open_results = {
         name: [
@@ -123,12 +123,12 @@ def _matched(program: Program, chains: Mapping[str, Chain], stated: Mapping[str,
                 entries.remove(entry)
 
 
-def _same_type(program: Program, entry: str, value: str) -> bool:
+def _same_type(program: StepProgram, entry: str, value: str) -> bool:
     a, b = program.values[entry], program.values[value]
     return (a.shape, a.dtype) == (b.shape, b.dtype)
 
 
-def _is_training(program: Program, carries: Mapping[str, str]) -> bool:
+def _is_training(program: StepProgram, carries: Mapping[str, str]) -> bool:
     others = [program.values[v] for n, v in program.outputs.items() if n not in carries]
     return len(carries) > 1 or (
         len(carries) == 1 and any(v.shape == () and is_float(v.dtype) for v in others)

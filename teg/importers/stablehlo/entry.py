@@ -41,13 +41,17 @@ def import_jax(
             f"importing a JAX function needs jax; pip install 'tapestry[jax]' ({error})"
         ) from None
     given = {name: value for name, value in options.items() if value not in ((), [])}
-    if hasattr(function, "lower") and not given:  # jitted already: what it says of its arguments holds
-        lowered = function.lower(*arguments, **keywords)
-    else:
-        lowered = jax.jit(function, keep_unused=True, **given).lower(*arguments, **keywords)
+    label = name or str(getattr(function, "__name__", "function"))
+    try:
+        if hasattr(function, "lower") and not given:  # jitted already: what it says of its arguments holds
+            lowered = function.lower(*arguments, **keywords)
+        else:
+            lowered = jax.jit(function, keep_unused=True, **given).lower(*arguments, **keywords)
+    except Exception as error:  # jax and the function raise whatever tracing stumbles over
+        reason = str(error).strip().partition("\n")[0]
+        raise ImportFailure(f"jax cannot trace {label} on these arguments: {reason}") from error
     mlir = bindings()
     parsed = lowered.compiler_ir("stablehlo")
-    label = name or str(getattr(function, "__name__", "function"))
     return _graph(module_of(parsed, mlir, label, label), roles, unroll_limit)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.program import Entry, Program, Value
+from tapestry.teg.importers.program import Entry, StepProgram, Value
 from tapestry.teg.importers.stablehlo.carried_state import find_carried_state
 from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.families import BY_OPERATION
@@ -17,14 +17,14 @@ from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
 from tapestry.teg.importers.translate.roles import settle_roles
 
 
-def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -> Program:
+def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -> StepProgram:
     """Translate the module's main function to steps.
 
     Raises:
         ImportFailure: operations that are unsupported (all of them named), or used in an unsupported way.
     """
     function = module.functions[module.main]
-    program = Program(module.name)
+    program = StepProgram(module.name)
     names = input_names(function)
     given = roles_of(names, roles or {})
     values = [_entry(program, name, function, k, given) for k, name in enumerate(names)]
@@ -39,7 +39,9 @@ def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int
     return settle_roles(_with_state(program, function, names, outputs, given).pruned(), given)
 
 
-def _entry(program: Program, name: str, function: Function, position: int, roles: Mapping[str, str]) -> Value:
+def _entry(
+    program: StepProgram, name: str, function: Function, position: int, roles: Mapping[str, str]
+) -> Value:
     kind = function.arguments[position].type
     if kind.parts is not None or kind.dtype == "token":
         raise ImportFailure(f"input {name!r} is a {kind.dtype}; expected tensors")
@@ -50,12 +52,12 @@ def _entry(program: Program, name: str, function: Function, position: int, roles
 
 
 def _with_state(
-    program: Program,
+    program: StepProgram,
     function: Function,
     names: tuple[str, ...],
     outputs: tuple[str, ...],
     given: Mapping[str, str],
-) -> Program:
+) -> StepProgram:
     """Return the program with its carried state, and with the roles that follow from it."""
     stated: dict[str, str] = {}
     for k, port in enumerate(function.arguments):

@@ -18,8 +18,8 @@ LARGEST_OPERATION_COUNT = 250_000
 Results = Value | Sequence[Value]
 
 
-class Translator(NamedTuple):
-    """A translation of some operations to steps; `translate` gets the emitter and the operands."""
+class HloTranslator(NamedTuple):
+    """A translator of some StableHLO operations to steps; `translate` gets the emitter and the operands."""
 
     operations: tuple[str, ...]
     translate: Callable[[Emitter, Operation, Sequence[Value]], Results]
@@ -39,7 +39,7 @@ class Runner:
         self,
         module: Module,
         emitter: Emitter,
-        translators: Mapping[str, Translator | RegionTranslator],
+        translators: Mapping[str, HloTranslator | RegionTranslator],
         limit: int,
     ) -> None:
         self.module = module

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tapestry.teg.importers.program import Compute, Program, Reshape, Step, inputs_of
+from tapestry.teg.importers.program import Compute, Reshape, Step, StepProgram, inputs_of
 
 LONGEST_SEARCH = 1000
 LONGEST_STEP = 12
 
 
-class Term(NamedTuple):
+class UpdateTerm(NamedTuple):
     """An operand that is a term of a step's output.
 
     `strong`: in a form that only updates have; `moved`: changed by anything.
@@ -26,7 +26,7 @@ class UpdatePatterns:
     """A search for updates in one program; `reached` are the inputs that each value depends on."""
 
     def __init__(
-        self, program: Program, producers: Mapping[str, Step], reached: Mapping[str, frozenset[str]]
+        self, program: StepProgram, producers: Mapping[str, Step], reached: Mapping[str, frozenset[str]]
     ) -> None:
         self.program, self.producers, self.reached = program, producers, reached
 
@@ -50,21 +50,21 @@ class UpdatePatterns:
                     open_values.append(following)
         return found
 
-    def _terms(self, step: Step) -> Iterator[Term]:
+    def _terms(self, step: Step) -> Iterator[UpdateTerm]:
         if isinstance(step, Reshape):
-            yield Term(0, False, False)
+            yield UpdateTerm(0, False, False)
         elif isinstance(step, Compute) and step.operator == "scatter":
             if step.attributes.get("monoid") == "last":
-                yield Term(0, True, True)
+                yield UpdateTerm(0, True, True)
         elif isinstance(step, Compute) and step.operator == "cell":
             for term in self._terms_of(step, step.attributes["expr"], False, False):
                 if step.input_labels[term.position] == step.output_labels:
                     yield term
 
-    def _terms_of(self, step: Compute, expr: Any, strong: bool, moved: bool) -> Iterator[Term]:
+    def _terms_of(self, step: Compute, expr: Any, strong: bool, moved: bool) -> Iterator[UpdateTerm]:
         name, *parts = expr
         if name == "input":
-            yield Term(parts[0], strong, moved)
+            yield UpdateTerm(parts[0], strong, moved)
         elif name in ("neg", "identity"):
             yield from self._terms_of(step, parts[0], strong, moved)
         elif name == "cast":

@@ -44,8 +44,8 @@ class _Archive:
     def listing(self, dims: Mapping[str, int] | None) -> Listing:
         models = [m for m in self.members if m.startswith("models/") and m.endswith(".json")]
         if not models:
-            cure = "save it with torch.export.save of PyTorch 2.8 or later"
-            raise ImportFailure(f"{self.name} holds no exported program ('models/*.json'); {cure}")
+            hint = "save it with torch.export.save of PyTorch 2.8 or later"
+            raise ImportFailure(f"{self.name} holds no exported program ('models/*.json'); {hint}")
         if len(models) > 1:
             raise ImportFailure(
                 f"{self.name} holds {len(models)} models ({', '.join(sorted(models))}), not one"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, unique_outputs
+from tapestry.teg.importers.torch.listing import Input, Listing, Ref, TorchCall, dtype_by_name, unique_outputs
 
 ROLE_BY_PREFIX = {
     "param": "parameter",
@@ -45,7 +45,7 @@ def _read(document: Mapping[str, Any], name: str) -> Listing:
         )
     inputs = tuple(_input(n, label) for n, label in zip(holders, labels, strict=True))
     items: dict[str, str] = {}
-    calls: list[Call] = []
+    calls: list[TorchCall] = []
     found: list[tuple[str, str, str | None]] = []
     for node in nodes:
         if node["op"] == "output":
@@ -76,7 +76,7 @@ def _value(name: str, recorded: Any, where: str) -> Value:
     return Value(name, tuple(recorded["shape"]), dtype_by_name(recorded["dtype"], where))
 
 
-def _call(node: Mapping[str, Any], items: Mapping[str, str]) -> Call:
+def _call(node: Mapping[str, Any], items: Mapping[str, str]) -> TorchCall:
     name, recorded = node["name"], node["val"]
     where = f"node {name!r} ({node['target']})"
     if isinstance(recorded, Sequence):
@@ -87,7 +87,7 @@ def _call(node: Mapping[str, Any], items: Mapping[str, str]) -> Call:
         outputs = () if recorded is None else (_value(name, recorded, where),)
     args = tuple(_argument(a, items) for a in node["args"])
     kwargs = {k: _argument(a, items) for k, a in node["kwargs"].items()}
-    return Call(name, node["target"], args, kwargs, outputs)
+    return TorchCall(name, node["target"], args, kwargs, outputs)
 
 
 def _argument(given: Any, items: Mapping[str, str]) -> Any:

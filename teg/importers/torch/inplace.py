@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.torch.listing import Call, Listing, Ref
+from tapestry.teg.importers.torch.listing import Listing, Ref, TorchCall
 
 # Whose results share the storage of their first operand, as far as we know them.
 SHARING = frozenset(
@@ -87,7 +87,7 @@ class AliasAnalysis:
             parents[name], name = root, parents[name]
         return root
 
-    def check(self, call: Call, position: int, written: str) -> None:
+    def check(self, call: TorchCall, position: int, written: str) -> None:
         """Check that nothing that shares a value's storage is read after the value is overwritten.
 
         Raises:

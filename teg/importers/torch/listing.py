@@ -30,7 +30,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Call:
+class TorchCall:
     """One application of an operator: `target` as in `aten.add.Tensor`, arguments by position and by name.
 
     `outputs` are the recorded shapes and types of its results, None where a result is no tensor. `strides` are those
@@ -51,7 +51,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Output:
+class TorchOutput:
     """An observed value; `carries` names the input whose next value it is."""
 
     name: str
@@ -70,8 +70,8 @@ class Listing:
 
     name: str
     inputs: tuple[Input, ...]
-    calls: tuple[Call, ...]
-    outputs: tuple[Output, ...]
+    calls: tuple[TorchCall, ...]
+    outputs: tuple[TorchOutput, ...]
     carries: Mapping[str, str] | None = None
     signed: bool = True
     idle: frozenset[str] = frozenset()
@@ -142,7 +142,7 @@ def made_unique(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], dict[str, s
     return tuple(apart), names
 
 
-def unique_outputs(found: Sequence[tuple[str, str, str | None]], taken: set[str]) -> tuple[Output, ...]:
+def unique_outputs(found: Sequence[tuple[str, str, str | None]], taken: set[str]) -> tuple[TorchOutput, ...]:
     """Build the outputs `(name, ref, carries)` with names that neither inputs nor each other have."""
     used, outputs = set(taken), []
     for wanted, ref, carries in found:
@@ -151,5 +151,5 @@ def unique_outputs(found: Sequence[tuple[str, str, str | None]], taken: set[str]
             count += 1
             name = f"{wanted}.{count}"
         used.add(name)
-        outputs.append(Output(name, ref, carries))
+        outputs.append(TorchOutput(name, ref, carries))
     return tuple(outputs)

@@ -11,10 +11,10 @@ from tapestry.teg.dtypes import EXTENDED
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.listing import (
-    Call,
     Input,
     Listing,
     Ref,
+    TorchCall,
     dtype_by_name,
     made_unique,
     unique_outputs,
@@ -126,7 +126,7 @@ def _nodes_in(argument: Any) -> Iterator[Any]:
         yield argument
 
 
-def _calls(graph: Any, name: str, sizes: Sizes) -> tuple[tuple[Call, ...], dict[str, str]]:
+def _calls(graph: Any, name: str, sizes: Sizes) -> tuple[tuple[TorchCall, ...], dict[str, str]]:
     """Read the calls, and for nodes that take one result of a call its name."""
     items: dict[str, str] = {}
     calls = []
@@ -142,7 +142,7 @@ def _calls(graph: Any, name: str, sizes: Sizes) -> tuple[tuple[Call, ...], dict[
     return tuple(calls), items
 
 
-def _call(node: Any, items: Mapping[str, str], name: str, sizes: Sizes) -> Call:
+def _call(node: Any, items: Mapping[str, str], name: str, sizes: Sizes) -> TorchCall:
     recorded = node.meta.get("val")
     target = str(node.target)
     if isinstance(recorded, (tuple, list)):
@@ -161,7 +161,7 @@ def _call(node: Any, items: Mapping[str, str], name: str, sizes: Sizes) -> Call:
     }
     args = tuple(_argument(a, items, sizes) for a in node.args)
     kwargs = {k: _argument(a, items, sizes) for k, a in node.kwargs.items()}
-    return Call(node.name, target, args, kwargs, outputs, strides)
+    return TorchCall(node.name, target, args, kwargs, outputs, strides)
 
 
 def _is_number(value: Any) -> bool:

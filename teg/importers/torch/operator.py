@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.torch.listing import Call
+from tapestry.teg.importers.torch.listing import TorchCall
 
 # Arguments that say where and how a result is stored; its element type is recorded with it.
 STORAGE = frozenset(
@@ -46,7 +46,7 @@ def _signature(translate: Callable[..., Any]) -> inspect.Signature:
 
 
 def bind(
-    operator: TorchOperator, call: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    operator: TorchOperator, call: TorchCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """Bind the arguments of `operator.translate` after the tracer, by position and by name.
 

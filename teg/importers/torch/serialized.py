@@ -15,10 +15,10 @@ import numpy as np
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.listing import (
-    Call,
     Input,
     Listing,
     Ref,
+    TorchCall,
     dtype_by_code,
     made_unique,
     unique_outputs,
@@ -27,7 +27,7 @@ from tapestry.teg.importers.torch.sizes import Sizes
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 5, 8
 
-# Arguments of these kinds are what they are; `as_none` and tensors are told apart below.
+# Arguments of these kinds are what they are; `as_none` and tensors are distinguished below.
 PLAIN = frozenset(
     (
         *("as_int", "as_ints", "as_float", "as_floats", "as_bool", "as_bools", "as_string", "as_strings"),
@@ -143,7 +143,7 @@ class _Reader:
         elif kind != "token":
             raise ImportFailure(f"{self.name}: outputs of kind {kind!r} are unsupported")
 
-    def _call(self, node: Mapping[str, Any], position: int) -> Call:
+    def _call(self, node: Mapping[str, Any], position: int) -> TorchCall:
         target = node["target"].removeprefix("torch.ops.")
         refs = [r for o in node["outputs"] for r in _tensors_of(o)]
         name = node.get("name") or next((r for r in refs if r), "") or f"call_{position}"
@@ -151,7 +151,7 @@ class _Reader:
         named = {i["name"]: self._argument(i["arg"], where) for i in node["inputs"]}
         outputs = tuple(None if r is None else self._value(r, r) for r in refs)
         strides = {r: s for r in refs if r and (s := self._strides(r)) is not None}
-        return Call(name, target, (), named, outputs, strides)
+        return TorchCall(name, target, (), named, outputs, strides)
 
     def _strides(self, ref: str) -> tuple[int, ...] | None:
         found = self.graph["tensor_values"][ref].get("strides") or ()

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tapestry.teg.importers.carried_state import with_carried_state
-from tapestry.teg.importers.program import Program
+from tapestry.teg.importers.program import StepProgram
 
 
 def with_roles_of_outputs(
-    program: Program, specified: Mapping[str, str] | None = None, gradients: bool = True
-) -> Program:
+    program: StepProgram, specified: Mapping[str, str] | None = None, gradients: bool = True
+) -> StepProgram:
     """Return the program with carried state as in `specified`, or as its dataflow shows (see
     `teg.importers.carried_state`).
 
@@ -28,7 +28,7 @@ def with_roles_of_outputs(
     return replace(found, outputs=outputs, carries={names[o]: s for o, s in found.carries.items()})
 
 
-def _gradients(program: Program) -> dict[str, str]:
+def _gradients(program: StepProgram) -> dict[str, str]:
     """Match the last outputs with the parameters; return the names they get, empty if they do not fit."""
     parameters = [e.value for e in program.entries.values() if e.role == "parameter"]
     last = list(program.outputs.items())[len(program.outputs) - len(parameters) :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.torch.listing import Call
+from tapestry.teg.importers.torch.listing import TorchCall
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
 
@@ -15,13 +15,13 @@ class Tracer(Builder):
 
     def __init__(self, translation: FoldingTranslation) -> None:
         super().__init__(translation)
-        self.call = Call("", "", (), {}, ())
+        self.call = TorchCall("", "", (), {}, ())
         # Values that a call overwrote, by name, and what they are now.
         self.replaced: dict[str, Value] = {}
         # Values that torch does not store row-major and by themselves.
         self.scattered: set[str] = set()
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: TorchCall) -> None:
         """Start emitting steps that belong to `call`."""
         self.call = call
         self.enter(call.name, call.where)
@@ -48,5 +48,5 @@ class Tracer(Builder):
         self.replaced[old.name] = new
 
     def is_row_major(self, value: Value) -> bool:
-        """Return whether torch stores the value row-major and by itself, as far as the program tells."""
+        """Return whether torch stores the value row-major and by itself, as far as the program shows."""
         return value.name not in self.scattered

@@ -11,11 +11,11 @@ import numpy as np
 from tapestry.teg.document import MAX_BLOCKS
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
-from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Entry, Literal, Program, Value
+from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Entry, Literal, StepProgram, Value
 from tapestry.teg.importers.torch.families import OPERATORS
 from tapestry.teg.importers.torch.families.strided import VIEWS, row_major
 from tapestry.teg.importers.torch.inplace import AliasAnalysis, functional, refs_in
-from tapestry.teg.importers.torch.listing import Call, Input, Listing, Output, Ref
+from tapestry.teg.importers.torch.listing import Input, Listing, Ref, TorchCall, TorchOutput
 from tapestry.teg.importers.torch.operator import bind
 from tapestry.teg.importers.torch.state import with_roles_of_outputs
 from tapestry.teg.importers.torch.tracer import Tracer
@@ -25,13 +25,13 @@ SHOWN_REFUSALS = 3
 BY_TARGET = {target: operator for operator in OPERATORS for target in operator.targets}
 
 
-def translate(listing: Listing) -> Program:
+def translate(listing: Listing) -> StepProgram:
     """Translate the listing to steps over logical tensors, with constants folded.
 
     Raises:
         ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
     """
-    program = Program(listing.name)
+    program = StepProgram(listing.name)
     translation = _Translation(listing, program)
     translation.run()
     for output in translation.outputs():
@@ -52,7 +52,7 @@ def unsupported(listing: Listing) -> list[str]:
 class _Translation:
     """The state of a translation: the values of the program's names so far."""
 
-    def __init__(self, listing: Listing, program: Program) -> None:
+    def __init__(self, listing: Listing, program: StepProgram) -> None:
         self.listing = listing
         self.tracer = Tracer(FoldingTranslation(program))
         self._check_names()
@@ -98,11 +98,11 @@ class _Translation:
             )
         return self.tracer.translation.resolve(self.names[ref])
 
-    def outputs(self) -> tuple[Output, ...]:
+    def outputs(self) -> tuple[TorchOutput, ...]:
         """Return the listing's outputs, and the inputs that were overwritten."""
         specified = {o.carries for o in self.listing.outputs}
         written = [
-            Output(f"{i.value.name}.next", i.ref, i.value.name)
+            TorchOutput(f"{i.value.name}.next", i.ref, i.value.name)
             for i in self.listing.inputs
             if self.value(i.ref) != i.value.name and i.value.name not in specified
         ]
@@ -139,7 +139,7 @@ class _Translation:
             more = f"; and {len(refused) - SHOWN_REFUSALS} more" if len(refused) > SHOWN_REFUSALS else ""
             raise ImportFailure(f"{self.listing.name}: {'; '.join(listed)}{more}")
 
-    def _call(self, call: Call, position: int) -> None:
+    def _call(self, call: TorchCall, position: int) -> None:
         operator = BY_TARGET.get(call.target) or BY_TARGET[str(functional(call.target))]
         tracer = self.tracer
         tracer.begin(call)
@@ -166,7 +166,7 @@ class _Translation:
             self._rebind(old, new.name)
         tracer.replaced.clear()
 
-    def _finish(self, call: Call, recorded: Value, result: Value) -> None:
+    def _finish(self, call: TorchCall, recorded: Value, result: Value) -> None:
         """Check a result against what the program records of it, and give it its name."""
         if (result.shape, result.dtype) != (recorded.shape, recorded.dtype):
             raise self.tracer.refuse(
@@ -187,7 +187,7 @@ class _Translation:
         if not plain or call.target in VIEWS:
             self.tracer.scattered.add(name)
 
-    def _overwrite(self, call: Call, position: int) -> None:
+    def _overwrite(self, call: TorchCall, position: int) -> None:
         """Let later reads of the first operand of an in-place operator read its result."""
         written, result = refs_in((call.args, call.kwargs))[0], call.outputs[0]
         if result is not None:

@@ -8,8 +8,8 @@ from tapestry.teg.importers.carried_state import with_carried_state
 from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
 from tapestry.teg.importers.literals import literal, nothing
 from tapestry.teg.importers.onnx_names import reads_of
-from tapestry.teg.importers.onnx_reader import Model, Node
-from tapestry.teg.importers.program import Entry, Literal, Program, Value
+from tapestry.teg.importers.onnx_reader import Model, OnnxNode
+from tapestry.teg.importers.program import Entry, Literal, StepProgram, Value
 from tapestry.teg.importers.translate.attention import ATTENTION
 from tapestry.teg.importers.translate.casting import CASTING
 from tapestry.teg.importers.translate.columns import COLUMNS
@@ -37,11 +37,11 @@ from tapestry.teg.importers.translate.spectral import SPECTRAL
 from tapestry.teg.importers.translate.standard import expand_node
 from tapestry.teg.importers.translate.tiling import TILING
 from tapestry.teg.importers.translate.training import TRAINING
-from tapestry.teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation
 from tapestry.teg.importers.translate.transposed import TRANSPOSED
 from tapestry.teg.importers.translate.windows import WINDOWS
 
-TRANSLATORS: tuple[Translator, ...] = (
+TRANSLATORS: tuple[OnnxTranslator, ...] = (
     *ELEMENTWISE,
     *CASTING,
     *MOVEMENT,
@@ -73,7 +73,7 @@ BY_OP = {(translator.domain, op): translator for translator in TRANSLATORS for o
 SHOWN_REFUSALS = 3
 
 
-def translate(model: Model) -> Program:
+def translate(model: Model) -> StepProgram:
     """Translate the model to steps over logical tensors, with constants folded.
 
     Raises:
@@ -91,7 +91,7 @@ def translation_of(model: Model) -> Translation:
     Raises:
         ImportFailure: as `translate` does.
     """
-    program = Program(model.name)
+    program = StepProgram(model.name)
     t = Translation(program, model.opset, model.versions)
     for value, role in model.inputs:
         program.values[value.name] = value
@@ -126,7 +126,7 @@ def _translate_nodes(t: Translation, model: Model) -> None:
         raise ImportFailure(f"{model.name}: {_list_refusals(refused)}")
 
 
-def _refusal(node: Node, error: Exception) -> ImportFailure:
+def _refusal(node: OnnxNode, error: Exception) -> ImportFailure:
     """Convert an error to a refusal: a file's attributes and operands may be anything, and translators trust them."""
     if isinstance(error, ImportFailure):
         return error
@@ -144,7 +144,7 @@ def _list_refusals(refused: dict[str, list[str]]) -> str:
     return "; ".join(specified) + (f"; and nodes of {', '.join(others)}" if others else "")
 
 
-def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) -> None:
+def _translate_node(t: Translation, node: OnnxNode, model: Model, read: set[str]) -> None:
     """Translate the node to a constant, to steps, to its definition by the standard, or to a fixed block.
 
     Raises:
@@ -180,7 +180,7 @@ def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) ->
         raise refusal or failure from None
 
 
-def _check_outputs(t: Translation, node: Node, read: set[str]) -> None:
+def _check_outputs(t: Translation, node: OnnxNode, read: set[str]) -> None:
     unmade = [o for o in node.outputs if o in read and t.resolve(o) not in t.program.values]
     if unmade:
         raise ImportFailure(f"{node.where} is unsupported where its output {unmade[0]!r} is used")

@@ -7,82 +7,82 @@ from typing import Any
 
 
 @dataclass(frozen=True, eq=False)
-class Expr:
+class CellExpr:
     """An expression over elements; `tree` is what cells take (see `teg.operators.expressions`)."""
 
     tree: tuple[Any, ...]
 
-    def __add__(self, other: Expr | float) -> Expr:
+    def __add__(self, other: CellExpr | float) -> CellExpr:
         return call("add", self, other)
 
-    def __radd__(self, other: float) -> Expr:
+    def __radd__(self, other: float) -> CellExpr:
         return call("add", other, self)
 
-    def __sub__(self, other: Expr | float) -> Expr:
+    def __sub__(self, other: CellExpr | float) -> CellExpr:
         return call("sub", self, other)
 
-    def __rsub__(self, other: float) -> Expr:
+    def __rsub__(self, other: float) -> CellExpr:
         return call("sub", other, self)
 
-    def __mul__(self, other: Expr | float) -> Expr:
+    def __mul__(self, other: CellExpr | float) -> CellExpr:
         return call("mul", self, other)
 
-    def __rmul__(self, other: float) -> Expr:
+    def __rmul__(self, other: float) -> CellExpr:
         return call("mul", other, self)
 
-    def __truediv__(self, other: Expr | float) -> Expr:
+    def __truediv__(self, other: CellExpr | float) -> CellExpr:
         return call("div", self, other)
 
-    def __rtruediv__(self, other: float) -> Expr:
+    def __rtruediv__(self, other: float) -> CellExpr:
         return call("div", other, self)
 
-    def __neg__(self) -> Expr:
+    def __neg__(self) -> CellExpr:
         return call("neg", self)
 
-    def __lt__(self, other: Expr | float) -> Expr:
+    def __lt__(self, other: CellExpr | float) -> CellExpr:
         return call("lt", self, other)
 
-    def __le__(self, other: Expr | float) -> Expr:
+    def __le__(self, other: CellExpr | float) -> CellExpr:
         return call("le", self, other)
 
-    def __gt__(self, other: Expr | float) -> Expr:
+    def __gt__(self, other: CellExpr | float) -> CellExpr:
         return call("gt", self, other)
 
-    def __ge__(self, other: Expr | float) -> Expr:
+    def __ge__(self, other: CellExpr | float) -> CellExpr:
         return call("ge", self, other)
 
-    def __and__(self, other: Expr) -> Expr:
+    def __and__(self, other: CellExpr) -> CellExpr:
         return call("and", self, other)
 
-    def __or__(self, other: Expr) -> Expr:
+    def __or__(self, other: CellExpr) -> CellExpr:
         return call("or", self, other)
 
 
-def tree_of(value: Expr | float) -> tuple[Any, ...]:
+def tree_of(value: CellExpr | float) -> tuple[Any, ...]:
     """Return the tree of an expression or of a number."""
-    return value.tree if isinstance(value, Expr) else ("const", value)
+    return value.tree if isinstance(value, CellExpr) else ("const", value)
 
 
-def call(name: str, *arguments: Expr | float) -> Expr:
+def call(name: str, *arguments: CellExpr | float) -> CellExpr:
     """Apply the cell function `name` to expressions and numbers."""
-    return Expr((name, *(tree_of(a) for a in arguments)))
+    return CellExpr((name, *(tree_of(a) for a in arguments)))
 
 
-def where(condition: Expr, then: Expr | float, otherwise: Expr | float) -> Expr:
+def where(condition: CellExpr, then: CellExpr | float, otherwise: CellExpr | float) -> CellExpr:
     """Select `then` where the condition holds, else `otherwise`."""
     return call("where", condition, then, otherwise)
 
 
-def equal(a: Expr, b: Expr | float) -> Expr:
+def equal(a: CellExpr, b: CellExpr | float) -> CellExpr:
     """Compare two elements for equality; `==` compares the expressions themselves."""
     return call("eq", a, b)
 
 
-def cast(dtype: str, value: Expr) -> Expr:
+def cast(dtype: str, value: CellExpr) -> CellExpr:
     """Cast the value to another element type."""
-    return Expr(("cast", dtype, value.tree))
+    return CellExpr(("cast", dtype, value.tree))
 
 
-def coordinate(dim: int) -> Expr:
+def coordinate(dim: int) -> CellExpr:
     """Return the position along dimension `dim` of the result."""
-    return Expr(("index", f"d{dim}"))
+    return CellExpr(("index", f"d{dim}"))

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.onnx_tensors import element_type
 from tapestry.teg.importers.program import Compute
 from tapestry.teg.importers.translate.linear import contract
 from tapestry.teg.importers.translate.movement import pad
-from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, plain_labels
 
 Expr = tuple[Any, ...]
 
@@ -50,7 +50,7 @@ class _Parts:
 class _Mask:
     """The mask of keys that a query may see, as an expression over operands, and the term added to its scores."""
 
-    def __init__(self, t: Translation, node: Node, scores: str, past: int) -> None:
+    def __init__(self, t: Translation, node: OnnxNode, scores: str, past: int) -> None:
         self.names = [scores]
         self.allowed: list[Expr] = []
         self.added: Expr | None = None
@@ -136,7 +136,7 @@ class _Mask:
         return weight if seen is None else ("where", seen, weight, ("const", 0))
 
 
-def _attention(t: Translation, node: Node) -> None:
+def _attention(t: Translation, node: OnnxNode) -> None:
     unknown = sorted(set(node.attributes) - KNOWN)
     if unknown:
         raise ImportFailure(f"{node.where} is unsupported with attribute {unknown[0]!r}")
@@ -168,11 +168,11 @@ def _joined(t: Translation, parts: _Parts, flat: bool) -> tuple[int, ...]:
     return (batch, length, count * depth) if flat else (batch, count, length, depth)
 
 
-def _input(node: Node, position: int) -> str:
+def _input(node: OnnxNode, position: int) -> str:
     return node.inputs[position] if position < len(node.inputs) else ""
 
 
-def _operands(t: Translation, node: Node) -> _Parts:
+def _operands(t: Translation, node: OnnxNode) -> _Parts:
     """Return the queries, and keys and values after those of earlier calls, which are outputs too."""
     names = ("q_num_heads", "kv_num_heads", "kv_num_heads")
     queries, keys, values = (_heads(t, node, k, name) for k, name in enumerate(names))
@@ -192,7 +192,7 @@ def _operands(t: Translation, node: Node) -> _Parts:
     return _Parts(queries, joined[0], joined[1], past)
 
 
-def _heads(t: Translation, node: Node, position: int, attribute: str) -> str:
+def _heads(t: Translation, node: OnnxNode, position: int, attribute: str) -> str:
     """Convert the operand to `(batch, heads, length, width)`."""
     value, output = t.value(node.inputs[position]), node.outputs[0]
     if len(value.shape) == 4:
@@ -206,7 +206,7 @@ def _heads(t: Translation, node: Node, position: int, attribute: str) -> str:
     return t.relabel(f"{node.name}.turn", split, f"{output}.turned{position}", labels, target, sizes)
 
 
-def _scores(t: Translation, node: Node, parts: _Parts) -> tuple[str, Expr]:
+def _scores(t: Translation, node: OnnxNode, parts: _Parts) -> tuple[str, Expr]:
     """Compute products `(b, h, g, q, k)`, and the expression that scales them.
 
     Short floats are scaled before, so that products stay small.
@@ -226,12 +226,12 @@ def _scores(t: Translation, node: Node, parts: _Parts) -> tuple[str, Expr]:
     return scores, product if dtype in HALF else ("mul", product, ("const", scale))
 
 
-def _capped(node: Node, score: Expr) -> Expr:
+def _capped(node: OnnxNode, score: Expr) -> Expr:
     cap = float(node.get("softcap", 0.0))
     return ("mul", ("tanh", ("div", score, ("const", cap))), ("const", cap)) if cap else score
 
 
-def _weights(t: Translation, node: Node, biased: str, mask: _Mask, precision: str, dtype: str) -> str:
+def _weights(t: Translation, node: OnnxNode, biased: str, mask: _Mask, precision: str, dtype: str) -> str:
     """Compute the softmax over keys in `precision`."""
     if precision != dtype:
         biased = _cell(t, node, "precise", (biased,), ("cast", precision, ("input", 0)), precision)
@@ -245,10 +245,10 @@ def _weights(t: Translation, node: Node, biased: str, mask: _Mask, precision: st
     return raw
 
 
-def _cell(t: Translation, node: Node, what: str, names: Any, expr: Expr, dtype: str) -> str:
+def _cell(t: Translation, node: OnnxNode, what: str, names: Any, expr: Expr, dtype: str) -> str:
     if expr == ("input", 0) and len(names) == 1:
         return str(names[0])
     return t.cell(f"{node.name}.{what}", names, f"{node.name}.{what}.value", expr, dtype)
 
 
-ATTENTION: tuple[Translator, ...] = (Translator(("Attention",), _attention),)
+ATTENTION: tuple[OnnxTranslator, ...] = (OnnxTranslator(("Attention",), _attention),)

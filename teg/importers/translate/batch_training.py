@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.arithmetic import call
 from tapestry.teg.importers.translate.builder import Builder
@@ -12,7 +12,7 @@ from tapestry.teg.importers.translate.composing import composed, operand
 from tapestry.teg.operators.monoids import HALF
 
 
-def _train(b: Builder, node: Node) -> list[Value | None]:
+def _train(b: Builder, node: OnnxNode) -> list[Value | None]:
     """Compute the normalized batch, and the running mean and variance moved towards the batch's."""
     x, scale, bias, mean, variance = (operand(b, node, k) for k in range(5))
     rank, inner = len(x.shape), "float32" if x.dtype in HALF else x.dtype

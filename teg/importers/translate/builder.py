@@ -15,13 +15,13 @@ from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.program import Fixed, Labels, Literal, Value
-from tapestry.teg.importers.translate.arithmetic import Expr, cast, tree_of
+from tapestry.teg.importers.translate.arithmetic import CellExpr, cast, tree_of
 from tapestry.teg.importers.translate.movement import broadcast_to, pad
 from tapestry.teg.importers.translate.step_emitter import StepEmitter
 from tapestry.teg.importers.translate.translation import Translation, plain_labels
 from tapestry.teg.operators.monoids import HALF
 
-Operand = Value | float
+ValueOrNumber = Value | float
 
 
 class Builder(StepEmitter):
@@ -70,7 +70,9 @@ class Builder(StepEmitter):
         """Return the value's elements where they are known at import, else None."""
         return self.translation.literal(value.name)
 
-    def cells(self, function: Callable[..., Expr], *operands: Operand, dtype: str, within: str = "") -> Value:
+    def cells(
+        self, function: Callable[..., CellExpr], *operands: ValueOrNumber, dtype: str, within: str = ""
+    ) -> Value:
         """Apply `function` to expressions of broadcast operands, in element type `within` (default: `dtype`).
 
         Half-precision types are computed in float32, as torch does.
@@ -268,6 +270,6 @@ class Builder(StepEmitter):
         return sorted({self.axis(int(a), rank) for a in listed}) if listed else list(range(rank))
 
 
-def _argument(value: Value, reads: Any, inner: str) -> Expr:
-    read = Expr(("input", next(reads)))
+def _argument(value: Value, reads: Any, inner: str) -> CellExpr:
+    read = CellExpr(("input", next(reads)))
     return read if value.dtype == inner else cast(inner, read)

@@ -6,9 +6,9 @@ from typing import Any
 
 from tapestry.teg.dtypes import bounds, item_bytes
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.onnx_tensors import element_type
-from tapestry.teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation
 
 Expr = tuple[Any, ...]
 
@@ -27,7 +27,7 @@ def saturated(e: Expr, dtype: str) -> Expr:
     return _between(e, *bounds(dtype)) if dtype in SATURATING else e
 
 
-def _power_of_two(node: Node, saturate: bool) -> Expr:
+def _power_of_two(node: OnnxNode, saturate: bool) -> Expr:
     """Compute the magnitude as a power of two; infinities become NaN, and zero the smallest power."""
     size: Expr = ("abs", ("cast", "float64", X))
     mode = str(node.get("round_mode", "up"))
@@ -46,7 +46,7 @@ def _power_of_two(node: Node, saturate: bool) -> Expr:
     return ("where", ("is_finite", size), power, ("const", float("nan")))
 
 
-def _cast(t: Translation, node: Node) -> None:
+def _cast(t: Translation, node: OnnxNode) -> None:
     given = t.value(node.inputs[0]).dtype
     like = node.op == "CastLike"
     wanted = t.value(node.inputs[1]).dtype if like else element_type(int(node.get("to")), node.where)
@@ -62,7 +62,7 @@ def _cast(t: Translation, node: Node) -> None:
     t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, bounded), wanted)
 
 
-def _bit_cast(t: Translation, node: Node) -> None:
+def _bit_cast(t: Translation, node: OnnxNode) -> None:
     """Reinterpret the bits as elements of another type of the same size."""
     given, wanted = t.value(node.inputs[0]).dtype, element_type(int(node.get("to")), node.where)
     if item_bytes(given) != item_bytes(wanted):
@@ -70,7 +70,7 @@ def _bit_cast(t: Translation, node: Node) -> None:
     t.cell(node.name, node.inputs, node.outputs[0], ("bitcast", wanted, X), wanted)
 
 
-CASTING: tuple[Translator, ...] = (
-    Translator(("Cast", "CastLike"), _cast),
-    Translator(("BitCast",), _bit_cast),
+CASTING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("Cast", "CastLike"), _cast),
+    OnnxTranslator(("BitCast",), _bit_cast),
 )

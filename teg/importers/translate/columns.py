@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
-from tapestry.teg.importers.translate.translation import Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator
 
 Ints = Sequence[int]
 
@@ -64,7 +64,7 @@ def _among_zeros(b: Builder, x: Value, axis: int, span: range, size: int) -> Val
     return b.pad(spread, low, high)
 
 
-def _col2im(b: Builder, node: Node) -> Value:
+def _col2im(b: Builder, node: OnnxNode) -> Value:
     t, x = b.translation, operand(b, node, 0)
     size, kernel = t.integers(node, 1, "image shape") or (), t.integers(node, 2, "block shape") or ()
     rank = len(size)
@@ -73,4 +73,4 @@ def _col2im(b: Builder, node: Node) -> Value:
     return added_columns(b, x, size, kernel, dilations, strides, pads[:rank], pads[rank:])
 
 
-COLUMNS: tuple[Translator, ...] = (Translator(("Col2Im",), composed(_col2im)),)
+COLUMNS: tuple[OnnxTranslator, ...] = (OnnxTranslator(("Col2Im",), composed(_col2im)),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.translation import Translation
@@ -13,10 +13,10 @@ from tapestry.teg.importers.translate.translation import Translation
 Results = Value | Sequence[Value | None]
 
 
-def composed(build: Callable[[Builder, Node], Results]) -> Callable[[Translation, Node], None]:
+def composed(build: Callable[[Builder, OnnxNode], Results]) -> Callable[[Translation, OnnxNode], None]:
     """Build a translator from a function that returns the node's results, None for those that it cannot produce."""
 
-    def translate(t: Translation, node: Node) -> None:
+    def translate(t: Translation, node: OnnxNode) -> None:
         b = Builder(t)
         b.enter(node.name, node.where)
         found = build(b, node)
@@ -28,7 +28,7 @@ def composed(build: Callable[[Builder, Node], Results]) -> Callable[[Translation
     return translate
 
 
-def operand(b: Builder, node: Node, position: int) -> Value:
+def operand(b: Builder, node: OnnxNode, position: int) -> Value:
     """Return a required input.
 
     Raises:
@@ -40,7 +40,7 @@ def operand(b: Builder, node: Node, position: int) -> Value:
     return found
 
 
-def optional_operand(b: Builder, node: Node, position: int) -> Value | None:
+def optional_operand(b: Builder, node: OnnxNode, position: int) -> Value | None:
     """Return an input, or None where it is left out."""
     given = position < len(node.inputs) and node.inputs[position]
     return b.value(node.inputs[position]) if given else None

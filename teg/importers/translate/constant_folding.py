@@ -21,10 +21,10 @@ from tapestry.teg.importers.program import (
     Entry,
     Fixed,
     Literal,
-    Program,
     Relabel,
     Slice,
     Step,
+    StepProgram,
     Value,
     inputs_of,
 )
@@ -39,7 +39,7 @@ LINE_LIMIT_BYTES = 4 * 1024 * 1024
 class FoldingTranslation(Translation):
     """A translation that computes known steps as they are emitted."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: StepProgram) -> None:
         super().__init__(program, opset=0)
 
     def emit(self, step: Step) -> str:
@@ -122,7 +122,7 @@ def _cell(step: Compute, inputs: Sequence[Literal], value: Value, limit: int) ->
 
 def _run(step: Step, inputs: Sequence[Literal], value: Value) -> Literal:
     """Evaluate the step as a program of its own."""
-    program = Program("fold", {value.name: value}, steps=[step], outputs={value.name: value.name})
+    program = StepProgram("fold", {value.name: value}, steps=[step], outputs={value.name: value.name})
     feeds = {}
     for name, constant in zip(inputs_of(step), inputs, strict=True):
         given = Value(name, constant.shape, constant.array.dtype.name)

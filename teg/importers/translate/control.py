@@ -11,16 +11,16 @@ import onnx
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.onnx_names import reads_of
-from tapestry.teg.importers.onnx_reader import Node, nodes_of
+from tapestry.teg.importers.onnx_reader import OnnxNode, nodes_of
 from tapestry.teg.importers.onnx_tensors import to_array
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, normal_axis
 
 # Longer loops, and programs whose bodies come to more nodes than this when they are unrolled, are refused.
 MOST_ITERATIONS = 4096
 MOST_NODES = 50_000
 
 
-def run_body(t: Translation, node: Node, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
+def run_body(t: Translation, node: OnnxNode, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
     """Translate the nodes of a body, within the limit of nodes; return the names of its outputs.
 
     `given` maps the body's inputs to the values outside.
@@ -73,7 +73,7 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
         value.name = names.get(value.name, value.name)
 
 
-def _if(t: Translation, node: Node) -> None:
+def _if(t: Translation, node: OnnxNode) -> None:
     """Translate the branch of a known condition, else both, selecting between values of equal shapes."""
     known = t.literal(node.inputs[0])
     if known is not None:
@@ -102,7 +102,7 @@ def _if(t: Translation, node: Node) -> None:
         t.cell(node.name, (condition, a, b), output, expr, one.dtype)
 
 
-def _loop(t: Translation, node: Node) -> None:
+def _loop(t: Translation, node: OnnxNode) -> None:
     """Unroll a loop with a known number of iterations; it may end earlier by a condition that is known each time."""
     body, carried = node.get("body"), [t.resolve(n) for n in node.inputs[2:]]
     trips, running = t.constant(node, 0, "trip count"), t.constant(node, 1, "condition")
@@ -132,7 +132,7 @@ def _loop(t: Translation, node: Node) -> None:
     _finish(t, node, carried, rows, [0] * len(rows))
 
 
-def _scan(t: Translation, node: Node) -> None:
+def _scan(t: Translation, node: OnnxNode) -> None:
     """Unroll a scan: one iteration for each slice of the scanned inputs."""
     if t.opset < 9:
         raise ImportFailure(f"{node.where} is supported from opset 9 on, where it has no batch of its own")
@@ -171,7 +171,7 @@ def _slice(t: Translation, site: str, name: str, output: str, axis: int, positio
 
 
 def _finish(
-    t: Translation, node: Node, carried: Sequence[str], rows: Sequence[Sequence[str]], axes: Sequence[int]
+    t: Translation, node: OnnxNode, carried: Sequence[str], rows: Sequence[Sequence[str]], axes: Sequence[int]
 ) -> None:
     """Name the last values of the carried state, and concatenate the values of each iteration."""
     for output, name in zip(node.outputs, carried, strict=False):
@@ -189,8 +189,8 @@ def _finish(
         t.concat(node.name, parts, output, place)
 
 
-CONTROL: tuple[Translator, ...] = (
-    Translator(("If",), _if),
-    Translator(("Loop",), _loop),
-    Translator(("Scan",), _scan),
+CONTROL: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("If",), _if),
+    OnnxTranslator(("Loop",), _loop),
+    OnnxTranslator(("Scan",), _scan),
 )

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapestry.teg.dtypes import is_float, numpy_dtype
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand, optional_operand
 from tapestry.teg.importers.translate.sampling import Rules, interpolated
-from tapestry.teg.importers.translate.translation import Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator
 
 OUTSIDE_IS_ZERO = Rules("zeros", corners=True, cubic_bounded=True)
 
 
-def _tap_lines(node: Node, kernel: Sequence[int], out: Sequence[int]) -> list[np.ndarray]:
+def _tap_lines(node: OnnxNode, kernel: Sequence[int], out: Sequence[int]) -> list[np.ndarray]:
     """Compute per spatial dimension the position of each tap of each window without its offset, `(1, taps, *out)`."""
     rank = len(kernel)
     strides, dilations = ([int(v) for v in node.get(a) or (1,) * rank] for a in ("strides", "dilations"))
@@ -30,7 +30,7 @@ def _tap_lines(node: Node, kernel: Sequence[int], out: Sequence[int]) -> list[np
     ]
 
 
-def _deform_conv(b: Builder, node: Node) -> Value:
+def _deform_conv(b: Builder, node: OnnxNode) -> Value:
     """Translate a deformable convolution; groups of offsets are treated as separate images."""
     x, weight, offset = (operand(b, node, k) for k in range(3))
     bias, mask = optional_operand(b, node, 3), optional_operand(b, node, 4)
@@ -63,4 +63,4 @@ def _deform_conv(b: Builder, node: Node) -> Value:
     return b.cells(lambda a, c: a + c, result, vector, dtype=x.dtype)
 
 
-DEFORMING: tuple[Translator, ...] = (Translator(("DeformConv",), composed(_deform_conv)),)
+DEFORMING: tuple[OnnxTranslator, ...] = (OnnxTranslator(("DeformConv",), composed(_deform_conv)),)

@@ -10,9 +10,9 @@ import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Literal
-from tapestry.teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation
 
 Expr = tuple[Any, ...]
 
@@ -76,44 +76,44 @@ def const(value: float) -> Expr:
     return ("const", value)
 
 
-def _simple(t: Translation, node: Node) -> None:
+def _simple(t: Translation, node: OnnxNode) -> None:
     name = UNARY.get(node.op) or BINARY[node.op]
     expr = (name, *(("input", k) for k in range(len(node.inputs))))
     t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
 
 
-def _compare(t: Translation, node: Node) -> None:
+def _compare(t: Translation, node: OnnxNode) -> None:
     expr = (COMPARISON[node.op], *(("input", k) for k in range(len(node.inputs))))
     t.cell(node.name, node.inputs, node.outputs[0], expr, "bool")
 
 
-def _variadic(t: Translation, node: Node) -> None:
+def _variadic(t: Translation, node: OnnxNode) -> None:
     terms: list[Expr] = [("input", k) for k in range(len(node.inputs))]
     expr = reduce(lambda a, b: (VARIADIC[node.op], a, b), terms)
     t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
 
 
-def _mean(t: Translation, node: Node) -> None:
+def _mean(t: Translation, node: OnnxNode) -> None:
     terms: list[Expr] = [("input", k) for k in range(len(node.inputs))]
     expr = ("mul", reduce(lambda a, b: ("add", a, b), terms), const(1 / len(terms)))
     t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
 
 
-def _mod(t: Translation, node: Node) -> None:
+def _mod(t: Translation, node: OnnxNode) -> None:
     expr = ("fmod" if node.get("fmod", 0) else "mod", X, ("input", 1))
     t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
 
 
-def _where(t: Translation, node: Node) -> None:
+def _where(t: Translation, node: OnnxNode) -> None:
     expr = ("where", X, ("input", 1), ("input", 2))
     t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[1]).dtype)
 
 
-def _identity(t: Translation, node: Node) -> None:
+def _identity(t: Translation, node: OnnxNode) -> None:
     t.alias(node.outputs[0], node.inputs[0])
 
 
-def _dropout(t: Translation, node: Node) -> None:
+def _dropout(t: Translation, node: OnnxNode) -> None:
     """Translate dropout at inference, or with ratio 0, as the identity, with a mask that keeps everything."""
     training = t.constant(node, 2, "training mode")
     if training is not None and bool(training.reshape(-1)[0]):
@@ -129,7 +129,7 @@ def _dropout(t: Translation, node: Node) -> None:
         t.know(mask, Literal(kept, value.shape))
 
 
-def _is_infinite(t: Translation, node: Node) -> None:
+def _is_infinite(t: Translation, node: OnnxNode) -> None:
     """Test for infinity, with the signs that the node detects."""
     up, down = bool(node.get("detect_positive", 1)), bool(node.get("detect_negative", 1))
     expr: Expr = ("is_inf", X)
@@ -140,7 +140,7 @@ def _is_infinite(t: Translation, node: Node) -> None:
     t.cell(node.name, node.inputs, node.outputs[0], expr, "bool")
 
 
-def _clip(t: Translation, node: Node) -> None:
+def _clip(t: Translation, node: OnnxNode) -> None:
     """Clip a value; bounds are attributes before opset 11, then inputs; known ones become numbers in the expression."""
     inputs, expr = [node.inputs[0]], X
     for position, (name, fn) in enumerate((("min", "max"), ("max", "min")), start=1):
@@ -152,7 +152,7 @@ def _clip(t: Translation, node: Node) -> None:
     t.cell(node.name, inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
 
 
-def _gelu(t: Translation, node: Node) -> None:
+def _gelu(t: Translation, node: OnnxNode) -> None:
     if node.get("approximate", "none") == "tanh":
         cubic = ("add", X, ("mul", const(0.044715), ("mul", X, ("mul", X, X))))
         bell = ("tanh", ("mul", const(math.sqrt(2 / math.pi)), cubic))
@@ -162,7 +162,7 @@ def _gelu(t: Translation, node: Node) -> None:
     t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
 
 
-def _activation(t: Translation, node: Node) -> None:
+def _activation(t: Translation, node: OnnxNode) -> None:
     one, zero = const(1.0), const(0.0)
     growth = ("sub", ("exp", X), one)
     softplus = ("add", ("relu", X), ("log", ("add", one, ("exp", ("neg", ("abs", X))))))
@@ -200,17 +200,17 @@ _ACTIVATIONS = (
     *("ThresholdedRelu", "Softplus", "Softsign", "Mish", "Swish"),
 )
 
-ELEMENTWISE: tuple[Translator, ...] = (
-    Translator((*UNARY, *BINARY), _simple),
-    Translator(tuple(COMPARISON), _compare),
-    Translator(tuple(VARIADIC), _variadic),
-    Translator(("Mean",), _mean),
-    Translator(("Mod",), _mod),
-    Translator(("Where",), _where),
-    Translator(("Identity",), _identity),
-    Translator(("Dropout",), _dropout),
-    Translator(("IsInf",), _is_infinite),
-    Translator(("Clip",), _clip),
-    Translator(("Gelu",), _gelu),
-    Translator(_ACTIVATIONS, _activation),
+ELEMENTWISE: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator((*UNARY, *BINARY), _simple),
+    OnnxTranslator(tuple(COMPARISON), _compare),
+    OnnxTranslator(tuple(VARIADIC), _variadic),
+    OnnxTranslator(("Mean",), _mean),
+    OnnxTranslator(("Mod",), _mod),
+    OnnxTranslator(("Where",), _where),
+    OnnxTranslator(("Identity",), _identity),
+    OnnxTranslator(("Dropout",), _dropout),
+    OnnxTranslator(("IsInf",), _is_infinite),
+    OnnxTranslator(("Clip",), _clip),
+    OnnxTranslator(("Gelu",), _gelu),
+    OnnxTranslator(_ACTIVATIONS, _activation),
 )

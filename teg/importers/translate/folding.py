@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.importers.constants import ELEMENTWISE, fold, literal
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Literal
 from tapestry.teg.importers.translate.inference import infer_types, static_type
 from tapestry.teg.importers.translate.translation import Translation
@@ -53,7 +53,7 @@ UNFOLDED = RANDOM | {"If", "Loop", "Scan", "SequenceMap"}
 UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
 
 
-def fold_node(t: Translation, node: Node, has_steps: bool) -> bool:
+def fold_node(t: Translation, node: OnnxNode, has_steps: bool) -> bool:
     """Compute the node now, if its inputs are known and its result is small; return whether it was computed.
 
     Raises:
@@ -90,7 +90,9 @@ def _unfolds(inputs: Sequence[Literal | None]) -> bool:
     return any(c is not None and math.prod(c.shape) * c.array.itemsize > UNFOLD_LIMIT_BYTES for c in inputs)
 
 
-def _grows(t: Translation, node: Node, inputs: Sequence[Literal | None], versions: Mapping[str, int]) -> bool:
+def _grows(
+    t: Translation, node: OnnxNode, inputs: Sequence[Literal | None], versions: Mapping[str, int]
+) -> bool:
     """Return whether the result of an operator that may grow its inputs would be too large to compute here."""
     if node.op in NEVER_LARGER:
         return False
@@ -104,7 +106,7 @@ def _grows(t: Translation, node: Node, inputs: Sequence[Literal | None], version
     return sum(sizes) > max(UNFOLD_LIMIT_BYTES, given)
 
 
-def _compressed(node: Node, inputs: Sequence[Literal | None]) -> tuple[Literal, ...] | None:
+def _compressed(node: OnnxNode, inputs: Sequence[Literal | None]) -> tuple[Literal, ...] | None:
     """Compute a result that repeats a smaller array without writing it out; None for other results."""
     if node.op not in _BY_OP or any(c is None for c in inputs):
         return None
@@ -112,7 +114,7 @@ def _compressed(node: Node, inputs: Sequence[Literal | None]) -> tuple[Literal, 
     return None if result is None else (result,)
 
 
-def _constant(node: Node, _: Sequence[Literal]) -> Literal:
+def _constant(node: OnnxNode, _: Sequence[Literal]) -> Literal:
     """Return the constant in any of its forms but text."""
     for name, dtype in CONSTANT_FORMS.items():
         if name in node.attributes:
@@ -122,21 +124,21 @@ def _constant(node: Node, _: Sequence[Literal]) -> Literal:
     )
 
 
-def _constant_of_shape(node: Node, inputs: Sequence[Literal]) -> Literal:
+def _constant_of_shape(node: OnnxNode, inputs: Sequence[Literal]) -> Literal:
     shape = tuple(int(s) for s in inputs[0].full)
     given = node.get("value")
     fill = np.zeros(1, np.float32) if given is None else np.asarray(given)
     return Literal(fill.reshape((1,) * len(shape)), shape)
 
 
-def _expand(_: Node, inputs: Sequence[Literal]) -> Literal:
+def _expand(_: OnnxNode, inputs: Sequence[Literal]) -> Literal:
     first, wanted = inputs
     shape = np.broadcast_shapes(first.shape, tuple(int(s) for s in wanted.full))
     lead = (1,) * (len(shape) - first.array.ndim)
     return Literal(first.array.reshape(lead + first.array.shape), shape)
 
 
-def _unsqueeze(node: Node, inputs: Sequence[Literal]) -> Literal:
+def _unsqueeze(node: OnnxNode, inputs: Sequence[Literal]) -> Literal:
     axes = node.get("axes") or tuple(int(a) for a in inputs[1].full.reshape(-1))
     array = np.expand_dims(inputs[0].array, axes)
     new = {a % array.ndim for a in axes}
@@ -144,12 +146,12 @@ def _unsqueeze(node: Node, inputs: Sequence[Literal]) -> Literal:
     return Literal(array, tuple(1 if k in new else next(sizes) for k in range(array.ndim)))
 
 
-def _transpose(node: Node, inputs: Sequence[Literal]) -> Literal:
+def _transpose(node: OnnxNode, inputs: Sequence[Literal]) -> Literal:
     order = node.get("perm") or tuple(range(inputs[0].array.ndim))[::-1]
     return Literal(inputs[0].array.transpose(order), tuple(inputs[0].shape[k] for k in order))
 
 
-def _concat(node: Node, inputs: Sequence[Literal]) -> Literal | None:
+def _concat(node: OnnxNode, inputs: Sequence[Literal]) -> Literal | None:
     axis = int(node.get("axis", 1)) % len(inputs[0].shape)
     shape = tuple(sum(c.shape[k] for c in inputs) if k == axis else s for k, s in enumerate(inputs[0].shape))
     packed = np.broadcast_shapes(
@@ -164,7 +166,7 @@ def _concat(node: Node, inputs: Sequence[Literal]) -> Literal | None:
     return Literal(np.concatenate(parts, axis), shape)
 
 
-_BY_OP: dict[str, Callable[[Node, Sequence[Literal]], Literal | None]] = {
+_BY_OP: dict[str, Callable[[OnnxNode, Sequence[Literal]], Literal | None]] = {
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,

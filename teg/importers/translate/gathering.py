@@ -6,12 +6,12 @@ import numpy as np
 
 from tapestry.teg.importers.constants import affine
 from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Literal
 from tapestry.teg.importers.translate.laws import law_of
 from tapestry.teg.importers.translate.positions import gather, take_along
 from tapestry.teg.importers.translate.strided import strided
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, normal_axis
 from tapestry.teg.importers.translate.vectors import (
     aligned_pairs,
     flat_positions,
@@ -21,7 +21,7 @@ from tapestry.teg.importers.translate.vectors import (
 )
 
 
-def _gather(t: Translation, node: Node) -> None:
+def _gather(t: Translation, node: OnnxNode) -> None:
     rank = len(t.value(node.inputs[0]).shape)
     axis = normal_axis(node, int(node.get("axis", 0)), rank)
     known = t.literal(node.inputs[1])
@@ -38,7 +38,7 @@ def read_rows(t: Translation, site: str, table: str, indices: str, output: str, 
     return t.resolve(output)
 
 
-def _sliced(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
+def _sliced(t: Translation, node: OnnxNode, axis: int, indices: np.ndarray) -> bool:
     """Emit a slice, if the indices are an arithmetic progression; return whether they are."""
     table = t.value(node.inputs[0])
     size = table.shape[axis]
@@ -67,7 +67,7 @@ def _progression(flat: np.ndarray) -> range | None:
     return range(start, start + step * flat.size, step)
 
 
-def _check_span(node: Node, span: range, axis: int, size: int) -> None:
+def _check_span(node: OnnxNode, span: range, axis: int, size: int) -> None:
     low, high = min(span[0], span[-1]), max(span[0], span[-1])
     if low < 0 or high >= size:
         raise WrongProgramError(
@@ -75,7 +75,7 @@ def _check_span(node: Node, span: range, axis: int, size: int) -> None:
         )
 
 
-def _gather_elements(t: Translation, node: Node) -> None:
+def _gather_elements(t: Translation, node: OnnxNode) -> None:
     """Gather one element per position; the table may be larger than the indices along the other dimensions."""
     table, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
     axis = normal_axis(node, int(node.get("axis", 0)), len(table.shape))
@@ -90,7 +90,7 @@ def _gather_elements(t: Translation, node: Node) -> None:
     take_along(t, node.name, part, index.name, output, axis)
 
 
-def progression_along(node: Node, known: Literal, axis: int, size: int) -> range | None:
+def progression_along(node: OnnxNode, known: Literal, axis: int, size: int) -> range | None:
     """Return known positions along `axis` as a range, if they are the same progression on every line, else None."""
     if any(n > 1 for k, n in enumerate(known.array.shape) if k != axis):
         return None
@@ -101,7 +101,7 @@ def progression_along(node: Node, known: Literal, axis: int, size: int) -> range
     return span
 
 
-def _gather_nd(t: Translation, node: Node) -> None:
+def _gather_nd(t: Translation, node: OnnxNode) -> None:
     """Gather by index vectors over the leading dimensions (after the batch's); a grid of progressions is a view."""
     batch = int(node.get("batch_dims", 0))
     table, output = t.value(node.inputs[0]), node.outputs[0]
@@ -126,7 +126,7 @@ def _gather_nd(t: Translation, node: Node) -> None:
     )
 
 
-def _compress(t: Translation, node: Node) -> None:
+def _compress(t: Translation, node: OnnxNode) -> None:
     """Select positions by a known condition; without axis those of the flattened value."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     condition = t.constant(node, 1, "condition")
@@ -140,9 +140,9 @@ def _compress(t: Translation, node: Node) -> None:
     read_rows(t, node.name, name, places, output, k)
 
 
-GATHERING: tuple[Translator, ...] = (
-    Translator(("Gather",), _gather),
-    Translator(("GatherElements",), _gather_elements),
-    Translator(("GatherND",), _gather_nd),
-    Translator(("Compress",), _compress),
+GATHERING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("Gather",), _gather),
+    OnnxTranslator(("GatherElements",), _gather_elements),
+    OnnxTranslator(("GatherND",), _gather_nd),
+    OnnxTranslator(("Compress",), _compress),
 )

@@ -8,12 +8,12 @@ import numpy as np
 from onnx import helper
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, normal_axis
 
 
-def _one_hot(t: Translation, node: Node) -> None:
+def _one_hot(t: Translation, node: OnnxNode) -> None:
     """Select `values[1]` at the position, `values[0]` elsewhere; positions outside `[-depth, depth)` match nowhere."""
     index, values, output = t.value(node.inputs[0]), t.value(node.inputs[2]), node.outputs[0]
     depth = t.constant(node, 1, "depth")
@@ -32,7 +32,7 @@ def _one_hot(t: Translation, node: Node) -> None:
     t.emit(Compute(node.name, "cell", (index.name, *parts), output, (read, ("",), ("",)), labels, attrs))
 
 
-def _element(t: Translation, node: Node, name: str, k: int) -> str:
+def _element(t: Translation, node: OnnxNode, name: str, k: int) -> str:
     """Take one element of a line, as a line of size 1."""
     output, known = f"{node.outputs[0]}.values.{k}", t.literal(name)
     if known is not None:
@@ -40,7 +40,7 @@ def _element(t: Translation, node: Node, name: str, k: int) -> str:
     return t.slice(f"{node.name}.value", name, output, [range(k, k + 1)])
 
 
-def _eye_like(t: Translation, node: Node) -> None:
+def _eye_like(t: Translation, node: OnnxNode) -> None:
     value = t.value(node.inputs[0])
     given = node.get("dtype")
     dtype = value.dtype if given is None else str(helper.tensor_dtype_to_np_dtype(int(given)))
@@ -50,7 +50,7 @@ def _eye_like(t: Translation, node: Node) -> None:
     t.emit(Compute(node.name, "cell", (), node.outputs[0], (), ("d0", "d1"), attrs))
 
 
-def _range(t: Translation, node: Node) -> None:
+def _range(t: Translation, node: OnnxNode) -> None:
     """Emit a long progression as a generator; short ones were computed at import."""
     bounds = [t.constant(node, k, name) for k, name in enumerate(("start", "limit", "delta"))]
     start, limit, delta = (np.asarray(b).reshape(-1)[0] for b in bounds)
@@ -64,8 +64,8 @@ def _range(t: Translation, node: Node) -> None:
     t.emit(Compute(node.name, "cell", (), node.outputs[0], (), ("d0",), attrs))
 
 
-GENERATING: tuple[Translator, ...] = (
-    Translator(("OneHot",), _one_hot),
-    Translator(("EyeLike",), _eye_like),
-    Translator(("Range",), _range),
+GENERATING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("OneHot",), _one_hot),
+    OnnxTranslator(("EyeLike",), _eye_like),
+    OnnxTranslator(("Range",), _range),
 )

@@ -11,18 +11,18 @@ from onnx import helper, numpy_helper
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.onnx_tensors import checked_shape, element_type
 from tapestry.teg.importers.program import Literal, Value
 
 # Known operands up to this size help the inference; larger ones are no shapes.
 SHAPE_LIMIT_BYTES = 64 * 1024
 
-Output = tuple[tuple[int, ...], str]
+InferredOutput = tuple[tuple[int, ...], str]
 
 
 def infer_types(
-    node: Node, versions: Mapping[str, int], operands: Mapping[str, tuple[Value, Literal | None]]
+    node: OnnxNode, versions: Mapping[str, int], operands: Mapping[str, tuple[Value, Literal | None]]
 ) -> dict[str, Any]:
     """Infer the types of the node's outputs by name, as ONNX represents them.
 
@@ -47,7 +47,7 @@ def infer_types(
     return {info.name: info.type for info in outputs}
 
 
-def static_type(kind: Any, node: Node) -> Output | None:
+def static_type(kind: Any, node: OnnxNode) -> InferredOutput | None:
     """Return shape and element type of a type that states them fully; None for one that does not.
 
     Raises:

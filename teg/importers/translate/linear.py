@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute, Labels
-from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, plain_labels
 
 
 def contract(
@@ -24,7 +24,7 @@ def contract(
     return t.emit(Compute(site, "contract", tuple(v.name for v in values), output, tuple(labels), target))
 
 
-def matmul(t: Translation, node: Node) -> None:
+def matmul(t: Translation, node: OnnxNode) -> None:
     """Multiply stacked matrices as numpy does."""
     a, b = (t.value(n).shape for n in node.inputs)
     if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
@@ -49,7 +49,7 @@ def _batch(own: Sequence[int], other: Sequence[int], rank: int) -> Labels:
     return tuple(labels)
 
 
-def _gemm(t: Translation, node: Node) -> None:
+def _gemm(t: Translation, node: OnnxNode) -> None:
     alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
     left = ("k", "m") if node.get("transA", 0) else ("m", "k")
     right = ("n", "k") if node.get("transB", 0) else ("k", "n")
@@ -67,7 +67,7 @@ def _gemm(t: Translation, node: Node) -> None:
         t.cell(f"{node.name}.scale", (product,), output, scaled, dtype)
 
 
-def _einsum(t: Translation, node: Node) -> None:
+def _einsum(t: Translation, node: OnnxNode) -> None:
     shapes = [t.value(n).shape for n in node.inputs]
     text = str(node.get("equation")).replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -94,7 +94,7 @@ def _einsum(t: Translation, node: Node) -> None:
     contract(t, node.name, names, fitted, node.outputs[0], target)
 
 
-def _diagonal(t: Translation, node: Node, name: str, own: Labels, stem: str) -> tuple[str, Labels]:
+def _diagonal(t: Translation, node: OnnxNode, name: str, own: Labels, stem: str) -> tuple[str, Labels]:
     """Take the diagonal of the last two dimensions of the first repeated label: a line in steps of `size + 1`."""
     label = next(d for d in own if own.count(d) > 1)
     *_, a, b = (k for k, d in enumerate(own) if d == label)
@@ -113,7 +113,7 @@ def _diagonal(t: Translation, node: Node, name: str, own: Labels, stem: str) -> 
     return found, (*(own[k] for k in rest), label)
 
 
-def _einsum_labels(term: str, rank: int | None, node: Node, dots: int = 0) -> Labels:
+def _einsum_labels(term: str, rank: int | None, node: OnnxNode, dots: int = 0) -> Labels:
     """Return the labels of one term; an ellipsis stands for `_1`, `_2`, ... counted from the right."""
     if any(c not in string.ascii_letters for c in term.replace("...", "")):
         raise ImportFailure(f"{node.where}: cannot read equation {node.get('equation')!r}")
@@ -133,8 +133,8 @@ def _einsum_default(labels: Sequence[Labels]) -> Labels:
     return (*(f"_{k}" for k in range(dots, 0, -1)), *once)
 
 
-LINEAR: tuple[Translator, ...] = (
-    Translator(("MatMul",), matmul),
-    Translator(("Gemm",), _gemm),
-    Translator(("Einsum",), _einsum),
+LINEAR: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("MatMul",), matmul),
+    OnnxTranslator(("Gemm",), _gemm),
+    OnnxTranslator(("Einsum",), _einsum),
 )

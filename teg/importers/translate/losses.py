@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute
 from tapestry.teg.importers.translate.positions import gather
 from tapestry.teg.importers.translate.reductions import reduce_axes
-from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, plain_labels
 
 
-def _negative_log_likelihood(t: Translation, node: Node) -> None:
+def _negative_log_likelihood(t: Translation, node: OnnxNode) -> None:
     _loss(t, node, node.inputs[0])
 
 
-def _softmax_cross_entropy(t: Translation, node: Node) -> None:
+def _softmax_cross_entropy(t: Translation, node: OnnxNode) -> None:
     """Translate a softmax cross entropy; the log-probabilities are the second output, if it is named."""
     scores = t.value(node.inputs[0])
     named = len(node.outputs) > 1 and node.outputs[1]
@@ -26,7 +26,7 @@ def _softmax_cross_entropy(t: Translation, node: Node) -> None:
     _loss(t, node, output)
 
 
-def _loss(t: Translation, node: Node, scores: str) -> None:
+def _loss(t: Translation, node: OnnxNode, scores: str) -> None:
     """Compute minus the weighted score of each target; ignored targets count nothing, not even in the mean."""
     value, target, output = t.value(scores), t.value(node.inputs[1]), node.outputs[0]
     dtype, ignored = value.dtype, node.get("ignore_index")
@@ -58,7 +58,9 @@ def _loss(t: Translation, node: Node, scores: str) -> None:
     t.cell(node.name, (total, count), output, ("div", ("input", 0), ("input", 1)), dtype)
 
 
-def _weights(t: Translation, node: Node, places: str, target: str, skipped: object, dtype: str) -> str | None:
+def _weights(
+    t: Translation, node: OnnxNode, places: str, target: str, skipped: object, dtype: str
+) -> str | None:
     """Compute the weight of each target: that of its class, 0 where it is ignored; None where all are 1."""
     output = node.outputs[0]
     if len(node.inputs) > 2 and node.inputs[2]:
@@ -73,7 +75,7 @@ def _weights(t: Translation, node: Node, places: str, target: str, skipped: obje
     return t.cell(f"{node.name}.kept", (target,), f"{output}.kept", expr, dtype)
 
 
-LOSSES: tuple[Translator, ...] = (
-    Translator(("NegativeLogLikelihoodLoss",), _negative_log_likelihood),
-    Translator(("SoftmaxCrossEntropyLoss",), _softmax_cross_entropy),
+LOSSES: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("NegativeLogLikelihoodLoss",), _negative_log_likelihood),
+    OnnxTranslator(("SoftmaxCrossEntropyLoss",), _softmax_cross_entropy),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, where
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
-from tapestry.teg.importers.translate.translation import Translator, normal_axis
+from tapestry.teg.importers.translate.translation import OnnxTranslator, normal_axis
 from tapestry.teg.operators.monoids import HALF
 
 
@@ -27,14 +27,14 @@ def linalg(b: Builder, function: str, values: Sequence[Value], **options: Any) -
     return b.compute("linalg", values, labels, target, values[0].dtype, attributes, whole, positional=True)
 
 
-def _det(b: Builder, node: Node) -> Value:
+def _det(b: Builder, node: OnnxNode) -> Value:
     x = operand(b, node, 0)
     if x.dtype in HALF:
         return b.cast(linalg(b, "det", [b.cast(x, "float32")]), x.dtype)
     return linalg(b, "det", [x])
 
 
-def _lp_normalization(b: Builder, node: Node) -> Value:
+def _lp_normalization(b: Builder, node: OnnxNode) -> Value:
     """Divide each line by its 1-norm or 2-norm; lines of zeros stay."""
     x, p = operand(b, node, 0), int(node.get("p", 2))
     axis = normal_axis(node, int(node.get("axis", -1)), len(x.shape))
@@ -44,14 +44,14 @@ def _lp_normalization(b: Builder, node: Node) -> Value:
     powers = b.cells(lambda a: call("abs", a) if p == 1 else a * a, x, dtype=inner)
     sums = b.reduce(powers, [axis], keep=True)
 
-    def divided(a: Expr, s: Expr) -> Expr:
+    def divided(a: CellExpr, s: CellExpr) -> CellExpr:
         norm = s if p == 1 else call("sqrt", s)
         return where(call("eq", norm, 0.0), 0.0 * a, a / norm)
 
     return b.cells(divided, x, sums, dtype=x.dtype, within=inner)
 
 
-MATRICES: tuple[Translator, ...] = (
-    Translator(("Det",), composed(_det)),
-    Translator(("LpNormalization",), composed(_lp_normalization)),
+MATRICES: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("Det",), composed(_det)),
+    OnnxTranslator(("LpNormalization",), composed(_lp_normalization)),
 )

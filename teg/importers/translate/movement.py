@@ -8,13 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.translate.translation import (
+    OnnxTranslator,
+    Translation,
+    normal_axis,
+    plain_labels,
+)
 from tapestry.teg.padding_modes import padding_parts
 
 
-def _transpose(t: Translation, node: Node) -> None:
+def _transpose(t: Translation, node: OnnxNode) -> None:
     shape = t.value(node.inputs[0]).shape
     order = [int(k) for k in node.get("perm", range(len(shape))[::-1])]
     labels = plain_labels(len(shape))
@@ -22,7 +27,7 @@ def _transpose(t: Translation, node: Node) -> None:
     t.relabel(node.name, node.inputs[0], node.outputs[0], labels, target, [shape[k] for k in order])
 
 
-def _reshape(t: Translation, node: Node) -> None:
+def _reshape(t: Translation, node: OnnxNode) -> None:
     value = t.value(node.inputs[0])
     wanted = list(t.integers(node, 1, "shape") or ())
     if not node.get("allowzero", 0):
@@ -34,14 +39,14 @@ def _reshape(t: Translation, node: Node) -> None:
     t.reshape(node.name, node.inputs[0], node.outputs[0], shape)
 
 
-def _flatten(t: Translation, node: Node) -> None:
+def _flatten(t: Translation, node: OnnxNode) -> None:
     shape = t.value(node.inputs[0]).shape
     axis = int(node.get("axis", 1))
     axis = axis + len(shape) if axis < 0 else axis
     t.reshape(node.name, node.inputs[0], node.outputs[0], (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
-def _squeeze(t: Translation, node: Node) -> None:
+def _squeeze(t: Translation, node: OnnxNode) -> None:
     shape = t.value(node.inputs[0]).shape
     axes = t.integers(node, 1, "axes")
     gone = (
@@ -65,7 +70,7 @@ def _squeeze(t: Translation, node: Node) -> None:
     )
 
 
-def _unsqueeze(t: Translation, node: Node) -> None:
+def _unsqueeze(t: Translation, node: OnnxNode) -> None:
     shape = t.value(node.inputs[0]).shape
     axes = t.integers(node, 1, "axes") or ()
     new = {normal_axis(node, a, len(shape) + len(axes)) for a in axes}
@@ -91,12 +96,12 @@ def broadcast_to(t: Translation, site: str, name: str, output: str, wanted: Sequ
     return t.relabel(site, name, output, source, target, result)
 
 
-def _expand(t: Translation, node: Node) -> None:
+def _expand(t: Translation, node: OnnxNode) -> None:
     wanted = t.integers(node, 1, "shape") or ()
     broadcast_to(t, node.name, node.inputs[0], node.outputs[0], wanted)
 
 
-def _slice(t: Translation, node: Node) -> None:
+def _slice(t: Translation, node: OnnxNode) -> None:
     shape = t.value(node.inputs[0]).shape
     starts, ends = t.integers(node, 1, "starts") or (), t.integers(node, 2, "ends") or ()
     axes = t.integers(node, 3, "axes") or tuple(range(len(starts)))
@@ -110,7 +115,7 @@ def _slice(t: Translation, node: Node) -> None:
     t.slice(node.name, node.inputs[0], node.outputs[0], ranges)
 
 
-def _split(t: Translation, node: Node) -> None:
+def _split(t: Translation, node: OnnxNode) -> None:
     shape = t.value(node.inputs[0]).shape
     axis = normal_axis(node, int(node.get("axis", 0)), len(shape))
     sizes = t.integers(node, 1, "split")
@@ -126,13 +131,13 @@ def _split(t: Translation, node: Node) -> None:
         start += size
 
 
-def _concat(t: Translation, node: Node) -> None:
+def _concat(t: Translation, node: OnnxNode) -> None:
     rank = len(t.value(node.inputs[0]).shape)
     axis = normal_axis(node, int(node.get("axis", 1)), rank)
     t.concat(node.name, node.inputs, node.outputs[0], axis)
 
 
-def _pad(t: Translation, node: Node) -> None:
+def _pad(t: Translation, node: OnnxNode) -> None:
     """Translate negative padding to a slice, and the rest to a pad block whose padded dimensions stay whole."""
     value = t.value(node.inputs[0])
     rank = len(value.shape)
@@ -203,7 +208,7 @@ def _extend(
     return name
 
 
-def _trilu(t: Translation, node: Node) -> None:
+def _trilu(t: Translation, node: OnnxNode) -> None:
     value = t.value(node.inputs[0])
     offset = t.constant(node, 1, "diagonal")
     k = 0 if offset is None else int(offset.reshape(-1)[0])
@@ -213,16 +218,16 @@ def _trilu(t: Translation, node: Node) -> None:
     t.cell(node.name, [value.name], node.outputs[0], ("where", kept, ("input", 0), ("const", 0)), value.dtype)
 
 
-MOVEMENT: tuple[Translator, ...] = (
-    Translator(("Transpose",), _transpose),
-    Translator(("Reshape",), _reshape),
-    Translator(("Flatten",), _flatten),
-    Translator(("Squeeze",), _squeeze),
-    Translator(("Unsqueeze",), _unsqueeze),
-    Translator(("Expand",), _expand),
-    Translator(("Slice",), _slice),
-    Translator(("Split",), _split),
-    Translator(("Concat",), _concat),
-    Translator(("Pad",), _pad),
-    Translator(("Trilu",), _trilu),
+MOVEMENT: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("Transpose",), _transpose),
+    OnnxTranslator(("Reshape",), _reshape),
+    OnnxTranslator(("Flatten",), _flatten),
+    OnnxTranslator(("Squeeze",), _squeeze),
+    OnnxTranslator(("Unsqueeze",), _unsqueeze),
+    OnnxTranslator(("Expand",), _expand),
+    OnnxTranslator(("Slice",), _slice),
+    OnnxTranslator(("Split",), _split),
+    OnnxTranslator(("Concat",), _concat),
+    OnnxTranslator(("Pad",), _pad),
+    OnnxTranslator(("Trilu",), _trilu),
 )

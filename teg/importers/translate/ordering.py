@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute
 from tapestry.teg.importers.translate.positions import arg_reduce, arg_sort, gather, scan, take_along
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.translate.translation import (
+    OnnxTranslator,
+    Translation,
+    normal_axis,
+    plain_labels,
+)
 
 
-def _top_k(t: Translation, node: Node) -> None:
+def _top_k(t: Translation, node: OnnxNode) -> None:
     """Find positions by a sort and gather values there; with `sorted=0` any order is valid."""
     value = t.value(node.inputs[0])
     axis = normal_axis(node, int(node.get("axis", -1)), len(value.shape))
@@ -25,7 +30,7 @@ def _top_k(t: Translation, node: Node) -> None:
         take_along(t, f"{node.name}.values", value.name, found, values, axis)
 
 
-def _arg(t: Translation, node: Node) -> None:
+def _arg(t: Translation, node: OnnxNode) -> None:
     value, output = t.value(node.inputs[0]), node.outputs[0]
     axis = normal_axis(node, int(node.get("axis", 0)), len(value.shape))
     keep = bool(node.get("keepdims", 1))
@@ -36,7 +41,7 @@ def _arg(t: Translation, node: Node) -> None:
         t.reshape(f"{node.name}.keep", found, output, shape)
 
 
-def _cumulate(t: Translation, node: Node) -> None:
+def _cumulate(t: Translation, node: OnnxNode) -> None:
     value = t.value(node.inputs[0])
     axes = t.constant(node, 1, "axis")
     axis = normal_axis(node, 0 if axes is None else int(axes.reshape(-1)[0]), len(value.shape))
@@ -45,7 +50,7 @@ def _cumulate(t: Translation, node: Node) -> None:
     scan(t, node.name, value.name, node.outputs[0], axis, monoid, exclusive, reverse)
 
 
-def _hardmax(t: Translation, node: Node) -> None:
+def _hardmax(t: Translation, node: OnnxNode) -> None:
     """Return 1 at the first of the greatest elements; before version 13 over all dimensions from the axis on."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     old, rank = t.opset < 13, len(value.shape)
@@ -67,7 +72,7 @@ def _hardmax(t: Translation, node: Node) -> None:
         t.reshape(f"{node.name}.shape", inner, output, value.shape)
 
 
-def _reverse_sequence(t: Translation, node: Node) -> None:
+def _reverse_sequence(t: Translation, node: OnnxNode) -> None:
     """Reverse the first `length` elements of each batch entry: read at positions computed from the lengths."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     time, batch = int(node.get("time_axis", 0)), int(node.get("batch_axis", 1))
@@ -86,10 +91,10 @@ def _reverse_sequence(t: Translation, node: Node) -> None:
     gather(t, node.name, value.name, positions, output, time, [(batch, 0)])
 
 
-ORDERING: tuple[Translator, ...] = (
-    Translator(("TopK",), _top_k),
-    Translator(("ArgMax", "ArgMin"), _arg),
-    Translator(("CumSum", "CumProd"), _cumulate),
-    Translator(("Hardmax",), _hardmax),
-    Translator(("ReverseSequence",), _reverse_sequence),
+ORDERING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("TopK",), _top_k),
+    OnnxTranslator(("ArgMax", "ArgMin"), _arg),
+    OnnxTranslator(("CumSum", "CumProd"), _cumulate),
+    OnnxTranslator(("Hardmax",), _hardmax),
+    OnnxTranslator(("ReverseSequence",), _reverse_sequence),
 )

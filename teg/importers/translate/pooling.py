@@ -4,64 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tapestry.teg.dtypes import is_float
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.arithmetic import call
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed
-from tapestry.teg.importers.translate.translation import Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator
 from tapestry.teg.importers.translate.windows import geometry_of
 from tapestry.teg.operators.monoids import HALF, identity
-from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.operators.windows import WindowGeometry
 
 Ints = Sequence[int]
 
 
-class Windows(NamedTuple):
-    """`out` windows per spatial dimension; `low` and `high` are the padding that is stated."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    out: tuple[int, ...]
-
-    def beyond(self, size: Ints) -> list[int]:
-        """Return the number of elements by which the last windows extend beyond the tensor, per dimension."""
-        return [
-            max((o - 1) * s + (k - 1) * d + 1 - p - n, 0)
-            for o, s, k, d, p, n in zip(
-                self.out, self.strides, self.kernel, self.dilations, self.low, size, strict=True
-            )
-        ]
-
-
-def pooled(b: Builder, x: Value, w: Windows, kind: str, **given: Any) -> Value:
+def pooled(b: Builder, x: Value, w: WindowGeometry, kind: str, **given: Any) -> Value:
     """Emit one pool block over the elements that the windows read."""
     rank = len(w.out)
-    each = zip(x.shape[2:], w.kernel, w.strides, w.dilations, w.low, w.out, strict=True)
-    x = b.slice(x, [*(range(s) for s in x.shape[:2]), *(range(read_extent(*v)) for v in each)])
+    kept, w = w.cropped(x.shape[2:])
+    x = b.slice(x, [range(n) for n in (*x.shape[:2], *kept)])
     read, written = (("n", "c", *(f"{c}{k}" for k in range(rank))) for c in "xy")
-    attributes: dict[str, Any] = {
-        "kind": kind,
-        "kernel": w.kernel,
-        "strides": w.strides,
-        "pads": (*w.low, *w.beyond(x.shape[2:])),
-        "dilations": w.dilations,
-    }
+    attributes: dict[str, Any] = {"kind": kind, "kernel": w.kernel, **w.attributes}
     if kind == "average":
         attributes |= given if given.get("count_include_pad") else {"size": x.shape[2:]}
     sizes = {f"y{k}": n for k, n in enumerate(w.out)}
     return b.compute("pool", [x], [read], written, x.dtype, attributes, frozenset((*read, *written)), sizes)
 
 
-def average(b: Builder, x: Value, w: Windows, included: bool, divisor: int | None = None) -> Value:
+def average(b: Builder, x: Value, w: WindowGeometry, included: bool, divisor: int | None = None) -> Value:
     """Compute means; padding counts if `included`, but not the elements that a last window reads beyond it."""
     size = x.shape[2:]
     beyond = [a > p for a, p in zip(w.beyond(size), w.high, strict=True)]
@@ -72,7 +46,9 @@ def average(b: Builder, x: Value, w: Windows, included: bool, divisor: int | Non
     return b.cells(lambda a, s: a * s, total, shares, dtype=x.dtype)
 
 
-def shares_of(b: Builder, w: Windows, size: Ints, included: bool, divisor: int | None, dtype: str) -> Value:
+def shares_of(
+    b: Builder, w: WindowGeometry, size: Ints, included: bool, divisor: int | None, dtype: str
+) -> Value:
     """Compute for each window the number of its taps divided by the number of taps that count."""
     taps = math.prod(w.kernel)
     if divisor is not None:
@@ -88,7 +64,7 @@ def shares_of(b: Builder, w: Windows, size: Ints, included: bool, divisor: int |
 
 
 def places_of_maxima(
-    b: Builder, x: Value, values: Value, w: Windows, paces: Ints | None = None, lead: Ints = (0, 0)
+    b: Builder, x: Value, values: Value, w: WindowGeometry, paces: Ints | None = None, lead: Ints = (0, 0)
 ) -> Value:
     """Compute the position of each maximum (the first of equal ones), tap by tap.
 
@@ -112,7 +88,7 @@ def places_of_maxima(
     return b.elements(("cast", "int64", result), [values, *parts], "int64")
 
 
-def _tap(b: Builder, padded: Value, tap: Ints, w: Windows) -> Value:
+def _tap(b: Builder, padded: Value, tap: Ints, w: WindowGeometry) -> Value:
     ranges = [
         range(k * d, k * d + s * (o - 1) + 1, s)
         for k, d, s, o in zip(tap, w.dilations, w.strides, w.out, strict=True)
@@ -120,7 +96,7 @@ def _tap(b: Builder, padded: Value, tap: Ints, w: Windows) -> Value:
     return b.slice(padded, [*(range(s) for s in padded.shape[:2]), *ranges])
 
 
-def _place(tap: Ints, w: Windows, paces: Ints) -> Any:
+def _place(tap: Ints, w: WindowGeometry, paces: Ints) -> Any:
     """Compute the position that a tap reads, from the coordinates of the window."""
     total: Any = None
     for k, pace in enumerate(paces):
@@ -131,15 +107,15 @@ def _place(tap: Ints, w: Windows, paces: Ints) -> Any:
     return total
 
 
-def _windows(b: Builder, node: Node) -> tuple[Value, Windows]:
+def _windows(b: Builder, node: OnnxNode) -> tuple[Value, WindowGeometry]:
     x = b.value(node.inputs[0])
     if not 3 <= len(x.shape) <= 5:
         raise b.refuse(f"is supported for one to three spatial dimensions, not on {list(x.shape)}")
     kernel = [int(k) for k in node.get("kernel_shape")]
-    return x, Windows(*geometry_of(node, x.shape[2:], kernel))
+    return x, geometry_of(node, x.shape[2:], kernel)
 
 
-def _max_pool(b: Builder, node: Node) -> list[Value | None]:
+def _max_pool(b: Builder, node: OnnxNode) -> list[Value | None]:
     """Compute the maxima; positions count all elements of the tensor, the image's column by column if so ordered."""
     x, w = _windows(b, node)
     values = pooled(b, x, w, "max")
@@ -152,12 +128,12 @@ def _max_pool(b: Builder, node: Node) -> list[Value | None]:
     return [values, places_of_maxima(b, x, values, w, paces, (x.shape[1] * plane, plane))]
 
 
-def _average_pool(b: Builder, node: Node) -> Value:
+def _average_pool(b: Builder, node: OnnxNode) -> Value:
     x, w = _windows(b, node)
     return average(b, x, w, bool(node.get("count_include_pad", 0)))
 
 
-def _lp_pool(b: Builder, node: Node) -> Value:
+def _lp_pool(b: Builder, node: OnnxNode) -> Value:
     """Compute the p-norm of each window: the mean of the powers, times the number of taps, and its root."""
     x, w = _windows(b, node)
     if any(a > p for a, p in zip(w.beyond(x.shape[2:]), w.high, strict=True)):
@@ -173,8 +149,8 @@ def _power(a: Any, exponent: float) -> Any:
     return a * a if exponent == 2 else call("sqrt", a) if exponent == 0.5 else call("pow", a, exponent)
 
 
-POOLING: tuple[Translator, ...] = (
-    Translator(("MaxPool",), composed(_max_pool)),
-    Translator(("AveragePool",), composed(_average_pool)),
-    Translator(("LpPool",), composed(_lp_pool)),
+POOLING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("MaxPool",), composed(_max_pool)),
+    OnnxTranslator(("AveragePool",), composed(_average_pool)),
+    OnnxTranslator(("LpPool",), composed(_lp_pool)),
 )

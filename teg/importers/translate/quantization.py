@@ -8,11 +8,16 @@ from typing import Any
 
 from tapestry.teg.dtypes import bounds, is_integer
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.onnx_tensors import element_type
 from tapestry.teg.importers.translate.casting import saturated
 from tapestry.teg.importers.translate.linear import matmul
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.translate.translation import (
+    OnnxTranslator,
+    Translation,
+    normal_axis,
+    plain_labels,
+)
 from tapestry.teg.importers.translate.windows import convolve
 
 Expr = tuple[Any, ...]
@@ -23,11 +28,11 @@ def _single(e: Expr) -> Expr:
     return ("cast", "float32", e)
 
 
-def _operand(node: Node, position: int) -> str:
+def _operand(node: OnnxNode, position: int) -> str:
     return node.inputs[position] if position < len(node.inputs) else ""
 
 
-def _beside(t: Translation, node: Node, position: int) -> str:
+def _beside(t: Translation, node: OnnxNode, position: int) -> str:
     """Reshape a scale or zero point to broadcast against the first operand; return `""` if there is none."""
     given = _operand(node, position)
     if not given:
@@ -66,7 +71,7 @@ def _repeated(
     return t.slice(site, rows, name, [range(s) for s in shape])
 
 
-def _quantize(t: Translation, node: Node) -> None:
+def _quantize(t: Translation, node: OnnxNode) -> None:
     """Divide by the scale and round to even; the zero point is added to the whole number."""
     scale, zero = _beside(t, node, 1), _beside(t, node, 2)
     stated = int(node.get("output_dtype", 0))
@@ -92,7 +97,7 @@ def _clipped(e: Expr, dtype: str) -> Expr:
     return ("max", ("min", e, ("const", float(high))), ("const", float(low)))
 
 
-def _dequantize(t: Translation, node: Node) -> None:
+def _dequantize(t: Translation, node: OnnxNode) -> None:
     """Subtract the zero point and multiply by the scale."""
     scale, zero = _beside(t, node, 1), _beside(t, node, 2)
     stated = int(node.get("output_dtype", 0))
@@ -106,7 +111,7 @@ def _dequantize(t: Translation, node: Node) -> None:
     t.cell(node.name, names, node.outputs[0], ("cast", dtype, ("mul", expr, ("input", 1))), dtype)
 
 
-def _centered(t: Translation, node: Node, position: int, zero: str, lead: Sequence[int] = ()) -> str:
+def _centered(t: Translation, node: OnnxNode, position: int, zero: str, lead: Sequence[int] = ()) -> str:
     """Convert the operand to 32-bit integers minus its zero point; a line of these gets the shape `(n, *lead)`."""
     name, site = f"{node.outputs[0]}.centered{position}", f"{node.name}.centered{position}"
     known = t.literal(zero) if zero else None
@@ -126,17 +131,17 @@ def _line(t: Translation, site: str, given: str, name: str, lead: Sequence[int])
     return t.reshape(site, given, name, (*value.shape, *lead)) if len(value.shape) == 1 else given
 
 
-def _product(t: Translation, node: Node, a: str, b: str, output: str) -> None:
+def _product(t: Translation, node: OnnxNode, a: str, b: str, output: str) -> None:
     matmul(t, replace(node, name=f"{node.name}.product", inputs=(a, b), outputs=(output,)))
 
 
-def _matmul_integer(t: Translation, node: Node) -> None:
+def _matmul_integer(t: Translation, node: OnnxNode) -> None:
     a = _centered(t, node, 0, _operand(node, 2), (1,))
     b = _centered(t, node, 1, _operand(node, 3))
     _product(t, node, a, b, node.outputs[0])
 
 
-def _conv_integer(t: Translation, node: Node) -> None:
+def _conv_integer(t: Translation, node: OnnxNode) -> None:
     rank = len(t.value(node.inputs[1]).shape)
     x = _centered(t, node, 0, _operand(node, 2))
     w = _centered(t, node, 1, _operand(node, 3), (1,) * (rank - 1))
@@ -144,7 +149,7 @@ def _conv_integer(t: Translation, node: Node) -> None:
 
 
 def _requantized(
-    t: Translation, node: Node, product: str, factors: Sequence[str], step: str, zero: str
+    t: Translation, node: OnnxNode, product: str, factors: Sequence[str], step: str, zero: str
 ) -> None:
     """Multiply the product by the factors' scales over the result's; the zero point is added before rounding."""
     given = t.value(node.inputs[0]).dtype
@@ -160,7 +165,7 @@ def _requantized(
     t.cell(node.name, names, node.outputs[0], ("cast", dtype, _clipped(("round", expr), dtype)), dtype)
 
 
-def _qlinear_matmul(t: Translation, node: Node) -> None:
+def _qlinear_matmul(t: Translation, node: OnnxNode) -> None:
     """Translate a quantized product.
 
     Operands: a, its scale and zero point; b, its scale and zero point; the result's.
@@ -176,7 +181,7 @@ def _qlinear_matmul(t: Translation, node: Node) -> None:
     _requantized(t, node, f"{output}.product", scales, node.inputs[6], node.inputs[7])
 
 
-def _qlinear_conv(t: Translation, node: Node) -> None:
+def _qlinear_conv(t: Translation, node: OnnxNode) -> None:
     """Translate a quantized convolution.
 
     Operands: x, its scale and zero point; w, its scale and zero point; the result's; a bias in 32 bits.
@@ -195,11 +200,11 @@ def _qlinear_conv(t: Translation, node: Node) -> None:
     _requantized(t, node, product, scales, node.inputs[6], node.inputs[7])
 
 
-QUANTIZED: tuple[Translator, ...] = (
-    Translator(("QuantizeLinear",), _quantize),
-    Translator(("DequantizeLinear",), _dequantize),
-    Translator(("MatMulInteger",), _matmul_integer),
-    Translator(("ConvInteger",), _conv_integer),
-    Translator(("QLinearMatMul",), _qlinear_matmul),
-    Translator(("QLinearConv",), _qlinear_conv),
+QUANTIZED: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("QuantizeLinear",), _quantize),
+    OnnxTranslator(("DequantizeLinear",), _dequantize),
+    OnnxTranslator(("MatMulInteger",), _matmul_integer),
+    OnnxTranslator(("ConvInteger",), _conv_integer),
+    OnnxTranslator(("QLinearMatMul",), _qlinear_matmul),
+    OnnxTranslator(("QLinearConv",), _qlinear_conv),
 )

@@ -12,11 +12,11 @@ import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Labels, Literal
 from tapestry.teg.importers.translate.linear import contract
 from tapestry.teg.importers.translate.recurrent_functions import ONE, ZERO, Activation, Expr, activations
-from tapestry.teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation
 
 
 class _Inputs:
@@ -36,7 +36,7 @@ class _Way:
     """One direction of a layer while it is unrolled: shapes `(steps, batch, hidden)` and every step's operands."""
 
     t: Translation
-    node: Node
+    node: OnnxNode
     name: str
     steps: int
     batch: int
@@ -180,7 +180,7 @@ KINDS = {
 }
 
 
-def _recurrent(t: Translation, node: Node) -> None:
+def _recurrent(t: Translation, node: OnnxNode) -> None:
     kind, turned = KINDS[node.op], bool(node.get("layout", 0))
     x = _by_step(t, node, node.inputs[0]) if turned else node.inputs[0]
     given = [n if k < len(node.inputs) and (n := node.inputs[k]) else None for k in range(8)]
@@ -205,7 +205,7 @@ def _recurrent(t: Translation, node: Node) -> None:
     _finish(t, node, outputs, finals, turned)
 
 
-def _by_step(t: Translation, node: Node, name: str) -> str:
+def _by_step(t: Translation, node: OnnxNode, name: str) -> str:
     """Permute a value `(batch, a, features)` to `(a, batch, features)`."""
     a, b, c = t.value(name).shape
     labels = ("b", "a", "f")
@@ -221,7 +221,7 @@ def _by_step(t: Translation, node: Node, name: str) -> str:
 
 def _way(
     t: Translation,
-    node: Node,
+    node: OnnxNode,
     kind: _Kind,
     x: str,
     given: Sequence[str | None],
@@ -298,7 +298,7 @@ def _unroll(way: _Way, kind: _Kind, state: State, lengths: str | None, backwards
 
 
 def _finish(
-    t: Translation, node: Node, outputs: Sequence[str], finals: Sequence[State], turned: bool
+    t: Translation, node: OnnxNode, outputs: Sequence[str], finals: Sequence[State], turned: bool
 ) -> None:
     """Emit Y `(steps, directions, batch, hidden)` and the final states `(directions, batch, hidden)`.
 
@@ -327,4 +327,4 @@ def _finish(
             t.relabel(f"{node.name}.layout", joined, name, labels, target, [sizes[d] for d in target])
 
 
-RECURRENT: tuple[Translator, ...] = (Translator(tuple(KINDS), _recurrent),)
+RECURRENT: tuple[OnnxTranslator, ...] = (OnnxTranslator(tuple(KINDS), _recurrent),)

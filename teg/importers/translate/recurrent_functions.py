@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 
 Expr = tuple[Any, ...]
 Activation = Callable[[Expr], Expr]
@@ -25,7 +25,7 @@ DEFAULTS = {
 }
 
 
-def activations(node: Node, names: Sequence[str]) -> Iterator[Activation]:
+def activations(node: OnnxNode, names: Sequence[str]) -> Iterator[Activation]:
     """Yield the functions called `names`, each with its own of the node's alphas and betas."""
     given = [iter(node.get(key) or ()) for key in ("activation_alpha", "activation_beta")]
     for name in names:
@@ -37,7 +37,7 @@ def activations(node: Node, names: Sequence[str]) -> Iterator[Activation]:
         yield _activation(node, lower, alpha, beta)
 
 
-def _activation(node: Node, name: str, alpha: float, beta: float) -> Activation:
+def _activation(node: OnnxNode, name: str, alpha: float, beta: float) -> Activation:
     a, b = ("const", alpha), ("const", beta)
     functions: dict[str, Activation] = {
         "sigmoid": lambda x: ("sigmoid", x),

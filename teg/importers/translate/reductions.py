@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute
 from tapestry.teg.importers.translate.batch_training import train_batch_normalization
 from tapestry.teg.importers.translate.movement import pad
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.translate.translation import (
+    OnnxTranslator,
+    Translation,
+    normal_axis,
+    plain_labels,
+)
 
 MONOIDS = {
     "ReduceSum": "sum",
@@ -56,7 +61,7 @@ def reduce_axes(
     return t.emit(Compute(site, "reduce", (value.name,), output, (labels,), target, attrs))
 
 
-def _reduce(t: Translation, node: Node) -> None:
+def _reduce(t: Translation, node: OnnxNode) -> None:
     value = t.value(node.inputs[0])
     rank = len(value.shape)
     given = t.integers(node, 1, "axes")
@@ -75,14 +80,14 @@ def _reduce(t: Translation, node: Node) -> None:
         t.cell(node.name, (inner,), output, AFTER[node.op], value.dtype)
 
 
-def _global_pool(t: Translation, node: Node) -> None:
+def _global_pool(t: Translation, node: OnnxNode) -> None:
     axes = range(2, len(t.value(node.inputs[0]).shape))
     largest = node.op == "GlobalMaxPool"
     monoid = "max" if largest else "sum"
     reduce_axes(t, node.name, node.inputs[0], node.outputs[0], axes, True, monoid, mean=not largest)
 
 
-def _softmax(t: Translation, node: Node) -> None:
+def _softmax(t: Translation, node: OnnxNode) -> None:
     """Translate Softmax or LogSoftmax; before opset 13 all dimensions from the axis on are normalized together."""
     value = t.value(node.inputs[0])
     rank = len(value.shape)
@@ -95,7 +100,7 @@ def _softmax(t: Translation, node: Node) -> None:
     t.emit(Compute(node.name, operator, (value.name,), node.outputs[0], (labels,), labels, {"axes": axes}))
 
 
-def _layer_norm(t: Translation, node: Node) -> None:
+def _layer_norm(t: Translation, node: OnnxNode) -> None:
     value = t.value(node.inputs[0])
     rank = len(value.shape)
     axis = normal_axis(node, int(node.get("axis", -1)), rank)
@@ -115,7 +120,7 @@ def _layer_norm(t: Translation, node: Node) -> None:
         _moments(t, node, range(axis, rank))
 
 
-def _moments(t: Translation, node: Node, axes: Sequence[int]) -> None:
+def _moments(t: Translation, node: OnnxNode, axes: Sequence[int]) -> None:
     """Emit the further outputs of layer normalization, read by backward passes: mean and inverse deviation."""
     value = t.value(node.inputs[0])
     mean_name, inverse_name = (
@@ -139,7 +144,7 @@ def _moments(t: Translation, node: Node, axes: Sequence[int]) -> None:
     t.cell(f"{node.name}.inverse", (variance,), inverse_name, ("reciprocal", spread), single)
 
 
-def _batch_norm(t: Translation, node: Node) -> None:
+def _batch_norm(t: Translation, node: OnnxNode) -> None:
     """Translate BatchNormalization; inference is one cell over the input and four channel vectors."""
     if node.get("training_mode", 0):
         train_batch_normalization(t, node)
@@ -158,7 +163,7 @@ def _batch_norm(t: Translation, node: Node) -> None:
     t.emit(Compute(node.name, "cell", names, node.outputs[0], own, labels, attrs))
 
 
-def _instance_norm(t: Translation, node: Node) -> None:
+def _instance_norm(t: Translation, node: OnnxNode) -> None:
     """Translate InstanceNormalization: mean and variance over the spatial dimensions, then one cell."""
     value = t.value(node.inputs[0])
     rank, output, dtype = len(value.shape), node.outputs[0], value.dtype
@@ -180,7 +185,7 @@ def _instance_norm(t: Translation, node: Node) -> None:
     t.emit(Compute(node.name, "cell", names, output, own, labels, {"expr": expr, "dtype": dtype}))
 
 
-def _group_norm(t: Translation, node: Node) -> None:
+def _group_norm(t: Translation, node: OnnxNode) -> None:
     """Normalize groups of channels together; scale and bias are per channel (per group before opset 21)."""
     value, groups = t.value(node.inputs[0]), int(node.get("num_groups"))
     n, channels, *spatial = value.shape
@@ -205,7 +210,7 @@ def _group_norm(t: Translation, node: Node) -> None:
     t.reshape(f"{node.name}.join", normal, output, value.shape)
 
 
-def _local_response_norm(t: Translation, node: Node) -> None:
+def _local_response_norm(t: Translation, node: OnnxNode) -> None:
     """Divide each channel by the squares of its neighbors: slices of the padded squares, then one cell."""
     value, size = t.value(node.inputs[0]), int(node.get("size"))
     output, dtype, rank = node.outputs[0], value.dtype, len(value.shape)
@@ -230,7 +235,7 @@ def _local_response_norm(t: Translation, node: Node) -> None:
     t.cell(node.name, (value.name, *parts), output, ("div", ("input", 0), spread), dtype)
 
 
-def _rms_norm(t: Translation, node: Node) -> None:
+def _rms_norm(t: Translation, node: OnnxNode) -> None:
     value = t.value(node.inputs[0])
     rank, output = len(value.shape), node.outputs[0]
     axes = range(normal_axis(node, int(node.get("axis", -1)), rank), rank)
@@ -242,14 +247,14 @@ def _rms_norm(t: Translation, node: Node) -> None:
     t.cell(node.name, (value.name, mean, node.inputs[1]), output, expr, value.dtype)
 
 
-REDUCTIONS: tuple[Translator, ...] = (
-    Translator(tuple(MONOIDS), _reduce),
-    Translator(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
-    Translator(("Softmax", "LogSoftmax"), _softmax),
-    Translator(("LayerNormalization",), _layer_norm),
-    Translator(("BatchNormalization",), _batch_norm),
-    Translator(("InstanceNormalization",), _instance_norm),
-    Translator(("GroupNormalization",), _group_norm),
-    Translator(("LRN",), _local_response_norm),
-    Translator(("RMSNormalization",), _rms_norm),
+REDUCTIONS: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(tuple(MONOIDS), _reduce),
+    OnnxTranslator(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
+    OnnxTranslator(("Softmax", "LogSoftmax"), _softmax),
+    OnnxTranslator(("LayerNormalization",), _layer_norm),
+    OnnxTranslator(("BatchNormalization",), _batch_norm),
+    OnnxTranslator(("InstanceNormalization",), _instance_norm),
+    OnnxTranslator(("GroupNormalization",), _group_norm),
+    OnnxTranslator(("LRN",), _local_response_norm),
+    OnnxTranslator(("RMSNormalization",), _rms_norm),
 )

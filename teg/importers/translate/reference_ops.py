@@ -11,12 +11,12 @@ import onnx
 from onnx import helper
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.translate.folding import RANDOM
-from tapestry.teg.importers.translate.inference import Output, infer_types, static_type
+from tapestry.teg.importers.translate.inference import InferredOutput, infer_types, static_type
 from tapestry.teg.importers.translate.translation import Translation
 from tapestry.teg.operators.onnx_fallback import tensor_setting
-from tapestry.teg.operators.onnx_reference import Call, Setting, check_known
+from tapestry.teg.operators.onnx_reference import ReferenceCall, Setting, check_known
 
 KINDS = {
     onnx.AttributeProto.FLOAT: "float",
@@ -31,7 +31,7 @@ KINDS = {
 NEEDED_LIBRARIES = {"ImageDecoder": ("PIL", "Pillow")}
 
 
-def fix_node(t: Translation, node: Node, declared: Mapping[str, Any]) -> None:
+def fix_node(t: Translation, node: OnnxNode, declared: Mapping[str, Any]) -> None:
     """Emit the node as a fixed block; `declared` are the types that the model states, by value.
 
     Raises:
@@ -47,7 +47,7 @@ def fix_node(t: Translation, node: Node, declared: Mapping[str, Any]) -> None:
     names = tuple(dict.fromkeys(n for n in node.inputs if n))
     operands = tuple(names.index(n) if n else -1 for n in node.inputs)
     made = tuple(bool(o) for o in node.outputs)
-    call = Call(node.op, node.domain, t.version(node.domain), operands, made, _settings(node))
+    call = ReferenceCall(node.op, node.domain, t.version(node.domain), operands, made, _settings(node))
     try:
         check_known(call, [t.value(n).dtype for n in names])
     except ValueError as error:
@@ -67,11 +67,11 @@ def fix_node(t: Translation, node: Node, declared: Mapping[str, Any]) -> None:
     t.fixed(node.name, "onnx", names, outputs, attributes)
 
 
-def _settings(node: Node) -> tuple[Setting, ...]:
+def _settings(node: OnnxNode) -> tuple[Setting, ...]:
     return tuple(_setting(node, a) for a in sorted(node.proto.attribute, key=lambda a: str(a.name)))
 
 
-def _setting(node: Node, attribute: Any) -> Setting:
+def _setting(node: OnnxNode, attribute: Any) -> Setting:
     if attribute.type == onnx.AttributeProto.TENSOR:
         try:
             return tensor_setting(attribute.name, np.asarray(node.attributes[attribute.name]))
@@ -86,7 +86,7 @@ def _setting(node: Node, attribute: Any) -> Setting:
     return attribute.name, KINDS[attribute.type], _plain(node, attribute.name, value)
 
 
-def _plain(node: Node, name: str, value: Any) -> Any:
+def _plain(node: OnnxNode, name: str, value: Any) -> Any:
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -96,12 +96,12 @@ def _plain(node: Node, name: str, value: Any) -> Any:
 
 
 def _types(
-    t: Translation, node: Node, names: Sequence[str], declared: Mapping[str, Any]
-) -> dict[str, Output]:
+    t: Translation, node: OnnxNode, names: Sequence[str], declared: Mapping[str, Any]
+) -> dict[str, InferredOutput]:
     """Return shapes and element types of the node's outputs: inferred by ONNX, else as the model states them."""
     operands = {n: (t.value(n), t.literal(n)) for n in names}
     inferred = infer_types(node, {"": t.opset, node.domain: t.version(node.domain)}, operands)
-    found: dict[str, Output] = {}
+    found: dict[str, InferredOutput] = {}
     for name in node.outputs:
         if name:
             kinds = (inferred.get(name), declared.get(name))

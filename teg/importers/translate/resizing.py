@@ -13,13 +13,13 @@ import numpy as np
 
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed
 from tapestry.teg.importers.translate.gathering import read_rows
 from tapestry.teg.importers.translate.resampling import cubic_kernel, linear_kernel, multiplied
-from tapestry.teg.importers.translate.translation import Translator, normal_axis
+from tapestry.teg.importers.translate.translation import OnnxTranslator, normal_axis
 from tapestry.teg.operators.monoids import HALF
 
 DEFAULT_CUBIC = -0.75
@@ -95,7 +95,7 @@ def _weights(places: np.ndarray, line: Line, settings: Mapping[str, Any]) -> np.
     return matrix
 
 
-def _settings(node: Node) -> dict[str, Any]:
+def _settings(node: OnnxNode) -> dict[str, Any]:
     """Return the node's attributes, with defaults for those that it or its operator version lacks."""
     return {
         "mode": node.get("mode", "nearest"),
@@ -151,7 +151,7 @@ def _filled(b: Builder, x: Value, outside: Sequence[tuple[int, np.ndarray]], fil
     return x
 
 
-def _resize(b: Builder, node: Node) -> Value:
+def _resize(b: Builder, node: OnnxNode) -> Value:
     x, settings = b.value(node.inputs[0]), _settings(node)
     t, rank = b.translation, len(x.shape)
     axes = [normal_axis(node, int(a), rank) for a in node.get("axes") or range(rank)]
@@ -173,14 +173,14 @@ def _resize(b: Builder, node: Node) -> Value:
     )
 
 
-def _by_scales(node: Node, x: Value, axes: Sequence[int], scales: Any) -> list[Line]:
+def _by_scales(node: OnnxNode, x: Value, axes: Sequence[int], scales: Any) -> list[Line]:
     if scales is None or np.size(scales) != len(axes):
         raise ImportFailure(f"{node.where} needs {len(axes)} constant scales or sizes")
     factors = [float(s) for s in np.reshape(scales, -1)]
     return [Line(a, x.shape[a], int(s * x.shape[a]), s, 0, 1) for a, s in zip(axes, factors, strict=True)]
 
 
-def _by_sizes(node: Node, x: Value, axes: Sequence[int], sizes: Sequence[int]) -> list[Line]:
+def _by_sizes(node: OnnxNode, x: Value, axes: Sequence[int], sizes: Sequence[int]) -> list[Line]:
     """Build the lines of the requested sizes, or of one factor for all dimensions that keeps the aspect ratio."""
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     factors = [n / max(x.shape[a], 1) for a, n in zip(axes, sizes, strict=True)]
@@ -190,7 +190,7 @@ def _by_sizes(node: Node, x: Value, axes: Sequence[int], sizes: Sequence[int]) -
     return [Line(a, x.shape[a], n, s, 0, 1) for a, n, s in zip(axes, sizes, factors, strict=True)]
 
 
-def _upsample(b: Builder, node: Node) -> Value:
+def _upsample(b: Builder, node: OnnxNode) -> Value:
     """Translate Upsample, the name of Resize before version 10."""
     x = b.value(node.inputs[0])
     scales = node.get("scales") or b.translation.constant(node, 1, "scales")
@@ -199,7 +199,7 @@ def _upsample(b: Builder, node: Node) -> Value:
     return _resized(b, x, _by_scales(node, x, range(len(x.shape)), scales), settings)
 
 
-RESIZING: tuple[Translator, ...] = (
-    Translator(("Resize",), composed(_resize)),
-    Translator(("Upsample",), composed(_upsample)),
+RESIZING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("Resize",), composed(_resize)),
+    OnnxTranslator(("Upsample",), composed(_upsample)),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from tapestry.teg.importers.program import Compute, Fixed, Program, Step, inputs_of, outputs_of
+from tapestry.teg.importers.program import Compute, Fixed, Step, StepProgram, inputs_of, outputs_of
 
 
-def settle_roles(program: Program, given: Container[str]) -> Program:
+def settle_roles(program: StepProgram, given: Container[str]) -> StepProgram:
     """Set the roles of float arrays: parameters if they meet inputs, constants if they only make other constants."""
     known = {*program.literals, *(k for k, e in program.entries.items() if e.data is not None)}
     readers: dict[str, list[Step]] = {}

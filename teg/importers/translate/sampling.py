@@ -8,12 +8,12 @@ from itertools import product
 from typing import NamedTuple
 
 from tapestry.teg.dtypes import is_float
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, where
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
-from tapestry.teg.importers.translate.translation import Translator
+from tapestry.teg.importers.translate.translation import OnnxTranslator
 
 # Keys' parameter of the cubic kernel.
 CUBIC = -0.75
@@ -34,7 +34,7 @@ class Rules(NamedTuple):
     cubic_bounded: bool
 
 
-def _place(a: Expr, size: int, rules: Rules) -> Expr:
+def _place(a: CellExpr, size: int, rules: Rules) -> CellExpr:
     """Convert the point `a` in [-1, 1] to a position among the elements of a dimension."""
     return (a + 1) * ((size - 1) / 2) if rules.corners else ((a + 1) * size - 1) / 2
 
@@ -43,18 +43,18 @@ def _borders(size: int, rules: Rules) -> tuple[float, float]:
     return (0.0, size - 1.0) if rules.corners else (-0.5, size - 0.5)
 
 
-def _bounded(a: Expr, size: int, rules: Rules) -> Expr:
+def _bounded(a: CellExpr, size: int, rules: Rules) -> CellExpr:
     """Move positions beyond the border to the border, or mirror them at it, unless the padding is zeros."""
     if rules.padding == "reflection":
         a = _mirrored(a, *_borders(size, rules))
     return a if rules.padding == "zeros" else _clipped(a, size)
 
 
-def _clipped(a: Expr, size: int) -> Expr:
+def _clipped(a: CellExpr, size: int) -> CellExpr:
     return call("min", call("max", a, 0.0), float(size - 1))
 
 
-def _mirrored(a: Expr, low: float, high: float) -> Expr:
+def _mirrored(a: CellExpr, low: float, high: float) -> CellExpr:
     """Reflect `a` between `low` and `high` until it is in that range."""
     span = high - low
     if span <= 0:
@@ -65,7 +65,7 @@ def _mirrored(a: Expr, low: float, high: float) -> Expr:
     return where(call("eq", flips, 0.0), rest + low, high - rest)
 
 
-def _cubic_place(a: Expr, size: int, rules: Rules) -> Expr:
+def _cubic_place(a: CellExpr, size: int, rules: Rules) -> CellExpr:
     """Bound far positions first, if the rules say so; cubic neighbors are bounded one by one."""
     if not rules.cubic_bounded or rules.padding == "zeros":
         return a
@@ -108,11 +108,11 @@ def interpolated(b: Builder, x: Value, places: Sequence[Value], mode: str, rules
     return total
 
 
-def _linear_weight(fraction: Expr, tap: int) -> Expr:
+def _linear_weight(fraction: CellExpr, tap: int) -> CellExpr:
     return fraction if tap else 1 - fraction
 
 
-def _cubic_weight(fraction: Expr, tap: int) -> Expr:
+def _cubic_weight(fraction: CellExpr, tap: int) -> CellExpr:
     """Evaluate Keys' kernel at the distance of the tap."""
     x = fraction + 1 if tap == -1 else fraction if tap == 0 else 1 - fraction if tap == 1 else 2 - fraction
     if tap in (0, 1):
@@ -125,10 +125,10 @@ def _weight(
     places: Sequence[Value],
     floors: Sequence[Value],
     taps: Sequence[int],
-    weigh: Callable[[Expr, int], Expr],
+    weigh: Callable[[CellExpr, int], CellExpr],
 ) -> Value:
-    def weights(*given: Expr) -> Expr:
-        result: Expr | None = None
+    def weights(*given: CellExpr) -> CellExpr:
+        result: CellExpr | None = None
         for place, floor, tap in zip(given[::2], given[1::2], taps, strict=True):
             factor = weigh(place - floor, tap)
             result = factor if result is None else result * factor
@@ -143,13 +143,13 @@ def _element(b: Builder, x: Value, places: Sequence[Value], rules: Rules) -> Val
     """Read the elements of each image at whole positions, one position per spatial dimension."""
     n, c, *sizes = x.shape
 
-    def inside(*given: Expr) -> Expr:
+    def inside(*given: CellExpr) -> CellExpr:
         result = (given[0] >= 0) & (given[0] <= sizes[0] - 1)
         for place, size in zip(given[1:], sizes[1:], strict=True):
             result = result & (place >= 0) & (place <= size - 1)
         return result
 
-    def address(*given: Expr) -> Expr:
+    def address(*given: CellExpr) -> CellExpr:
         lines = [call("round", _clipped(_bounded(p, s, rules), s)) for p, s in zip(given, sizes, strict=True)]
         result = lines[0]
         for line, size in zip(lines[1:], sizes[1:], strict=True):
@@ -165,7 +165,7 @@ def _element(b: Builder, x: Value, places: Sequence[Value], rules: Rules) -> Val
     return b.elements(("where", ("input", 0), ("input", 1), zero), [kept, found], x.dtype)
 
 
-def _grid_sample(b: Builder, node: Node) -> Value:
+def _grid_sample(b: Builder, node: OnnxNode) -> Value:
     x, grid = operand(b, node, 0), operand(b, node, 1)
     mode, padding = MODES.get(node.get("mode", "linear")), node.get("padding_mode", "zeros")
     if mode is None or padding not in ("zeros", "border", "reflection"):
@@ -175,4 +175,4 @@ def _grid_sample(b: Builder, node: Node) -> Value:
     return sample(b, x, grid, mode, Rules(padding, bool(node.get("align_corners", 0)), cubic_bounded=True))
 
 
-SAMPLING: tuple[Translator, ...] = (Translator(("GridSample",), composed(_grid_sample)),)
+SAMPLING: tuple[OnnxTranslator, ...] = (OnnxTranslator(("GridSample",), composed(_grid_sample)),)

@@ -9,13 +9,18 @@ import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute, Literal
 from tapestry.teg.importers.translate.gathering import progression_along
 from tapestry.teg.importers.translate.movement import pad
 from tapestry.teg.importers.translate.positions import scatter
 from tapestry.teg.importers.translate.region_updates import REDUCTIONS, combine, paste
-from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.translate.translation import (
+    OnnxTranslator,
+    Translation,
+    normal_axis,
+    plain_labels,
+)
 from tapestry.teg.importers.translate.vectors import (
     Vectors,
     aligned_pairs,
@@ -28,7 +33,7 @@ from tapestry.teg.importers.translate.vectors import (
 )
 
 
-def _reduction(node: Node) -> str:
+def _reduction(node: OnnxNode) -> str:
     given = node.get("reduction", "none")
     name = given.decode() if isinstance(given, bytes) else str(given)
     if name != "none" and name not in REDUCTIONS:
@@ -36,7 +41,7 @@ def _reduction(node: Node) -> str:
     return name
 
 
-def _scatter_elements(t: Translation, node: Node) -> None:
+def _scatter_elements(t: Translation, node: OnnxNode) -> None:
     base, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
     updates, reduction = t.resolve(node.inputs[2]), _reduction(node)
     axis = normal_axis(node, int(node.get("axis", 0)), len(base.shape))
@@ -87,7 +92,7 @@ def _scatter_along(
         combine(t, f"{site}.combine", base, f"{output}.sent", output, reduction)
 
 
-def _scatter_nd(t: Translation, node: Node) -> None:
+def _scatter_nd(t: Translation, node: OnnxNode) -> None:
     """Translate ScatterND: index vectors over the leading dimensions; a grid of progressions is a region."""
     base, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
     reduction = _reduction(node)
@@ -103,7 +108,7 @@ def _scatter_nd(t: Translation, node: Node) -> None:
     paste(t, node.name, base.name, updates, output, vectors.ranges(base.shape), reduction)
 
 
-def _region(t: Translation, node: Node, vectors: Vectors) -> str:
+def _region(t: Translation, node: OnnxNode, vectors: Vectors) -> str:
     """Emit the updates with one dimension per column of the indices, in the order of the base's dimensions."""
     base, updates = t.value(node.inputs[0]), t.value(node.inputs[2])
     labels = vectors.labels(len(base.shape))
@@ -115,7 +120,7 @@ def _region(t: Translation, node: Node, vectors: Vectors) -> str:
     return t.relabel(f"{node.name}.updates", updates.name, made, source, target, shape)
 
 
-def _region_by_position(t: Translation, node: Node, vectors: Vectors, reduction: str) -> str:
+def _region_by_position(t: Translation, node: OnnxNode, vectors: Vectors, reduction: str) -> str:
     """Emit the slices of the base, with the updates at the positions of the other columns.
 
     The result holds the new values where they replace the base's, else the updates combined among themselves.
@@ -151,7 +156,7 @@ def _region_by_position(t: Translation, node: Node, vectors: Vectors, reduction:
     return t.relabel(f"{node.name}.back", split, f"{output}.back", tuple(order), target, back)
 
 
-def _tensor_scatter(t: Translation, node: Node) -> None:
+def _tensor_scatter(t: Translation, node: OnnxNode) -> None:
     """Write new entries into a cache, from each batch entry's own position on; circular caches wrap around."""
     base, updates, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
     axis = normal_axis(node, int(node.get("axis", -2)), len(base.shape))
@@ -179,7 +184,7 @@ def _tensor_scatter(t: Translation, node: Node) -> None:
     scatter(t, node.name, positions, updates.name, output, axis, [(0, 0)], "last", base=base.name)
 
 
-def _max_unpool(t: Translation, node: Node) -> None:
+def _max_unpool(t: Translation, node: OnnxNode) -> None:
     """Put values at positions of the flattened result; zeros elsewhere and beyond the windows, up to the shape."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     kernel = tuple(int(k) for k in node.attributes["kernel_shape"])
@@ -203,9 +208,9 @@ def _max_unpool(t: Translation, node: Node) -> None:
     pad(t, f"{node.name}.rest", inner, output, [0] * len(high), high)
 
 
-SCATTERING: tuple[Translator, ...] = (
-    Translator(("ScatterElements", "Scatter"), _scatter_elements),
-    Translator(("ScatterND",), _scatter_nd),
-    Translator(("TensorScatter",), _tensor_scatter),
-    Translator(("MaxUnpool",), _max_unpool),
+SCATTERING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("ScatterElements", "Scatter"), _scatter_elements),
+    OnnxTranslator(("ScatterND",), _scatter_nd),
+    OnnxTranslator(("TensorScatter",), _tensor_scatter),
+    OnnxTranslator(("MaxUnpool",), _max_unpool),
 )

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapestry.teg.dtypes import COMPLEX_DTYPES, REAL_DTYPES
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand, optional_operand
 from tapestry.teg.importers.translate.gathering import read_rows
-from tapestry.teg.importers.translate.translation import Translator, normal_axis
+from tapestry.teg.importers.translate.translation import OnnxTranslator, normal_axis
 from tapestry.teg.operators.monoids import HALF
 
 
@@ -89,7 +89,7 @@ def _backward(b: Builder, x: Value, axis: int, length: int, onesided: bool) -> V
     return b.unsqueeze(part_of("real", b, found), len(found.shape))
 
 
-def _dft(b: Builder, node: Node) -> Value:
+def _dft(b: Builder, node: OnnxNode) -> Value:
     """Translate DFT, whose axis was an attribute before version 20."""
     x, t = operand(b, node, 0), b.translation
     given = t.constant(node, 2, "axis")
@@ -110,7 +110,7 @@ def _dft(b: Builder, node: Node) -> Value:
     return b.cast(run(b, _complex(b, x), axis, count, onesided), x.dtype)
 
 
-def _stft(b: Builder, node: Node) -> Value:
+def _stft(b: Builder, node: OnnxNode) -> Value:
     """Split the signal into frames, multiply them by the window, and transform each."""
     signal, t = operand(b, node, 0), b.translation
     window, stated = optional_operand(b, node, 2), t.constant(node, 3, "frame length")
@@ -132,7 +132,7 @@ def _stft(b: Builder, node: Node) -> Value:
     return b.cast(found, signal.dtype)
 
 
-SPECTRAL: tuple[Translator, ...] = (
-    Translator(("DFT",), composed(_dft)),
-    Translator(("STFT",), composed(_stft)),
+SPECTRAL: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("DFT",), composed(_dft)),
+    OnnxTranslator(("STFT",), composed(_stft)),
 )

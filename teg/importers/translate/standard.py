@@ -10,13 +10,13 @@ from onnx import helper
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Fixed
 from tapestry.teg.importers.translate.control import inline
 from tapestry.teg.importers.translate.translation import Translation
 
 
-def expand_node(t: Translation, node: Node) -> None:
+def expand_node(t: Translation, node: OnnxNode) -> None:
     """Emit the body that the standard gives the node's operator, if all of it has a translation here.
 
     Raises:
@@ -44,14 +44,14 @@ def expand_node(t: Translation, node: Node) -> None:
             t.alias(output, name)
 
 
-def _schema(t: Translation, node: Node) -> Any:
+def _schema(t: Translation, node: OnnxNode) -> Any:
     try:
         return onnx.defs.get_schema(node.op, t.version(node.domain), node.domain)
     except onnx.defs.SchemaError:
         raise ImportFailure(f"{node.where} is no operator of the standard") from None
 
 
-def _body(t: Translation, node: Node, schema: Any) -> Any:
+def _body(t: Translation, node: OnnxNode, schema: Any) -> Any:
     """Find the newest definition in operators that the model's version has, or else the oldest of later ones."""
     if schema.has_function:
         versions, get = schema.function_opset_versions, schema.get_function_with_opset_version
@@ -82,7 +82,7 @@ def _kind(t: Translation, name: str) -> bytes:
     return bytes(helper.make_tensor_type_proto(code, value.shape).SerializeToString())
 
 
-def _attributes(node: Node, schema: Any) -> dict[str, Any]:
+def _attributes(node: OnnxNode, schema: Any) -> dict[str, Any]:
     """Return the node's attributes, with the operator's defaults for those that it leaves out."""
     found = {
         name: attribute.default_value

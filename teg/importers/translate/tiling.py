@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapestry.teg.importers.onnx_reader import Node
-from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.onnx_reader import OnnxNode
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, plain_labels
 
 
-def _tile(t: Translation, node: Node) -> None:
+def _tile(t: Translation, node: OnnxNode) -> None:
     """Translate Tile as a broadcast of new outer factors, one before each dimension."""
     shape = t.value(node.inputs[0]).shape
     repeats = t.integers(node, 1, "repeats") or ()
@@ -19,7 +19,9 @@ def _tile(t: Translation, node: Node) -> None:
     t.reshape(node.name, opened, output, [a * b for a, b in zip(wide[::2], wide[1::2], strict=True)])
 
 
-def _exchange(t: Translation, node: Node, split: dict[str, int], target: str, shape: Sequence[int]) -> None:
+def _exchange(
+    t: Translation, node: OnnxNode, split: dict[str, int], target: str, shape: Sequence[int]
+) -> None:
     """Split dimensions, permute them, and join them again."""
     output = node.outputs[0]
     opened = t.reshape(f"{node.name}.split", node.inputs[0], f"{output}.split", tuple(split.values()))
@@ -28,7 +30,7 @@ def _exchange(t: Translation, node: Node, split: dict[str, int], target: str, sh
     t.reshape(node.name, turned, output, shape)
 
 
-def _depth_to_space(t: Translation, node: Node) -> None:
+def _depth_to_space(t: Translation, node: OnnxNode) -> None:
     b = int(node.get("blocksize"))
     n, c, h, w = t.value(node.inputs[0]).shape
     inner = c // b**2
@@ -37,7 +39,7 @@ def _depth_to_space(t: Translation, node: Node) -> None:
     _exchange(t, node, {"n": n, **channels, "h": h, "w": w}, "nchpwq", (n, inner, h * b, w * b))
 
 
-def _space_to_depth(t: Translation, node: Node) -> None:
+def _space_to_depth(t: Translation, node: OnnxNode) -> None:
     b = int(node.get("blocksize"))
     n, c, h, w = t.value(node.inputs[0]).shape
     target = "npqchw" if node.get("mode", "DCR") == "DCR" else "ncpqhw"
@@ -45,8 +47,8 @@ def _space_to_depth(t: Translation, node: Node) -> None:
     _exchange(t, node, split, target, (n, c * b**2, h // b, w // b))
 
 
-TILING: tuple[Translator, ...] = (
-    Translator(("Tile",), _tile),
-    Translator(("DepthToSpace",), _depth_to_space),
-    Translator(("SpaceToDepth",), _space_to_depth),
+TILING: tuple[OnnxTranslator, ...] = (
+    OnnxTranslator(("Tile",), _tile),
+    OnnxTranslator(("DepthToSpace",), _depth_to_space),
+    OnnxTranslator(("SpaceToDepth",), _space_to_depth),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal, nothing
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import (
     LARGEST_COUNT,
     Compute,
@@ -19,11 +19,11 @@ from tapestry.teg.importers.program import (
     Fixed,
     Labels,
     Literal,
-    Program,
     Relabel,
     Reshape,
     Slice,
     Step,
+    StepProgram,
     Value,
     outputs_of,
 )
@@ -32,7 +32,7 @@ from tapestry.teg.importers.program import (
 class Translation:
     """The collected steps of a program; translators read values and constants and emit steps through it."""
 
-    def __init__(self, program: Program, opset: int, versions: Mapping[str, int] | None = None) -> None:
+    def __init__(self, program: StepProgram, opset: int, versions: Mapping[str, int] | None = None) -> None:
         self.program = program
         self.opset = opset
         self.versions = {**(versions or {}), "": opset}
@@ -41,7 +41,7 @@ class Translation:
         self._producers: dict[str, Step] = {}
         self.unrolled_nodes = 0
         # How a node becomes steps, the values read later given: for translators of nodes that hold others.
-        self.translate_node: Callable[[Node, set[str]], None] = _nowhere
+        self.translate_node: Callable[[OnnxNode, set[str]], None] = _nowhere
 
     def version(self, domain: str) -> int:
         """Return the version of the operators of `domain` that the program uses; 1 if it states none."""
@@ -70,7 +70,7 @@ class Translation:
         """Return the known value of `name`, or None if it is not known."""
         return self.known.get(self.resolve(name))
 
-    def constant(self, node: Node, position: int, what: str) -> np.ndarray | None:
+    def constant(self, node: OnnxNode, position: int, what: str) -> np.ndarray | None:
         """Return the value of an optional input that must be known at import; None where it is left out.
 
         Raises:
@@ -85,7 +85,7 @@ class Translation:
             )
         return found.full
 
-    def integers(self, node: Node, position: int, name: str) -> tuple[int, ...] | None:
+    def integers(self, node: OnnxNode, position: int, name: str) -> tuple[int, ...] | None:
         """Return the integers of attribute `name` or, in newer operator versions, of a constant input; None if left
         out.
         """
@@ -148,7 +148,7 @@ class Translation:
         """Return the progress of the translation (numbers of steps and values), for `undo`."""
         return len(self.program.steps), len(self.program.values)
 
-    def undo(self, node: Node, progress: tuple[int, int]) -> None:
+    def undo(self, node: OnnxNode, progress: tuple[int, int]) -> None:
         """Remove what the translator of `node` has emitted since `progress`, because it gave up."""
         steps, values = progress
         for step in self.program.steps[steps:]:
@@ -213,7 +213,7 @@ class Translation:
         return self.emit(Concat(site, tuple(v.name for v in filled), output, axis))
 
 
-def _nowhere(node: Node, _: set[str]) -> None:
+def _nowhere(node: OnnxNode, _: set[str]) -> None:
     raise ImportFailure(f"{node.where} lies in a body, which nothing here translates")
 
 
@@ -228,15 +228,15 @@ def broadcast_labels(shape: Sequence[int], wanted: Sequence[int]) -> Labels:
     return tuple("" if s == 1 and wanted[lead + k] != 1 else f"d{lead + k}" for k, s in enumerate(shape))
 
 
-class Translator(NamedTuple):
+class OnnxTranslator(NamedTuple):
     """A translator of some ONNX operators to steps; the standard's own have the domain `""`."""
 
     ops: tuple[str, ...]
-    translate: Callable[[Translation, Node], None]
+    translate: Callable[[Translation, OnnxNode], None]
     domain: str = ""
 
 
-def normal_axis(node: Node, axis: int, rank: int) -> int:
+def normal_axis(node: OnnxNode, axis: int, rank: int) -> int:
     """Return `axis` counted from the front.
 
     Raises:

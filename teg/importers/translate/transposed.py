@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute
-from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, plain_labels
 from tapestry.teg.importers.translate.windows import convolve
 
 
@@ -32,7 +32,9 @@ class TransposedGeometry(NamedTuple):
         return self.out - 1 + self.dilation * (self.kernel - 1) + 1 - size - self.low
 
 
-def _geometry(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[TransposedGeometry, ...]:
+def _geometry(
+    node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]
+) -> tuple[TransposedGeometry, ...]:
     """Evaluate the equations of ONNX's ConvTranspose; a stated or automatic shape determines what is cropped."""
     rank = len(spatial)
     strides, dilations = (tuple(node.get(a) or (1,) * rank) for a in ("strides", "dilations"))
@@ -71,7 +73,7 @@ def set_apart(t: Translation, site: str, name: str, output: str, axis: int, fact
     return t.slice(site, spread, output, [range(s) for s in shape])
 
 
-def _turned(t: Translation, node: Node, groups: int) -> str:
+def _turned(t: Translation, node: OnnxNode, groups: int) -> str:
     """Convert the kernel `(c, o / groups, *taps)` to a convolution's, `(o, c / groups, *taps)`, with flipped taps."""
     weight, output, site = t.value(node.inputs[1]), node.outputs[0], node.name
     rows, columns, *taps = weight.shape
@@ -85,7 +87,7 @@ def _turned(t: Translation, node: Node, groups: int) -> str:
     return t.reshape(f"{site}.kernel", exchanged, f"{output}.kernel", (groups * columns, *sizes[2:]))
 
 
-def _conv_transpose(t: Translation, node: Node) -> None:
+def _conv_transpose(t: Translation, node: OnnxNode) -> None:
     value, weight = t.value(node.inputs[0]), t.value(node.inputs[1])
     groups, output = int(node.get("group", 1)), node.outputs[0]
     if len(weight.shape) != len(value.shape) or weight.shape[0] != value.shape[1] or value.shape[1] % groups:
@@ -106,4 +108,4 @@ def _conv_transpose(t: Translation, node: Node) -> None:
     convolve(t, replace(node, inputs=inputs, attributes=attributes))
 
 
-TRANSPOSED: tuple[Translator, ...] = (Translator(("ConvTranspose",), _conv_transpose),)
+TRANSPOSED: tuple[OnnxTranslator, ...] = (OnnxTranslator(("ConvTranspose",), _conv_transpose),)

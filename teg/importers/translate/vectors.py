@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapestry.teg.importers.failure import WrongProgramError
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Concat, Literal
 from tapestry.teg.importers.translate.laws import AffineIndex, known_law, law_of
 from tapestry.teg.importers.translate.translation import Translation
@@ -57,7 +57,7 @@ class Vectors:
         return [*names, *(f"r{k}" for k in range(len(names), rank))]
 
 
-def vectors_of(t: Translation, node: Node, table: Sequence[int], first: int = 0) -> Vectors:
+def vectors_of(t: Translation, node: OnnxNode, table: Sequence[int], first: int = 0) -> Vectors:
     """Find how the node's second input addresses a table of this shape, after `first` dimensions that run together.
 
     Raises:
@@ -105,7 +105,7 @@ def _column_laws(t: Translation, name: str, depth: int) -> list[AffineIndex | No
     return laws
 
 
-def flat_positions(t: Translation, node: Node, vectors: Vectors, table: Sequence[int]) -> str:
+def flat_positions(t: Translation, node: OnnxNode, vectors: Vectors, table: Sequence[int]) -> str:
     """Compute row numbers over the dimensions addressed by position: each wrapped if negative, times its stride."""
     index, output = t.value(node.inputs[1]), f"{node.outputs[0]}.index"
     sizes = [table[vectors.first + k] for k in vectors.dynamic]
@@ -131,7 +131,7 @@ def flat_positions(t: Translation, node: Node, vectors: Vectors, table: Sequence
     return t.cell(f"{node.name}.index", columns, output, total, index.dtype)
 
 
-def _column(t: Translation, node: Node, k: int) -> str:
+def _column(t: Translation, node: OnnxNode, k: int) -> str:
     """Emit column `k` of the index vectors, over the outer dimensions."""
     index, output = t.value(node.inputs[1]), f"{node.outputs[0]}.index.{k}"
     known, outer = t.literal(index.name), index.shape[:-1]
@@ -142,7 +142,7 @@ def _column(t: Translation, node: Node, k: int) -> str:
     return t.reshape(f"{node.name}.column", part, output, outer)
 
 
-def sliced_rows(t: Translation, node: Node, name: str, vectors: Vectors, output: str) -> str:
+def sliced_rows(t: Translation, node: OnnxNode, name: str, vectors: Vectors, output: str) -> str:
     """Emit the table's slices as `(dimensions that run along outer ones, all addressed by position, rest)`."""
     shape = t.value(name).shape
     part = t.slice(f"{node.name}.part", name, f"{output}.part", vectors.ranges(shape))

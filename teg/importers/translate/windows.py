@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Compute
-from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
-from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation, plain_labels
+from tapestry.teg.operators.windows import WindowGeometry
 
 
-class Geometry(NamedTuple):
-    """Windows over the spatial dimensions: kernel, strides, dilations, padding, and the output's size."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    out: tuple[int, ...]
-
-
-def geometry_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Geometry:
+def geometry_of(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> WindowGeometry:
     """Compute the windows that a node's attributes describe.
 
     Raises:
@@ -53,40 +42,23 @@ def geometry_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Ge
             )
     if any(o < 1 for o in out):
         raise ImportFailure(f"{node.where}: no window of {list(kernel)} fits into {list(spatial)}")
-    return Geometry(tuple(kernel), strides, dilations, tuple(low), tuple(high), out)
+    return WindowGeometry(tuple(kernel), strides, dilations, tuple(low), tuple(high), out)
 
 
-def _crop(t: Translation, node: Node, geometry: Geometry) -> tuple[str, Geometry]:
+def _crop(t: Translation, node: OnnxNode, geometry: WindowGeometry) -> tuple[str, WindowGeometry]:
     """Return the input without margins that no window reads, and the geometry with the padding that is read."""
     value = t.value(node.inputs[0])
-    spatial = value.shape[2:]
-    given = zip(
-        spatial,
-        geometry.kernel,
-        geometry.strides,
-        geometry.dilations,
-        geometry.low,
-        geometry.out,
-        strict=True,
-    )
-    kept = [read_extent(*window) for window in given]
-    reach = [
-        (o - 1) * s + (k - 1) * d + 1 - a
-        for o, s, k, d, a in zip(
-            geometry.out, geometry.strides, geometry.kernel, geometry.dilations, geometry.low, strict=True
-        )
-    ]
-    high = tuple(max(r - n, 0) for r, n in zip(reach, kept, strict=True))
-    ranges = [range(value.shape[0]), range(value.shape[1]), *(range(n) for n in kept)]
+    kept, read = geometry.cropped(value.shape[2:])
+    ranges = [range(n) for n in (*value.shape[:2], *kept)]
     cropped = t.slice(f"{node.name}.crop", value.name, f"{node.outputs[0]}.crop", ranges)
-    return cropped, geometry._replace(high=high)
+    return cropped, read
 
 
 def _labels(rank: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(f"x{k}" for k in range(rank)), tuple(f"y{k}" for k in range(rank))
 
 
-def convolve(t: Translation, node: Node) -> None:
+def convolve(t: Translation, node: OnnxNode) -> None:
     """Translate ONNX's Conv; the elements may be integers too."""
     value, weight = t.value(node.inputs[0]), t.value(node.inputs[1])
     rank, groups = len(value.shape) - 2, int(node.get("group", 1))
@@ -100,12 +72,7 @@ def convolve(t: Translation, node: Node) -> None:
     channels = "c" if groups == 1 else "cg"
     labels = (("n", "c", *read), ("o", channels, *taps))
     target = ("n", "o", *written)
-    attrs: dict[str, Any] = {
-        "strides": g.strides,
-        "pads": (*g.low, *g.high),
-        "dilations": g.dilations,
-        "groups": groups,
-    }
+    attrs: dict[str, Any] = {**g.attributes, "groups": groups}
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     output = f"{node.outputs[0]}.product" if bias else node.outputs[0]
     shape = (value.shape[0], weight.shape[0], *g.out)
@@ -120,4 +87,4 @@ def convolve(t: Translation, node: Node) -> None:
         t.emit(Compute(f"{node.name}.bias", "cell", names, node.outputs[0], (dims, dims[1:2]), dims, add))
 
 
-WINDOWS: tuple[Translator, ...] = (Translator(("Conv",), convolve),)
+WINDOWS: tuple[OnnxTranslator, ...] = (OnnxTranslator(("Conv",), convolve),)

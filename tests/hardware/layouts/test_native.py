@@ -7,12 +7,16 @@ from hypothesis import strategies as st
 
 from tapestry.hardware.catalog import device_names, load_device
 from tapestry.hardware.layouts.binding import bind, native_text
-from tapestry.hardware.layouts.dimension_order import order_of, parse_order, row_major_order
+from tapestry.hardware.layouts.dimension_order import (
+    dimension_order_of,
+    parse_dimension_order,
+    row_major_order,
+)
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import (
     NATIVES,
     accessed_bytes,
-    candidate_orders,
+    candidate_dimension_orders,
     native_named,
     stored_bytes,
 )
@@ -30,7 +34,7 @@ def size(native: str, order: str, shape: tuple[int, ...], dtype: str) -> int:
 @settings(max_examples=60, deadline=None)
 @given(shape=SHAPES, dtype=st.sampled_from(NAMES), data=st.data())
 def test_what_is_counted_is_what_is_packed(native, shape, dtype, data) -> None:
-    order = data.draw(st.sampled_from(candidate_orders(native, shape, dtype)))
+    order = data.draw(st.sampled_from(candidate_dimension_orders(native, shape, dtype)))
     layout = bind(native, order, shape, dtype)
     values = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
     packed = layout.pack(values)
@@ -74,23 +78,23 @@ def test_texts_of_the_vendors() -> None:
 @settings(max_examples=40, deadline=None)
 @given(shape=SHAPES)
 def test_orders_that_are_offered_take_no_more_than_the_programs(native, shape) -> None:
-    candidates = candidate_orders(native, shape, "float32")
+    candidates = candidate_dimension_orders(native, shape, "float32")
     assert candidates[0] == "" and len(set(candidates)) == len(candidates) <= 4
     sizes = [size(native.name, order, shape, "float32") for order in candidates]
     assert max(sizes) == sizes[0]
 
 
 def test_orders_are_read_and_printed() -> None:
-    order = parse_order("{3*2,1,0}", 4)
+    order = parse_dimension_order("{3*2,1,0}", 4)
     assert (order.columns, order.rows, order.outside) == ((3, 2), (1,), (0,))
-    assert str(order) == "{3*2,1,0}" and order == order_of(4, (3, 2), (1,))
-    assert parse_order("", 3) == row_major_order(3) == parse_order("{2,1,0}", 3)
+    assert str(order) == "{3*2,1,0}" and order == dimension_order_of(4, (3, 2), (1,))
+    assert parse_dimension_order("", 3) == row_major_order(3) == parse_dimension_order("{2,1,0}", 3)
     for text in ("{0,0}", "{1}", "{0,1,2}"):
         with pytest.raises(LayoutError, match="each of the 2 dimensions once"):
-            parse_order(text, 2)
+            parse_dimension_order(text, 2)
     for text in ("1,0", "{1,}", "{a}"):
         with pytest.raises(LayoutError, match="is no order"):
-            parse_order(text, 2)
+            parse_dimension_order(text, 2)
 
 
 def test_bytes_accessed_grow_with_the_padding() -> None:

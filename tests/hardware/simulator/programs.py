@@ -9,7 +9,7 @@ from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import broadcast, permuted, reversed_along, sliced, view_attributes
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy, splittable
@@ -30,11 +30,11 @@ MESHES = (
 )
 
 
-def machine(shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
+def machine(mesh_shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
     """Build a mesh of catalog devices with links ten times slower on each slower axis."""
     axes = [
         MeshAxis(name, size, "switch", 1e11 / 10**k, 1e-6 * 10**k)
-        for k, (name, size) in enumerate(reversed(shape.axes))
+        for k, (name, size) in enumerate(reversed(mesh_shape.axes))
     ]
     return Mesh("made up", load_device(device), tuple(reversed(axes)))
 
@@ -179,11 +179,11 @@ GROWTH = (
 )
 
 
-def random_placements(rng: np.random.Generator, graph: Graph, mesh: MeshShape) -> Placements:
+def random_placements(rng: np.random.Generator, graph: Graph, mesh_shape: MeshShape) -> Placements:
     """Draw legal strategies over random sub-axes, granules, prefetch distances, regathers and boundary options."""
     blocks = {
         b.site: Placement(
-            random_strategy(rng, b.signature, mesh),
+            random_strategy(rng, b.signature, mesh_shape),
             tuple(int(rng.integers(0, 4)) for _ in b.inputs),
             tuple(bool(rng.random() < 0.2) for _ in b.inputs),
         )
@@ -197,10 +197,10 @@ def random_placements(rng: np.random.Generator, graph: Graph, mesh: MeshShape) -
     )
 
 
-def random_strategy(rng: np.random.Generator, signature: Signature | None, mesh: MeshShape) -> Strategy:
+def random_strategy(rng: np.random.Generator, signature: Signature | None, mesh_shape: MeshShape) -> Strategy:
     if signature is None:
         return Strategy()
-    free = [s.name for s in mesh.sub_axes]
+    free = [s.name for s in mesh_shape.sub_axes]
     allowed = splittable(signature)
     kinds = sorted({d.kind for d in signature.dims if d.kind != PARALLEL})
     kind = kinds[int(rng.integers(len(kinds)))] if kinds else None

@@ -9,16 +9,16 @@ from tapestry.hardware.simulator.fetches import count_fetch
 from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.rounds import CopyCounts
 from tapestry.teg.sharding.copies import CopyPlan, plan_copy
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes
 from tests.hardware.simulator.programs import MESHES
 
 GRID = MeshShape.of(node=2, gpu=4)
 NODE, GPU = ("node.0",), ("gpu.0", "gpu.1")
 
 
-def plan(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShape = GRID) -> CopyPlan:
-    made = plan_copy(source, needed, shape, mesh)
+def plan(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: MeshShape = GRID) -> CopyPlan:
+    made = plan_copy(source, needed, shape, mesh_shape)
     assert made is not None
     return made
 
@@ -56,7 +56,7 @@ def test_all_reduce_over_two_axes_with_a_ragged_slice() -> None:
 
 def test_a_fetch_after_a_reduction_stages_the_middle() -> None:
     """Check that a windowed need, which cannot be scattered to, is met by reducing the whole first."""
-    needed = Spec((Split(GPU),), windows=(Window(8, 1, -1, 3, 0, 8),))
+    needed = Spec((Split(GPU),), windows=(ChunkWindow(8, 1, -1, 3, 0, 8),))
     copy = plan(Spec((WHOLE,), GPU, "max"), needed, (8,))
     counts = count_copy(copy, (8,), GRID, 4, by_class=False)
     assert copy.reduce
@@ -79,29 +79,32 @@ def test_nothing_moves_when_everything_is_there() -> None:
 
 
 @pytest.mark.parametrize("tens", range(6))
-@pytest.mark.parametrize("mesh", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
-def test_three_counts_of_a_random_copy(mesh: MeshShape, tens: int) -> None:
+@pytest.mark.parametrize("mesh_shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+def test_three_counts_of_a_random_copy(mesh_shape: MeshShape, tens: int) -> None:
     for seed in range(10 * tens, 10 * tens + 10):
-        three_counts_agree(mesh, seed)
+        three_counts_agree(mesh_shape, seed)
 
 
-def three_counts_agree(mesh: MeshShape, seed: int) -> None:
+def three_counts_agree(mesh_shape: MeshShape, seed: int) -> None:
     """Check that moving arrays, counting all devices and counting by class give the same bytes and right elements."""
-    rng = np.random.default_rng([seed, mesh.device_count])
+    rng = np.random.default_rng([seed, mesh_shape.device_count])
     shape = tuple(int(n) for n in rng.integers(1, 14, size=rng.integers(1, 4)))
-    source, needed = random_spec(rng, shape, mesh, held=True), random_spec(rng, shape, mesh, held=False)
-    copy = plan_copy(source, needed, shape, mesh)
+    source, needed = (
+        random_spec(rng, shape, mesh_shape, held=True),
+        random_spec(rng, shape, mesh_shape, held=False),
+    )
+    copy = plan_copy(source, needed, shape, mesh_shape)
     if copy is None:
         return
     whole = rng.standard_normal(shape)
-    terms = mesh.size_of(source.partial)
-    held = [whole[tuple(slice(*row) for row in box)] / terms for box in boxes(source, shape, mesh)]
+    terms = mesh_shape.size_of(source.partial)
+    held = [whole[tuple(slice(*row) for row in box)] / terms for box in boxes(source, shape, mesh_shape)]
 
-    result, moved = ArrayMovement(copy, shape, mesh).run(held)
+    result, moved = ArrayMovement(copy, shape, mesh_shape).run(held)
 
-    for array, box in zip(result, boxes(needed, shape, mesh), strict=True):
+    for array, box in zip(result, boxes(needed, shape, mesh_shape), strict=True):
         np.testing.assert_allclose(array, whole[tuple(slice(*row) for row in box)])
-    in_full, by_class = (count_copy(copy, shape, mesh, 8, by_class=flag) for flag in (False, True))
+    in_full, by_class = (count_copy(copy, shape, mesh_shape, 8, by_class=flag) for flag in (False, True))
     assert_equal_counts(moved, in_full)
     assert_equal_counts(in_full, by_class)
     assert (moved.link_bytes == in_full.link_bytes).all()
@@ -116,11 +119,12 @@ def assert_equal_counts(a: CopyCounts, b: CopyCounts) -> None:
         assert left.received_bytes.tolist() == right.received_bytes.tolist()
 
 
-def random_spec(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShape, held: bool) -> Spec:
+def random_spec(rng: np.random.Generator, shape: tuple[int, ...], mesh_shape: MeshShape, held: bool) -> Spec:
     """Draw a spec: sub-axes go to dimensions, to partial terms (held) or to nothing; windows if it is needed."""
-    places = rng.integers(0, len(shape) + 2, size=len(mesh.sub_axes))
+    places = rng.integers(0, len(shape) + 2, size=len(mesh_shape.sub_axes))
     names = [
-        [s.name for s, p in zip(mesh.sub_axes, places, strict=True) if p == k] for k in range(len(shape) + 2)
+        [s.name for s, p in zip(mesh_shape.sub_axes, places, strict=True) if p == k]
+        for k in range(len(shape) + 2)
     ]
     splits, windows = [], []
     for k, size in enumerate(shape):
@@ -132,32 +136,32 @@ def random_spec(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShap
     return Spec(tuple(splits), partial, "sum" if partial else None, tuple(windows) if has_window else ())
 
 
-def random_window(rng: np.random.Generator, size: int, split: bool) -> Window:
+def random_window(rng: np.random.Generator, size: int, split: bool) -> ChunkWindow:
     """Draw a halo around every index point, or a constant range where the dimension is not split."""
     if split:
         extent = int(rng.integers(1, 4))
-        return Window(size, 1, -(extent // 2), extent, 0, size)
+        return ChunkWindow(size, 1, -(extent // 2), extent, 0, size)
     low = int(rng.integers(0, size))
     high = int(rng.integers(low + 1, size + 1))
-    return Window(1, 0, low, high - low, low, high)
+    return ChunkWindow(1, 0, low, high - low, low, high)
 
 
 def test_classes_on_a_mesh_of_256_devices() -> None:
-    mesh = MeshShape.of(row=16, column=16)
-    rows, columns = (tuple(s.name for s in mesh.sub_axes if s.axis == a) for a in ("row", "column"))
-    halo = Window(224, 1, -1, 3, 0, 224)
+    mesh_shape = MeshShape.of(row=16, column=16)
+    rows, columns = (tuple(s.name for s in mesh_shape.sub_axes if s.axis == a) for a in ("row", "column"))
+    halo = ChunkWindow(224, 1, -1, 3, 0, 224)
     copies = [
-        plan(Spec((Split(rows), WHOLE)), Spec((WHOLE, WHOLE)), (224, 8), mesh),
-        plan(Spec((Split(rows), Split(columns))), Spec((Split(columns), Split(rows))), (224, 96), mesh),
+        plan(Spec((Split(rows), WHOLE)), Spec((WHOLE, WHOLE)), (224, 8), mesh_shape),
+        plan(Spec((Split(rows), Split(columns))), Spec((Split(columns), Split(rows))), (224, 96), mesh_shape),
         plan(
             Spec((Split((*rows, *columns)), WHOLE)),
             Spec((Split(rows), WHOLE), windows=(halo, None)),
             (224, 8),
-            mesh,
+            mesh_shape,
         ),
     ]
     for copy in copies:
         shape = (224, 96) if copy.needed.dims[1].axes else (224, 8)
-        direct, gathered, _ = count_fetch(copy, shape, mesh)
-        by_class = count_fetch_by_class(copy, shape, mesh)
+        direct, gathered, _ = count_fetch(copy, shape, mesh_shape)
+        by_class = count_fetch_by_class(copy, shape, mesh_shape)
         assert [c.tolist() for c in by_class] == [direct.tolist(), gathered.tolist()]

@@ -11,7 +11,7 @@ from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.teg.sharding.programs import random_placements, random_program
 from tests.teg.sharding.test_external_graphs import paper
 
@@ -40,8 +40,8 @@ def test_values_come_from_the_parts() -> None:
 def test_an_expansion_moves_no_more_as_nodes_than_slot_by_slot(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
-    shape = MeshShape(MESH.axis_sizes)
-    program = expand(graph, random_placements(rng, graph, shape), shape)
+    mesh_shape = MeshShape(MESH.axis_sizes)
+    program = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
     nodes = run_pinned(materialize(program).graph, MESH, dry=True)
     slots = simulate(program, MESH, dry=True)
     # Slot by slot a device without work receives its replicas all the same; as nodes nobody there reads them.

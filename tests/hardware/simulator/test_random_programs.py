@@ -8,7 +8,7 @@ import pytest
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.hardware.simulator.programs import MESHES, machine, random_placements, random_program
 
 
@@ -27,18 +27,18 @@ def assert_same_counts(a: Execution, b: Execution) -> None:
 @pytest.mark.parametrize(
     "seed", [*range(5), *(pytest.param(n, marks=pytest.mark.slow) for n in range(5, 25))]
 )
-@pytest.mark.parametrize("shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
-def test_random_programs(shape: MeshShape, seed: int) -> None:
-    rng = np.random.default_rng([seed, shape.device_count, len(shape.axes)])
+@pytest.mark.parametrize("mesh_shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+def test_random_programs(mesh_shape: MeshShape, seed: int) -> None:
+    rng = np.random.default_rng([seed, mesh_shape.device_count, len(mesh_shape.axes)])
     graph = random_program(rng)
-    program = expand(graph, random_placements(rng, graph, shape), shape)
+    program = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
     inputs = {k: v - 4 if v.dtype.kind == "i" else v for k, v in random_inputs(graph, rng).items()}
     inputs = {k: np.clip(v, 0, 2) if v.dtype.kind == "i" else v for k, v in inputs.items()}
 
-    run = simulate(program, machine(shape), inputs, trace=True)
+    run = simulate(program, machine(mesh_shape), inputs, trace=True)
 
     expected = evaluate(graph, inputs)
     assert run.outputs.keys() == expected.keys()
     for site, value in expected.items():
         np.testing.assert_allclose(run.outputs[site], value, rtol=1e-9, atol=1e-9)
-    assert_same_counts(run, simulate(program, machine(shape), dry=True, trace=True))
+    assert_same_counts(run, simulate(program, machine(mesh_shape), dry=True, trace=True))

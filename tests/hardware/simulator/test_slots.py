@@ -13,7 +13,7 @@ from tapestry.hardware.timing import block_ticks, step_ticks
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
@@ -155,8 +155,8 @@ def test_the_trace_opens_in_perfetto() -> None:
 def test_more_by_the_clock_than_by_the_slot_is_an_error() -> None:
     lifetimes = Lifetimes(1)
     lifetimes.begin_slot(np.array([0]))
-    lifetimes.born("a", np.array([10]), 0)
-    lifetimes.born("b", np.array([10]), 5)
+    lifetimes.allocate("a", np.array([10]), 0)
+    lifetimes.allocate("b", np.array([10]), 5)
     lifetimes.used("a", 7)
     lifetimes.used("b", 9)
     lifetimes.check(set(), np.array([[[10], [20]]]))

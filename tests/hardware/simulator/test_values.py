@@ -11,7 +11,7 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ComputeStep, expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
@@ -90,15 +90,15 @@ def test_half_precision_moves_half_the_bytes() -> None:
     )
 
 
-@pytest.mark.parametrize("mesh", [EIGHT, GRID], ids=["flat", "grid"])
-def test_what_replicas_share_is_computed_once(mesh: MeshShape, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mesh_shape", [EIGHT, GRID], ids=["flat", "grid"])
+def test_what_replicas_share_is_computed_once(mesh_shape: MeshShape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a replicated block that reads gathered copies of a split block is computed once for all devices."""
     b = GraphBuilder("shared")
     x = b.source("x", (8, 4), "float32")
     a = cell(b, "a", ("neg", ("input", 0)), (x,))
     b.sink(cell(b, "b", ("exp", ("input", 0)), (a,)), site="out")
-    rows = Placement(Strategy((Split(tuple(s.name for s in mesh.sub_axes[:2])), WHOLE)))
-    program = expand(b.build(), Placements({"x": rows, "a": rows}), mesh)
+    rows = Placement(Strategy((Split(tuple(s.name for s in mesh_shape.sub_axes[:2])), WHOLE)))
+    program = expand(b.build(), Placements({"x": rows, "a": rows}), mesh_shape)
     computed: list[str] = []
     run_block = ArrayBackend._run
 
@@ -107,7 +107,7 @@ def test_what_replicas_share_is_computed_once(mesh: MeshShape, monkeypatch: pyte
         return run_block(backend, step, *others)
 
     monkeypatch.setattr(ArrayBackend, "_run", counted)
-    run = simulate(program, machine(mesh), {"x": np.ones((8, 4), np.float32)})
+    run = simulate(program, machine(mesh_shape), {"x": np.ones((8, 4), np.float32)})
     assert computed == ["a"] * 4 + ["b"]
     assert (run.flops == run.flops[0]).all(), "but it is counted on every device"
     assert (run.memory_bytes[1, 0] == run.memory_bytes[1, 0, 0]).all()

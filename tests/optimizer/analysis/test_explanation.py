@@ -12,7 +12,7 @@ from tapestry.rewrites import RULES, Move, apply_move, find, is_structural, repl
 from tapestry.rewrites.cell_form import INPUT
 from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import EIGHT, search
 
@@ -60,15 +60,15 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
 @pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
 def test_compiled_costs_are_those_of_the_plain_model(mesh: str) -> None:
     result = search(mesh=load_mesh(mesh), evaluations=600)
-    shape = MeshShape(result.mesh.axis_sizes)
+    mesh_shape = MeshShape(result.mesh.axis_sizes)
     for plan in result.frontier[::3]:
-        states = [replay_plan(result.graph, plan.moves[:k], shape) for k in range(len(plan.moves) + 1)]
+        states = [replay_plan(result.graph, plan.moves[:k], mesh_shape) for k in range(len(plan.moves) + 1)]
         fast, slow = (PlanCosts(result.mesh, compiled=c).costs(states) for c in (True, False))
         assert fast == slow
         assert fast[-1] == plan.cost
 
 
-def test_saturating_moves_in_a_row_are_one_step_unless_they_are_asked_for_singly() -> None:
+def test_saturating_moves_in_a_row_are_one_step_unless_they_are_requested_singly() -> None:
     b = ExampleBuilder("layer")
     copied = b.op("concat", b.tensor("x", 16, 8), axis=0)
     doubled = b.cell(("mul", INPUT, INPUT), {b.cell(("neg", INPUT), {copied: "rc"}): "rc"})
@@ -87,7 +87,7 @@ def test_saturating_moves_in_a_row_are_one_step_unless_they_are_asked_for_singly
     assert singly.cost == reported.cost
 
 
-def test_a_history_of_nothing_is_the_program_as_it_was_handed_in() -> None:
+def test_a_history_of_nothing_is_the_program_as_it_was_imported() -> None:
     graph = GRAPHS["attention"]()
     reported = explain(graph, [], EIGHT)
     assert reported.steps == ()
@@ -139,7 +139,7 @@ def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("move", "said"),
+    ("move", "message"),
     [
         (
             Move("nonesuch", "a"),
@@ -152,16 +152,16 @@ def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
         ),
     ],
 )
-def test_a_stale_history_is_refused_with_its_move_and_a_cure(move: Move, said: str) -> None:
-    with pytest.raises(StaleHistory, match=said):
+def test_a_stale_history_is_refused_with_its_move_and_a_hint(move: Move, message: str) -> None:
+    with pytest.raises(StaleHistory, match=message):
         explain(GRAPHS["attention"](), [move], EIGHT)
 
 
-def test_progress_is_told_to_its_end() -> None:
-    heard: list[tuple[int, int]] = []
+def test_progress_is_reported_to_its_end() -> None:
+    calls: list[tuple[int, int]] = []
     result = search(evaluations=500)
-    explain(result.graph, result.frontier[0].moves, EIGHT, on_step=lambda *at: heard.append(at))
-    assert heard == [(k, heard[-1][1]) for k in range(1, heard[-1][1] + 1)]
+    explain(result.graph, result.frontier[0].moves, EIGHT, on_step=lambda *at: calls.append(at))
+    assert calls == [(k, calls[-1][1]) for k in range(1, calls[-1][1] + 1)]
 
 
 def test_rules_say_in_a_line_what_they_change() -> None:

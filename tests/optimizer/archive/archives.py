@@ -14,7 +14,7 @@ def empty(objectives: int, capacity: int = 512, pool: int = 8) -> Archive:
     return new_archive(capacity, pool, objectives, genes=1, edges=1)
 
 
-def offer_points(archive: Archive, points: np.ndarray, epsilon: float = EPSILON) -> list[bool]:
+def insert_points(archive: Archive, points: np.ndarray, epsilon: float = EPSILON) -> list[bool]:
     """Insert rows of values, with the number of the row as the plan's gene; return which entered."""
     raw, nothing = np.zeros(COSTS, np.int64), np.zeros(1, np.int8)
     grid = np.full(points.shape[1], epsilon)
@@ -24,7 +24,7 @@ def offer_points(archive: Archive, points: np.ndarray, epsilon: float = EPSILON)
     ]
 
 
-def offer_infeasible(archive: Archive, violation: float, digest: int) -> bool:
+def insert_violating(archive: Archive, violation: float, digest: int) -> bool:
     raw, nothing = np.zeros(COSTS, np.int64), np.zeros(1, np.int8)
     genes = np.array([digest], np.int16)
     return bool(insert_infeasible(archive, violation, raw, genes, nothing, nothing, np.uint64(digest)))

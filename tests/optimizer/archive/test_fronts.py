@@ -14,7 +14,7 @@ from tapestry.optimizer.archive.fronts import (
     set_parent_weights,
     spread_points,
 )
-from tests.optimizer.archive.archives import dominates, empty, offer_points
+from tests.optimizer.archive.archives import dominates, empty, insert_points
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -92,10 +92,10 @@ def test_thinning_keeps_extremes_and_order(seed: int) -> None:
 
 
 def test_thinning_keeps_the_corner_that_dominates_most() -> None:
-    crowd = np.array(
+    points = np.array(
         [[1.0, 100.0], *([1.01 + 0.001 * k, 99.0 - k] for k in range(5)), [10.0, 10.0], [100.0, 1.0]]
     )
-    assert select_subset(crowd, 3) == [0, 6, 7]
+    assert select_subset(points, 3) == [0, 6, 7]
 
 
 def test_points_are_spread_evenly() -> None:
@@ -105,10 +105,10 @@ def test_points_are_spread_evenly() -> None:
     assert counts.max() < 72
 
 
-def test_extremes_and_lonely_plans_become_parents_more_often() -> None:
+def test_extremes_and_isolated_plans_become_parents_more_often() -> None:
     archive = empty(2)
     points = np.array([[1.0, 1000.0], [10.0, 100.0], [11.0, 90.0], [12.0, 80.0], [13.0, 75.0], [1000.0, 1.0]])
-    offer_points(archive, points, epsilon=0.001)
+    insert_points(archive, points, epsilon=0.001)
 
     set_parent_weights(archive)
 

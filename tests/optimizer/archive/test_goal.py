@@ -78,7 +78,7 @@ def tiny_archive() -> Archive:
     return new_archive(8, 4, 1, 1, 1, columns=2)
 
 
-def offer(archive: Archive, goal: Goal, memory: int, time: int) -> bool:
+def insert_values(archive: Archive, goal: Goal, memory: int, time: int) -> bool:
     """Offer a plan of such costs; its genes are its time."""
     raw, edge = np.array([memory, time], np.int64), np.zeros(1, np.int8)
     genes = np.array([time], np.int16)
@@ -100,11 +100,11 @@ def relative_goal(bounds: float = np.inf) -> Goal:
 def test_the_front_is_filtered_when_the_best_moves() -> None:
     archive, goal = tiny_archive(), relative_goal()
 
-    assert offer(archive, goal, memory=5, time=100), "whatever comes first is the best"
-    assert not offer(archive, goal, memory=4, time=120), "smaller, but too slow"
-    assert offer(archive, goal, memory=4, time=109)
+    assert insert_values(archive, goal, memory=5, time=100), "whatever comes first is the best"
+    assert not insert_values(archive, goal, memory=4, time=120), "smaller, but too slow"
+    assert insert_values(archive, goal, memory=4, time=109)
     assert front(archive) == [(4, 109)]
-    assert offer(archive, goal, memory=9, time=80), "larger: it is kept for it moves the bound to 88"
+    assert insert_values(archive, goal, memory=9, time=80), "larger: it is kept for it moves the bound to 88"
 
     assert goal.best.tolist() == [80]
     assert front(archive) == [(9, 80)]
@@ -116,22 +116,22 @@ def test_the_front_is_filtered_when_the_best_moves() -> None:
 def test_only_plans_that_keep_the_absolute_bounds_set_the_best() -> None:
     archive, goal = tiny_archive(), relative_goal(bounds=10)
 
-    assert not offer(archive, goal, memory=50, time=1)
+    assert not insert_values(archive, goal, memory=50, time=1)
     assert goal.best.tolist() == [np.inf]
-    assert offer(archive, goal, memory=9, time=100)
+    assert insert_values(archive, goal, memory=9, time=100)
     assert goal.best.tolist() == [100]
 
 
 def test_a_best_found_elsewhere_filters_too() -> None:
     archive, goal = tiny_archive(), relative_goal()
     for memory, time in ((5, 100), (4, 105), (3, 110)):
-        offer(archive, goal, memory, time)
+        insert_values(archive, goal, memory, time)
     goal.best[:] = 97
     refilter(archive, goal)
     assert front(archive) == []
     goal.best[:] = 100
     mine = goal.own_best()
-    assert offer(archive, mine, memory=9, time=90)
+    assert insert_values(archive, mine, memory=9, time=90)
     assert (goal.best.tolist(), mine.best.tolist()) == ([100], [90]), "what an epoch notes is its own"
 
 

@@ -95,11 +95,11 @@ def test_a_limit_holds_newcomers_back_but_not_what_is_better_or_much_better_at_s
 def test_of_many_that_replace_the_same_few_enter() -> None:
     shown = np.array([[1.0, 10.0], [5.0, 5.0], [10.0, 1.0]])
     steps = np.linspace(4.0, 4.9, 10)
-    crowd = np.column_stack([steps, 8.9 - steps])
-    entering, leaving = publish(shown, crowd, 3, False)
+    points = np.column_stack([steps, 8.9 - steps])
+    entering, leaving = publish(shown, points, 3, False)
     assert leaving.tolist() == [1]
     assert len(entering) == 1
-    entering, leaving = publish(shown, crowd, 5, False)
+    entering, leaving = publish(shown, points, 5, False)
     assert len(entering) == 3, "one to replace, two on free places"
 
 

@@ -20,6 +20,7 @@ def mutated(individual: Individual, share: float = 0.2) -> tuple[Individual]:
     return (individual,)
 
 
+@pytest.mark.slow
 def test_the_default_toolbox_is_the_search_as_it_is() -> None:
     assert frontier(search(evaluations=20_000)) == frontier(
         search(toolbox=default_toolbox(), evaluations=20_000)
@@ -64,7 +65,7 @@ def test_own_selection_sees_the_front_and_decides() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "operator", "said"),
+    ("name", "operator", "message"),
     [
         ("mutate", lambda one: one, "toolbox.mutate must return a tuple of 1 individual,"),
         ("mate", lambda one, other: (one,), "toolbox.mate must return a tuple of 2 individuals,"),
@@ -77,8 +78,8 @@ def test_own_selection_sees_the_front_and_decides() -> None:
         ("weigh", lambda values: np.zeros(len(values)), "a finite weight above zero"),
     ],
 )
-def test_operators_that_break_their_word_are_told(name: str, operator, said: str) -> None:
+def test_operators_that_break_their_word_are_reported(name: str, operator, message: str) -> None:
     toolbox = default_toolbox()
     toolbox.register(name, operator)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         search(toolbox=toolbox, evaluations=15_000)

@@ -56,7 +56,7 @@ def test_every_rule_keeps_plans_legal_and_hashes_current(
             assert not changed[2] or RULES[rule] == "regather"
             assert not changed[0] or RULES[rule] not in ("prefetch", "regather")
 
-    idle = set() if space.space.has_orders else {"relayout"}
+    idle = set() if space.space.has_dimension_orders else {"relayout"}
     assert {rule for rule, count in zip(RULES, moved, strict=True) if not count} == idle
 
 
@@ -129,7 +129,7 @@ def test_the_stream_is_even_and_repeats_from_its_seed() -> None:
     assert all(0.0 <= unit(one) < 1.0 for _ in range(1000))
 
 
-def test_hashes_tell_positions_and_kinds_of_genes_apart() -> None:
+def test_hashes_distinguish_positions_and_kinds_of_genes() -> None:
     def digest(position: int, kind: int, value: int) -> int:
         plan = (np.zeros(9, np.int16), np.zeros(9, np.int8), np.zeros(9, np.int8))
         plan[kind][position] = value

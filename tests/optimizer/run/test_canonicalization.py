@@ -4,7 +4,7 @@ from tapestry.costmodel.resources import declared_resources
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize, verify_plan
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.validate import validate
 from tests.costmodel.programs import priced

@@ -131,6 +131,7 @@ def test_resumed_in_a_fresh_process(program: str, islands: int, at: int, tmp_pat
     assert any(variant.taken for variant in watcher.snapshots[-1].checkpoint().variants)
 
 
+@pytest.mark.slow
 def test_what_a_callback_raises_ends_the_search_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ def spec_at(plan: Any, site: str) -> str:
         pytest.param("wq", "[-, -, gpu.2]", marks=pytest.mark.slow),
         pytest.param("softmax", "[gpu.0, gpu.1*gpu.2, -]", marks=pytest.mark.slow),
         pytest.param("y.out", "[-, gpu.0*gpu.1]", marks=pytest.mark.slow),
-        ("scores", "[-, -, -] sum(gpu.0)"),
+        pytest.param("scores", "[-, -, -] sum(gpu.0)", marks=pytest.mark.slow),
     ],
 )
 def test_pins_are_honored_in_every_plan(site: str, spec: str) -> None:
@@ -63,11 +63,11 @@ def test_several_pins_leave_the_rest_free() -> None:
 @pytest.mark.parametrize(
     ("pins", "message"),
     [
-        ({"nothing": "[-]"}, "pin 'nothing': the graph has no block of that site"),
-        ({"turn": "[-, -, -]"}, "pin 'turn': a view has no placement; pin the block it views"),
+        ({"nothing": "[-]"}, "pins\\['nothing'\\]: there is no block 'nothing'"),
+        ({"turn": "[-, -, -]"}, "pins\\['turn'\\]: a view has no placement; pin the block it views"),
         ({"x": "[gpu.0]"}, "pin 'x': .*2 dimensions"),
         ({"x": "[rack.0, -]"}, r"pin 'x': no strategy of this block gives \[rack.0, -\]; possible are"),
-        ({"x": "split"}, "pin 'x': .*spec"),
+        ({"x": "split"}, "pins\\['x'\\]: .*spec"),
     ],
 )
 def test_pins_that_cannot_be_are_explained(pins: dict[str, str], message: str) -> None:
@@ -78,22 +78,22 @@ def test_pins_that_cannot_be_are_explained(pins: dict[str, str], message: str) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objectives": ("time",)}, "unknown objective 'time'; did you mean time_s"),
+        ({"objectives": ("time",)}, "there is no objective 'time'; did you mean time_s"),
         ({"constraints": ("time_s<=1GiB",)}, "time_s is in s"),
-        ({"rules": ("expand_softmx",)}, "unknown rule 'expand_softmx'; did you mean expand_softmax"),
+        ({"rules": ("expand_softmx",)}, "there is no rule 'expand_softmx'; did you mean expand_softmax"),
         ({"inputs": "anywhere"}, "inputs: expected one of chosen, replicated, not 'anywhere'"),
         ({"outputs": "none"}, "outputs: expected one of sharded, gathered, not 'none'"),
         ({"devices": "some"}, "devices: expected one of any, all, not 'some'"),
         ({"islands": 0}, "islands: expected a whole number of at least 1, not 0"),
     ],
 )
-def test_unknown_wishes_are_answered(options: dict[str, Any], message: str) -> None:
+def test_unknown_options_are_answered(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         search(**options)
 
 
 @pytest.mark.parametrize("missing", ["vector", "fp32"])
-def test_energy_figures_are_missed_only_where_energy_is_asked_for(missing: str) -> None:
+def test_energy_figures_are_missed_only_where_energy_is_requested(missing: str) -> None:
     device = EIGHT.device
     known = {name: rate for name, rate in (device.joules_per_flop or {}).items() if name != missing}
     fields = {name: value for name, value in asdict(device).items() if value not in (None, (), {})}
@@ -122,7 +122,9 @@ def test_a_budget_is_positive() -> None:
     with pytest.raises(ValueError, match="needs seconds, evaluations or both"):
         Budget()
     for wrong in ({"seconds": 0.0}, {"evaluations": 0}, {"seconds": float("nan")}):
-        with pytest.raises(ValueError, match="a budget must be positive"):
+        with pytest.raises(
+            ValueError, match=r"(seconds|evaluations): expected a .*(above 0|at least 1), not "
+        ):
             Budget(**wrong)
 
 
@@ -182,7 +184,7 @@ def test_ctrl_c_keeps_the_frontier_found() -> None:
     assert frontier(result) == frontier(search(seed=3, evaluations=result.evaluations))
 
 
-def test_a_request_to_stop_is_heard_between_rounds() -> None:
+def test_a_request_to_stop_is_read_between_rounds() -> None:
     rounds: list[int] = []
     result = search(
         evaluations=10_000_000,
@@ -202,7 +204,7 @@ def test_a_search_stops_when_nothing_more_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_progress_tells_how_far_and_how_good() -> None:
+def test_progress_reports_how_far_and_how_good() -> None:
     reports: list[Progress] = []
     result = search(evaluations=80_000, on_progress=reports.append)
     phases = [p.phase for p in reports]

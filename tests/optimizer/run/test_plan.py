@@ -14,7 +14,7 @@ from tapestry.optimizer.archive.report import costs_of
 from tapestry.optimizer.run.plan import Budget, Plan
 from tapestry.rewrites import PLACEMENT, Move, placement_moves, replay, replay_plan
 from tapestry.teg.evaluate import evaluate, random_inputs
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.archive.archives import dominates
 from tests.optimizer.searches import EIGHT, search
@@ -43,8 +43,8 @@ def test_frontiers_are_mutually_nondominated_and_feasible(found: Result) -> None
 
 def test_costs_are_those_of_the_plain_model(found: Result) -> None:
     for plan in found.frontier:
-        part = MeshShape(found.mesh.axis_sizes).part(plan.placements.devices)
-        used = found.mesh.part(part.axes)
+        mesh_shape = MeshShape(found.mesh.axis_sizes).part(plan.placements.devices)
+        used = found.mesh.part(mesh_shape.axes)
         assert plan.cost == costs_of(reference_cost(plan.graph, plan.placements, used).vector(), used)
 
 
@@ -65,10 +65,10 @@ def test_structure_is_searched_and_its_history_replays(found: Result) -> None:
 
 
 def test_moves_rebuild_graph_and_placements_from_nothing(found: Result) -> None:
-    shape = MeshShape(found.mesh.axis_sizes)
+    mesh_shape = MeshShape(found.mesh.axis_sizes)
     for plan in found.frontier:
         reported = [Move.from_json(json.loads(json.dumps(m.to_json()))) for m in plan.moves]
-        graph, placements = replay_plan(found.graph, reported, shape)
+        graph, placements = replay_plan(found.graph, reported, mesh_shape)
         assert graph.structural_hash == plan.graph.structural_hash
         assert placement_moves(graph, placements, plan.placements) == []
         assert placements.devices == plan.placements.devices
@@ -76,7 +76,7 @@ def test_moves_rebuild_graph_and_placements_from_nothing(found: Result) -> None:
         assert kinds == sorted(kinds), "structure first, then placements"
 
 
-def test_names_are_stable_and_tell_plans_apart(found: Result) -> None:
+def test_names_are_stable_and_distinguish_plans(found: Result) -> None:
     ids = [p.id for p in found.frontier]
     assert len(set(ids)) == len(ids)
     assert all(len(i) == 12 and int(i, 16) >= 0 for i in ids)

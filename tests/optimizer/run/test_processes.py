@@ -93,7 +93,7 @@ def test_a_task_that_ends_its_worker_again_and_again_fails(islands: ProcessIslan
     assert islands.submit(pow, 2, 5).result() == 32
 
 
-def test_a_cancelled_task_is_not_heard_of_again(islands: ProcessIslands) -> None:
+def test_a_cancelled_task_is_not_reported_again(islands: ProcessIslands) -> None:
     running = islands.submit(time.sleep, 0.2)
     assert running.cancel()
     with pytest.raises(CancelledError):

@@ -62,7 +62,8 @@ def test_fewer_workers_than_islands_give_the_same(workers: int) -> None:
         assert repeats(search(executor=InlineExecutor(), **options), search(executor=pool, **options))
 
 
-@pytest.mark.parametrize("islands", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("islands", [1, 2])
 def test_a_timed_run_is_reproduced_by_its_evaluations(islands: int) -> None:
     timed = search(seed=9, budget=Budget(seconds=0.7), islands=islands, executor=InlineExecutor())
     assert timed.stopped in ("budget", "converged")
@@ -95,7 +96,7 @@ def test_any_executor_will_do() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("evaluations", [1, 40, 700, 5000])
-def test_as_many_evaluations_as_asked_for(evaluations: int) -> None:
+def test_as_many_evaluations_as_requested(evaluations: int) -> None:
     found = search(evaluations=evaluations, islands=2, executor=InlineExecutor())
     assert evaluations <= found.evaluations <= max(evaluations * 1.2, evaluations + 1000)
     assert found.frontier

@@ -30,7 +30,7 @@ from tapestry.optimizer.run.variants import (
 )
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import GRAPHS, random_genes
 
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")
@@ -140,7 +140,7 @@ def test_variants_of_a_machine_change_to_a_coarser_grid_together() -> None:
     insert_seeds(small, None)
     insert_seeds(foreign, None)
     untouched = foreign.archive
-    crowd(full, FRONT_CAPACITY)
+    fill_archive(full, FRONT_CAPACITY)
     before = on.goal.epsilon.copy()
 
     coarsen_grids([full, small, foreign])
@@ -155,7 +155,7 @@ def test_variants_of_a_machine_change_to_a_coarser_grid_together() -> None:
             assert variant.archive.box[i].tolist() == wanted
 
 
-def crowd(variant: Variant, count: int) -> None:
+def fill_archive(variant: Variant, count: int) -> None:
     """Fill an archive with plans of a made-up front, one per cell."""
     archive = variant.archive
     steps = np.exp(np.arange(count) * 0.006)
@@ -167,7 +167,7 @@ def crowd(variant: Variant, count: int) -> None:
     archive.size[0] = count
 
 
-def test_planting_offers_rows_of_strategies() -> None:
+def test_seeding_inserts_rows_of_strategies() -> None:
     variant = variant_of("joints", submesh())
     rows, _, _ = genes_rows(np.zeros((3, variant.space.gene_count), np.int64), variant.space.space)
     insert_plans(variant, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -27,6 +28,14 @@ def test_a_notebook_shows_the_frontier_as_a_table(result: Result) -> None:
         plan.id for plan in sorted(result.frontier, key=lambda plan: (plan.cost["time_s"], plan.id))
     ]
     assert f"<caption>attention on dgx-h100: {len(ids)} plans</caption>" in shown
+
+
+def test_a_notebook_shows_a_plan_as_a_table_of_its_costs(result: Result) -> None:
+    plan = result.frontier[0]
+    named = replace(plan, graph=replace(plan.graph, name="<b>"))
+    shown = named._repr_html_()
+    assert "of &lt;b&gt;: " in shown and "<b>" not in shown
+    assert re.findall("<tr><td>(.*?)</td>", shown) == list(plan.cost)
 
 
 def test_a_data_frame_has_a_row_per_plan_and_a_column_per_cost(

@@ -20,7 +20,7 @@ from tapestry.optimizer.run.warm_start import PLACED, fit
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import Move
 from tapestry.teg.sharding.check import check_placements
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.text import parse_strategy
 from tests.costmodel.programs import GRAPHS, product_of
@@ -85,9 +85,9 @@ def test_plans_cost_what_they_cost(earlier: Result) -> None:
 def test_another_machine_and_other_objectives_take_what_fits(earlier: Result, mesh: str) -> None:
     result = warm(earlier.frontier, mesh=load_mesh(mesh), objectives=("time_s", "compute_flops"))
     assert result.started_from == len(earlier.frontier)
-    shape = MeshShape(result.mesh.axis_sizes)
+    mesh_shape = MeshShape(result.mesh.axis_sizes)
     for plan in result.frontier:
-        assert check_placements(plan.graph, plan.placements, shape) == []
+        assert check_placements(plan.graph, plan.placements, mesh_shape) == []
 
 
 def placed(**strategies: str) -> Placements:
@@ -122,6 +122,7 @@ def test_the_nearest_strategy_lays_the_same_dimensions_along_what_there_is(
     assert not any((*orders.reads, *orders.makes)), "stored as the program says"
 
 
+@pytest.mark.slow
 def test_plans_of_another_program_are_left_out(earlier: Result) -> None:
     other = search(GRAPHS["attention"](), evaluations=500).frontier
     with pytest.raises(ValueError, match=f"none of the {len(other)} plans is of the program 'observed'"):
@@ -130,7 +131,7 @@ def test_plans_of_another_program_are_left_out(earlier: Result) -> None:
     assert result.started_from == 3
 
 
-def test_what_was_asked_for_is_kept(earlier: Result) -> None:
+def test_what_was_requested_is_kept(earlier: Result) -> None:
     graph = GRAPHS["observed"]()
     site = next(b.site for b in graph.sources)
     rank = len(graph.tensors[graph.by_site[site].outputs[0]].shape)

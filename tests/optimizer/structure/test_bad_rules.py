@@ -97,7 +97,7 @@ def test_a_bad_rule_is_refused_by_name_and_others_are_proposed_all_the_same(
     assert reason in structural.refused["bad"]
 
 
-def test_a_search_tells_which_rules_it_refused_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_reports_which_rules_it_refused_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(catalog(), "endless", replace(BAD["an end that never comes"][0], name="endless"))
     result = search(program(), rules=("expand_softmax", "endless"))
     assert result.refused.keys() == {"endless"}

@@ -30,7 +30,7 @@ def counted(graph: Graph, blocks: dict[str, Placement]) -> tuple[int, int, int]:
     """Predict makespan in ticks, peak and traffic in bytes; check that the simulator counts the same."""
     space, placements = PlanSpace(graph, MESH), Placements(blocks)
     cost = space.evaluate(space.genes_of(placements))
-    run = simulate(expand(graph, placements, space.layout), MESH, dry=True)
+    run = simulate(expand(graph, placements, space.mesh_shape), MESH, dry=True)
     found = (run.makespan_ticks, int(run.peak_memory_bytes.max()), run.traffic_bytes)
     assert found == (cost[TIME], cost[PEAK], cost[TRAFFIC])
     return found
@@ -39,7 +39,7 @@ def counted(graph: Graph, blocks: dict[str, Placement]) -> tuple[int, int, int]:
 def assert_runs_alike(before: Graph, after: Graph, blocks: dict[str, Placement]) -> None:
     """Check that the rewritten graph under its plan, on the simulator, gives the values of the program."""
     inputs = random_inputs(before, np.random.default_rng(1))
-    program = expand(after, Placements(blocks), PlanSpace(after, MESH).layout)
+    program = expand(after, Placements(blocks), PlanSpace(after, MESH).mesh_shape)
     outputs = simulate(program, MESH, inputs).outputs
     for site, value in evaluate(before, inputs).items():
         np.testing.assert_allclose(outputs[site], value, rtol=1e-4, atol=1e-4 * np.abs(value).max())

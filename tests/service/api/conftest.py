@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
+from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.graphs import summarize
 from tapestry.service.serving import ServiceServer
 from tapestry.service.settings import ServiceSettings
@@ -48,12 +52,28 @@ class Service:
 Serve = Callable[..., Service]
 
 
+class SharedPool(TaskPool):
+    """A task pool of all services of the tests, which outlives each: its processes take seconds to load the program."""
+
+    def close(self) -> None:
+        """Go on; the pool ends with the process of the tests."""
+
+
+@cache
+def shared_pool() -> SharedPool:
+    """Return the task pool of all services of this process."""
+    opened = SharedPool()
+    atexit.register(TaskPool.close, opened)
+    return opened
+
+
 @contextmanager
 def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
     """Run a service without workers, with settings as given and its database in a folder, or at a URL."""
     url = place if isinstance(place, str) else f"sqlite:///{place / 'api.db'}"
     chosen = ServiceSettings(url, **{"port": 0, **settings})
     with (
+        patch("tapestry.service.api.app.TaskPool", shared_pool),
         ServiceServer(chosen, worker=False, islands=None, log_level="error") as server,
         server.in_background(),
     ):
@@ -78,7 +98,7 @@ def service(serve: Serve) -> Service:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Start one service for tests that do not affect each other: its task pool takes a second to warm up."""
+    """Start one service for tests that do not affect each other."""
     with serving(tmp_path_factory.mktemp("shared")) as service:
         yield service
 

@@ -144,9 +144,9 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
 def test_a_wrong_field_is_pointed_at(
     shared: Service, field: str, value: Any, pointer: str, allowed: Any
 ) -> None:
-    asked = {"graph_id": shared.graph(), "mesh": "dgx-h100", field: value}
+    requested = {"graph_id": shared.graph(), "mesh": "dgx-h100", field: value}
     answer = shared.http.post(
-        "/v1/runs", content=json.dumps(asked), headers={"Content-Type": "application/json"}
+        "/v1/runs", content=json.dumps(requested), headers={"Content-Type": "application/json"}
     )
     faults = complaint(answer, 422, "invalid")["errors"]
     assert {fault["pointer"] for fault in faults} == {pointer}
@@ -167,9 +167,9 @@ def test_figures_that_json_has_not_are_refused(shared: Service) -> None:
         assert complaint(answer, 422, "invalid")["errors"][0]["pointer"] == "/budget/seconds"
 
 
-def test_all_faults_are_said_at_once(shared: Service) -> None:
-    asked = shared.request(mesh="dgx-h10", seed=-1, verify="no", rules=["x"], start_from="y")
-    faults = complaint(shared.http.post("/v1/runs", json=asked), 422, "invalid")["errors"]
+def test_all_faults_are_reported_at_once(shared: Service) -> None:
+    requested = shared.request(mesh="dgx-h10", seed=-1, verify="no", rules=["x"], start_from="y")
+    faults = complaint(shared.http.post("/v1/runs", json=requested), 422, "invalid")["errors"]
     pointers = sorted(fault["pointer"] for fault in faults)
     assert pointers == ["/mesh", "/rules/0", "/seed", "/start_from", "/verify"]
 
@@ -179,7 +179,7 @@ def test_near_names_are_offered(shared: Service) -> None:
     assert fault["detail"].startswith("there is no mesh 'dgx-h10'; did you mean dgx-h100")
 
 
-def test_an_objective_needs_what_the_device_does_not_tell(shared: Service) -> None:
+def test_an_objective_needs_what_the_device_does_not_state(shared: Service) -> None:
     silent = {k: v for k, v in MESH["device"].items() if k != "price_usd_per_hour"}
     fault = complaint(shared.submit(mesh=mesh(device=silent), objectives=["price_usd"]), 422, "invalid")[
         "errors"
@@ -211,18 +211,18 @@ def test_a_wrong_field_of_an_execution_is_pointed_at(
     assert faults[0].get("allowed") == allowed
 
 
-def test_all_faults_of_a_mesh_are_told_in_one_answer(shared: Service) -> None:
-    asked = {
+def test_all_faults_of_a_mesh_are_reported_in_one_answer(shared: Service) -> None:
+    requested = {
         "graph_id": shared.graph(),
         "mesh": mesh(axes=[{**AXIS, "latency_s": 4, "efficiency": 80}], name=""),
     }
-    faults = complaint(shared.http.post("/v1/runs", json=asked), 422, "invalid")["errors"]
+    faults = complaint(shared.http.post("/v1/runs", json=requested), 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in faults] == [
         "/mesh/name",
         "/mesh/axes/0/latency_s",
         "/mesh/axes/0/efficiency",
     ]
-    empty = complaint(shared.http.post("/v1/runs", json=asked | {"mesh": {}}), 422, "invalid")["errors"]
+    empty = complaint(shared.http.post("/v1/runs", json=requested | {"mesh": {}}), 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in empty] == ["/mesh/name", "/mesh/device", "/mesh/axes"]
 
 
@@ -234,8 +234,8 @@ def test_faults_of_form_and_of_meaning_come_in_one_answer(shared: Service) -> No
         "colr": 1,
         "rules": ["fuse_cell"],
     }
-    said = complaint(shared.http.post("/v1/runs", json=body), 422, "invalid")
-    found = {fault["pointer"]: fault["detail"] for fault in said["errors"]}
+    message = complaint(shared.http.post("/v1/runs", json=body), 422, "invalid")
+    found = {fault["pointer"]: fault["detail"] for fault in message["errors"]}
     assert found.keys() == {"/seed", "/mesh", "/objectives/0", "/colr", "/rules/0"}
-    assert found["/seed"] == "expected a whole number, got '1'"
+    assert found["/seed"] == "expected a whole number, not '1'"
     assert "did you mean dgx-h100" in found["/mesh"]

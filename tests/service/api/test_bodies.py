@@ -106,7 +106,7 @@ def test_json_that_is_no_object_is_refused(shared: Service, content: bytes) -> N
     assert [fault["pointer"] for fault in faults] == [""]
 
 
-def test_a_missing_body_is_said(shared: Service) -> None:
+def test_a_missing_body_is_reported(shared: Service) -> None:
     faults = complaint(shared.http.post("/v1/runs"), 422, "invalid")["errors"]
     assert faults == [{"pointer": "", "detail": "the body is missing: send a JSON object"}]
 

@@ -68,7 +68,7 @@ def finish(service: Service, job: Job) -> None:
     service.store.jobs.end_run(job, datetime.now(UTC), "finished", stopped="budget")
 
 
-def test_a_run_that_is_over_is_told_from_the_first_event(service: Service) -> None:
+def test_a_run_that_is_over_is_reported_from_the_first_event(service: Service) -> None:
     job = claimed(service)
     find_plans(service, job, (1e-3, 2**20))
     finish(service, job)
@@ -101,7 +101,7 @@ def test_events_are_taken_up_after_the_last_one_seen(service: Service) -> None:
     assert (ended.status_code, ended.content) == (204, b"")
 
 
-def test_events_are_told_as_they_come_and_the_stream_ends_with_the_run(service: Service) -> None:
+def test_events_are_reported_as_they_come_and_the_stream_ends_with_the_run(service: Service) -> None:
     job = claimed(service)
     early, late = Watch(service, job.subject), Watch(service, job.subject, after=1)
     eventually(lambda: early.numbers() == [1, 2], SOON_S, "what was there already")
@@ -115,10 +115,10 @@ def test_events_are_told_as_they_come_and_the_stream_ends_with_the_run(service: 
     assert late.numbers() == early.numbers()[1:]
 
 
-def test_a_viewer_of_the_future_is_told_everything(service: Service) -> None:
+def test_a_viewer_of_the_future_gets_everything(service: Service) -> None:
     job = claimed(service)
     watch, other = Watch(service, job.subject, after=999), Watch(service, job.subject)
-    eventually(lambda: watch.numbers() == other.numbers() == [1, 2], SOON_S, "both told everything")
+    eventually(lambda: watch.numbers() == other.numbers() == [1, 2], SOON_S, "both received everything")
     finish(service, job)
     eventually(lambda: watch.has_ended and other.has_ended, SOON_S, "the end")
     assert watch.numbers() == other.numbers() == [1, 2, 3]
@@ -127,21 +127,21 @@ def test_a_viewer_of_the_future_is_told_everything(service: Service) -> None:
 def test_one_asks_the_database_for_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     job = claimed(service)
     runs = type(service.store.runs)
-    asked, events = [], runs.events
+    requested, events = [], runs.events
 
     def counted(self: Any, run_id: str, after: int = 0, limit: int = 500) -> Any:
-        asked.append(after)
+        requested.append(after)
         return events(self, run_id, after, limit)
 
     monkeypatch.setattr(runs, "events", counted)
     watches = [Watch(service, job.subject) for _ in range(10)]
     eventually(lambda: all(watch.numbers() == [1, 2] for watch in watches), SOON_S, "ten viewers")
     time.sleep(0.5)
-    asked.clear()
+    requested.clear()
     find_plans(service, job, (1e-3, 2**20))
     finish(service, job)
     eventually(lambda: all(watch.has_ended for watch in watches), SOON_S, "their end")
-    assert len(asked) <= 6
+    assert len(requested) <= 6
     assert len({tuple(watch.numbers()) for watch in watches}) == 1
 
 

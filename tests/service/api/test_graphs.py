@@ -96,10 +96,10 @@ def test_a_name_that_nobody_can_print_is_refused(shared: Service) -> None:
 def test_a_program_of_too_many_blocks_is_too_large(serve: Serve) -> None:
     service = serve(limits=Limits(graph_blocks=3))
     posted = service.http.post("/v1/graphs", content=dumps(two_layers()), headers=JSON)
-    said = complaint(posted, 413, "too_large")["errors"][0]["detail"]
-    assert said == "the program has 7 blocks; at most 3 are accepted here"
-    said = complaint(upload(service, model().SerializeToString()), 413, "too_large")["errors"][0]["detail"]
-    assert said == "the program has 4 blocks; at most 3 are accepted here"
+    message = complaint(posted, 413, "too_large")["errors"][0]["detail"]
+    assert message == "the program has 7 blocks; at most 3 are accepted here"
+    message = complaint(upload(service, model().SerializeToString()), 413, "too_large")["errors"][0]["detail"]
+    assert message == "the program has 4 blocks; at most 3 are accepted here"
 
 
 def test_stablehlo_comes_in_by_its_ending(shared: Service) -> None:
@@ -114,7 +114,7 @@ def test_stablehlo_comes_in_by_its_ending(shared: Service) -> None:
 
 
 @pytest.mark.parametrize("filename", ["damaged.pt2", "damaged.mlir"])
-def test_what_is_no_program_is_told_by_its_own_name(shared: Service, filename: str) -> None:
+def test_what_is_no_program_is_refused_by_its_own_name(shared: Service, filename: str) -> None:
     pytest.importorskip("jaxlib")
 
     answer = upload(shared, b"PK nothing", filename=filename)
@@ -134,10 +134,10 @@ def test_an_onnx_file_is_imported_under_its_own_name(shared: Service) -> None:
 
 def test_an_onnx_file_takes_sizes_and_a_name(shared: Service) -> None:
     content = model(rows="batch").SerializeToString()
-    said = complaint(upload(shared, content), 422, "invalid_graph")["errors"][0]
-    assert said["pointer"] == "/file"
-    assert "'batch' of input 'x'" in said["detail"]
-    assert "-F dims=batch=8" in said["detail"]
+    message = complaint(upload(shared, content), 422, "invalid_graph")["errors"][0]
+    assert message["pointer"] == "/file"
+    assert "'batch' of input 'x'" in message["detail"]
+    assert "-F dims=batch=8" in message["detail"]
     answer = upload(shared, content, dims="batch=3", name="three rows")
     assert answer.status_code == 201
     assert answer.json()["name"] == "three rows"
@@ -159,8 +159,8 @@ def test_external_data_is_refused_and_its_file_never_read(shared: Service, tmp_p
     for key, value in (("location", str(secret)), ("offset", "0"), ("length", "64")):
         weights.external_data.add(key=key, value=value)
     answer = upload(shared, model(weights=weights).SerializeToString())
-    said = complaint(answer, 422, "invalid_graph")["errors"][0]["detail"]
-    assert "initializer 'w' lies in another file, which is not read here" in said
+    message = complaint(answer, 422, "invalid_graph")["errors"][0]["detail"]
+    assert "initializer 'w' lies in another file, which is not read here" in message
 
 
 def test_what_is_no_onnx_file_is_refused(shared: Service) -> None:

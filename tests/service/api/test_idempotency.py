@@ -12,7 +12,7 @@ from tests.service.api.conftest import Service, complaint
 KEY = {"Idempotency-Key": "7d1c-my-first-run"}
 
 
-def test_a_run_that_is_asked_for_again_is_one_run(service: Service) -> None:
+def test_a_run_that_is_requested_again_is_one_run(service: Service) -> None:
     first = service.submit(headers=KEY)
     again = service.submit(headers=KEY)
     assert (first.status_code, again.status_code) == (202, 202)
@@ -24,9 +24,9 @@ def test_a_run_that_is_asked_for_again_is_one_run(service: Service) -> None:
 
 
 def test_the_same_request_may_be_written_in_another_way(service: Service) -> None:
-    asked = service.request(seed=3)
-    service.http.post("/v1/runs", json=asked, headers=KEY)
-    written = json.dumps(dict(reversed(asked.items())), indent=4)
+    requested = service.request(seed=3)
+    service.http.post("/v1/runs", json=requested, headers=KEY)
+    written = json.dumps(dict(reversed(requested.items())), indent=4)
     again = service.http.post(
         "/v1/runs", content=written, headers={**KEY, "Content-Type": "application/json"}
     )
@@ -46,7 +46,7 @@ def test_a_refused_request_uses_no_key_up(service: Service) -> None:
     assert (answer.status_code, "idempotent-replayed" in answer.headers) == (202, False)
 
 
-def test_a_repeated_request_is_told_how_the_run_stands_now(service: Service) -> None:
+def test_a_repeated_request_is_answered_with_the_state_of_the_run(service: Service) -> None:
     path = service.submit(headers=KEY).headers["location"]
     service.http.post(f"{path}/cancel")
     again = service.submit(headers=KEY)
@@ -54,10 +54,10 @@ def test_a_repeated_request_is_told_how_the_run_stands_now(service: Service) -> 
 
 
 def test_of_many_at_once_one_is_carried_out(service: Service) -> None:
-    asked = service.request()
+    requested = service.request()
 
     def post(_: int) -> str:
-        return str(service.http.post("/v1/runs", json=asked, headers=KEY).json()["id"])
+        return str(service.http.post("/v1/runs", json=requested, headers=KEY).json()["id"])
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(post, range(16)))) == 1
@@ -73,8 +73,8 @@ def test_keys_of_executions_are_of_their_plan(service: Service) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a" * 256, "a\tb", "ä"])
-def test_a_key_is_printable_and_short(service: Service, key: str) -> None:
-    faults = complaint(service.submit(headers={"Idempotency-Key": key.encode("latin-1")}), 422, "invalid")[
+def test_a_key_is_printable_and_short(shared: Service, key: str) -> None:
+    faults = complaint(shared.submit(headers={"Idempotency-Key": key.encode("latin-1")}), 422, "invalid")[
         "errors"
     ]
     assert [fault["pointer"] for fault in faults] == ["#header/Idempotency-Key"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tapestry.service.api.app import create_app
 from tapestry.service.settings import ServiceSettings, SettingsError
-from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.api.conftest import Service, complaint, serving
 
 KEY = "correct horse battery staple"
 BEARER = {"Authorization": f"Bearer {KEY}"}
@@ -22,13 +24,21 @@ PROTECTED = (
 )
 
 
+@pytest.fixture(scope="module")
+def service_with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("key"), api_key=KEY) as service:
+        yield service
+
+
 @pytest.fixture
-def locked(serve: Serve) -> Service:
-    return serve(api_key=KEY)
+def locked(service_with_key: Service) -> Service:
+    """Return a service that wants a key, and a client of it that has no cookie."""
+    service_with_key.http.cookies.clear()
+    return service_with_key
 
 
 @pytest.mark.parametrize("path", PROTECTED)
-def test_without_the_key_nothing_is_told(locked: Service, path: str) -> None:
+def test_without_the_key_nothing_is_disclosed(locked: Service, path: str) -> None:
     answer = locked.http.get(path)
     complaint(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -37,13 +47,13 @@ def test_without_the_key_nothing_is_told(locked: Service, path: str) -> None:
 
 def test_every_endpoint_of_the_reference_wants_the_key(locked: Service) -> None:
     paths = locked.http.get("/openapi.json", headers=BEARER).json()["paths"]
-    asked = 0
+    requested = 0
     for path, operations in paths.items():
         for method in operations:
             status = locked.http.request(method.upper(), path.replace("{", "").replace("}", "")).status_code
             assert status == (200 if path in ("/healthz", "/readyz") else 401), (method, path)
-            asked += 1
-    assert asked >= 25
+            requested += 1
+    assert requested >= 25
 
 
 def test_what_must_stay_open_is_open(locked: Service) -> None:

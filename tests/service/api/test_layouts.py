@@ -28,12 +28,12 @@ def test_every_notation_is_described_as_the_command_line_does_and_drawn(shared: 
 
 
 def test_a_type_is_taken_where_the_text_has_none(shared: Service) -> None:
-    asked = {"text": "(4,5):(1,4)", "dtype": "bf16"}
-    assert shared.http.post("/v1/layouts/describe", json=asked).json()["size_bytes"] == 40
+    requested = {"text": "(4,5):(1,4)", "dtype": "bf16"}
+    assert shared.http.post("/v1/layouts/describe", json=requested).json()["size_bytes"] == 40
 
 
 @pytest.mark.parametrize(
-    ("asked", "pointers"),
+    ("requested", "pointers"),
     [
         ({"text": "float*** x"}, {"/text"}),
         ({"text": "f32[3,5]{1,0:T(2,2)"}, {"/text"}),
@@ -49,8 +49,8 @@ def test_a_type_is_taken_where_the_text_has_none(shared: Service) -> None:
         ({}, {"/text"}),
     ],
 )
-def test_faults_are_pointed_at(shared: Service, asked: dict[str, Any], pointers: set[str]) -> None:
-    content = json.dumps(asked)
+def test_faults_are_pointed_at(shared: Service, requested: dict[str, Any], pointers: set[str]) -> None:
+    content = json.dumps(requested)
     answer = shared.http.post(
         "/v1/layouts/describe", content=content, headers={"Content-Type": "application/json"}
     )

@@ -67,8 +67,8 @@ def contents(operation: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
     """Yield every body that is described: status or `request`, media type, its description."""
     answers = {"request": operation.get("requestBody", {}), **operation["responses"]}
     for status, answer in answers.items():
-        for kind, said in answer.get("content", {}).items():
-            yield status, kind, said
+        for kind, message in answer.get("content", {}).items():
+            yield status, kind, message
 
 
 def test_what_was_designed_is_there_and_nothing_else(document: dict[str, Any]) -> None:
@@ -99,12 +99,12 @@ def test_every_error_has_the_one_form(document: dict[str, Any]) -> None:
 def test_every_example_has_the_form_that_is_described(document: dict[str, Any]) -> None:
     checked = 0
     for name, operation in operations(document):
-        for status, kind, said in contents(operation):
+        for status, kind, message in contents(operation):
             if kind == "multipart/form-data":
                 continue
-            assert "example" in said, (name, status, kind)
-            schema = {**said["schema"], "components": document["components"]}
-            jsonschema.Draft202012Validator(schema).validate(said["example"])
+            assert "example" in message, (name, status, kind)
+            schema = {**message["schema"], "components": document["components"]}
+            jsonschema.Draft202012Validator(schema).validate(message["example"])
             checked += 1
     assert checked > 150
 

@@ -48,12 +48,12 @@ def test_a_service_without_its_database_lives_and_is_not_ready(
 
 
 def test_a_database_that_is_locked_is_a_pause(service: Service, tmp_path: Path) -> None:
-    asked = service.request()
+    requested = service.request()
     with sqlite3.connect(tmp_path / "api.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         assert service.http.get("/v1/runs").status_code == 200  # readers wait for nobody
         other.execute("ROLLBACK")
-    assert service.http.post("/v1/runs", json=asked).status_code == 202
+    assert service.http.post("/v1/runs", json=requested).status_code == 202
 
 
 def test_metrics_count_requests_runs_workers_and_viewers(service: Service) -> None:
@@ -107,7 +107,7 @@ def test_a_request_is_one_line_in_the_log(service: Service, caplog: pytest.LogCa
     assert (lines[0]["request_id"], lines[0]["run_id"], lines[0]["status"]) == ("mine-2", run_id, 200)
 
 
-def test_our_own_faults_tell_nothing_but_the_requests_id(
+def test_our_own_faults_disclose_nothing_but_the_requests_id(
     service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
@@ -163,8 +163,8 @@ def test_unknown_addresses_are_problems_to_programs_and_pages_to_people(service:
     ],
 )
 def test_other_methods_are_refused_by_what_there_is(
-    service: Service, method: str, path: str, allowed: str
+    shared: Service, method: str, path: str, allowed: str
 ) -> None:
-    answer = service.http.request(method, path)
+    answer = shared.http.request(method, path)
     complaint(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == allowed

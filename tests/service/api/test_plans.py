@@ -25,7 +25,7 @@ def first_plan(service: Service) -> str:
     return str(service.http.get(f"/v1/runs/{service.finished()}/frontier").json()["plans"][0]["id"])
 
 
-def test_a_plan_tells_its_decisions_and_history(service: Service) -> None:
+def test_a_plan_shows_its_decisions_and_history(service: Service) -> None:
     plan_id = first_plan(service)
     plan = service.http.get(f"/v1/plans/{plan_id}").json()
     run_id, _, short = plan_id.partition("-")
@@ -61,7 +61,7 @@ def test_a_history_is_costed_once_and_kept(shared: Service) -> None:
     assert kept is not None and json.loads(gzip.decompress(kept)) == reported
 
 
-def test_a_history_whose_rule_is_gone_is_refused_with_a_cure(shared: Service) -> None:
+def test_a_history_whose_rule_is_gone_is_refused_with_a_hint(shared: Service) -> None:
     graph = two_layers()
     run = finished_run(graph)
     stale = replace(run.result.frontier[0], moves=(Move("gone", "y"), *run.result.frontier[0].moves))
@@ -69,8 +69,8 @@ def test_a_history_whose_rule_is_gone_is_refused_with_a_cure(shared: Service) ->
         replace(run, result=replace(run.result, frontier=(stale,)), verified={}, executions={})
     )
     path = f"/v1/plans/{run_id}-{stale.id}"
-    said = complaint(shared.http.get(f"{path}/explanation", timeout=120), 422, "stale_history")["detail"]
-    assert "there is no rule 'gone'" in said and "install the plug-in" in said
+    message = complaint(shared.http.get(f"{path}/explanation", timeout=120), 422, "stale_history")["detail"]
+    assert "there is no rule 'gone'" in message and "install the plug-in" in message
     assert shared.http.get(path).status_code == 200
 
 
@@ -90,8 +90,10 @@ def test_an_explicit_graph_is_unfolded_once_and_kept(shared: Service) -> None:
 
 def test_an_explicit_graph_beyond_the_limit_is_refused_with_numbers(serve: Serve) -> None:
     service = serve(limits=Limits(explicit_nodes=20))
-    said = complaint(service.http.get(f"/v1/plans/{first_plan(service)}/graph"), 422, "too_large_to_unfold")
-    assert "20" in said["detail"]
+    message = complaint(
+        service.http.get(f"/v1/plans/{first_plan(service)}/graph"), 422, "too_large_to_unfold"
+    )
+    assert "20" in message["detail"]
 
 
 def test_a_plan_is_exported_to_what_others_read(shared: Service) -> None:

@@ -56,10 +56,10 @@ def test_a_plan_of_a_rule_that_has_gone_is_shown_with_its_history(service: Servi
     assert (plan["cost"]["time_s"], len(frontier)) == (1e-3, 2)
     assert service.http.get(f"/v1/plans/{plan_id}/export", params={"to": "placements"}).is_success
     for form in ("teg", "dot"):
-        said = complaint(
+        message = complaint(
             service.http.get(f"/v1/plans/{plan_id}/export", params={"to": form}), 422, "unreadable"
         )
-        assert said["detail"].startswith(MISSING)
+        assert message["detail"].startswith(MISSING)
 
 
 def test_executing_it_or_starting_from_it_fails_by_name(service: Service) -> None:
@@ -84,7 +84,7 @@ def test_a_program_with_an_operator_that_has_gone_is_refused_by_name() -> None:
 
 
 def test_a_run_by_a_rule_that_has_gone_is_refused_by_name(service: Service) -> None:
-    said = complaint(service.submit(rules=["fuse_cells", "acme_gone"]), 422, "invalid")
+    message = complaint(service.submit(rules=["fuse_cells", "acme_gone"]), 422, "invalid")
 
-    assert [error["pointer"] for error in said["errors"]] == ["/rules/1"]
-    assert said["errors"][0]["detail"].startswith("there is no rule 'acme_gone'")
+    assert [error["pointer"] for error in message["errors"]] == ["/rules/1"]
+    assert message["errors"][0]["detail"].startswith("there is no rule 'acme_gone'")

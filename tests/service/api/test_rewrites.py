@@ -57,7 +57,7 @@ def test_a_list_is_narrowed_by_rules_families_and_kind(shared: Service) -> None:
     assert {move["rule"] for move in page["moves"]} == {"expand_softmax"}
 
 
-def test_listed_moves_are_made_kept_and_told(shared: Service) -> None:
+def test_listed_moves_are_made_kept_and_reported(shared: Service) -> None:
     graph_id = posted(shared)
     listed = shared.http.get(f"/v1/graphs/{graph_id}/rewrites", params={"rules": "expand_softmax"}).json()
     made = rewritten(shared, graph_id, moves=listed["moves"], name="spelled out")
@@ -74,7 +74,7 @@ def test_listed_moves_are_made_kept_and_told(shared: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "stages"),
+    ("requested", "stages"),
     [
         ({"rules": ["expand_softmax"], "mode": "once"}, ["once"]),
         ({"families": ["expansions"], "kind": "semantic"}, ["fixpoint"]),
@@ -82,9 +82,11 @@ def test_listed_moves_are_made_kept_and_told(shared: Service) -> None:
         ({}, ["fixpoint"]),
     ],
 )
-def test_the_moves_of_every_mode_replay(shared: Service, asked: dict[str, Any], stages: list[str]) -> None:
+def test_the_moves_of_every_mode_replay(
+    shared: Service, requested: dict[str, Any], stages: list[str]
+) -> None:
     graph_id = posted(shared)
-    answer = shared.http.post(f"/v1/graphs/{graph_id}/rewrites", json=asked)
+    answer = shared.http.post(f"/v1/graphs/{graph_id}/rewrites", json=requested)
     assert answer.status_code in (200, 201)
     made = answer.json()
     assert [stage["stage"] for stage in made["stages"]] == stages
@@ -98,18 +100,18 @@ TWICE = [{"rule": "expand_softmax", "place": "one"}] * 2
 
 
 @pytest.mark.parametrize(
-    ("asked", "pointer", "said"),
+    ("requested", "pointer", "message"),
     [
         ({"moves": [TWICE[0], STALE]}, "/moves/1", "there is no block 'nowhere'"),
         ({"moves": TWICE}, "/moves/1", "there is no block 'one'"),
         ({"moves": [GONE]}, "/moves/0", "there is no rule 'expand_softmx'"),
         ({"moves": [{"rule": "expand_softmax"}]}, "/moves/0/place", "it is missing"),
         ({"moves": [], "mode": "once"}, "/moves", "moves say what is done; leave mode out"),
-        ({"rules": ["fuse_cells", "odd_rule"]}, "/rules/1", "unknown rule 'odd_rule'"),
+        ({"rules": ["fuse_cells", "odd_rule"]}, "/rules/1", "there is no rule 'odd_rule'"),
         (
             {"families": ["fussion"]},
             "/families/0",
-            "there is no family of rules 'fussion'; known are algebra",
+            "there is no family of rules 'fussion'; did you mean fusion",
         ),
         ({"kind": "odd"}, "/kind", "known are semantic, optimization"),
         ({"mode": "twice"}, "/mode", "known are once, fixpoint"),
@@ -117,12 +119,12 @@ TWICE = [{"rule": "expand_softmax", "place": "one"}] * 2
         ({"pipeline": "standard", "rules": []}, "/pipeline", "leave rules out"),
     ],
 )
-def test_what_cannot_be_made_is_said_at_its_place(
-    shared: Service, asked: dict[str, Any], pointer: str, said: str
+def test_what_cannot_be_made_is_reported_at_its_place(
+    shared: Service, requested: dict[str, Any], pointer: str, message: str
 ) -> None:
-    answer = shared.http.post(f"/v1/graphs/{posted(shared)}/rewrites", json=asked)
+    answer = shared.http.post(f"/v1/graphs/{posted(shared)}/rewrites", json=requested)
     faults = {fault["pointer"]: fault for fault in complaint(answer, 422, "invalid")["errors"]}
-    assert said in faults[pointer]["detail"]
+    assert message in faults[pointer]["detail"]
 
 
 def test_near_names_are_offered(shared: Service) -> None:
@@ -169,6 +171,6 @@ def test_a_divided_program_is_two_programs(shared: Service) -> None:
 @pytest.mark.parametrize("field", ["rules", "families"])
 def test_an_empty_name_in_a_query_is_refused(shared: Service, field: str) -> None:
     answer = shared.http.get(f"/v1/graphs/{posted(shared)}/rewrites?{field}=")
-    said = complaint(answer, 422, "invalid")
-    assert said["errors"][0]["pointer"] == f"#query/{field}"
-    assert "expected names with commas in between, not ''" in said["detail"]
+    message = complaint(answer, 422, "invalid")
+    assert message["errors"][0]["pointer"] == f"#query/{field}"
+    assert "expected names with commas in between, not ''" in message["detail"]

@@ -14,7 +14,7 @@ from tests.service.programs import NOON, two_layers
 
 
 def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
-    asked = {
+    requested = {
         "mesh": "dgx-h100",
         "objectives": ["time_s", "traffic_bytes"],
         "constraints": ["peak_memory_bytes<=40GiB"],
@@ -29,14 +29,14 @@ def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
         "layouts": "native",
         "verify": "dry",
     }
-    answer = service.submit(**asked)
+    answer = service.submit(**requested)
 
     assert answer.status_code == 202
     accepted = answer.json()
     assert answer.headers["location"] == accepted["links"]["self"] == f"/v1/runs/{accepted['id']}"
     assert accepted["status"] == "queued"
     run = service.http.get(answer.headers["location"]).json()
-    assert {name: run[name] for name in asked} == asked
+    assert {name: run[name] for name in requested} == requested
     assert (run["status"], run["phase"], run["attempt"], run["front"]) == ("queued", "queued", 0, 0)
     assert run["mesh_document"] == mesh_to_document(load_mesh("dgx-h100"))
     assert (run["started_at"], run["ended_at"], run["problem"], run["history"]) == (None, None, None, [])
@@ -102,7 +102,7 @@ def test_a_run_may_start_from_another_of_the_same_graph(service: Service) -> Non
     assert faults == [{"pointer": "/start_from", "detail": "there is no run 'nothing'"}]
 
 
-def test_a_graph_that_is_not_there_is_said_by_pointer(service: Service) -> None:
+def test_a_graph_that_is_not_there_is_reported_by_pointer(service: Service) -> None:
     faults = complaint(service.submit(graph_id="0" * 32), 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in faults] == ["/graph_id"]
     assert "hand it in first (POST /v1/graphs)" in faults[0]["detail"]
@@ -125,7 +125,7 @@ def test_cancelling_ends_a_waiting_run_once(service: Service) -> None:
     complaint(service.http.post("/v1/runs/0123456789ab/cancel"), 404, "unknown_id")
 
 
-def test_cancelling_a_running_run_is_asked_of_its_worker(service: Service) -> None:
+def test_cancelling_a_running_run_is_left_to_its_worker(service: Service) -> None:
     run_id = service.submit().json()["id"]
     service.store.jobs.claim("ada", datetime.now(UTC), 15.0)
     answer = service.http.post(f"/v1/runs/{run_id}/cancel").json()
@@ -152,13 +152,13 @@ def test_a_frontier_is_sorted_by_the_first_objective(service: Service) -> None:
     assert plan["verified"]["memory"]["counted"] == plan["cost"]["peak_memory_bytes"]
 
 
-def test_a_run_that_is_over_tells_its_history(service: Service) -> None:
+def test_a_run_that_is_over_reports_its_history(service: Service) -> None:
     run = service.http.get(f"/v1/runs/{service.finished()}").json()
     assert [point["hypervolume"] for point in run["history"]] == [0.25, 0.5]
     assert run["rule_statistics"] == {"reshard": {"applied": 100, "improved": 3}}
     (refusal,) = run["refused_rules"]
     assert (refusal["rule"], refusal["reason"]) == ("cube", "its guard fails")
-    assert refusal["cure"].startswith("its author should see the reason")
+    assert refusal["hint"].startswith("its author should see the reason")
     assert (run["host"], run["versions"], run["timings"]) == (
         {"cores": 2},
         {"python": "3.11"},

@@ -1,4 +1,4 @@
-"""Tests that faults of a request's shape are told in the API's words, each place once, with near names."""
+"""Tests that faults of a request's shape are reported in the API's words, each place once, with near names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Form(RequestBody):
     inner: Inner = Inner(seconds=1.0)
 
 
-def told(**members: Any) -> dict[str, str]:
+def reported(**members: Any) -> dict[str, str]:
     """Return what is said of a body with these members, by place."""
     body = {"graph_id": "0" * 32, **members}
     try:
@@ -37,36 +37,36 @@ def told(**members: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer", "said"),
+    ("members", "pointer", "message"),
     [
-        ({"graph_id": "xyz"}, "/graph_id", "expected 32 digits from 0 to 9 and a to f, got 'xyz'"),
-        ({"mesh": 3}, "/mesh", "expected a text or an object, got 3"),
-        ({"names": "a"}, "/names", "expected a list, got 'a'"),
+        ({"graph_id": "xyz"}, "/graph_id", "expected 32 digits from 0 to 9 and a to f, not 'xyz'"),
+        ({"mesh": 3}, "/mesh", "expected a text or an object, not 3"),
+        ({"names": "a"}, "/names", "expected a list, not 'a'"),
         ({"names": ["a", "b", "c"]}, "/names", "it has 3 members; it may have at most 2"),
         ({"names": ["abcdef"]}, "/names/0", "the text is longer than 5 characters"),
-        ({"seed": "1"}, "/seed", "expected a whole number, got '1'"),
-        ({"seed": 1.5}, "/seed", "expected a whole number, got 1.5"),
-        ({"values": None}, "/values", "expected true or false, got null"),
-        ({"backend": "jax"}, "/backend", "expected 'numpy' or 'torch', got 'jax'"),
-        ({"inner": {"seconds": 0}}, "/inner/seconds", "expected a number above 0.0, got 0"),
+        ({"seed": "1"}, "/seed", "expected a whole number, not '1'"),
+        ({"seed": 1.5}, "/seed", "expected a whole number, not 1.5"),
+        ({"values": None}, "/values", "expected true or false, not null"),
+        ({"backend": "jax"}, "/backend", "expected one of numpy, torch, not 'jax'"),
+        ({"inner": {"seconds": 0}}, "/inner/seconds", "expected a number above 0.0, not 0"),
         (
             {"inner": {"second": 1}},
             "/inner/second",
-            "there is no member 'second' here; did you mean 'seconds'?",
+            "there is no member 'second' here; did you mean seconds?",
         ),
-        ({"inner": []}, "/inner", "expected an object, got a list"),
+        ({"inner": []}, "/inner", "expected an object, not a list"),
     ],
 )
-def test_a_fault_says_what_was_expected_and_what_came(members: dict, pointer: str, said: str) -> None:
-    assert told(**members) == {pointer: said}
+def test_a_fault_says_what_was_expected_and_what_came(members: dict, pointer: str, message: str) -> None:
+    assert reported(**members) == {pointer: message}
 
 
 def test_no_word_of_the_library_comes_through() -> None:
-    found = told(graph_id=1, mesh=2, names=3, seed=[], values={}, backend=4, inner=5, other=6)
+    found = reported(graph_id=1, mesh=2, names=3, seed=[], values={}, backend=4, inner=5, other=6)
     assert len(found) == 8
     text = " ".join(found.values())
     assert not any(word in text for word in ("should", "Input", "pydantic", "valid", "match", "pattern"))
 
 
 def test_a_long_value_is_cut_short() -> None:
-    assert told(seed="9" * 500)["/seed"].endswith("...")
+    assert reported(seed="9" * 500)["/seed"].endswith("...")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.service.api import task_pool as desk_module
+from tapestry.service.api import task_pool as pool_module
 from tapestry.service.api.problems import Problem
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.store import StoreError
@@ -31,10 +31,10 @@ def pool() -> Iterator[TaskPool]:
 def test_a_task_is_done_elsewhere_and_gives_way(pool: TaskPool) -> None:
     assert pool.do(os.getpid) != os.getpid()
     assert pool.do(os.getpid) == pool.do(os.getpid)
-    assert pool.do(os.nice, 0) == os.nice(0) + desk_module.NICENESS
+    assert pool.do(os.nice, 0) == os.nice(0) + pool_module.NICENESS
 
 
-def test_what_a_task_raises_is_a_fault_and_the_desk_goes_on(pool: TaskPool) -> None:
+def test_what_a_task_raises_is_a_fault_and_the_pool_goes_on(pool: TaskPool) -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         pool.do(divmod, 1, 0)
     with pytest.raises(StoreError, match="no such place"):
@@ -72,7 +72,7 @@ def test_a_task_that_takes_too_long_is_ended_with_its_process(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_process_is_replaced_after_some_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "TASKS_PER_PROCESS", 2)
+    monkeypatch.setattr(pool_module, "TASKS_PER_PROCESS", 2)
     pool = TaskPool(workers=1)
     pids = [pool.do(os.getpid) for _ in range(4)]
     pool.close()
@@ -97,7 +97,7 @@ def test_too_many_who_wait_are_sent_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_closing_ends_processes_and_tells_those_who_wait(tmp_path: Path) -> None:
+def test_closing_ends_processes_and_notifies_those_who_wait(tmp_path: Path) -> None:
     pool = TaskPool(workers=1)
     refusals: list[Problem] = []
 

@@ -47,10 +47,10 @@ def test_files_that_are_no_program(tapestry: Run, tmp_path: Path, command: tuple
         "model.pt2": (b"PK", "not a .pt2 archive"),
         "model.pt": (b"PK", "expected a file ending in"),
     }
-    for name, (text, said) in wrong.items():
+    for name, (text, message) in wrong.items():
         path = tmp_path / name
         path.write_bytes(text)
-        assert said in complaint(tapestry(*command, path)), name
+        assert message in complaint(tapestry(*command, path)), name
     assert "there is no file" in complaint(tapestry(*command, tmp_path / "absent.onnx"))
     assert "is a folder" in complaint(tapestry(*command, tmp_path))
 
@@ -67,9 +67,9 @@ def test_data_in_other_files_is_read_from_a_named_folder_only(tapestry: Run, tmp
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(2, dtype=np.float32), "w"))
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
 
-    told = complaint(tapestry("import", path))
-    assert f"it lies beside the model: give its folder, external_data='{tmp_path}'" in told
-    assert f"--external-data {tmp_path}; or put the data" in told
+    reported = complaint(tapestry("import", path))
+    assert f"it lies beside the model: give its folder, external_data='{tmp_path}'" in reported
+    assert f"--external-data {tmp_path}; or put the data" in reported
     assert "there is no folder" in complaint(tapestry("import", path, "--external-data", tmp_path / "absent"))
     found = tapestry("import", path, "--external-data", tmp_path, "--json").json
     assert [s["site"] for s in found["sources"]] == ["x", "w"]
@@ -95,7 +95,7 @@ def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--seconds", "-1"), "a number above 0"),
         (("--seconds", "0"), "a number above 0"),
@@ -108,7 +108,7 @@ def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> 
         (("--seed", "99999999999999999999"), "from 0 to"),
         (("--islands", "0"), "from 1 to 256"),
         (("--islands", "1000"), "from 1 to 256"),
-        (("--verify", "maybe"), "no choice of --verify 'maybe'"),
+        (("--verify", "maybe"), "argument --verify: expected one of auto, none, dry, execute, not 'maybe'"),
         (("--mesh", "dgx-h10"), "dgx-h100"),
         (("--mesh", "absent.toml"), "cannot read"),
         (("--objectives", "time"), "time_s"),
@@ -129,15 +129,17 @@ def test_a_document_has_no_dynamic_dimensions(tapestry: Run, document: Path) -> 
     ],
     ids=lambda value: "".join(value) if isinstance(value, tuple) else None,
 )
-def test_options_that_are_wrong(tapestry: Run, document: Path, options: tuple[str, ...], said: str) -> None:
-    assert said in complaint(tapestry(*OPTIMIZE, document, *options))
+def test_options_that_are_wrong(
+    tapestry: Run, document: Path, options: tuple[str, ...], message: str
+) -> None:
+    assert message in complaint(tapestry(*OPTIMIZE, document, *options))
     assert tapestry("show", "--json").json == {"runs": []}
 
 
 def test_an_infeasible_request_says_what_is_missing(tapestry: Run, document: Path) -> None:
-    said = complaint(tapestry(*OPTIMIZE, document, "--constraint", "peak_memory_bytes<=1KiB"))
-    assert "no plan satisfies peak_memory_bytes<=1024B" in said
-    assert "too much" in said
+    message = complaint(tapestry(*OPTIMIZE, document, "--constraint", "peak_memory_bytes<=1KiB"))
+    assert "no plan satisfies peak_memory_bytes<=1024B" in message
+    assert "too much" in message
     assert tapestry("show", "--json").json == {"runs": []}
 
 
@@ -156,7 +158,7 @@ def test_a_device_without_figures_refuses_the_objective(
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (("simulate",), "give a GRAPH and a --mesh"),
         (("simulate", "--plan", "nonesuch"), "there is no plan"),
@@ -171,8 +173,8 @@ def test_a_device_without_figures_refuses_the_objective(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_names_of_nothing(tapestry: Run, argv: tuple[str, ...], said: str) -> None:
-    assert said in complaint(tapestry(*argv))
+def test_names_of_nothing(tapestry: Run, argv: tuple[str, ...], message: str) -> None:
+    assert message in complaint(tapestry(*argv))
 
 
 @pytest.mark.parametrize("name", ["out.txt", "absent/out.json"])

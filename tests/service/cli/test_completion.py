@@ -24,9 +24,9 @@ CASES = [
 
 def bash(script: Path, words: list[str]) -> list[str]:
     line = " ".join(f"'{word}'" for word in ["tapestry", *words])
-    offer = 'printf "%s\\n" "${COMPREPLY[@]}"'
+    offered = 'printf "%s\\n" "${COMPREPLY[@]}"'
     return out(
-        "bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _tapestry; {offer}"
+        "bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _tapestry; {offered}"
     ).splitlines()
 
 
@@ -45,7 +45,7 @@ def out(*command: str) -> str:
 
 @pytest.mark.parametrize("shell", [bash, fish])
 @pytest.mark.parametrize(("words", "expected"), CASES)
-def test_a_shell_offers_what_fits(
+def test_a_shell_completes_what_fits(
     tapestry: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

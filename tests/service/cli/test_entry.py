@@ -81,22 +81,47 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "reported"),
     [
-        (["optimise"], "there is no command 'optimise'; did you mean optimize? See tapestry --help"),
+        (["optimze"], "there is no command 'optimze'; did you mean optimize? See tapestry --help"),
         (["mesh", "chekc"], "there is no action 'chekc'; did you mean check? See tapestry mesh --help"),
         (["rules", "--jsno"], "there is no option --jsno; did you mean --json? See tapestry rules --help"),
         (["rules", "all"], "there is an argument too many: 'all'; see tapestry rules --help"),
         (
             ["optimize", "x", "--mesh", "y", "--devices", "al"],
-            "there is no choice of --devices 'al'; did you mean all?",
+            "argument --devices: expected one of any, all, not 'al'; did you mean all?",
         ),
         (["completion", "fsh"], "there is no shell 'fsh'; did you mean fish or zsh? See"),
         (["frobnicate"], "there is no command 'frobnicate'; known are demo, optimize, import, "),
     ],
 )
-def test_a_misspelt_word_is_told_with_near_ones(tapestry: Run, argv: list[str], told: str) -> None:
-    assert complaint(tapestry(*argv)).startswith(told)
+def test_a_misspelled_word_is_reported_with_near_ones(tapestry: Run, argv: list[str], reported: str) -> None:
+    assert complaint(tapestry(*argv)).startswith(reported)
+
+
+def test_all_faults_of_a_command_come_at_once(tapestry: Run) -> None:
+    words = "optimize absent.onnx --mesh dgx-h10 --seconds -1 --objectives tme_s --rules nope --devices al --budgt 3"
+    message = complaint(tapestry(*words.split()))
+    for fault in (
+        "there is no file 'absent.onnx'",
+        "there is no mesh 'dgx-h10'; did you mean dgx-h100",
+        "argument --seconds: expected a number above 0, not -1",
+        "argument --objectives: there is no objective 'tme_s'; did you mean time_s?",
+        "argument --rules: there is no rule 'nope'",
+        "argument --devices: expected one of any, all, not 'al'; did you mean all?",
+        "there is no option --budgt",
+    ):
+        assert message.count(fault) == 1
+    assert "?;" not in message and "'3'" not in message
+
+
+def test_a_missing_argument_is_reported_with_the_other_faults(tapestry: Run) -> None:
+    message = complaint(tapestry("optimize", "--objectives", "tme_s", "--seed", "x"))
+    assert "arguments are required: GRAPH, --mesh" in message
+    assert (
+        "argument --seed: expected a whole number" in message and "there is no objective 'tme_s'" in message
+    )
+    assert "there is no mesh" not in message
 
 
 def test_the_version_is_an_option_too(tapestry: Run) -> None:
@@ -133,8 +158,8 @@ def test_version(tapestry: Run) -> None:
 
 def test_a_fault_of_ours_is_one_line_too(tapestry: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(entry.MODULES, "version", "tapestry.service.cli.commands.nonesuch")
-    said = complaint(tapestry("version"), code=70)
-    assert "please report" in said and "TAPESTRY_TRACEBACK=1" in said
+    message = complaint(tapestry("version"), code=70)
+    assert "please report" in message and "TAPESTRY_TRACEBACK=1" in message
     monkeypatch.setenv("TAPESTRY_TRACEBACK", "1")
     with pytest.raises(ModuleNotFoundError):
         tapestry("version")

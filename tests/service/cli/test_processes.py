@@ -53,10 +53,10 @@ def test_ctrl_c_keeps_the_frontier(tmp_path: Path, environment: dict[str, str], 
         start_new_session=True,
     ) as process:
         assert process.stderr is not None
-        said = ""
-        while "searching" not in said:
-            said = process.stderr.readline()
-            assert said, "the search ended by itself"
+        message = ""
+        while "searching" not in message:
+            message = process.stderr.readline()
+            assert message, "the search ended by itself"
         os.killpg(process.pid, signal.SIGINT)  # what a terminal does: the workers hear it too
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err

@@ -38,7 +38,7 @@ class Watched:
     expected: tuple[str, ...] = ()
     complaints: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.page.set_default_timeout(PATIENCE_MS)
@@ -52,21 +52,23 @@ class Watched:
 
     def _request(self, request: Request) -> None:
         address = urlsplit(request.url)
-        self.asked.append(address.path)
+        self.requested.append(address.path)
         if address.scheme not in OWN and address.netloc != self.host:
             self.strangers.append(request.url)
 
     def check(self) -> None:
-        unexpected = [said for said in self.complaints if not any(known in said for known in self.expected)]
+        unexpected = [
+            message for message in self.complaints if not any(known in message for known in self.expected)
+        ]
         assert (unexpected, self.strangers) == ([], [])
-        assert self.asked, "nothing was watched"
+        assert self.requested, "nothing was watched"
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
-        said = f"there is no {CHROMIUM}: `make browser` installs one, CHROMIUM names another"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(said)
+        message = f"there is no {CHROMIUM}: `make browser` installs one, CHROMIUM names another"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(message)
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield found

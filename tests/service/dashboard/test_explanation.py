@@ -65,13 +65,19 @@ def test_a_block_lists_its_moves_by_its_name_or_a_click(
     expect(page.locator("#block-history")).to_have_text("No move met a block “nowhere”.")
 
 
-def test_a_history_that_cannot_be_replayed_is_said(idle_service: Service, plan: str, visit: Open) -> None:
-    said = {"title": "The request cannot be carried out", "detail": "there is no rule 'gone'", "status": 422}
+def test_a_history_that_cannot_be_replayed_is_reported(idle_service: Service, plan: str, visit: Open) -> None:
+    message = {
+        "title": "The request cannot be carried out",
+        "detail": "there is no rule 'gone'",
+        "status": 422,
+    }
     page = visit(
         idle_service,
         f"/plans/{plan}",
         expected=("status of 422",),
-        before=lambda page: page.route("**/explanation", lambda route: route.fulfill(status=422, json=said)),
+        before=lambda page: page.route(
+            "**/explanation", lambda route: route.fulfill(status=422, json=message)
+        ),
     )
     page.get_by_role("button", name="What each move changed").click()
     expect(page.get_by_role("alert")).to_contain_text("there is no rule 'gone'")

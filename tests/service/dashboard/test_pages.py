@@ -104,7 +104,7 @@ def test_the_plans_table_is_sorted_by_a_click_and_saved_as_csv(
     assert {line.partition(",")[0] for line in lines} == {plan["id"] for plan in plans}
 
 
-def test_a_lost_connection_is_said_and_taken_up_after_the_last_event(tmp_path: Path, visit: Open) -> None:
+def test_a_lost_connection_is_reported_and_taken_up_after_the_last_event(tmp_path: Path, visit: Open) -> None:
     """Check that the service may stop while a page shows a run, and come back."""
     with Service(f"sqlite:///{tmp_path / 'tapestry.db'}", tmp_path / "log", "--no-worker") as service:
         run_id = posted_run(service, posted_graph(service))
@@ -137,7 +137,7 @@ def test_without_a_worker_a_banner_says_how_to_start_one(idle_service: Service, 
 
 
 @pytest.mark.parametrize("what", ["run", "plan"])
-def test_what_is_not_there_is_said(idle_service: Service, visit: Open, what: str) -> None:
+def test_what_is_not_there_is_reported(idle_service: Service, visit: Open, what: str) -> None:
     page = visit(idle_service, f"/{what}s/abcdefabcdef", expected=NOT_FOUND)
     expect(page.get_by_role("alert")).to_contain_text(f"There is no {what} “abcdefabcdef”")
 
@@ -155,7 +155,7 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     page = visit(idle_service, "/runs/new", expected=("status of 422",))
     page.get_by_text("upload", exact=True).click()
     page.locator("#file").set_input_files(file)
-    expect(page.locator("#graph-said")).to_contain_text("Chosen: by the form")
+    expect(page.locator("#graph-status")).to_contain_text("Chosen: by the form")
 
     page.get_by_label("Seconds of searching").fill("-1")
     page.get_by_role("button", name="Add a constraint").click()

@@ -25,7 +25,7 @@ def test_plug_ins_stand_beside_the_form_and_nothing_where_there_are_none(
         "distribution": "acme-rules",
         "version": "1.2",
         "members": ["acme_cube"],
-        "faults": [{"member": HOSTILE, "said": "its example fails", "cure": "repair it"}],
+        "faults": [{"member": HOSTILE, "message": "its example fails", "hint": "repair it"}],
     }
     body = json.dumps({"items": [reported]})
 

@@ -16,10 +16,10 @@ from tests.service.store.submissions import request_for, update_of
 pytestmark = pytest.mark.slow
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-REFUSAL = {"rule": "acme_cube", "reason": f"its guard fails at {HOSTILE!r}", "cure": "repair it"}
+REFUSAL = {"rule": "acme_cube", "reason": f"its guard fails at {HOSTILE!r}", "hint": "repair it"}
 
 
-def test_a_refused_rule_is_told_as_it_happens_and_to_later_visitors(
+def test_a_refused_rule_is_reported_as_it_happens_and_to_later_visitors(
     idle_service: Service, visit: Open
 ) -> None:
     store = Store(idle_service.database_url)

@@ -28,10 +28,10 @@ def test_refuted_plans_and_those_with_their_rules_are_marked(idle_service: Servi
     assert job is not None and job.subject == run_id
     found = plans((1e-3, 2**20), (2e-3, 2**19), (3e-3, 2**18))
     store.jobs.checkpoint(job, datetime.now(UTC), 600.0, update_of(added=found))
-    said: list[dict[str, Any]] = [verified(plan) for plan in found]
+    message: list[dict[str, Any]] = [verified(plan) for plan in found]
     checked = {
         plan.id: one | more
-        for plan, one, more in zip(found, said, (REFUTED | SUSPECTS, SUSPECTS, {}), strict=True)
+        for plan, one, more in zip(found, message, (REFUTED | SUSPECTS, SUSPECTS, {}), strict=True)
     }
     for plan, one in checked.items():
         store.jobs.verified(job, datetime.now(UTC), 600.0, plan, one, None)

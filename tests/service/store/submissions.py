@@ -19,11 +19,11 @@ def later(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def request_for(graph_id: str, mesh: str = "dgx-h100", **asked: Any) -> RunRequest:
+def request_for(graph_id: str, mesh: str = "dgx-h100", **requested: Any) -> RunRequest:
     """Build a request for a run of two objectives."""
     document = mesh_to_document(load_mesh(mesh))
     return RunRequest(
-        graph_id, document, RunOptions(objectives=("time_s", "peak_memory_bytes"), seconds=10.0, **asked)
+        graph_id, document, RunOptions(objectives=("time_s", "peak_memory_bytes"), seconds=10.0, **requested)
     )
 
 

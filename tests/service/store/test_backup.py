@@ -119,7 +119,7 @@ def test_a_copy_made_while_others_write_holds_whole_transactions(
     assert 5 < counts[0] <= counts[1] <= counts[2] <= counts[3] <= graphs_in(f"sqlite:///{database}")
 
 
-def test_nothing_is_replaced_unless_told(tapestry: Run, database: Path, tmp_path: Path) -> None:
+def test_nothing_is_replaced_unless_requested(tapestry: Run, database: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     copy.write_text("a letter")
     url = f"sqlite:///{database}"
@@ -135,7 +135,7 @@ def test_the_database_never_replaces_itself(tapestry: Run, database: Path) -> No
     assert graphs_in(f"sqlite:///{database}") == 5
 
 
-def test_what_is_no_database_of_ours_is_said_and_leaves_no_file(tapestry: Run, tmp_path: Path) -> None:
+def test_what_is_no_database_of_ours_is_reported_and_leaves_no_file(tapestry: Run, tmp_path: Path) -> None:
     missing, letter, other = (tmp_path / name for name in ("missing.db", "letter.db", "other.db"))
     letter.write_text("a letter to my aunt\n" * 100)
     with closing(sqlite3.connect(other)) as connection:
@@ -146,9 +146,9 @@ def test_what_is_no_database_of_ours_is_said_and_leaves_no_file(tapestry: Run, t
         (letter, "not a database"),
         (other, "database of Tapestry"),
     )
-    for path, said in expected:
+    for path, message in expected:
         answer = tapestry("backup", tmp_path / "copy.db", "--database-url", f"sqlite:///{path}")
-        assert said in complaint(answer)
+        assert message in complaint(answer)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["letter.db", "other.db"]
 
 
@@ -169,6 +169,7 @@ def test_a_folder_that_is_not_there(tapestry: Run, database: Path, tmp_path: Pat
     assert "No such file or directory" in complaint(answer)
 
 
+@pytest.mark.slow
 def test_postgresql_is_dumped_and_restored(
     tapestry: Run, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,19 +193,19 @@ def test_the_password_is_on_no_command_line(
     tapestry: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "pg_dump"
-    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said\necho "$PGPASSWORD" > {tmp_path}/known\n')
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/message\necho "$PGPASSWORD" > {tmp_path}/known\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     url = "postgresql://anna:hunter2@db.example:5433/tapestry?sslmode=require"
     assert tapestry("backup", tmp_path / "copy.dump", "--database-url", url).code == 0
-    said = (tmp_path / "said").read_text()
-    assert "hunter2" not in said
+    message = (tmp_path / "message").read_text()
+    assert "hunter2" not in message
     for part in ("host=db.example", "port=5433", "user=anna", "dbname=tapestry", "sslmode=require"):
-        assert part in said
+        assert part in message
     assert (tmp_path / "known").read_text() == "hunter2\n"
 
 
-def test_without_pg_dump_the_cure_is_named(
+def test_without_pg_dump_the_hint_is_named(
     tapestry: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -213,6 +214,7 @@ def test_without_pg_dump_the_cure_is_named(
     assert "postgresql-client" in text and "hunter2" not in text
 
 
+@pytest.mark.slow
 def test_what_pg_dump_says_is_passed_on(
     tapestry: Run, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ def test_the_next_checkpoint_replaces_the_state_and_adds_to_the_history(store: S
     assert store.runs.rules(job.subject) == {"reshard": (300, 3)}
 
 
-def test_what_has_not_changed_is_not_told(store: Store, job: Job) -> None:
+def test_what_has_not_changed_is_not_reported(store: Store, job: Job) -> None:
     store.jobs.checkpoint(job, later(2), LEASE_S, update_of(plans((1e-3, 1024))))
     before = last_event(store, job)
     store.jobs.checkpoint(job, later(3), LEASE_S, update_of())
@@ -88,7 +88,7 @@ def test_a_plan_that_leaves_keeps_its_row_and_may_come_back(store: Store, job: J
     assert store.runs.frontier(job.subject)[0].key == key
 
 
-def test_a_plan_that_comes_back_is_told_with_what_was_checked(store: Store, job: Job) -> None:
+def test_a_plan_that_comes_back_is_reported_with_what_was_checked(store: Store, job: Job) -> None:
     (plan,) = plans((1e-3, 1024))
     store.jobs.checkpoint(job, later(2), LEASE_S, update_of([plan]))
     store.jobs.verified(job, later(3), LEASE_S, plan.id, verified(plan), None)
@@ -160,7 +160,7 @@ def test_whole_numbers_stay_exact(store: Store, job: Job) -> None:
     assert frontier.data["added"][0]["cost"] == dict(exact.cost)
 
 
-def test_what_was_checked_is_kept_and_told_as_it_comes(store: Store, job: Job) -> None:
+def test_what_was_checked_is_kept_and_reported_as_it_comes(store: Store, job: Job) -> None:
     (plan,) = plans((1e-3, 1024))
     execution = next(iter(finished_run(two_layers()).executions.values()))
     store.jobs.checkpoint(job, later(2), LEASE_S, update_of([plan]))
@@ -192,9 +192,9 @@ def test_the_rules_of_the_last_checkpoint_are_kept_also_when_no_plan_was_found(
     assert kinds(store, job, before) == ["progress", "rules"]
 
 
-def test_refused_rules_are_kept_and_told_when_there_are_more(store: Store, job: Job) -> None:
+def test_refused_rules_are_kept_and_reported_when_there_are_more(store: Store, job: Job) -> None:
     before = last_event(store, job)
-    first = {"rule": "cube", "reason": "its guard fails", "cure": "repair it"}
+    first = {"rule": "cube", "reason": "its guard fails", "hint": "repair it"}
     second = {**first, "rule": "square"}
     for second_s, refused in enumerate(([], [first], [first], [first, second]), start=2):
         store.jobs.checkpoint(job, later(second_s), LEASE_S, update_of(refused=refused))

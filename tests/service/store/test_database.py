@@ -22,9 +22,9 @@ from tests.service.databases import Postgres
 def failure(url: str) -> str:
     with pytest.raises(StoreError) as caught:
         Store(url)
-    said = str(caught.value)
-    assert "\n" not in said
-    return said
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
 def test_the_default_is_a_file_in_the_home_folder(tmp_path: Path) -> None:
@@ -48,17 +48,17 @@ def test_urls_of_other_forms(url: str) -> None:
 
 
 def test_a_missing_driver_is_named() -> None:
-    said = failure("postgresql+psycopg2cffi://user@localhost/name")
-    assert "driver is not installed" in said
+    message = failure("postgresql+psycopg2cffi://user@localhost/name")
+    assert "driver is not installed" in message
 
 
 def test_a_missing_driver_of_ours_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    said = failure("postgresql://user@localhost/name")
-    assert said.endswith("its driver, psycopg, is not installed: pip install 'tapestry[postgres]'")
+    message = failure("postgresql://user@localhost/name")
+    assert message.endswith("its driver, psycopg, is not installed: pip install 'tapestry[postgres]'")
 
 
-def test_a_place_that_may_not_be_written_to_is_said_early(
+def test_a_place_that_may_not_be_written_to_is_reported_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tapestry.service.store.database.os.access", lambda place, mode: mode != os.W_OK)
@@ -66,6 +66,7 @@ def test_a_place_that_may_not_be_written_to_is_said_early(
     assert not (tmp_path / "store.db").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_postgresql_means_the_driver_that_comes_along(given: str, postgres: Postgres) -> None:
     url = postgres.create_with_tables()
@@ -76,13 +77,13 @@ def test_postgresql_means_the_driver_that_comes_along(given: str, postgres: Post
 
 
 def test_a_server_that_is_not_there_is_one_line_without_the_password() -> None:
-    said = failure("postgresql://user:hunter2@127.0.0.1:1/name")
-    assert "Connection refused" in said and "hunter2" not in said
+    message = failure("postgresql://user:hunter2@127.0.0.1:1/name")
+    assert "Connection refused" in message and "hunter2" not in message
 
 
 def test_how_connections_are_set(store_url: str) -> None:
     engine = open_database(store_url)
-    asked = {
+    requested = {
         "sqlite": {
             "PRAGMA journal_mode": "wal",
             "PRAGMA synchronous": 1,
@@ -95,10 +96,11 @@ def test_how_connections_are_set(store_url: str) -> None:
         },
     }[engine.dialect.name]
     with engine.connect() as connection:
-        assert {question: connection.scalar(text(question)) for question in asked} == asked
+        assert {question: connection.scalar(text(question)) for question in requested} == requested
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_server_that_was_started_again_is_noticed(postgres: Postgres) -> None:
     url = postgres.create_with_tables()
     engine, other = open_database(url), open_database(url)

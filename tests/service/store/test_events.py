@@ -21,7 +21,7 @@ def statuses(store: Store, run_id: str) -> list[tuple[str, str, int]]:
     ]
 
 
-def test_the_whole_life_of_a_run_is_told(store: Store, run_id: str) -> None:
+def test_the_whole_life_of_a_run_is_reported(store: Store, run_id: str) -> None:
     job = store.jobs.claim("ada", later(1), LEASE_S)
     assert job is not None
     store.jobs.phase(job, later(2), LEASE_S, "compiling")

@@ -49,7 +49,7 @@ def claimed(store: Store, plan: StoredPlan) -> Job:
     return job
 
 
-def test_a_queued_execution_says_what_was_asked(store: Store, plan: StoredPlan) -> None:
+def test_a_queued_execution_says_what_was_requested(store: Store, plan: StoredPlan) -> None:
     found = store.executions.get(queue(store, plan))
     assert (found.plan_key, found.plan_id, found.run_id) == (plan.key, plan.id, plan.run_id)
     assert (found.public_plan_id, found.status) == (plan.public_id, "queued")
@@ -150,7 +150,7 @@ def test_an_execution_of_no_plan_is_refused(store: Store, outcome: NewExecution)
     assert store.jobs.counts() == {"runs": {}, "executions": {}, "queued": 0}
 
 
-def test_executions_that_are_not_there_are_said(store: Store) -> None:
+def test_executions_that_are_not_there_are_reported(store: Store) -> None:
     for ask in (store.executions.get, store.executions.trace):
         with pytest.raises(UnknownId, match="there is no execution 'nonesuch'"):
             ask("nonesuch")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tapestry.hardware import load_mesh, mesh_names
-from tapestry.service.store import GraphSummary, Rewriting, Store, UnknownId, mesh_of, mesh_to_document
+from tapestry.service.store import Rewriting, Store, StoredGraph, UnknownId, mesh_of, mesh_to_document
 from tapestry.service.store import codec as codec_module
 from tapestry.teg.document import dumps
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
@@ -50,7 +50,7 @@ def test_a_graph_comes_back_as_it_was(store: Store) -> None:
 
 def test_what_an_import_says_of_a_graph_is_kept(store: Store) -> None:
     graph_id = store.graphs.save(two_layers(), NOON, SUMMARY).id
-    assert store.graphs.get(graph_id) == GraphSummary(graph_id, "two_layers", 7, False, NOON, SUMMARY)
+    assert store.graphs.get(graph_id) == StoredGraph(graph_id, "two_layers", 7, False, NOON, SUMMARY)
     store.graphs.save(two_layers(), later(1))
     assert store.graphs.get(graph_id).summary == SUMMARY  # who says nothing takes nothing away
 
@@ -70,7 +70,7 @@ def test_graphs_that_differ_in_a_name_or_in_a_weight_are_two(store: Store) -> No
     assert len({store.graphs.save(graph, NOON).id for graph in graphs}) == 3
 
 
-def test_large_values_are_left_out_but_still_tell_graphs_apart(
+def test_large_values_are_left_out_but_still_distinguish_graphs(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(codec_module, "LARGEST_DATA_BYTES", 1000)
@@ -82,7 +82,7 @@ def test_large_values_are_left_out_but_still_tell_graphs_apart(
     assert all(graph.lacks_values for graph in store.graphs.page())
 
 
-def test_rewritten_graphs_are_not_among_those_handed_in(store: Store) -> None:
+def test_rewritten_graphs_are_not_among_those_submitted(store: Store) -> None:
     finished = finished_run(two_layers())
     rewritten = plan_by_hand(two_layers("rewritten"), 3e-3, 2**18)
     result = dataclasses.replace(finished.result, frontier=(*finished.result.frontier, rewritten))
@@ -101,7 +101,7 @@ def test_lists_go_on_after_a_cursor_also_within_a_moment(store: Store) -> None:
     assert store.graphs.page(limit=1)[0].name == "program 6"
 
 
-def test_graphs_that_are_not_there_are_said(store: Store) -> None:
+def test_graphs_that_are_not_there_are_reported(store: Store) -> None:
     for ask in (store.graphs.get, store.graphs.load, store.graphs.document):
         with pytest.raises(UnknownId, match="there is no graph 'nonesuch'"):
             ask("nonesuch")

@@ -168,11 +168,43 @@ def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> No
         connection.execute(tables.tables["leases"].insert().values(**lease, cancel_requested=False))
     engine.dispose()
     store = Store(empty_url)
-    asked = store.runs.get("run1").options
+    requested = store.runs.get("run1").options
     moved = {**given, **choices, "budget": {"seconds": None, "evaluations": 2**40}}
-    assert asked.to_json() == {**RunOptions().to_json(), **moved}
+    assert requested.to_json() == {**RunOptions().to_json(), **moved}
     job = store.jobs.claim("ada", NOON, 1.0)
     assert job is not None and (job.subject, job.attempt, job.attempts_without_progress) == ("run1", 4, 3)
+    store.close()
+
+
+def test_hints_of_the_fifth_step_get_their_name(empty_url: str) -> None:
+    refused = [{"rule": "cube", "reason": "its guard fails", "cure": "repair it"}]
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        upgrade(connection, None, "0005")
+        tables = MetaData()
+        tables.reflect(connection)
+        row = {
+            **_without_options(ROWS["runs"][0]),
+            "options": RunOptions().to_stored(),
+            "phase": "done",
+            "attempt": 1,
+            "front": 0,
+            "hypervolume": 0.0,
+            "last_event": 2,
+            "refused": refused,
+        }
+        events = [
+            {"run_id": "run1", "number": 1, "kind": "refused", "data": refused, "created_at": NOON},
+            {"run_id": "run1", "number": 2, "kind": "rules", "data": {"cure": {}}, "created_at": NOON},
+        ]
+        connection.execute(tables.tables["graphs"].insert().values({**ROWS["graphs"][0], "summary": None}))
+        connection.execute(tables.tables["runs"].insert().values(row))
+        connection.execute(tables.tables["events"].insert(), events)
+    engine.dispose()
+    store = Store(empty_url)
+    renamed = [{"rule": "cube", "reason": "its guard fails", "hint": "repair it"}]
+    assert store.runs.details("run1").refused == renamed
+    assert [event.data for event in store.runs.events("run1", 0)] == [renamed, {"cure": {}}]
     store.close()
 
 
@@ -224,11 +256,11 @@ def check_plans(connection: Connection) -> None:
 def check_executions(connection: Connection) -> None:
     executions = connection.execute(select(ExecutionRow.__table__).order_by(ExecutionRow.id)).mappings()
     common = {"plan_key": 1, "status": "succeeded", "problem": None, "created_at": NOON, "ended_at": NOON}
-    said = {"counts": {"time_s": 1e-3}, "verified": VERIFIED}
+    message = {"counts": {"time_s": 1e-3}, "verified": VERIFIED}
     assert [dict(row) for row in executions] == [
         {
             **common,
-            **said,
+            **message,
             "id": "000000000001",
             "backend": "numpy",
             "with_values": True,
@@ -237,7 +269,7 @@ def check_executions(connection: Connection) -> None:
         },
         {
             **common,
-            **said,
+            **message,
             "id": "00000000012c",
             "backend": "dry",
             "with_values": False,

@@ -94,7 +94,7 @@ def test_a_plan_of_several_runs_means_the_newest_one(store: Store) -> None:
         assert store.plans.find(reference).run_id == oldest
 
 
-def test_beginnings_will_do_to_find_a_plan_but_not_to_get_one(store: Store) -> None:
+def test_prefixes_suffice_to_find_a_plan_but_not_to_get_one(store: Store) -> None:
     finished = finished_run(two_layers())
     run_id = store.runs.save_finished(finished)
     plan = finished.result.frontier[1].id
@@ -106,27 +106,27 @@ def test_beginnings_will_do_to_find_a_plan_but_not_to_get_one(store: Store) -> N
 
 
 @pytest.mark.parametrize("reference", ["", "nonesuch", "100%", "_", "/", "-"])
-def test_names_of_no_plan_are_said(store: Store, reference: str) -> None:
+def test_names_of_no_plan_are_reported(store: Store, reference: str) -> None:
     store.runs.save_finished(finished_run(two_layers()))
     with pytest.raises(UnknownId, match=f"there is no plan '{reference}'"):
         store.plans.find(reference)
 
 
 @pytest.mark.parametrize("reference", ["", "nonesuch", "100%", "_"])
-def test_names_of_no_plan_of_a_run_are_said(store: Store, reference: str) -> None:
+def test_names_of_no_plan_of_a_run_are_reported(store: Store, reference: str) -> None:
     run_id = store.runs.save_finished(finished_run(two_layers()))
     with pytest.raises(UnknownId, match=f"there is no plan '{run_id}/{reference}'"):
         store.plans.find(f"{run_id}/{reference}")
 
 
 @pytest.mark.parametrize("reference", ["nonesuch/plan", "nonesuch-plan", "_/plan"])
-def test_plans_of_no_run_are_said(store: Store, reference: str) -> None:
+def test_plans_of_no_run_are_reported(store: Store, reference: str) -> None:
     store.runs.save_finished(finished_run(two_layers()))
     with pytest.raises(UnknownId, match=f"there is no run '{reference[: -len('/plan')]}'"):
         store.plans.find(reference)
 
 
-def test_names_of_several_plans_are_said(store: Store) -> None:
+def test_names_of_several_plans_are_reported(store: Store) -> None:
     finished = finished_run(two_layers())
     many = [plan_by_hand(two_layers(), 1e-3, memory) for memory in range(40)]
     result = dataclasses.replace(finished.result, frontier=tuple(many))
@@ -136,7 +136,7 @@ def test_names_of_several_plans_are_said(store: Store) -> None:
         store.plans.find(shared)
 
 
-def test_keys_of_nothing_are_said(store: Store) -> None:
+def test_keys_of_nothing_are_reported(store: Store) -> None:
     with pytest.raises(UnknownId, match="there is no plan with key 999"):
         store.plans.load(999)
 

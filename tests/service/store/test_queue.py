@@ -24,8 +24,8 @@ from tests.service.store.submissions import LEASE_S, contents, later, plans, req
 KEY = Idempotency("POST /v1/runs", "a-key-of-the-client", "f" * 64)
 
 
-def test_what_was_asked_comes_back(store: Store, graph_id: str) -> None:
-    asked = request_for(
+def test_what_was_requested_comes_back(store: Store, graph_id: str) -> None:
+    requested = request_for(
         graph_id,
         constraints=("peak_memory_bytes<=1GiB",),
         evaluations=2**40,
@@ -40,9 +40,9 @@ def test_what_was_asked_comes_back(store: Store, graph_id: str) -> None:
         outputs="any",
         verify="none",
     )
-    submitted = store.runs.submit(asked, NOON)
+    submitted = store.runs.submit(requested, NOON)
     assert (len(submitted.id), submitted.is_replay) == (12, False)
-    assert store.runs.request(submitted.id) == asked
+    assert store.runs.request(submitted.id) == requested
     least = request_for(graph_id)
     assert store.runs.request(store.runs.submit(least, NOON).id) == least
 
@@ -196,7 +196,7 @@ def test_what_has_ended_cannot_be_cancelled(store: Store, job: Job, event: str) 
     assert contents(store, job.subject) == before
 
 
-def test_unknown_runs_are_said(store: Store) -> None:
+def test_unknown_runs_are_reported(store: Store) -> None:
     asks = (
         store.runs.get,
         store.runs.request,

@@ -72,20 +72,20 @@ def test_a_run_of_the_command_line_is_not_in_the_queue(store: Store) -> None:
     assert store.jobs.claim("ada", NOON, LEASE_S) is None
 
 
-def test_runs_are_found_by_their_beginnings(store: Store) -> None:
+def test_runs_are_found_by_their_prefixes(store: Store) -> None:
     run_id = store.runs.save_finished(finished_run(two_layers()))
     assert store.runs.find(run_id[:5]).summary.id == run_id
     assert store.runs.find(run_id).summary.id == run_id
 
 
 @pytest.mark.parametrize("reference", ["", "nonesuch", "100%", "_"])
-def test_names_of_no_run_are_said(store: Store, reference: str) -> None:
+def test_names_of_no_run_are_reported(store: Store, reference: str) -> None:
     store.runs.save_finished(finished_run(two_layers()))
     with pytest.raises(StoreError, match="there is no run"):
         store.runs.find(reference)
 
 
-def test_names_of_several_runs_are_said(store: Store, graph_id: str) -> None:
+def test_names_of_several_runs_are_reported(store: Store, graph_id: str) -> None:
     ids = [
         store.runs.submit(request_for(graph_id), NOON).id for _ in range(17)
     ]  # two of 16 first digits meet

@@ -18,7 +18,7 @@ def test_a_worker_is_known_by_its_last_beat(store: Store) -> None:
     )
 
 
-def test_who_was_not_heard_of_for_a_while_is_not_alive(store: Store) -> None:
+def test_who_sent_no_heartbeat_for_a_while_is_not_alive(store: Store) -> None:
     for name, at in (("cyd", 5), ("ada", 1), ("bob", 3)):
         beat(store, name, at)
     assert [worker.name for worker in store.workers.alive(later(3))] == ["bob", "cyd"]

@@ -36,14 +36,14 @@ class Bench:
         self.store = store
         self.draining = threading.Event()
 
-    def ask(self, graph: Graph, **asked: Any) -> str:
+    def ask(self, graph: Graph, **requested: Any) -> str:
         """Queue a run and return its id."""
         now = datetime.now(UTC)
         usual = {"objectives": OBJECTIVES, "islands": 1}
-        if not {"seconds", "evaluations"} & set(asked):
+        if not {"seconds", "evaluations"} & set(requested):
             usual["evaluations"] = 20_000
-        mesh = asked.pop("mesh", mesh_to_document(load_mesh("dgx-h100")))
-        options = RunOptions(**{**usual, **asked})
+        mesh = requested.pop("mesh", mesh_to_document(load_mesh("dgx-h100")))
+        options = RunOptions(**{**usual, **requested})
         request = RunRequest(self.store.graphs.save(graph, now).id, mesh, options)
         return self.store.runs.submit(request, now).id
 
@@ -55,9 +55,9 @@ class Bench:
     def do(self, held: ClaimedJob) -> None:
         SearchJob(self.store, held, InlineExecutor(), islands=1, checkpoint_s=0.0).do()
 
-    def run(self, graph: Graph, **asked: Any) -> str:
+    def run(self, graph: Graph, **requested: Any) -> str:
         """Do a run from the request to its end."""
-        run_id = self.ask(graph, **asked)
+        run_id = self.ask(graph, **requested)
         self.do(self.claim())
         return run_id
 

@@ -38,7 +38,7 @@ def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heartbeat: Heartbe
     heartbeat.stop()
 
 
-def test_a_cancel_is_heard_of(bench: Bench, heartbeat: Heartbeat) -> None:
+def test_a_cancel_is_noticed(bench: Bench, heartbeat: Heartbeat) -> None:
     run_id = bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60)
     assert job is not None
@@ -50,7 +50,7 @@ def test_a_cancel_is_heard_of(bench: Bench, heartbeat: Heartbeat) -> None:
     heartbeat.stop()
 
 
-def test_a_lost_lease_is_heard_of(bench: Bench, heartbeat: Heartbeat) -> None:
+def test_a_lost_lease_is_noticed(bench: Bench, heartbeat: Heartbeat) -> None:
     bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60)
     assert job is not None

@@ -87,7 +87,7 @@ def test_no_shown_plan_is_beaten_by_another(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_events_tell_the_whole_story_in_order(bench: Bench) -> None:
+def test_events_report_the_whole_run_in_order(bench: Bench) -> None:
     run_id = bench.run(two_layers(width=256))
 
     events = bench.store.runs.events(run_id, limit=10_000)
@@ -228,6 +228,7 @@ def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: 
     assert "too much" in run.problem["detail"]
 
 
+@pytest.mark.slow
 def test_why_there_is_no_plan_is_known_to_the_next_worker_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +260,7 @@ def test_a_run_starts_from_another_ones_frontier(bench: Bench) -> None:
         assert (mine <= cost * 1.006).all(axis=1).any()
 
 
-def test_a_lost_lease_is_heard_of_before_the_next_write(bench: Bench) -> None:
+def test_a_lost_lease_is_noticed_before_the_next_write(bench: Bench) -> None:
     bench.ask(two_layers(width=256))
     held: ClaimedJob = bench.claim()
     held.is_lost = True
@@ -271,7 +272,8 @@ def failing(m: object) -> bool:
     raise KeyError("nothing")
 
 
-def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
+@pytest.mark.slow
+def test_a_rule_that_fails_is_named_with_reason_and_hint_and_the_run_succeeds(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = tensor("x")
@@ -282,7 +284,7 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
     (refusal,) = bench.store.runs.details(run_id).refused
     assert refusal["rule"] == "bad"
     assert refusal["reason"].startswith("its guard or choices fail at 'active': KeyError")
-    assert "name the others in `rules`" in refusal["cure"]
+    assert "name the others in `rules`" in refusal["hint"]
     assert [e.data for e in bench.store.runs.events(run_id) if e.kind == "refused"] == [[refusal]]
 
 
@@ -302,6 +304,7 @@ def plans_with(bench: Bench, run_id: str, rule: str) -> dict[int, dict[str, Any]
     return {key: shown[key] for key, plan in pairs if any(move.rule == rule for move in plan.moves)}
 
 
+@pytest.mark.slow
 def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,8 +313,8 @@ def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_
     run = bench.store.runs.get(run_id)
     assert (run.status, run.problem and run.problem["code"]) == ("succeeded", "plans_refuted")
     with_it = plans_with(bench, run_id, rule).values()
-    assert with_it and all(said["suspects"] == [rule] for said in with_it)
-    verdicts = {verdict_of(said) for said in with_it}
+    assert with_it and all(message["suspects"] == [rule] for message in with_it)
+    verdicts = {verdict_of(message) for message in with_it}
     assert "failed" in verdicts and verdicts <= {"failed", "untrusted"}
 
 
@@ -329,9 +332,10 @@ def test_a_plan_that_is_refuted_later_is_marked_and_so_are_those_with_its_rule(
     after = plans_with(bench, run_id, rule)
     assert verdict_of(after[first]) == "failed"
     assert {verdict_of(after[key]) for key in others} == {"untrusted"}
-    assert all(said["suspects"] == [rule] for said in after.values())
+    assert all(message["suspects"] == [rule] for message in after.values())
 
 
+@pytest.mark.slow
 def test_plans_that_a_tightening_bound_excludes_are_shown_no_more(bench: Bench) -> None:
     run_id = bench.run(
         two_layers(), constraints=("time_s<=120%",), objectives=("peak_memory_bytes", "time_s")

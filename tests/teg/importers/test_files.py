@@ -13,7 +13,7 @@ from tapestry.teg.importers.files import GraphFileError, read_program
 from tests.costmodel.programs import layers
 
 
-def test_a_file_is_read_as_its_ending_tells(tmp_path: Path) -> None:
+def test_a_file_is_read_as_its_ending_says(tmp_path: Path) -> None:
     graph = layers(2)
     (tmp_path / "a.json").write_text(dumps(graph))
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(dumps(graph).encode()))
@@ -23,7 +23,7 @@ def test_a_file_is_read_as_its_ending_tells(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(dumps(layers(2)))
-    for path, options, told in (
+    for path, options, reported in (
         ("modle.json", {}, f"there is no file .*did you mean {tmp_path}/model.json"),
         ("absent.onnx", {}, "there is no file .*absent.onnx'$"),
         ("", {}, "is a folder; give an .onnx"),
@@ -34,5 +34,5 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path: Path) -> None:
             "keeps its data itself; external data .* is for ONNX files",
         ),
     ):
-        with pytest.raises(GraphFileError, match=told):
+        with pytest.raises(GraphFileError, match=reported):
             read_program(tmp_path / path, **options)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def test_a_fixed_block_is_searched_and_simulated() -> None:
     assert all(v.ok and set(v.max_error) == {"y", "i"} for v in checked)
 
 
-def test_what_the_reference_cannot_tell_is_refused() -> None:
+def test_what_the_reference_cannot_decide_is_refused() -> None:
     drawn = model_of([helper.make_node("RandomNormal", [], ["y"], shape=[2])], {}, ["y"])
     found = model_of([helper.make_node("NonZero", ["x"], ["y"], name="find")], {"x": [2]}, ["y"])
     with pytest.raises(ImportFailure, match="draws numbers at random, and ONNX does not say which"):

@@ -57,12 +57,12 @@ def test_missing_data_names_the_files_that_could_be_meant(tmp_path: Path) -> Non
     (tmp_path / "readme.txt").touch()
 
     assert "it does not lie beside the model, where there is 'weight.bin'" in failure(path)
-    told = failure(path, external_data=tmp_path)
-    assert "which is no file inside" in told and told.endswith("where there is 'weight.bin'")
+    reported = failure(path, external_data=tmp_path)
+    assert "which is no file inside" in reported and reported.endswith("where there is 'weight.bin'")
 
 
 @pytest.mark.parametrize("location", ["../secret.bin", "/etc/hostname", "a\0b"])
-def test_an_offer_says_nothing_of_files_elsewhere(tmp_path: Path, location: str) -> None:
+def test_a_hint_says_nothing_of_files_elsewhere(tmp_path: Path, location: str) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (tmp_path / "secret.bin").write_bytes(WEIGHT.tobytes())
@@ -234,12 +234,12 @@ def test_attributes_that_are_no_numbers_keep_their_meaning(value: float) -> None
     np.testing.assert_array_equal(found["y"], np.array([1, -value, 2], np.float32))
 
 
-def test_attributes_of_the_wrong_kind_are_told() -> None:
+def test_attributes_of_the_wrong_kind_are_reported() -> None:
     nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=float("nan"), name="soft")]
     assert "node 'soft' (Softmax)" in failure(model_of(nodes, {"x": [2, 3]}, ["y"]))
 
 
-def test_operands_that_are_missing_are_told() -> None:
+def test_operands_that_are_missing_are_reported() -> None:
     nodes = [helper.make_node("Where", ["c", "x"], ["y"], name="choose")]
     text = failure(model_of(nodes, {"c": np.array(True), "x": [2]}, ["y"]))
     assert "node 'choose' (Where) has 2 inputs; the operator takes 3" in text

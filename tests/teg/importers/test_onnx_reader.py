@@ -96,11 +96,14 @@ def test_sparse_initializers(flat: bool) -> None:
 def test_sparse_initializers_stay_small_and_inside() -> None:
     values = numpy_helper.from_array(np.array([7.0], np.float32), "w")
     model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": X}, ["y"])
-    for dims, place, said in (([2**20, 2**20], 0, "sparse, and would take more"), ([2, 3], 6, "lie outside")):
+    for dims, place, message in (
+        ([2**20, 2**20], 0, "sparse, and would take more"),
+        ([2, 3], 6, "lie outside"),
+    ):
         del model.graph.sparse_initializer[:]
         indices = numpy_helper.from_array(np.array([place]))
         model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, dims))
-        assert said in failure(model)
+        assert message in failure(model)
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,7 @@ def test_substitution_fuses_expressions():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"expr": ("tahn", X)}, "unknown cell function 'tahn'; did you mean .*tanh"),
+        ({"expr": ("tahn", X)}, "there is no cell function 'tahn'; did you mean .*tanh"),
         ({"expr": ("add", X)}, "'add' takes 2 arguments, not 1"),
         ({"expr": ("input", 1)}, "reads input 1, but there are 1"),
         ({"expr": ("index", "z")}, "coordinate of 'z'; dimensions are \\['i', 'j'\\]"),

@@ -56,7 +56,7 @@ def test_singular_values(rng, full):
 
 
 @pytest.mark.parametrize(
-    ("function", "shapes", "said"),
+    ("function", "shapes", "message"),
     [
         ("lq", [(3, 3)], "must be one of lu, qr"),
         ("eigh", [(3, 2)], "needs square matrices"),
@@ -64,11 +64,11 @@ def test_singular_values(rng, full):
         ("svd", [(3,)], "a stack of matrices"),
     ],
 )
-def test_what_is_no_matrix_is_told(function, shapes, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_is_no_matrix_is_reported(function, shapes, message):
+    with pytest.raises(ValueError, match=message):
         factors(function, *(np.ones(shape) for shape in shapes))
 
 
-def test_an_option_of_another_function_is_told():
+def test_an_option_of_another_function_is_reported():
     with pytest.raises(ValueError, match="'lu' takes option none"):
         factors("lu", np.ones((2, 2)), full=True)

@@ -8,7 +8,7 @@ from tapestry.teg.evaluate import evaluate, random_inputs, run_block
 from tapestry.teg.graph import TensorType, attributes
 from tapestry.teg.operators import operator_named
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.verify import verify
 from tapestry.teg.validate import validate

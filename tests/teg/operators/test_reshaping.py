@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tapestry.teg.builder import define
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import TensorType, attributes
-from tapestry.teg.operators.reshaping import Group, groups
+from tapestry.teg.operators.reshaping import DimensionGroup, groups
 from tapestry.teg.zspace import ZRange
 
 SIZES = st.lists(st.integers(1, 6), max_size=4)
@@ -50,7 +50,7 @@ def test_groups_partition_both_shapes_and_hold_the_same_elements(outer, inner, d
 
 
 def test_neighbors_of_size_one_make_no_group_of_their_own_at_the_end():
-    assert list(groups((6,), (2, 3, 1))) == [Group((0, 1), (0, 3))]
+    assert list(groups((6,), (2, 3, 1))) == [DimensionGroup((0, 1), (0, 3))]
 
 
 def test_a_part_is_the_reshape_of_the_part_it_reads():

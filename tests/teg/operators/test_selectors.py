@@ -117,15 +117,15 @@ def test_padding_by_a_lines_own_elements_is_numpys(mode, size, low, high):
 
 @given(size=st.integers(1, 6), low=st.integers(0, 9), high=st.integers(0, 9), factor=st.integers(0, 3))
 def test_padding_by_an_index_function_asks_it_for_each_position_outside(size, low, high, factor):
-    line, asked = np.arange(size), []
+    line, requested = np.arange(size), []
 
     def chosen(position: int, extent: int) -> int:
-        asked.append((position, extent))
+        requested.append((position, extent))
         return position * factor % extent
 
     parts = [np.resize(line[part.kept], part.length) for part in padding_parts(size, low, high, chosen)]
 
-    assert asked == [(k, size) for k in (*range(-low, 0), *range(size, size + high))]
+    assert requested == [(k, size) for k in (*range(-low, 0), *range(size, size + high))]
     expected = [k if 0 <= k < size else k * factor % size for k in range(-low, size + high)]
     np.testing.assert_array_equal(np.concatenate(parts), expected)
 
@@ -138,9 +138,9 @@ def test_a_position_that_repeats_is_one_part():
 
 @pytest.mark.parametrize("given_position", [4, -1, 1.5, None])
 def test_an_index_function_stays_inside_the_line(given_position):
-    said = rf"gives {given_position} for position -1; a line of 4 elements has the positions 0 to 3"
+    message = rf"gives {given_position} for position -1; a line of 4 elements has the positions 0 to 3"
 
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         padding_parts(4, 1, 0, lambda *_: given_position)
     with pytest.raises(ValueError, match="no elements to pad by an index function"):
         padding_parts(0, 1, 0, lambda *_: 0)

@@ -7,7 +7,7 @@ from tapestry.teg.builder import define
 from tapestry.teg.evaluate import input_boxes, run_block
 from tapestry.teg.graph import TensorType, attributes
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.operators.windows import WindowGeometry, read_extent
 from tapestry.teg.zspace import ZRange
 
 
@@ -180,3 +180,11 @@ def test_windows_say_what_is_wrong(operator, change, message):
 
     with pytest.raises(ValueError, match=message):
         define(operator, attributes(**{**attrs, **own, **change}), types[: 2 if operator == "conv" else 1])
+
+
+def test_margins_that_no_window_reads_are_cropped_and_padding_that_is_not_read_is_left_out() -> None:
+    stated = WindowGeometry((3, 2), (2, 3), (1, 1), (1, 0), (4, 0), (3, 2))
+    assert stated.beyond((6, 8)) == (0, 0) and stated.beyond((5, 4)) == (1, 1)
+    assert stated.cropped((8, 8)) == ((6, 5), stated._replace(high=(0, 0)))
+    assert stated.cropped((5, 4)) == ((5, 4), stated._replace(high=(1, 1)))
+    assert stated.attributes == {"strides": (2, 3), "pads": (1, 0, 4, 0), "dilations": (1, 1)}

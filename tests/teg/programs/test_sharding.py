@@ -31,11 +31,11 @@ def test_every_program_shards_without_changing_its_values(seed: int) -> None:
         p.output("running", p.interleave([heads, heads.flip("entry")], "entry").cumsum("entry")[:, 1::3])
     graph = p.graph
     inputs = {"x": X, "w": rng.standard_normal((5, 2, 3)).astype(np.float32)}
-    mesh = MESHES[seed % len(MESHES)]
-    placements = random_placements(rng, graph, mesh)
-    explicit = expand(graph, placements, mesh)
+    mesh_shape = MESHES[seed % len(MESHES)]
+    placements = random_placements(rng, graph, mesh_shape)
+    explicit = expand(graph, placements, mesh_shape)
     assert verify(graph, explicit) == []
     whole = evaluate(graph, pack_inputs(graph, inputs))
-    parts = simulate(explicit, machine(mesh), pack_inputs(graph, inputs)).outputs
+    parts = simulate(explicit, machine(mesh_shape), pack_inputs(graph, inputs)).outputs
     for site, value in whole.items():
         np.testing.assert_allclose(parts[site], value, rtol=1e-4, atol=1e-5)

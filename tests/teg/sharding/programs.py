@@ -17,7 +17,7 @@ from tapestry.teg.operators.selectors import (
     unsqueezed,
     view_attributes,
 )
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy, splittable
@@ -42,7 +42,7 @@ def random_split(rng: np.random.Generator, axes: list[str]) -> Split:
     return Split(tuple(axes), int(rng.choice([1, 1, 1, 2, 3, 4]))) if axes else WHOLE
 
 
-def random_strategy(rng: np.random.Generator, block: Block, mesh: MeshShape) -> Strategy:
+def random_strategy(rng: np.random.Generator, block: Block, mesh_shape: MeshShape) -> Strategy:
     """Draw a strategy: each sub-axis goes to some dimension that may be split, or to none."""
     if block.signature is None:
         return Strategy()
@@ -55,23 +55,23 @@ def random_strategy(rng: np.random.Generator, block: Block, mesh: MeshShape) -> 
         if allowed[k] and d.size > 0 and d.kind in (PARALLEL, monoid)
     ]
     axes: list[list[str]] = [[] for _ in block.signature.dims]
-    names = [s.name for s in mesh.sub_axes]
+    names = [s.name for s in mesh_shape.sub_axes]
     rng.shuffle(names)
     for name in names:
         if free and rng.random() < 0.75:
             axes[int(rng.choice(free))].append(name)
     if rng.random() < 0.7:
-        axes = [list(mesh.in_order(group)) for group in axes]
+        axes = [list(mesh_shape.in_order(group)) for group in axes]
     return Strategy(tuple(random_split(rng, group) for group in axes))
 
 
-def random_placements(rng: np.random.Generator, graph: Graph, mesh: MeshShape) -> Placements:
+def random_placements(rng: np.random.Generator, graph: Graph, mesh_shape: MeshShape) -> Placements:
     blocks = {}
     for block in graph.blocks:
         if block.operator == "view" or rng.random() < 0.1:
             continue
         blocks[block.site] = Placement(
-            random_strategy(rng, block, mesh),
+            random_strategy(rng, block, mesh_shape),
             tuple(int(n) for n in rng.integers(0, 4, len(block.inputs))),
             tuple(bool(b) for b in rng.random(len(block.inputs)) < 0.3),
         )

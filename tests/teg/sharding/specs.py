@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split
 from tests.teg.sharding.programs import MESHES
 
 
@@ -18,12 +18,12 @@ def random_shape(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def random_spec(
-    rng: np.random.Generator, rank: int, mesh: MeshShape, partial: bool = False, order: bool = True
+    rng: np.random.Generator, rank: int, mesh_shape: MeshShape, partial: bool = False, order: bool = True
 ) -> Spec:
     """Draw a spec in which every sub-axis splits one dimension, holds terms (`partial`), or replicates."""
     axes: list[list[str]] = [[] for _ in range(rank)]
     terms = []
-    names = [s.name for s in mesh.sub_axes]
+    names = [s.name for s in mesh_shape.sub_axes]
     if not order:
         rng.shuffle(names)
     for name in names:
@@ -36,12 +36,12 @@ def random_spec(
     return Spec(splits, tuple(terms), "sum" if terms else None)
 
 
-def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShape) -> Spec:
+def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh_shape: MeshShape) -> Spec:
     """Draw a spec that may carry windows: halos, strides, constant slices."""
-    spec = random_spec(rng, len(shape), mesh)
+    spec = random_spec(rng, len(shape), mesh_shape)
     if rng.random() < 0.5:
         return spec
-    windows: list[Window | None] = []
+    windows: list[ChunkWindow | None] = []
     for split, size in zip(spec.dims, shape, strict=True):
         if rng.random() < 0.5:
             windows.append(None)
@@ -49,12 +49,14 @@ def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshSh
         low = int(rng.integers(size))
         high = int(rng.integers(low + 1, size + 1))
         if not split.axes:
-            windows.append(None if (low, high) == (0, size) else Window(1, 0, low, high - low, low, high))
+            windows.append(
+                None if (low, high) == (0, size) else ChunkWindow(1, 0, low, high - low, low, high)
+            )
             continue
         stride = int(rng.choice([-1, 1, 2]))
         count, extent = int(rng.integers(1, 12)), int(rng.integers(1, 4))
         offset = int(rng.integers(-2, 3)) + (size if stride < 0 else 0)
-        windows.append(Window(count, stride, offset, extent, low, high))
+        windows.append(ChunkWindow(count, stride, offset, extent, low, high))
     return Spec(spec.dims, windows=tuple(windows) if any(w is not None for w in windows) else ())
 
 

@@ -6,13 +6,13 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import IndexDim, Row, Signature, projection
 
-MESH = MeshShape.of(node=2, gpu=2)
+MESH_SHAPE = MeshShape.of(node=2, gpu=2)
 NODE, GPU = Split(("node.0",)), Split(("gpu.0",))
 
 
@@ -30,7 +30,7 @@ def graph() -> Graph:
 
 
 def faults(graph: Graph, placements: Placements) -> list[tuple[str, str]]:
-    return [(i.path, i.message) for i in check_placements(graph, placements, MESH)]
+    return [(i.path, i.message) for i in check_placements(graph, placements, MESH_SHAPE)]
 
 
 def placed(site: str, *splits: Split, prefetch: tuple[int, ...] = (), **genes: object) -> Placements:
@@ -38,9 +38,12 @@ def placed(site: str, *splits: Split, prefetch: tuple[int, ...] = (), **genes: o
 
 
 def test_legal_placements_have_no_issue(graph: Graph) -> None:
-    assert check_placements(graph, placed("product", NODE, WHOLE, GPU), MESH) == []
-    assert check_placements(graph, placed("product", WHOLE, Split(("gpu.0", "node.0"), 2), WHOLE), MESH) == []
-    assert check_placements(graph, placed("turned", WHOLE, WHOLE), MESH) == []
+    assert check_placements(graph, placed("product", NODE, WHOLE, GPU), MESH_SHAPE) == []
+    assert (
+        check_placements(graph, placed("product", WHOLE, Split(("gpu.0", "node.0"), 2), WHOLE), MESH_SHAPE)
+        == []
+    )
+    assert check_placements(graph, placed("turned", WHOLE, WHOLE), MESH_SHAPE) == []
 
 
 @pytest.mark.parametrize(
@@ -75,15 +78,15 @@ def test_legal_placements_have_no_issue(graph: Graph) -> None:
         ),
         (placed("soft", WHOLE, region="mian"), "$.blocks.soft.region", "unknown region 'mian'", "main"),
         (placed("turned", NODE, WHOLE), "$.blocks.turned.strategy", "is a view", "make and read it"),
-        (Placements(order="programm"), "$.order", "unknown order 'programm'", "program"),
+        (Placements(schedule_order="programm"), "$.order", "unknown order 'programm'", "program"),
         (Placements(inputs="whole"), "$.inputs", "unknown inputs 'whole'", "chosen, replicated"),
         (Placements(outputs="shard"), "$.outputs", "unknown outputs 'shard'", "sharded"),
     ],
 )
-def test_each_fault_is_told(
+def test_each_fault_is_reported(
     graph: Graph, placements: Placements, path: str, message: str, expected: str
 ) -> None:
-    (issue,) = check_placements(graph, placements, MESH)
+    (issue,) = check_placements(graph, placements, MESH_SHAPE)
     assert issue.path == path
     assert message in issue.message
     assert expected in issue.expected
@@ -140,6 +143,6 @@ def test_reductions_of_two_kinds_are_not_split_together() -> None:
 def test_expand_lists_all_issues(graph: Graph) -> None:
     wrong = Placements({"product": Placement(Strategy((NODE, NODE, WHOLE))), "sfot": Placement(Strategy())})
     with pytest.raises(ValueError, match="3 issues") as error:
-        expand(graph, wrong, MESH)
+        expand(graph, wrong, MESH_SHAPE)
     assert "did you mean soft?" in str(error.value)
     assert "$.blocks.product.strategy[1]" in str(error.value)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, group_members, plan_copy
-from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains, volumes
 from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 from tests.teg.sharding.specs import cells, random_mesh, random_needed, random_shape, random_spec
 
@@ -22,8 +22,8 @@ ALL = ("gpu.0", "gpu.1", "gpu.2")
 NODE, GPU = Split(("node.0",)), Split(("gpu.0", "gpu.1"))
 
 
-def planned(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShape) -> CopyPlan:
-    plan = plan_copy(source, needed, shape, mesh)
+def planned(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: MeshShape) -> CopyPlan:
+    plan = plan_copy(source, needed, shape, mesh_shape)
     assert plan is not None
     return plan
 
@@ -32,27 +32,27 @@ def elements(t: Transfer, shape: tuple[int, ...]) -> np.ndarray:
     return cells(np.array(t.box), shape)[t.start : t.end]
 
 
-def received(plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> int:
+def received(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> int:
     """Count the elements that all devices receive from others."""
-    return sum(t.end - t.start for t in fetch_transfers(plan, shape, mesh) if t.axis >= 0)
+    return sum(t.end - t.start for t in fetch_transfers(plan, shape, mesh_shape) if t.axis >= 0)
 
 
 @given(SEEDS)
 @settings(max_examples=300)
 def test_a_fetch_delivers_what_is_wanted_once(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mesh, shape = random_mesh(rng), random_shape(rng)
-    source = random_spec(rng, len(shape), mesh, order=rng.random() < 0.5)
-    needed = random_needed(rng, shape, mesh)
-    plan = plan_copy(source, needed, shape, mesh)
-    held, wanted = boxes(source, shape, mesh), boxes(needed, shape, mesh)
+    mesh_shape, shape = random_mesh(rng), random_shape(rng)
+    source = random_spec(rng, len(shape), mesh_shape, order=rng.random() < 0.5)
+    needed = random_needed(rng, shape, mesh_shape)
+    plan = plan_copy(source, needed, shape, mesh_shape)
+    held, wanted = boxes(source, shape, mesh_shape), boxes(needed, shape, mesh_shape)
     if plan is None:
         assert contains(held, wanted).all()
         return
-    arrived = [Counter[int]() for _ in range(mesh.device_count)]
-    remote = [Counter[int]() for _ in range(mesh.device_count)]
-    forwarded: list[set[int]] = [set() for _ in range(mesh.device_count)]
-    for t in fetch_transfers(plan, shape, mesh):
+    arrived = [Counter[int]() for _ in range(mesh_shape.device_count)]
+    remote = [Counter[int]() for _ in range(mesh_shape.device_count)]
+    forwarded: list[set[int]] = [set() for _ in range(mesh_shape.device_count)]
+    for t in fetch_transfers(plan, shape, mesh_shape):
         moved = elements(t, shape).tolist()
         if t.gathered:
             assert forwarded[t.source] >= set(moved)
@@ -63,7 +63,7 @@ def test_a_fetch_delivers_what_is_wanted_once(seed: int) -> None:
         arrived[t.target].update(moved)
         if t.source != t.target:
             remote[t.target].update(moved)
-    for d in range(mesh.device_count):
+    for d in range(mesh_shape.device_count):
         want, have = set(cells(wanted[d], shape).tolist()), set(cells(held[d], shape).tolist())
         assert arrived[d] == Counter(want)
         assert remote[d] == Counter(want - have)
@@ -73,15 +73,15 @@ def test_a_fetch_delivers_what_is_wanted_once(seed: int) -> None:
 @settings(max_examples=100)
 def test_elements_come_from_the_nearest_holder(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mesh, shape = random_mesh(rng), random_shape(rng)
-    source, needed = random_spec(rng, len(shape), mesh), random_needed(rng, shape, mesh)
-    plan = plan_copy(source, needed, shape, mesh)
-    held, place = boxes(source, shape, mesh), mesh.axis_coordinates
-    for t in fetch_transfers(plan, shape, mesh) if plan is not None else ():
+    mesh_shape, shape = random_mesh(rng), random_shape(rng)
+    source, needed = random_spec(rng, len(shape), mesh_shape), random_needed(rng, shape, mesh_shape)
+    plan = plan_copy(source, needed, shape, mesh_shape)
+    held, place = boxes(source, shape, mesh_shape), mesh_shape.axis_coordinates
+    for t in fetch_transfers(plan, shape, mesh_shape) if plan is not None else ():
         if t.gathered:
             continue
-        holders = [d for d in range(mesh.device_count) if (held[d] == held[t.source]).all()]
-        rotated = [(d - t.target) % mesh.device_count for d in holders]
+        holders = [d for d in range(mesh_shape.device_count) if (held[d] == held[t.source]).all()]
+        rotated = [(d - t.target) % mesh_shape.device_count for d in holders]
         distance = [(*(place[d] != place[t.target]), r) for d, r in zip(holders, rotated, strict=True)]
         assert t.source == holders[distance.index(min(distance))]
 
@@ -90,40 +90,40 @@ def test_elements_come_from_the_nearest_holder(seed: int) -> None:
 @settings(max_examples=200)
 def test_scatter_steps_partition_what_a_group_carries(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mesh, shape = random_mesh(rng), random_shape(rng)
-    source = random_spec(rng, len(shape), mesh, partial=True)
-    plan = plan_copy(source, random_needed(rng, shape, mesh), shape, mesh)
+    mesh_shape, shape = random_mesh(rng), random_shape(rng)
+    source = random_spec(rng, len(shape), mesh_shape, partial=True)
+    plan = plan_copy(source, random_needed(rng, shape, mesh_shape), shape, mesh_shape)
     if plan is None or not plan.scatter:
         return
     flat = np.arange(int(np.prod(shape))).reshape(shape)
     stages = [
-        [set(flat[np.ix_(*s)].reshape(-1).tolist()) for s in scatter_sets(plan, shape, mesh, done)]
+        [set(flat[np.ix_(*s)].reshape(-1).tolist()) for s in scatter_sets(plan, shape, mesh_shape, done)]
         for done in range(len(plan.scatter) + 1)
     ]
     for done, (_, names) in enumerate(plan.scatter):
-        members = group_members(mesh, names)
-        for d in range(mesh.device_count):
+        members = group_members(mesh_shape, names)
+        for d in range(mesh_shape.device_count):
             pieces = [stages[done + 1][m] for m in members[d]]
             union = set[int]().union(*pieces)
             assert sum(map(len, pieces)) == len(union)
             assert union <= stages[done][d]
             assert done == 0 or union == stages[done][d]
-    middle = boxes(plan.middle, shape, mesh)
+    middle = boxes(plan.middle, shape, mesh_shape)
     assert stages[-1] == [set(cells(box, shape).tolist()) for box in middle]
 
 
 @given(SEEDS)
 def test_all_reduce_slices_partition_the_shard(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mesh = random_mesh(rng)
-    names = [s.name for s in mesh.sub_axes if rng.random() < 0.7]
-    steps = mesh.by_axis(names)
-    groups = mesh.linear(tuple(s.name for s in mesh.sub_axes if s.name not in names))
+    mesh_shape = random_mesh(rng)
+    names = [s.name for s in mesh_shape.sub_axes if rng.random() < 0.7]
+    steps = mesh_shape.by_axis(names)
+    groups = mesh_shape.linear(tuple(s.name for s in mesh_shape.sub_axes if s.name not in names))
     length = rng.integers(0, 30, int(groups.max()) + 1)[groups]
     before = [set(range(n)) for n in length]
-    for (_, axes), (start, end) in zip(steps, flat_slices(length, steps, mesh), strict=True):
+    for (_, axes), (start, end) in zip(steps, flat_slices(length, steps, mesh_shape), strict=True):
         slices = [set(range(int(a), int(b))) for a, b in zip(start, end, strict=True)]
-        for d, members in enumerate(group_members(mesh, axes)):
+        for d, members in enumerate(group_members(mesh_shape, axes)):
             assert sum(len(slices[m]) for m in members) == len(before[d])
             assert set[int]().union(*(slices[m] for m in members)) == before[d]
         before = slices
@@ -132,18 +132,18 @@ def test_all_reduce_slices_partition_the_shard(seed: int) -> None:
 def test_what_is_held_already_is_a_view() -> None:
     assert plan_copy(Spec((WHOLE, WHOLE)), Spec((Split(ALL), WHOLE)), (8, 8), EIGHT) is None
     assert plan_copy(Spec((NODE,)), Spec((Split(("node.0", "gpu.0")),)), (8,), TWO_BY_FOUR) is None
-    part = Spec((WHOLE,), windows=(Window(1, 0, 2, 3, 2, 5),))
+    part = Spec((WHOLE,), windows=(ChunkWindow(1, 0, 2, 3, 2, 5),))
     assert plan_copy(Spec((WHOLE,)), part, (8,), EIGHT) is None
 
 
 def test_chunks_that_do_not_nest_are_fetched() -> None:
     """Check 5 rows: 3 and 2 over 2 devices; 2, 2, 1 and 0 over 4; device 1 needs rows [2, 4) and holds [0, 3)."""
-    mesh = MeshShape.of(gpu=4)
+    mesh_shape = MeshShape.of(gpu=4)
     source, needed = Spec((Split(("gpu.0",)),)), Spec((Split(("gpu.0", "gpu.1")),))
-    assert plan_copy(source, needed, (8,), mesh) is None
-    plan = planned(source, needed, (5,), mesh)
+    assert plan_copy(source, needed, (8,), mesh_shape) is None
+    plan = planned(source, needed, (5,), mesh_shape)
     assert plan.fetch
-    assert received(plan, (5,), mesh) == 1
+    assert received(plan, (5,), mesh_shape) == 1
 
 
 def test_a_partial_tensor_goes_straight_to_its_shards() -> None:
@@ -198,7 +198,7 @@ def test_kinds_of_rounds() -> None:
     shards, columns = Spec((Split(ALL), WHOLE)), Spec((WHOLE, Split(ALL)))
     assert fetch_round(shards, Spec((WHOLE, WHOLE)), "gpu", EIGHT).kind == "all_gather"
     assert fetch_round(shards, columns, "gpu", EIGHT).kind == "all_to_all"
-    halo = Spec((Split(ALL), WHOLE), windows=(Window(8, 1, -1, 3, 0, 8), None))
+    halo = Spec((Split(ALL), WHOLE), windows=(ChunkWindow(8, 1, -1, 3, 0, 8), None))
     assert fetch_round(shards, halo, "gpu", EIGHT).kind == "fetch"
 
 
@@ -206,7 +206,9 @@ class TestWorkedCases:
     """The numbers of the design, fp32, eight devices, counted from the transfers."""
 
     X = (16, 128, 56, 56)
-    HALO = Spec((WHOLE, WHOLE, Split(ALL), WHOLE), windows=(None, None, Window(28, 2, -1, 3, 0, 56), None))
+    HALO = Spec(
+        (WHOLE, WHOLE, Split(ALL), WHOLE), windows=(None, None, ChunkWindow(28, 2, -1, 3, 0, 56), None)
+    )
 
     def missing(self, granule: int) -> int:
         source = Spec((WHOLE, WHOLE, Split(ALL, granule), WHOLE))

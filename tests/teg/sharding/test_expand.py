@@ -10,7 +10,7 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.operators.selectors import permuted, sliced, view_attributes
 from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, expand, view_ranges
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
@@ -51,8 +51,8 @@ def copies(explicit: ExplicitGraph) -> list[CopyStep]:
     return [copy for slot in explicit.slots for copy in slot.issued]
 
 
-def checked(graph: Graph, placements: Placements, mesh: MeshShape = EIGHT) -> ExplicitGraph:
-    explicit = expand(graph, placements, mesh)
+def checked(graph: Graph, placements: Placements, mesh_shape: MeshShape = EIGHT) -> ExplicitGraph:
+    explicit = expand(graph, placements, mesh_shape)
     assert verify(graph, explicit) == []
     return explicit
 

@@ -12,7 +12,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.copies import flat_slices
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.materialize import MaterializedGraph, materialize, origin_of
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split, boxes, volumes
 from tapestry.teg.sharding.strategy import Strategy
@@ -43,19 +43,19 @@ def counted_traffic(explicit: ExplicitGraph) -> int:
     """Count the traffic from the arrays: terms of reductions, gathered slices, fetched pieces."""
     total = 0
     for copy in (c for slot in explicit.slots for c in slot.issued):
-        buffer, mesh, p = explicit.buffers[copy.source], explicit.mesh, copy.plan
+        buffer, mesh_shape, p = explicit.buffers[copy.source], explicit.mesh_shape, copy.plan
         shape, elements = explicit.abstract.tensors[buffer.tensor].shape, 0
         for done, (_, names) in enumerate(p.scatter, start=1):
-            sizes = [np.prod([len(c) for c in s]) for s in scatter_sets(p, shape, mesh, done)]
-            elements += (mesh.size_of(names) - 1) * int(np.sum(sizes))
-        before = volumes(boxes(p.middle, shape, mesh))
-        for (_, names), (start, end) in zip(p.reduce, flat_slices(before, p.reduce, mesh), strict=True):
-            elements += (mesh.size_of(names) - 1) * int((end - start).sum()) + int(
+            sizes = [np.prod([len(c) for c in s]) for s in scatter_sets(p, shape, mesh_shape, done)]
+            elements += (mesh_shape.size_of(names) - 1) * int(np.sum(sizes))
+        before = volumes(boxes(p.middle, shape, mesh_shape))
+        for (_, names), (start, end) in zip(p.reduce, flat_slices(before, p.reduce, mesh_shape), strict=True):
+            elements += (mesh_shape.size_of(names) - 1) * int((end - start).sum()) + int(
                 (before - end + start).sum()
             )
             before = end - start
         if p.fetch:
-            elements += sum(t.end - t.start for t in fetch_transfers(p, shape, mesh) if t.axis >= 0)
+            elements += sum(t.end - t.start for t in fetch_transfers(p, shape, mesh_shape) if t.axis >= 0)
         total += elements * item_bytes(buffer.dtype)
     return total
 
@@ -70,10 +70,10 @@ def close(values: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> No
 @pytest.mark.slow
 @given(SEEDS, st.sampled_from(MESHES))
 @settings(max_examples=60)
-def test_random_plans_keep_all_values(seed: int, mesh: MeshShape) -> None:
+def test_random_plans_keep_all_values(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
-    explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
+    explicit = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
     inputs = random_inputs(graph, rng)
     nodes = materialize(explicit)
     assert validate(nodes.graph) == []
@@ -119,9 +119,9 @@ def test_every_monoid_is_combined_on_two_axes(monoid: str, size: int) -> None:
     x = b.source("x", (size, 3), "float32")
     (y,) = b.apply("reduce", [x], site="y", monoid=monoid, labels=("k", "n"), output=("n",))
     b.sink(y, site="out")
-    graph, mesh = b.build(), MeshShape.of(node=2, gpu=4)
+    graph, mesh_shape = b.build(), MeshShape.of(node=2, gpu=4)
     axes = Split(("node.0", "gpu.0", "gpu.1"))
-    nodes = materialize(expand(graph, plan(x=(axes, WHOLE), y=(WHOLE, axes)), mesh))
+    nodes = materialize(expand(graph, plan(x=(axes, WHOLE), y=(WHOLE, axes)), mesh_shape))
     inputs = random_inputs(graph, np.random.default_rng(1))
     close(evaluate_explicit(nodes, inputs), evaluate(graph, inputs))
 
@@ -193,9 +193,9 @@ def test_a_window_of_padding_only_reads_nothing() -> None:
 
 
 def test_too_many_nodes_are_refused_before_they_are_written() -> None:
-    graph, mesh = product(m=64, k=1024, n=64), MeshShape.of(node=128, gpu=8)
-    axes = Split(tuple(s.name for s in mesh.sub_axes))
-    explicit = expand(graph, plan(x=(WHOLE, axes), w=(axes, WHOLE), y=(WHOLE, WHOLE, axes)), mesh)
+    graph, mesh_shape = product(m=64, k=1024, n=64), MeshShape.of(node=128, gpu=8)
+    axes = Split(tuple(s.name for s in mesh_shape.sub_axes))
+    explicit = expand(graph, plan(x=(WHOLE, axes), w=(axes, WHOLE), y=(WHOLE, WHOLE, axes)), mesh_shape)
     with pytest.raises(ValueError, match="over the limit of 100,000: work on the arrays"):
         materialize(explicit, limit=100_000)
     with pytest.raises(ValueError, match="more than 20 blocks"):

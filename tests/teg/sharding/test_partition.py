@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.partition import (
     box_ids,
     constant_in_groups,
@@ -86,8 +86,8 @@ def test_a_projection_of_mixed_signs_bounds_exactly() -> None:
 
 
 def test_groups() -> None:
-    mesh = MeshShape.of(node=2, gpu=2)
-    groups = group_numbers(mesh, ("gpu.0",))
+    mesh_shape = MeshShape.of(node=2, gpu=2)
+    groups = group_numbers(mesh_shape, ("gpu.0",))
     assert groups.tolist() == [0, 0, 1, 1]
     assert constant_in_groups(np.array([7, 7, 5, 5]), groups)
     assert not constant_in_groups(np.array([7, 5, 5, 5]), groups)

@@ -11,7 +11,7 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.materialize import MaterializedGraph, materialize
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.spec import WHOLE, Split
@@ -25,10 +25,10 @@ ALL = Split(("gpu.0", "gpu.1"))
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 @settings(max_examples=60)
-def test_random_expansions_lead_back(seed: int, mesh: MeshShape) -> None:
+def test_random_expansions_lead_back(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
-    explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
+    explicit = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
     found = recover(materialize(explicit))
     assert found.structural_hash == graph.structural_hash
     for block in found.blocks:

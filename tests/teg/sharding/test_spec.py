@@ -6,16 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapestry.teg.sharding.mesh import MeshShape, prime_factors
+from tapestry.teg.sharding.mesh_shape import MeshShape, prime_factors
 from tapestry.teg.sharding.spec import (
+    ChunkWindow,
     Spec,
     Split,
-    Window,
     boxes,
     chunk_bounds,
     chunk_size,
     contains,
-    replicated,
 )
 from tapestry.teg.sharding.strategy import Strategy, consumer_spec, index_boxes, producer_spec, splittable
 from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
@@ -25,8 +24,8 @@ EIGHT = MeshShape.of(gpu=8)
 ALL = ("gpu.0", "gpu.1", "gpu.2")
 
 
-def bounds(size: int, split: Split, mesh: MeshShape = EIGHT) -> list[tuple[int, int]]:
-    return [(int(a), int(b)) for a, b in chunk_bounds(size, split, mesh)]
+def bounds(size: int, split: Split, mesh_shape: MeshShape = EIGHT) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in chunk_bounds(size, split, mesh_shape)]
 
 
 def test_twelve_heads_of_64_over_eight_devices_are_chunks_of_128() -> None:
@@ -43,28 +42,31 @@ def test_trailing_chunks_are_smaller_and_then_empty() -> None:
 
 
 def test_the_first_sub_axis_is_the_most_significant() -> None:
-    mesh = MeshShape.of(node=2, gpu=2)
-    assert bounds(4, Split(("node.0", "gpu.0")), mesh) == [(0, 1), (1, 2), (2, 3), (3, 4)]
-    assert bounds(4, Split(("gpu.0", "node.0")), mesh) == [(0, 1), (2, 3), (1, 2), (3, 4)]
+    mesh_shape = MeshShape.of(node=2, gpu=2)
+    assert bounds(4, Split(("node.0", "gpu.0")), mesh_shape) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert bounds(4, Split(("gpu.0", "node.0")), mesh_shape) == [(0, 1), (2, 3), (1, 2), (3, 4)]
 
 
 def test_axes_split_into_prime_sub_axes() -> None:
-    mesh = MeshShape.of(node=2, gpu=12)
-    assert [(s.name, s.size) for s in mesh.sub_axes] == [
+    mesh_shape = MeshShape.of(node=2, gpu=12)
+    assert [(s.name, s.size) for s in mesh_shape.sub_axes] == [
         ("node.0", 2),
         ("gpu.0", 2),
         ("gpu.1", 2),
         ("gpu.2", 3),
     ]
     assert prime_factors(1) == ()
-    assert mesh.by_axis(("gpu.2", "node.0", "gpu.0")) == (("gpu", ("gpu.0", "gpu.2")), ("node", ("node.0",)))
+    assert mesh_shape.by_axis(("gpu.2", "node.0", "gpu.0")) == (
+        ("gpu", ("gpu.0", "gpu.2")),
+        ("node", ("node.0",)),
+    )
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.sampled_from([1, 2, 3, 4, 6, 8, 12]))
 def test_chunks_tile_the_dimension_and_respect_the_granule(size: int, granule: int, parts: int) -> None:
-    mesh = MeshShape.of(x=parts)
-    axes = tuple(s.name for s in mesh.sub_axes)
-    chunks = bounds(size, Split(axes, granule), mesh)
+    mesh_shape = MeshShape.of(x=parts)
+    axes = tuple(s.name for s in mesh_shape.sub_axes)
+    chunks = bounds(size, Split(axes, granule), mesh_shape)
     assert chunks[0][0] == 0
     assert chunks[-1][1] == size
     assert all(a[1] == b[0] for a, b in itertools.pairwise(chunks))
@@ -73,14 +75,14 @@ def test_chunks_tile_the_dimension_and_respect_the_granule(size: int, granule: i
 
 def test_a_window_gives_overlapping_clipped_boxes() -> None:
     """Check a 3x3 convolution of stride 2 over 56 rows: 28 output rows over 8 devices read rows [8i-1, 8i+8)."""
-    halo = Spec((Split(ALL),), windows=(Window(28, 2, -1, 3, 0, 56),))
+    halo = Spec((Split(ALL),), windows=(ChunkWindow(28, 2, -1, 3, 0, 56),))
     rows = [(int(a), int(b)) for a, b in boxes(halo, (56,), EIGHT)[:, 0]]
     assert rows[:7] == [(max(8 * i - 1, 0), 8 * i + 8) for i in range(7)]
     assert rows[7][0] == rows[7][1]
 
 
 def test_boxes_of_rank_zero_hold_one_element() -> None:
-    nothing = boxes(replicated(0), (), EIGHT)
+    nothing = boxes(Spec(()), (), EIGHT)
     assert nothing.shape == (8, 0, 2)
     assert contains(nothing, nothing).all()
 
@@ -121,6 +123,6 @@ def test_a_dimension_that_is_read_in_part_is_a_window() -> None:
     rows = (RootRow(0, 1, 2, 1, 2, 6),)
     s = signature(("i", 4, PARALLEL), reads=[Row(0, 1, 0, 1)], writes=[Row(0, 1, 0, 1)])
     split = consumer_spec(rows, (8,), s, Strategy((Split(("gpu.0",)),)))
-    assert split == Spec((Split(("gpu.0",)),), windows=(Window(4, 1, 2, 1, 2, 6),))
+    assert split == Spec((Split(("gpu.0",)),), windows=(ChunkWindow(4, 1, 2, 1, 2, 6),))
     whole = consumer_spec(rows, (8,), s, Strategy((Split(),)))
     assert np.array_equal(boxes(whole, (8,), EIGHT)[:, 0], [[2, 6]] * 8)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapestry.teg.sharding.placement import Placement, Placements
-from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.text import (
     parse_spec,
@@ -25,7 +25,7 @@ AXES = st.lists(
 )
 SPLITS = st.builds(Split, AXES.map(tuple), st.sampled_from([1, 1, 2, 64]))
 WINDOWS = st.none() | st.builds(
-    Window,
+    ChunkWindow,
     st.integers(0, 99),
     *(st.integers(-9, 9),) * 2,
     st.integers(0, 9),
@@ -118,7 +118,7 @@ def test_every_gene_is_kept() -> None:
     assert placements_from_document(document) == placements
 
 
-def test_a_broken_document_tells_all_issues() -> None:
+def test_a_broken_document_reports_all_issues() -> None:
     document = placements_to_document(Placements())
     document["order"] = 3
     document["blocks"] = {

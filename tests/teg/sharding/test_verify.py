@@ -13,23 +13,23 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, Slot, expand
-from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.verify import verify
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
-MESH = MeshShape.of(node=2, gpu=2)
+MESH_SHAPE = MeshShape.of(node=2, gpu=2)
 ALL, NODE, GPU = Split(("node.0", "gpu.0")), Split(("node.0",)), Split(("gpu.0",))
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 @settings(max_examples=150)
-def test_random_legal_plans_have_no_issue(seed: int, mesh: MeshShape) -> None:
+def test_random_legal_plans_have_no_issue(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
-    assert verify(graph, expand(graph, random_placements(rng, graph, mesh), mesh)) == []
+    assert verify(graph, expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)) == []
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def graph() -> Graph:
 def explicit(graph: Graph) -> ExplicitGraph:
     strategies = {"x": (ALL, WHOLE), "soft": (ALL,), "hidden": (GPU, WHOLE, NODE), "out": (GPU, WHOLE)}
     placements = {site: Placement(Strategy(splits)) for site, splits in strategies.items()}
-    made = expand(graph, Placements(placements), MESH)
+    made = expand(graph, Placements(placements), MESH_SHAPE)
     assert verify(graph, made) == []
     return made
 
@@ -175,7 +175,7 @@ def test_a_sequence_edge_that_is_broken(graph: Graph) -> None:
     b.sink(p)
     b.sink(q)
     free = b.build()
-    explicit = expand(free, Placements(), MESH)
+    explicit = expand(free, Placements(), MESH_SHAPE)
     tied = free.replace(replace(k, after=("q",)) if k.site == "p" else k for k in free.blocks)
     assert [i.message for i in verify(tied, explicit)] == ["block 'p' runs before ['q']"]
 
@@ -263,7 +263,7 @@ def test_a_source_without_buffer_or_with_a_hole(graph: Graph, explicit: Explicit
     assert {"partition", "spec"} <= kinds(graph, shrunk)
 
 
-def test_damage_to_the_structure_is_told_and_not_raised(graph: Graph, explicit: ExplicitGraph) -> None:
+def test_damage_to_the_structure_is_reported_and_not_raised(graph: Graph, explicit: ExplicitGraph) -> None:
     damaged = [
         with_step(explicit, "soft", lambda s: replace(s, site="sotf")),
         with_step(explicit, "soft", lambda s: replace(s, index=s.index[:2])),
@@ -301,8 +301,8 @@ def layers(count: int) -> tuple[Graph, set[str]]:
     return b.build(), firsts
 
 
-def tensor_parallel(mesh: MeshShape, graph: Graph, firsts: set[str]) -> Placements:
-    every = Split(tuple(s.name for s in mesh.sub_axes))
+def tensor_parallel(mesh_shape: MeshShape, graph: Graph, firsts: set[str]) -> Placements:
+    every = Split(tuple(s.name for s in mesh_shape.sub_axes))
     placements = {}
     for block in graph.blocks:
         if block.operator == "contract":
@@ -316,13 +316,13 @@ def tensor_parallel(mesh: MeshShape, graph: Graph, firsts: set[str]) -> Placemen
 
 
 @pytest.mark.parametrize(
-    ("mesh", "limit_s"),
+    ("mesh_shape", "limit_s"),
     [(MeshShape.of(gpu=8), 4), pytest.param(MeshShape.of(node=128, gpu=8), 20, marks=pytest.mark.slow)],
 )
-def test_a_thousand_blocks_are_proven_in_about_a_second(mesh: MeshShape, limit_s: float) -> None:
+def test_a_thousand_blocks_are_proven_in_about_a_second(mesh_shape: MeshShape, limit_s: float) -> None:
     """Check limits that leave room for slow and busy machines; measured: 0.4 s on 8 devices, 2 s on 1,024."""
     graph, firsts = layers(250)
-    explicit = expand(graph, tensor_parallel(mesh, graph, firsts), mesh)
+    explicit = expand(graph, tensor_parallel(mesh_shape, graph, firsts), mesh_shape)
     assert len(explicit.slots) == 1001
     start = time.perf_counter()
     assert verify(graph, explicit) == []
@@ -331,11 +331,11 @@ def test_a_thousand_blocks_are_proven_in_about_a_second(mesh: MeshShape, limit_s
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 @settings(max_examples=150)
-def test_one_wrong_number_anywhere_is_found(seed: int, mesh: MeshShape) -> None:
+def test_one_wrong_number_anywhere_is_found(seed: int, mesh_shape: MeshShape) -> None:
     """Check that some end of some box (index range, range read, buffer) moved by one is found."""
     rng = np.random.default_rng(seed)
     graph = random_program(rng, steps=6)
-    explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
+    explicit = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
     arrays = [b.boxes for b in explicit.buffers.values()]
     for slot in explicit.slots:
         arrays += [slot.step.index, *(r.wanted for r in slot.step.reads)]

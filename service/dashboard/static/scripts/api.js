@@ -5,7 +5,7 @@
 
 /** @typedef {{pointer: string, detail: string, allowed?: string[]}} Fault */
 
-/** What went wrong, as a problem document (RFC 9457) tells it. */
+/** A failure, as a problem document (RFC 9457) describes it. */
 export class Problem extends Error {
   /** @param {Record<string, any>} document @param {number} status */
   constructor(document, status) {

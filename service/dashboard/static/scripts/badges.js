@@ -71,7 +71,7 @@ const isRefuted = (verified) => Boolean(verified.values?.executed && !verified.v
 export const isDoubtful = (verified) => checksOf(verified).some(({ ok }) => ok === false);
 
 /**
- * What is said of a plan that was refuted: by which rules, perhaps.
+ * The note on a refuted plan, with the suspected rules, if any.
  * @param {any} verified
  */
 function refutation({ values, suspects = [] }) {

@@ -8,7 +8,7 @@ import { element, fill } from "./dom.js";
 const NAMED = 6;
 
 /** What a move may do, before the block that it does it to. @type {Record<string, string>} */
-const DEEDS = {
+const EFFECTS = {
   made: "makes",
   remade: "makes anew",
   rebound: "gives another input to",
@@ -17,14 +17,14 @@ const DEEDS = {
   removed: "removes",
 };
 
-/** @param {Element} place @param {any} told the explanation @param {string} site */
-export function showBlockHistory(place, told, site) {
-  const given = Object.hasOwn(told.blocks, site) ? told.blocks[site] : null;
-  if (!given) return fill(place, element("p", { class: "empty" }, `No move met a block “${site}”.`));
-  const events = given.events.map((/** @type {number} */ k) => told.events[k]);
-  const stems = given.became
-    ? [`${site} is gone; `, listed(given.became) || "nothing", " stems from it."]
-    : [`${site} stems from `, listed(given.origins) || "no given block", "."];
+/** @param {Element} place @param {any} explanation @param {string} site */
+export function showBlockHistory(place, explanation, site) {
+  const block = Object.hasOwn(explanation.blocks, site) ? explanation.blocks[site] : null;
+  if (!block) return fill(place, element("p", { class: "empty" }, `No move met a block “${site}”.`));
+  const events = block.events.map((/** @type {number} */ k) => explanation.events[k]);
+  const stems = block.became
+    ? [`${site} is gone; `, listed(block.became) || "nothing", " stems from it."]
+    : [`${site} stems from `, listed(block.origins) || "no given block", "."];
   fill(
     place,
     element("p", {}, stems),
@@ -36,11 +36,11 @@ export function showBlockHistory(place, told, site) {
           "li",
           {},
           element("span", { class: "muted number" }, String(event.move)),
-          element("strong", { title: told.rules[event.rule] ?? "" }, event.rule),
+          element("strong", { title: explanation.rules[event.rule] ?? "" }, event.rule),
           element(
             "div",
             {},
-            `${DEEDS[event.effect] ?? event.effect} ${event.site}`,
+            `${EFFECTS[event.effect] ?? event.effect} ${event.site}`,
             event.choice ? element("div", { class: "mono muted" }, event.choice) : null,
           ),
         ),

@@ -70,7 +70,7 @@ export class ConstraintBuilder {
       element("div", { class: "fault", role: "alert" }),
     );
     select.value = name;
-    const offer = (/** @type {string} */ wanted) => {
+    const fillOptions = (/** @type {string} */ wanted) => {
       const own = this.catalog.find((objective) => objective.name === select.value)?.unit ?? "";
       const known = [...(CONSTRAINT_UNITS[/** @type {keyof CONSTRAINT_UNITS} */ (own)] ?? [own]), PERCENT];
       fill(
@@ -81,8 +81,8 @@ export class ConstraintBuilder {
       );
       units.value = wanted || known[0];
     };
-    offer(unit);
-    select.addEventListener("change", () => offer(""));
+    fillOptions(unit);
+    select.addEventListener("change", () => fillOptions(""));
     this.list.append(row);
     this.#number();
     return row;

@@ -9,20 +9,20 @@ import { problemNotice } from "./notice.js";
 
 /**
  * @param {HTMLButtonElement} button whose `data-demo` says which model and which run
- * @param {Element} said where what happens is said
+ * @param {Element} status the place for messages about progress
  */
-export function offerDemo(button, said) {
+export function enableDemo(button, status) {
   const { model, run } = JSON.parse(button.dataset.demo ?? "{}");
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      say(said, "Importing GPT-2 small…");
+      say(status, "Importing GPT-2 small…");
       const graph = await uploadGraph(await exampleFile(model));
-      say(said, "Starting the search…");
+      say(status, "Starting the search…");
       const { id } = await post("/v1/runs", { ...run, graph_id: graph.id });
       location.assign(pages.run(id));
     } catch (error) {
-      fill(said, problemNotice(problemOf(error)));
+      fill(status, problemNotice(problemOf(error)));
       button.disabled = false;
     }
   });

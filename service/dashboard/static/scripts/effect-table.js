@@ -17,15 +17,15 @@ const MOST_NAMED = 4;
 
 /**
  * @param {Element} place
- * @param {any} told the explanation
+ * @param {any} explanation
  * @param {Objective[]} catalog
  */
-export function showEffects(place, told, catalog) {
+export function showEffects(place, explanation, catalog) {
   /** @type {Step[]} */
-  const steps = told.steps;
-  const shown = told.objectives.flatMap((/** @type {string} */ name) => {
+  const steps = explanation.steps;
+  const shown = explanation.objectives.flatMap((/** @type {string} */ name) => {
     const objective = catalog.find((one) => one.name === name);
-    return objective && name in told.cost ? [scaled(told, steps, objective)] : [];
+    return objective && name in explanation.cost ? [scaled(explanation, steps, objective)] : [];
   });
   const lost = shown.length ? losses(steps, shown[0]) : null;
   const heads = [
@@ -51,7 +51,7 @@ export function showEffects(place, told, catalog) {
       "tr",
       { data: { move: step.first } },
       element("td", { class: "number muted" }, numbers(step)),
-      element("th", { scope: "row", title: saying(step, told.rules) }, rules(step)),
+      element("th", { scope: "row", title: summaries(step, explanation.rules) }, rules(step)),
       element("td", { class: "small" }, where(step)),
       shown.map((one) => effect(step, one)),
       lost ? element("td", { class: "number small" }, lost.texts[k], nor(step)) : null,
@@ -59,7 +59,7 @@ export function showEffects(place, told, catalog) {
   );
   fill(
     place,
-    told.as_stored === false
+    explanation.as_stored === false
       ? element(
           "p",
           { class: "notice" },
@@ -73,7 +73,7 @@ export function showEffects(place, told, catalog) {
         "table",
         { class: "effects" },
         element("thead", {}, element("tr", {}, heads)),
-        element("tbody", {}, ends("as imported", told.start), rows, ends("this plan", told.cost)),
+        element("tbody", {}, ends("as imported", explanation.start), rows, ends("this plan", explanation.cost)),
       ),
     ),
     element(
@@ -85,11 +85,11 @@ export function showEffects(place, told, catalog) {
   );
 }
 
-/** How an objective's values are written, and its largest change. @param {any} told @param {Step[]} steps @param {Objective} objective */
-function scaled(told, steps, objective) {
+/** How an objective's values are written, and its largest change. @param {any} explanation @param {Step[]} steps @param {Objective} objective */
+function scaled(explanation, steps, objective) {
   const { name } = objective;
   const effects = steps.map((step) => step.effect[name]);
-  const scale = column([told.start[name], told.cost[name], ...effects], objective.unit);
+  const scale = column([explanation.start[name], explanation.cost[name], ...effects], objective.unit);
   return { ...scale, objective, largest: Math.max(0, ...effects.map(Math.abs)) };
 }
 
@@ -154,9 +154,9 @@ function rules({ moves }) {
   return [...new Set(moves.map((move) => move.rule))].join(", ");
 }
 
-/** @param {Step} step @param {Record<string, string>} said */
-function saying({ moves }, said) {
-  return [...new Set(moves.map((move) => said[move.rule]))].filter(Boolean).join(" ");
+/** @param {Step} step @param {Record<string, string>} rules */
+function summaries({ moves }, rules) {
+  return [...new Set(moves.map((move) => rules[move.rule]))].filter(Boolean).join(" ");
 }
 
 /** @param {Step} step */

@@ -15,7 +15,7 @@ export class Explaining {
     this.path = path;
     this.catalog = catalog;
     /** @type {Promise<any> | null} */
-    this.asked = null;
+    this.pending = null;
     this.button = byId("explain");
     this.button.disabled = false;
     this.button.addEventListener("click", () => this.effects());
@@ -31,14 +31,14 @@ export class Explaining {
   }
 
   /** The explanation, asked for once. */
-  told() {
-    this.asked ??= get(this.path);
-    return this.asked;
+  load() {
+    this.pending ??= get(this.path);
+    return this.pending;
   }
 
   async effects() {
-    await this.show("moves", (/** @type {any} */ told, /** @type {Element} */ place) => {
-      showEffects(place, told, this.catalog);
+    await this.show("moves", (/** @type {any} */ explanation, /** @type {Element} */ place) => {
+      showEffects(place, explanation, this.catalog);
       this.button.hidden = true;
     });
   }
@@ -46,20 +46,20 @@ export class Explaining {
   /** @param {string} site */
   async blockHistory(site) {
     if (!site) return fill(byId("block-history"));
-    await this.show("block-history", (/** @type {any} */ told, /** @type {Element} */ place) =>
-      showBlockHistory(place, told, site),
+    await this.show("block-history", (/** @type {any} */ explanation, /** @type {Element} */ place) =>
+      showBlockHistory(place, explanation, site),
     );
   }
 
-  /** @param {string} id of the place @param {(told: any, place: Element) => void} draw */
+  /** @param {string} id of the place @param {(explanation: any, place: Element) => void} draw */
   async show(id, draw) {
     this.button.disabled = true;
     say(this.button, "Replaying…");
     try {
-      draw(await this.told(), byId(id));
+      draw(await this.load(), byId(id));
       fill(byId("explaining-trouble"));
     } catch (error) {
-      this.asked = null;
+      this.pending = null;
       fill(byId("explaining-trouble"), problemNotice(problemOf(error)));
     }
     say(this.button, "What each move changed");

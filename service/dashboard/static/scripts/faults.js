@@ -19,7 +19,7 @@ export function clearFaults(form) {
 
 /**
  * Say each fault at its field: the element with `data-fault` of the pointer, or of its longest prefix.
- * What has no field is said above the form.
+ * A fault without a field is shown above the form.
  * @param {HTMLElement} form
  * @param {import("./api.js").Problem} problem
  */
@@ -49,9 +49,9 @@ export function showFaults(form, problem) {
     )
       folded.open = true;
   }
-  const isSaid = problem.errors.length > 0 && rest.length === 0;
-  const detail = isSaid ? "What is wrong is said at the fields below." : problem.message;
-  fill(byId("form-problem"), problemNotice({ title: problem.title, detail, errors: isSaid ? [] : rest }));
+  const areShown = problem.errors.length > 0 && rest.length === 0;
+  const detail = areShown ? "The faults are shown at the fields below." : problem.message;
+  fill(byId("form-problem"), problemNotice({ title: problem.title, detail, errors: areShown ? [] : rest }));
   (first ?? byId("form-problem")).scrollIntoView({ block: "center" });
   first?.focus({ preventScroll: true });
 }

@@ -23,8 +23,8 @@ export class FrontierView {
         element("optgroup", { label: "other costs" }, options(others)),
       ];
       fill(byId(part), ...(others.length ? groups : options(chosen)));
-      const asked = given.get(part) ?? "";
-      byId(part).value = all.some((objective) => objective.name === asked) ? asked : usual[k];
+      const wanted = given.get(part) ?? "";
+      byId(part).value = all.some((objective) => objective.name === wanted) ? wanted : usual[k];
     });
     for (const part of ["log-x", "log-y"]) byId(part).checked = given.has(part);
     for (const part of ["x", "y", "color", "log-x", "log-y"]) {

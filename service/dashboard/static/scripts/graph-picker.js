@@ -18,7 +18,7 @@ export class GraphPicker {
     this.onChange = onChange;
     /** @type {any} */
     this.chosen = null;
-    this.asked = 0;
+    this.latest = 0;
     for (const input of document.querySelectorAll("input[name=source]"))
       input.addEventListener("change", () => this.#source());
     byId("stored").addEventListener("change", () => this.choose(byId("stored").value));
@@ -63,13 +63,13 @@ export class GraphPicker {
 
   /** @param {string} id */
   async choose(id) {
-    const mine = ++this.asked;
+    const mine = ++this.latest;
     try {
       const graph =
         this.graphs?.find((one) => one.id === id) ?? (await get(`/v1/graphs/${encodeURIComponent(id)}`));
-      if (mine === this.asked) this.#chosen(graph);
+      if (mine === this.latest) this.#chosen(graph);
     } catch (error) {
-      fill(byId("graph-said"), problemNotice(problemOf(error)));
+      fill(byId("graph-status"), problemNotice(problemOf(error)));
     }
   }
 
@@ -78,7 +78,7 @@ export class GraphPicker {
     this.chosen = graph;
     if (!this.graphs?.some((one) => one.id === graph.id)) this.#list([graph, ...(this.graphs ?? [])]);
     byId("stored").value = graph.id;
-    fill(byId("graph-said"), element("h3", {}, `Chosen: ${graph.name}`), graphFigures(graph));
+    fill(byId("graph-status"), element("h3", {}, `Chosen: ${graph.name}`), graphFigures(graph));
     this.onChange();
   }
 
@@ -98,7 +98,7 @@ export class GraphPicker {
     if (!file) return;
     if (!/\.(onnx|pt2|mlir|mlir\.gz|mlirbc|json)$/i.test(file.name)) {
       fill(
-        byId("graph-said"),
+        byId("graph-status"),
         problemNotice({
           title: "Another kind of file",
           detail: `expected ONNX (.onnx), PyTorch (.pt2), StableHLO (.mlir) or a TEG document (.json), not ${file.name}`,
@@ -112,19 +112,19 @@ export class GraphPicker {
   /** @param {() => Promise<File>} read */
   async #take(read) {
     const bar = element("div");
-    const said = element("p", { class: "small muted" }, "Reading…");
+    const status = element("p", { class: "small muted" }, "Reading…");
     const progress = element("div", { class: "progress" }, bar);
-    fill(byId("graph-said"), said, progress);
+    fill(byId("graph-status"), status, progress);
     byId("import-example").disabled = true;
     try {
       const file = await read();
       const graph = await uploadGraph(file, byId("dims").value.trim(), (share) => {
         bar.style.width = `${100 * share}%`;
-        say(said, share < 1 ? `Sending ${file.name}: ${percent(share)}` : `Importing ${file.name}…`);
+        say(status, share < 1 ? `Sending ${file.name}: ${percent(share)}` : `Importing ${file.name}…`);
       });
       this.#chosen(graph);
     } catch (error) {
-      fill(byId("graph-said"), problemNotice(problemOf(error)));
+      fill(byId("graph-status"), problemNotice(problemOf(error)));
     }
     byId("file").value = "";
     byId("import-example").disabled = false;

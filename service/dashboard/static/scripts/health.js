@@ -19,7 +19,7 @@ async function ask() {
   }
 }
 
-function said(/** @type {string} */ state) {
+function warningOf(/** @type {string} */ state) {
   if (state === "lost") return ["The service does not answer. This page goes on by itself when it does."];
   return [
     "No worker is alive: runs wait in the queue until one is. Start one with ",
@@ -42,7 +42,7 @@ export function watchHealth() {
     if (next !== shown) {
       shown = next;
       banner.hidden = shown === "fine";
-      fill(banner, ...(shown === "fine" ? [] : said(shown)));
+      fill(banner, ...(shown === "fine" ? [] : warningOf(shown)));
     }
     setTimeout(look, worries === 1 ? PAUSE_MS / 4 : PAUSE_MS);
   };

@@ -75,11 +75,11 @@ export class MeshPicker {
       const found = JSON.parse(text);
       if (typeof found !== "object" || found === null || Array.isArray(found))
         throw new Error("expected an object");
-      say(byId("mesh-said"), "");
+      say(byId("mesh-message"), "");
       return found;
     } catch (error) {
       say(
-        byId("mesh-said"),
+        byId("mesh-message"),
         text.trim() ? `This is no JSON object: ${error instanceof Error ? error.message : error}` : "",
       );
       return null;

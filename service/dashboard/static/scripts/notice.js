@@ -41,11 +41,11 @@ export function missing(error, what, id) {
   const problem = problemOf(error);
   const back = element("p", {}, element("a", { href: "/" }, "All runs"));
   if (problem.status === 404) {
-    const said = {
+    const unknown = {
       title: `There is no ${what} “${id}”`,
       detail: "The address may be mistyped, or this service may have another database.",
     };
-    return problemNotice(said, back);
+    return problemNotice(unknown, back);
   }
   return problemNotice(problem, back);
 }

@@ -5,7 +5,7 @@
 
 import { byId, element, fill } from "./dom.js";
 
-/** @typedef {{member: string, said: string, cure: string}} Fault */
+/** @typedef {{member: string, message: string, hint: string}} Fault */
 /** @typedef {{name: string, distribution: string, version: string, members: string[], faults: Fault[]}} PlugIn */
 
 /**
@@ -24,7 +24,7 @@ const lineOf = ({ name, distribution, version, members, faults }) =>
     { class: "small" },
     element("span", { class: "mono" }, `${distribution || name} ${version}`),
     members.length ? ` adds ${members.join(", ")}` : " adds nothing",
-    ...faults.map(({ member, said, cure }) =>
-      element("p", { class: "fault" }, `${member ? `${member}: ` : ""}${said}; ${cure}`),
+    ...faults.map(({ member, message, hint }) =>
+      element("p", { class: "fault" }, `${member ? `${member}: ` : ""}${message}; ${hint}`),
     ),
   );

@@ -6,7 +6,7 @@
 import { element, fill } from "./dom.js";
 import { several } from "./units.js";
 
-/** @typedef {{rule: string, reason: string, cure: string}} Refusal */
+/** @typedef {{rule: string, reason: string, hint: string}} Refusal */
 
 /**
  * A notice, and none where every rule is used; what stands there already is not announced again.
@@ -30,12 +30,12 @@ function notice(refused) {
 }
 
 /** @param {Refusal} refusal */
-function line({ rule, reason, cure }) {
+function line({ rule, reason, hint }) {
   return element(
     "li",
     {},
     element("code", {}, rule),
     `: ${reason}`,
-    element("p", { class: "muted small" }, `What to do: ${cure}.`),
+    element("p", { class: "muted small" }, `What to do: ${hint}.`),
   );
 }

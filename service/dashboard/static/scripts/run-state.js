@@ -38,7 +38,7 @@ export class RunState {
   }
 
   /**
-   * The state that documents tell.
+   * The state that documents describe.
    * @param {any} run @param {any} frontier
    */
   static of(run, frontier) {
@@ -109,13 +109,13 @@ function fractionOf({ budget, seconds, evaluations }) {
 }
 
 /**
- * A run that is shown while its events are replayed: what the documents told stays until the events, which begin
+ * A run that is shown while its events are replayed: the figures of the documents stay until the events, which begin
  * at the start, have caught up with it.
  */
 export class LiveRun {
-  /** @param {RunState} told */
-  constructor(told) {
-    this.told = told;
+  /** @param {RunState} documented */
+  constructor(documented) {
+    this.documented = documented;
     this.live = new RunState();
     this.hasCaughtUp = false;
   }
@@ -123,15 +123,15 @@ export class LiveRun {
   /** @param {RunEvent[]} events */
   apply(events) {
     for (const event of events) this.live.apply(event);
-    const { told, live } = this;
+    const { documented, live } = this;
     const isAhead =
-      live.evaluations >= told.evaluations && (live.attempt > told.attempt || !isBefore(live, told));
+      live.evaluations >= documented.evaluations && (live.attempt > documented.attempt || !isBefore(live, documented));
     this.hasCaughtUp ||= live.isEnded || isAhead;
   }
 
   /** @returns {RunState} */
   get shown() {
-    return this.hasCaughtUp ? this.live : this.told;
+    return this.hasCaughtUp ? this.live : this.documented;
   }
 }
 

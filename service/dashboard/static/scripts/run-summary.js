@@ -1,5 +1,5 @@
 /**
- * What was asked of a run, what it was made with, and how to ask again.
+ * The options of a run, what it was made with, and how to repeat it.
  * @module run-summary
  */
 
@@ -23,18 +23,18 @@ export function machineText(name, machine) {
  * @param {any} run @param {any[]} meshes the catalog
  */
 export function meshOf(run, meshes) {
-  const own = told(run.mesh_document);
+  const own = comparable(run.mesh_document);
   const known = meshes.find((mesh) => mesh.name === run.mesh);
-  return known && JSON.stringify(told(known)) === JSON.stringify(own) ? run.mesh : own;
+  return known && JSON.stringify(comparable(known)) === JSON.stringify(own) ? run.mesh : own;
 }
 
-/** A machine's document without what is only said about it, its members in one order. @param {any} value @returns {any} */
-function told(value) {
-  if (Array.isArray(value)) return value.map(told);
+/** A machine's document without its sources, its members sorted. @param {any} value @returns {any} */
+function comparable(value) {
+  if (Array.isArray(value)) return value.map(comparable);
   if (typeof value !== "object" || value === null) return value;
   const members = Object.entries(value).filter(([name]) => !["sources", "device_count"].includes(name));
   return Object.fromEntries(
-    members.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, told(member)]),
+    members.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, comparable(member)]),
   );
 }
 
@@ -54,7 +54,7 @@ export function curl(path, body) {
 
 /** @param {Element} place @param {any} run */
 export function showRequest(place, run) {
-  const asked = run.asked.map((/** @type {{title: string, text: string}} */ { title, text }) => [title, text]);
+  const options = run.options.map((/** @type {{title: string, text: string}} */ { title, text }) => [title, text]);
   const source = run.start_from
     ? element("a", { href: pages.run(run.start_from), class: "mono" }, run.start_from)
     : null;
@@ -64,7 +64,7 @@ export function showRequest(place, run) {
       ["Program", element("a", { href: pages.graph(run.graph_id) }, run.graph)],
       ["Machine", machineText(run.mesh, run.mesh_document)],
       ["Begins at", source],
-      ...asked,
+      ...options,
     ]),
   );
 }
@@ -79,7 +79,7 @@ export function showMaking(place, run) {
   fill(
     place,
     pairs([
-      ["Asked for", clock(run.created_at)],
+      ["Submitted", clock(run.created_at)],
       ["Begun", run.started_at && clock(run.started_at)],
       ["Ended", run.ended_at && clock(run.ended_at)],
       ["Ended because", run.stopped],

@@ -13,9 +13,9 @@ from tapestry.teg.importers.stablehlo.families.ordering import ORDERING
 from tapestry.teg.importers.stablehlo.families.reductions import REDUCTIONS
 from tapestry.teg.importers.stablehlo.families.signals import SIGNALS
 from tapestry.teg.importers.stablehlo.families.windows import WINDOWS
-from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator, RegionTranslator
 
-TRANSLATORS: tuple[Translator | RegionTranslator, ...] = (
+TRANSLATORS: tuple[HloTranslator | RegionTranslator, ...] = (
     *ELEMENTWISE,
     *MOVEMENT,
     *LINEAR,

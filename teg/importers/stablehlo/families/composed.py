@@ -8,7 +8,7 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, Y, Z
 from tapestry.teg.importers.stablehlo.families.elementwise import DIRECTIONS
 from tapestry.teg.importers.stablehlo.module import Operation
-from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator
 
 # The dialect chlo's operations with broadcasting, by the cell function they stand for.
 BROADCASTING = {
@@ -151,14 +151,14 @@ def _broadcast(e: Emitter, operation: Operation, operands: Sequence[Value]) -> V
     return e.relabel(operands[0], labels, (*("",) * (len(shape) - len(own)), *labels), shape)
 
 
-COMPOSED: tuple[Translator, ...] = (
-    Translator(("stablehlo.batch_norm_inference",), _normal_inference),
-    Translator(("stablehlo.batch_norm_training",), _normal_training),
-    Translator(("stablehlo.batch_norm_grad",), _normal_gradient),
-    Translator(("stablehlo.einsum", "stablehlo.unary_einsum"), _einsum),
-    Translator(("stablehlo.torch_index_select",), _index_select),
-    Translator(("stablehlo.broadcast",), _broadcast),
-    Translator(
+COMPOSED: tuple[HloTranslator, ...] = (
+    HloTranslator(("stablehlo.batch_norm_inference",), _normal_inference),
+    HloTranslator(("stablehlo.batch_norm_training",), _normal_training),
+    HloTranslator(("stablehlo.batch_norm_grad",), _normal_gradient),
+    HloTranslator(("stablehlo.einsum", "stablehlo.unary_einsum"), _einsum),
+    HloTranslator(("stablehlo.torch_index_select",), _index_select),
+    HloTranslator(("stablehlo.broadcast",), _broadcast),
+    HloTranslator(
         tuple(f"chlo.{n}" for n in (*BROADCASTING, "broadcast_compare", "broadcast_select")), _broadcasting
     ),
 )

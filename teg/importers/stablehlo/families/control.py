@@ -9,7 +9,7 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.families.lapack import LAPACK, LAPACK_CALLS
 from tapestry.teg.importers.stablehlo.module import Operation
-from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator, decided
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator, RegionTranslator, Runner, decided
 
 # Annotations: the value is what they are applied to.
 TRANSPARENT_CALLS = frozenset(
@@ -114,7 +114,7 @@ def _custom_call(runner: Runner, operation: Operation, operands: Sequence[Value]
         given = operation.get("mhlo.attributes") or {}
         named = replace(operation, name=RENAMED_CALLS[target], attributes={**operation.attributes, **given})
         translator = runner.translators[named.name]
-        assert isinstance(translator, Translator)
+        assert isinstance(translator, HloTranslator)
         results = translator.translate(runner.emitter, named, operands)
         return [results] if isinstance(results, Value) else results
     if target in SPLITTING:
@@ -150,19 +150,19 @@ def _refused(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
     raise e.refuse(REASONS[operation.name])
 
 
-CONTROL: tuple[Translator | RegionTranslator, ...] = (
+CONTROL: tuple[HloTranslator | RegionTranslator, ...] = (
     RegionTranslator(("func.call",), _call),
     RegionTranslator(("stablehlo.composite",), _composite),
     RegionTranslator(("stablehlo.while",), _while),
     RegionTranslator(("stablehlo.case", "stablehlo.if"), _case),
     RegionTranslator(("stablehlo.map",), _map),
     RegionTranslator(("stablehlo.custom_call",), _custom_call),
-    Translator(("stablehlo.optimization_barrier", "sdy.sharding_constraint", "sdy.reshard"), _same),
-    Translator(("stablehlo.tuple",), _tuple),
-    Translator(("stablehlo.get_tuple_element",), _element),
-    Translator(("stablehlo.after_all", "stablehlo.create_token"), _token),
-    Translator(("sdy.manual_computation",), _refused),
-    Translator(
+    HloTranslator(("stablehlo.optimization_barrier", "sdy.sharding_constraint", "sdy.reshard"), _same),
+    HloTranslator(("stablehlo.tuple",), _tuple),
+    HloTranslator(("stablehlo.get_tuple_element",), _element),
+    HloTranslator(("stablehlo.after_all", "stablehlo.create_token"), _token),
+    HloTranslator(("sdy.manual_computation",), _refused),
+    HloTranslator(
         tuple(f"stablehlo.{n}" for n in (*COLLECTIVES, *DYNAMIC, *OUTSIDE, "rng", "rng_bit_generator")),
         _refused,
     ),

@@ -10,7 +10,7 @@ from tapestry.teg.dtypes import is_float, numpy_dtype
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, Y, Z, cast, const
 from tapestry.teg.importers.stablehlo.module import Operation
-from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator
 
 FUNCTIONS: dict[str, str] = {
     "abs": "abs",
@@ -244,18 +244,18 @@ def _reduce_precision(e: Emitter, operation: Operation, operands: Sequence[Value
     return e.cell(cast(dtype, cast(PRECISIONS[bits], X)), *operands)
 
 
-ELEMENTWISE: tuple[Translator, ...] = (
-    Translator(tuple(f"stablehlo.{name}" for name in FUNCTIONS), _function),
-    Translator(tuple(f"stablehlo.{name}" for name in LOGICAL), _logical),
-    Translator(("stablehlo.shift_right_logical",), _shift_right_logical),
-    Translator(("stablehlo.compare",), _compare),
-    Translator(("stablehlo.select",), _select),
-    Translator(("stablehlo.clamp",), _clamp),
-    Translator(("stablehlo.convert",), _convert),
-    Translator(("stablehlo.bitcast_convert",), _bitcast),
-    Translator(("stablehlo.is_finite",), _is_finite),
-    Translator(("stablehlo.reduce_precision",), _reduce_precision),
-    Translator(tuple(f"chlo.{name}" for name in CHLO), _chlo),
-    Translator(("chlo.constant_like",), _chlo_constant),
-    Translator(("chlo.mulhi",), _high_product),
+ELEMENTWISE: tuple[HloTranslator, ...] = (
+    HloTranslator(tuple(f"stablehlo.{name}" for name in FUNCTIONS), _function),
+    HloTranslator(tuple(f"stablehlo.{name}" for name in LOGICAL), _logical),
+    HloTranslator(("stablehlo.shift_right_logical",), _shift_right_logical),
+    HloTranslator(("stablehlo.compare",), _compare),
+    HloTranslator(("stablehlo.select",), _select),
+    HloTranslator(("stablehlo.clamp",), _clamp),
+    HloTranslator(("stablehlo.convert",), _convert),
+    HloTranslator(("stablehlo.bitcast_convert",), _bitcast),
+    HloTranslator(("stablehlo.is_finite",), _is_finite),
+    HloTranslator(("stablehlo.reduce_precision",), _reduce_precision),
+    HloTranslator(tuple(f"chlo.{name}" for name in CHLO), _chlo),
+    HloTranslator(("chlo.constant_like",), _chlo_constant),
+    HloTranslator(("chlo.mulhi",), _high_product),
 )

@@ -15,7 +15,7 @@ from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr
 from tapestry.teg.importers.stablehlo.families.reductions import combine
 from tapestry.teg.importers.stablehlo.module import Operation
 from tapestry.teg.importers.stablehlo.regions import monoid_of, replaces
-from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator, RegionTranslator, Runner
 from tapestry.teg.operators.monoids import identity
 
 
@@ -306,7 +306,7 @@ def _everywhere(e: Emitter, a: Addressing, base: Value, updates: Value, labels: 
     return aligned if monoid == "last" else combine(e, base, aligned, monoid)
 
 
-INDEXING: tuple[Translator | RegionTranslator, ...] = (
-    Translator(("stablehlo.gather",), _gather),
+INDEXING: tuple[HloTranslator | RegionTranslator, ...] = (
+    HloTranslator(("stablehlo.gather",), _gather),
     RegionTranslator(("stablehlo.scatter",), _scatter),
 )

@@ -8,8 +8,8 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.families.movement import reversed_along
 from tapestry.teg.importers.stablehlo.module import Operation
-from tapestry.teg.importers.stablehlo.unrolling import Translator
-from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator
+from tapestry.teg.operators.windows import WindowGeometry
 
 
 def _dot_general(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
@@ -95,22 +95,18 @@ def _grouped(e: Emitter, operation: Operation, image: Value, kernel: Value, grou
         raise e.refuse(f"over {rank} spatial dimensions is unsupported; at most 3 are")
     image = e.pad(image, (0, 0, *(min(a, 0) for a, _ in pads)), (0, 0, *(min(b, 0) for _, b in pads)))
     spatial = image.shape[2:]
-    low = [max(a, 0) for a, _ in pads]
-    out = [
-        (s + max(a, 0) + max(b, 0) - (k - 1) * d - 1) // t + 1
-        for s, (a, b), k, d, t in zip(spatial, pads, kernel.shape[2:], dilations, strides, strict=True)
-    ]
-    geometry = list(zip(spatial, kernel.shape[2:], strides, dilations, low, out, strict=True))
-    kept = [read_extent(*window) for window in geometry]
-    image = e.slice(image, [*(range(s) for s in image.shape[:2]), *(range(n) for n in kept)])
-    high = [
-        max((o - 1) * t + (k - 1) * d + 1 - a - n, 0)
-        for (_, k, t, d, a, o), n in zip(geometry, kept, strict=True)
-    ]
+    low, high = tuple(max(a, 0) for a, _ in pads), tuple(max(b, 0) for _, b in pads)
+    out = tuple(
+        (s + a + b - (k - 1) * d - 1) // t + 1
+        for s, a, b, k, d, t in zip(spatial, low, high, kernel.shape[2:], dilations, strides, strict=True)
+    )
+    geometry = WindowGeometry(kernel.shape[2:], strides, dilations, low, high, out)
+    kept, geometry = geometry.cropped(spatial)
+    image = e.slice(image, [range(n) for n in (*image.shape[:2], *kept)])
     read, written = tuple(f"x{k}" for k in range(rank)), tuple(f"y{k}" for k in range(rank))
     labels = [("n", "c", *read), ("o", "c" if groups == 1 else "cg", *(f"t{k}" for k in range(rank)))]
     target = ("n", "o", *written)
-    attributes = {"strides": strides, "pads": (*low, *high), "dilations": dilations, "groups": groups}
+    attributes = {**geometry.attributes, "groups": groups}
     whole = frozenset((*labels[0], *labels[1], *target))
     sizes = dict(zip(written, out, strict=True))
     return e.compute("conv", [image, kernel], labels, target, image.dtype, attributes, whole, sizes)
@@ -126,8 +122,8 @@ def _without_space(e: Emitter, image: Value, kernel: Value, groups: int) -> Valu
     return e.reshape(made, (n, o))
 
 
-LINEAR: tuple[Translator, ...] = (
-    Translator(("stablehlo.dot_general",), _dot_general),
-    Translator(("stablehlo.dot",), _dot),
-    Translator(("stablehlo.convolution",), _convolution),
+LINEAR: tuple[HloTranslator, ...] = (
+    HloTranslator(("stablehlo.dot_general",), _dot_general),
+    HloTranslator(("stablehlo.dot",), _dot),
+    HloTranslator(("stablehlo.convolution",), _convolution),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter, X
 from tapestry.teg.importers.stablehlo.module import Operation
-from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator
 
 
 def _cholesky(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
@@ -59,7 +59,7 @@ def flipped(e: Emitter, value: Value) -> Value:
     return e.permute(value, (*range(rank - 2), rank - 1, rank - 2))
 
 
-MATRICES: tuple[Translator, ...] = (
-    Translator(("stablehlo.cholesky",), _cholesky),
-    Translator(("stablehlo.triangular_solve",), _triangular_solve),
+MATRICES: tuple[HloTranslator, ...] = (
+    HloTranslator(("stablehlo.cholesky",), _cholesky),
+    HloTranslator(("stablehlo.triangular_solve",), _triangular_solve),
 )

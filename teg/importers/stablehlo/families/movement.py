@@ -9,7 +9,7 @@ import numpy as np
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter, X
 from tapestry.teg.importers.stablehlo.module import Operation
-from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator
 from tapestry.teg.importers.translate.translation import plain_labels
 
 
@@ -184,17 +184,17 @@ def _masked_update(e: Emitter, value: Value, update: Value, starts: dict[int, Va
     return e.cell(("where", inside, ("input", 1), X), value, update, *firsts, dtype=value.dtype)
 
 
-MOVEMENT: tuple[Translator, ...] = (
-    Translator(("stablehlo.constant", "chlo.constant"), _constant),
-    Translator(("stablehlo.get_dimension_size",), _size),
-    Translator(("stablehlo.iota",), _iota),
-    Translator(("stablehlo.broadcast_in_dim",), _broadcast),
-    Translator(("stablehlo.transpose",), _transpose),
-    Translator(("stablehlo.reshape",), _reshape),
-    Translator(("stablehlo.slice",), _slice),
-    Translator(("stablehlo.reverse",), _reverse),
-    Translator(("stablehlo.concatenate",), _concatenate),
-    Translator(("stablehlo.pad",), _pad),
-    Translator(("stablehlo.dynamic_slice",), _dynamic_slice),
-    Translator(("stablehlo.dynamic_update_slice",), _dynamic_update_slice),
+MOVEMENT: tuple[HloTranslator, ...] = (
+    HloTranslator(("stablehlo.constant", "chlo.constant"), _constant),
+    HloTranslator(("stablehlo.get_dimension_size",), _size),
+    HloTranslator(("stablehlo.iota",), _iota),
+    HloTranslator(("stablehlo.broadcast_in_dim",), _broadcast),
+    HloTranslator(("stablehlo.transpose",), _transpose),
+    HloTranslator(("stablehlo.reshape",), _reshape),
+    HloTranslator(("stablehlo.slice",), _slice),
+    HloTranslator(("stablehlo.reverse",), _reverse),
+    HloTranslator(("stablehlo.concatenate",), _concatenate),
+    HloTranslator(("stablehlo.pad",), _pad),
+    HloTranslator(("stablehlo.dynamic_slice",), _dynamic_slice),
+    HloTranslator(("stablehlo.dynamic_update_slice",), _dynamic_update_slice),
 )

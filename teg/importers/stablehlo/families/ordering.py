@@ -8,7 +8,7 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.module import Operation
 from tapestry.teg.importers.stablehlo.regions import sort_key
-from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator, RegionTranslator, Runner
 from tapestry.teg.importers.translate.translation import plain_labels
 
 
@@ -54,7 +54,7 @@ def _top_k(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Seque
     return [at_positions(e, value, order, axis), e.cast(order, second.dtype)]
 
 
-ORDERING: tuple[Translator | RegionTranslator, ...] = (
+ORDERING: tuple[HloTranslator | RegionTranslator, ...] = (
     RegionTranslator(("stablehlo.sort",), _sort),
-    Translator(("chlo.top_k",), _top_k),
+    HloTranslator(("chlo.top_k",), _top_k),
 )

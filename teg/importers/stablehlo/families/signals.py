@@ -8,7 +8,7 @@ from tapestry.teg.dtypes import COMPLEX_DTYPES
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, cast
 from tapestry.teg.importers.stablehlo.module import Operation
-from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.stablehlo.unrolling import HloTranslator
 from tapestry.teg.importers.translate.translation import plain_labels
 
 
@@ -63,4 +63,4 @@ def _completed(e: Emitter, value: Value, axis: int, size: int) -> Value:
     return e.concat([straight, e.cell(("conj", X), mirrored)], axis)
 
 
-SIGNALS: tuple[Translator, ...] = (Translator(("stablehlo.fft",), _fft),)
+SIGNALS: tuple[HloTranslator, ...] = (HloTranslator(("stablehlo.fft",), _fft),)

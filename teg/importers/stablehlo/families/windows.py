@@ -19,7 +19,7 @@ from tapestry.teg.importers.translate.translation import plain_labels
 from tapestry.teg.operators.monoids import identity
 
 
-class Windows(NamedTuple):
+class HloWindows(NamedTuple):
     """Window parameters per dimension: taps, steps between windows and between taps, padding before and after."""
 
     taps: tuple[int, ...]
@@ -38,11 +38,11 @@ class Windows(NamedTuple):
         return [k for k, (t, s, a, b) in enumerate(each) if (t, s, a, b) != (1, 1, 0, 0)]
 
 
-def _windows(operation: Operation, rank: int) -> Windows:
+def _windows(operation: Operation, rank: int) -> HloWindows:
     ones = (1,) * rank
     padding = operation.get("padding")
     pads = [(0, 0)] * rank if padding is None else [(int(a), int(b)) for a, b in padding]
-    return Windows(
+    return HloWindows(
         tuple(operation.get("window_dimensions") or ones),
         tuple(operation.get("window_strides") or ones),
         tuple(operation.get("window_dilations") or ones),
@@ -69,7 +69,7 @@ def _opened(e: Emitter, operation: Operation, value: Value, rank: int, fill: flo
     return e.spread(value, [d - 1 for d in operation.get("base_dilations") or (1,) * rank], fill)
 
 
-def _scan(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
+def _scan(e: Emitter, value: Value, w: HloWindows, monoid: str) -> Value | None:
     """Translate a window over everything before (or after) each element to a cumulative reduction, else None."""
     sliding = w.sliding()
     if len(sliding) != 1:
@@ -84,7 +84,7 @@ def _scan(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
     return e.compute("scan", [value], [labels], labels, value.dtype, attributes, frozenset((labels[axis],)))
 
 
-def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
+def _pooled(e: Emitter, value: Value, w: HloWindows, monoid: str) -> Value | None:
     """Translate windows over one to three dimensions of floats to pools; None for other windows.
 
     A sum is an average times its taps.
@@ -134,7 +134,7 @@ def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
     return back if monoid == "max" else e.cell(("mul", X, ("const", float(taps))), back)
 
 
-def _doubled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value:
+def _doubled(e: Emitter, value: Value, w: HloWindows, monoid: str) -> Value:
     """Reduce windows by any monoid: windows of two, four, eight elements are combined to the length wanted."""
     value = e.pad(value, w.low, w.high, identity(monoid, value.dtype))
     for axis in w.sliding():
@@ -163,7 +163,7 @@ def _joined(e: Emitter, a: Value | None, length: int, b: Value, step: int, axis:
 
 
 def _by_body(
-    runner: Runner, operation: Operation, values: Sequence[Value], firsts: Sequence[Value], w: Windows
+    runner: Runner, operation: Operation, values: Sequence[Value], firsts: Sequence[Value], w: HloWindows
 ) -> list[Value]:
     """Reduce windows by any body: tap after tap, starting with the initial values of the reduction."""
     e = runner.emitter
@@ -175,7 +175,7 @@ def _by_body(
     return results
 
 
-def _taps(e: Emitter, operation: Operation, value: Value, w: Windows, first: Value) -> list[Value]:
+def _taps(e: Emitter, operation: Operation, value: Value, w: HloWindows, first: Value) -> list[Value]:
     """Slice each tap of all windows as a tensor of the result's shape."""
     known = e.known(first)
     if known is None:

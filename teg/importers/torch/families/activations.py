@@ -9,26 +9,26 @@ from functools import partial
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, where
 
 BELL = 1 / math.sqrt(2 * math.pi)
 
 
-def _sigmoid(a: Expr) -> Expr:
+def _sigmoid(a: CellExpr) -> CellExpr:
     return call("sigmoid", a)
 
 
-def _softplus(a: Expr) -> Expr:
+def _softplus(a: CellExpr) -> CellExpr:
     """Compute log(1 + exp(a)) without overflow, whatever the size of `a`."""
     return call("relu", a) + call("log1p", call("exp", -call("abs", a)))
 
 
-def _hard_gate(a: Expr) -> Expr:
+def _hard_gate(a: CellExpr) -> CellExpr:
     return call("min", call("max", a + 3.0, 0.0), 6.0) / 6.0
 
 
 # Of one operand, without parameters.
-PLAIN: dict[str, Callable[[Expr], Expr]] = {
+PLAIN: dict[str, Callable[[CellExpr], CellExpr]] = {
     "relu": lambda a: call("relu", a),
     "silu": lambda a: a * _sigmoid(a),
     "mish": lambda a: a * call("tanh", _softplus(a)),
@@ -39,7 +39,7 @@ PLAIN: dict[str, Callable[[Expr], Expr]] = {
     "log_sigmoid": lambda a: -_softplus(-a),
 }
 # Of a gradient and the result, or the operand, of the forward pass.
-GRADIENTS: dict[str, Callable[[Expr, Expr], Expr]] = {
+GRADIENTS: dict[str, Callable[[CellExpr, CellExpr], CellExpr]] = {
     "tanh_backward": lambda g, y: g * (1 - y * y),
     "sigmoid_backward": lambda g, y: g * y * (1 - y),
     "silu_backward": lambda g, a: g * _sigmoid(a) * (1 + a * (1 - _sigmoid(a))),
@@ -67,7 +67,7 @@ def _tanh_gradient(name: str, t: Tracer, grad_output: Value, output: Value) -> V
     return t.cells(GRADIENTS[name], grad_output, output, dtype=t.dtype)
 
 
-def _cubic(a: Expr) -> Expr:
+def _cubic(a: CellExpr) -> CellExpr:
     return math.sqrt(2 / math.pi) * (a + 0.044715 * (a * a * a))
 
 
@@ -78,10 +78,10 @@ def _gelu(t: Tracer, x: Value, *, approximate: str = "none") -> Value:
 
 
 def _gelu_backward(t: Tracer, grad_output: Value, x: Value, *, approximate: str = "none") -> Value:
-    def exact(g: Expr, a: Expr) -> Expr:
+    def exact(g: CellExpr, a: CellExpr) -> CellExpr:
         return g * (0.5 * (1 + call("erf", a * math.sqrt(0.5))) + a * BELL * call("exp", a * a * -0.5))
 
-    def by_tanh(g: Expr, a: Expr) -> Expr:
+    def by_tanh(g: CellExpr, a: CellExpr) -> CellExpr:
         bent = call("tanh", _cubic(a))
         slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (a * a))
         return g * (0.5 * (1 + bent) + 0.5 * a * (1 - bent * bent) * slope)
@@ -114,7 +114,7 @@ def _elu_backward(
     is_result: bool,
     self_or_result: Value,
 ) -> Value:
-    def slope(g: Expr, a: Expr) -> Expr:
+    def slope(g: CellExpr, a: CellExpr) -> CellExpr:
         if is_result:
             return where(a <= 0, g * input_scale * (a + alpha * scale), g * scale)
         return where(a <= 0, g * (input_scale * alpha * scale) * call("exp", a * input_scale), g * scale)

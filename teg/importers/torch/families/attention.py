@@ -10,7 +10,7 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.families.reductions import softmax
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, where
 
 LOWEST = ("const", -math.inf)
 
@@ -192,7 +192,7 @@ def _gradients(
     dots = t.reduce(t.cells(lambda a, b: a * b, grad, out, dtype=grad.dtype), [len(out.shape) - 1], keep=True)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
-    def slope(p: Expr, a: Expr, d: Expr) -> Expr:
+    def slope(p: CellExpr, a: CellExpr, d: CellExpr) -> CellExpr:
         return p * (a - d) * factor
 
     of_scores = t.cells(slope, weights, of_weights, dots, dtype=query.dtype)

@@ -8,7 +8,7 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.families.reductions import mean, variance
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call
 from tapestry.teg.operators.monoids import HALF
 
 
@@ -24,7 +24,7 @@ def _applied(
     given = [v for v in (weight, bias) if v is not None]
     operands = [_channels(t, v, len(x.shape)) for v in (middle, inverse, *given)]
 
-    def formula(a: Expr, m: Expr, r: Expr, *rest: Expr) -> Expr:
+    def formula(a: CellExpr, m: CellExpr, r: CellExpr, *rest: CellExpr) -> CellExpr:
         left = list(rest)
         scaled = (a - m) * r if weight is None else (a - m) * (r * left.pop(0))
         return scaled if bias is None else scaled + left.pop(0)

@@ -8,7 +8,7 @@ from typing import Any
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.operators.windows import WindowGeometry
 
 Ints = Sequence[int]
 
@@ -33,22 +33,13 @@ def convolve(
         x, [*(range(s) for s in x.shape[:2]), *(range(c, s) for c, s in zip(front, x.shape[2:], strict=True))]
     )
     low = [max(a, 0) for a in low]
-    kept = [read_extent(*v) for v in zip(x.shape[2:], kernel, stride, dilation, low, out, strict=True)]
-    reach = [
-        (o - 1) * s + (k - 1) * d + 1 - a
-        for o, s, k, d, a in zip(out, stride, kernel, dilation, low, strict=True)
-    ]
-    high = [max(r - n, 0) for r, n in zip(reach, kept, strict=True)]
-    x = t.slice(x, [*(range(s) for s in x.shape[:2]), *(range(n) for n in kept)])
+    geometry = WindowGeometry(*map(tuple, (kernel, stride, dilation, low, (0,) * rank, out)))
+    kept, geometry = geometry.cropped(x.shape[2:])
+    x = t.slice(x, [range(n) for n in (*x.shape[:2], *kept)])
     read, written, taps = (tuple(f"{c}{k}" for k in range(rank)) for c in "xyt")
     labels = (("n", "c", *read), ("o", "c" if groups == 1 else "cg", *taps))
     target = ("n", "o", *written)
-    attributes = {
-        "strides": tuple(stride),
-        "pads": (*low, *high),
-        "dilations": tuple(dilation),
-        "groups": groups,
-    }
+    attributes = {**geometry.attributes, "groups": groups}
     sizes = dict(zip(written, out, strict=True))
     whole = frozenset((*labels[0], *labels[1], *target))
     return t.compute("conv", [x, w], labels, target, x.dtype, attributes, whole, sizes)

@@ -14,8 +14,8 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.promotion import category, promoted
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call, equal, where
-from tapestry.teg.importers.translate.builder import Operand
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, equal, where
+from tapestry.teg.importers.translate.builder import ValueOrNumber
 
 UNARY = {
     "abs": "abs",
@@ -59,7 +59,7 @@ UNARY = {
     "trunc": "trunc",
 }
 # Functions that keep the operand's own element type and give a bool.
-TESTS: dict[str, Callable[[Expr], Expr]] = {
+TESTS: dict[str, Callable[[CellExpr], CellExpr]] = {
     "isnan": lambda a: call("is_nan", a),
     "isinf": lambda a: call("is_inf", a),
     "isfinite": lambda a: call("not", call("or", call("is_nan", a), call("is_inf", a))),
@@ -121,31 +121,31 @@ def _round_decimals(t: Tracer, x: Value, *, decimals: int) -> Value:
     return t.cells(lambda a: call("round", a * scale) / scale, x, dtype=t.dtype)
 
 
-def _binary(name: str, t: Tracer, x: Operand, other: Operand) -> Value:
+def _binary(name: str, t: Tracer, x: ValueOrNumber, other: ValueOrNumber) -> Value:
     return t.cells(partial(call, name), x, other, dtype=t.dtype)
 
 
-def _compare(name: str, t: Tracer, x: Operand, other: Operand) -> Value:
+def _compare(name: str, t: Tracer, x: ValueOrNumber, other: ValueOrNumber) -> Value:
     return t.cells(partial(call, name), x, other, dtype="bool", within=promoted((x, other)))
 
 
-def _add(t: Tracer, x: Operand, other: Operand, alpha: float = 1) -> Value:
+def _add(t: Tracer, x: ValueOrNumber, other: ValueOrNumber, alpha: float = 1) -> Value:
     if alpha == 1:
         return t.cells(lambda a, b: call("add", a, b), x, other, dtype=t.dtype)
     return t.cells(lambda a, b: call("add", a, call("mul", b, alpha)), x, other, dtype=t.dtype)
 
 
-def _sub(t: Tracer, x: Operand, other: Operand, alpha: float = 1) -> Value:
+def _sub(t: Tracer, x: ValueOrNumber, other: ValueOrNumber, alpha: float = 1) -> Value:
     if alpha == 1:
         return t.cells(lambda a, b: call("sub", a, b), x, other, dtype=t.dtype)
     return t.cells(lambda a, b: call("sub", a, call("mul", b, alpha)), x, other, dtype=t.dtype)
 
 
-def _rsub(t: Tracer, x: Operand, other: Operand, alpha: float = 1) -> Value:
+def _rsub(t: Tracer, x: ValueOrNumber, other: ValueOrNumber, alpha: float = 1) -> Value:
     return _sub(t, other, x, alpha)
 
 
-def _div(t: Tracer, x: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
+def _div(t: Tracer, x: ValueOrNumber, other: ValueOrNumber, *, rounding_mode: str | None = None) -> Value:
     """Divide: true division, or rounded towards zero, or down; integers divide exactly."""
     if rounding_mode is None:
         return t.cells(lambda a, b: call("div", a, b), x, other, dtype=t.dtype)
@@ -159,17 +159,17 @@ def _div(t: Tracer, x: Operand, other: Operand, *, rounding_mode: str | None = N
     return t.cells(lambda a, b: call(rounded, call("div", a, b)), x, other, dtype=t.dtype)
 
 
-def _floor_divide(t: Tracer, x: Operand, other: Operand) -> Value:
+def _floor_divide(t: Tracer, x: ValueOrNumber, other: ValueOrNumber) -> Value:
     return _div(t, x, other, rounding_mode="floor")
 
 
-def _pow(t: Tracer, x: Operand, exponent: Operand) -> Value:
+def _pow(t: Tracer, x: ValueOrNumber, exponent: ValueOrNumber) -> Value:
     if not isinstance(exponent, Value) and exponent == 0.5:
         return t.cells(partial(call, "sqrt"), x, dtype=t.dtype)
     return t.cells(partial(call, "pow"), x, exponent, dtype=t.dtype)
 
 
-def _where(t: Tracer, condition: Value, x: Operand = 0, other: Operand = 0) -> Value:
+def _where(t: Tracer, condition: Value, x: ValueOrNumber = 0, other: ValueOrNumber = 0) -> Value:
     """Select by a condition, which keeps its own type; the choices take that of the result."""
     if condition.dtype != "bool":
         condition = t.cast(condition, "bool")
@@ -177,18 +177,18 @@ def _where(t: Tracer, condition: Value, x: Operand = 0, other: Operand = 0) -> V
     return choose(t, condition, x, other, t.dtype)
 
 
-def choose(t: Tracer, condition: Value, x: Operand, other: Operand, dtype: str) -> Value:
+def choose(t: Tracer, condition: Value, x: ValueOrNumber, other: ValueOrNumber, dtype: str) -> Value:
     """Select `x` where the condition holds, else `other`; numbers become `dtype`."""
     values = [condition, *(v for v in (x, other) if isinstance(v, Value))]
     places = iter(range(1, 3))
     parts = [
-        Expr(("input", next(places))) if isinstance(v, Value) else Expr(("cast", dtype, ("const", v)))
+        CellExpr(("input", next(places))) if isinstance(v, Value) else CellExpr(("cast", dtype, ("const", v)))
         for v in (x, other)
     ]
-    return t.elements(where(Expr(("input", 0)), *parts).tree, values, dtype)
+    return t.elements(where(CellExpr(("input", 0)), *parts).tree, values, dtype)
 
 
-def _masked_fill(t: Tracer, x: Value, mask: Value, value: Operand) -> Value:
+def _masked_fill(t: Tracer, x: Value, mask: Value, value: ValueOrNumber) -> Value:
     return choose(
         t, t.cast(mask, "bool"), t.cast(value, t.dtype) if isinstance(value, Value) else value, x, t.dtype
     )
@@ -204,11 +204,11 @@ def _clamp(t: Tracer, x: Value, min: Any = None, max: Any = None) -> Value:
     return t.cast(result, t.dtype)
 
 
-def _clamp_min(t: Tracer, x: Value, min: Operand) -> Value:
+def _clamp_min(t: Tracer, x: Value, min: ValueOrNumber) -> Value:
     return _clamp(t, x, min=min)
 
 
-def _clamp_max(t: Tracer, x: Value, max: Operand) -> Value:
+def _clamp_max(t: Tracer, x: Value, max: ValueOrNumber) -> Value:
     return _clamp(t, x, max=max)
 
 
@@ -225,7 +225,7 @@ def _addcdiv(t: Tracer, x: Value, tensor1: Value, tensor2: Value, *, value: floa
     return t.cells(lambda a, b, c: a + value * b / c, x, tensor1, tensor2, dtype=t.dtype)
 
 
-def _lerp(t: Tracer, x: Value, end: Value, weight: Operand) -> Value:
+def _lerp(t: Tracer, x: Value, end: Value, weight: ValueOrNumber) -> Value:
     if isinstance(weight, Value):
         return t.cells(lambda a, b, w: a + w * (b - a), x, end, weight, dtype=t.dtype)
     return t.cells(lambda a, b: a + weight * (b - a), x, end, dtype=t.dtype)
@@ -244,7 +244,7 @@ def _nan_to_num(t: Tracer, x: Value, nan: Any = None, posinf: Any = None, neginf
 
 
 def _logit(t: Tracer, x: Value, eps: float | None = None) -> Value:
-    def odds(a: Expr) -> Expr:
+    def odds(a: CellExpr) -> CellExpr:
         kept = a if eps is None else call("min", call("max", a, eps), 1 - eps)
         return call("log", kept / (1 - kept))
 
@@ -255,20 +255,20 @@ def _hypot(t: Tracer, x: Value, other: Value) -> Value:
     return t.cells(lambda a, b: call("sqrt", a * a + b * b), x, other, dtype=t.dtype)
 
 
-def _copysign(t: Tracer, x: Value, other: Operand) -> Value:
+def _copysign(t: Tracer, x: Value, other: ValueOrNumber) -> Value:
     return t.cells(
         lambda a, b: where(call("lt", b, 0), -call("abs", a), call("abs", a)), x, other, dtype=t.dtype
     )
 
 
-def _xlogy(t: Tracer, x: Operand, other: Operand) -> Value:
+def _xlogy(t: Tracer, x: ValueOrNumber, other: ValueOrNumber) -> Value:
     return t.cells(
         lambda a, b: where(call("eq", a, 0), 0.0, call("mul", a, call("log", b))), x, other, dtype=t.dtype
     )
 
 
 def _logaddexp(t: Tracer, x: Value, other: Value) -> Value:
-    def stable(a: Expr, b: Expr) -> Expr:
+    def stable(a: CellExpr, b: CellExpr) -> CellExpr:
         return call("max", a, b) + call("log1p", call("exp", -call("abs", a - b)))
 
     return t.cells(stable, x, other, dtype=t.dtype)

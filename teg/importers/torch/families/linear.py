@@ -9,7 +9,7 @@ from typing import Any
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call
 
 
 def matmul(t: Tracer, x: Value, other: Value) -> Value:
@@ -67,7 +67,7 @@ def linear(t: Tracer, input: Value, weight: Value, bias: Value | None = None) ->
 def _weighted_sum(t: Tracer, x: Value, product: Value, beta: float, alpha: float) -> Value:
     """Compute `beta * x + alpha * product`; torch ignores `x` where beta is 0."""
 
-    def total(p: Expr, a: Expr) -> Expr:
+    def total(p: CellExpr, a: CellExpr) -> CellExpr:
         first = p if alpha == 1 else p * alpha
         return first + (a if beta == 1 else a * beta)
 

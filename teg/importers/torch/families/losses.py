@@ -9,7 +9,7 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.families.reductions import reduced, softmax
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, where
 
 MEAN, SUM = 1, 2
 
@@ -131,7 +131,7 @@ def _soft_cross_entropy(
     axis, dtype = _classes(logs), logs.dtype
     count = logs.shape[axis]
 
-    def product(a: Expr, p: Expr) -> Expr:
+    def product(a: CellExpr, p: CellExpr) -> CellExpr:
         return -a * (p * (1 - smoothing) + smoothing / count if smoothing else p)
 
     each = t.cells(product, logs, target, dtype=dtype)
@@ -141,8 +141,8 @@ def _soft_cross_entropy(
     return reduced(t, per_sample, reduction) if per_sample.shape else per_sample
 
 
-def _smooth_l1(beta: float) -> Callable[[Expr, Expr], Expr]:
-    def distance(a: Expr, b: Expr) -> Expr:
+def _smooth_l1(beta: float) -> Callable[[CellExpr, CellExpr], CellExpr]:
+    def distance(a: CellExpr, b: CellExpr) -> CellExpr:
         away = call("abs", a - b)
         return where(away < beta, away * away * (0.5 / beta), away - 0.5 * beta) if beta else away
 
@@ -172,7 +172,7 @@ def _smooth_l1_backward(
 ) -> Value:
     share = _share(x, target, reduction)
 
-    def slope(g: Expr, a: Expr, b: Expr) -> Expr:
+    def slope(g: CellExpr, a: CellExpr, b: CellExpr) -> CellExpr:
         away = a - b
         inner = away / beta if beta else call("sign", away)
         return g * share * where(call("abs", away) < beta, inner, call("sign", away))
@@ -185,7 +185,7 @@ def _huber_backward(
 ) -> Value:
     share = _share(x, target, reduction)
 
-    def slope(g: Expr, a: Expr, b: Expr) -> Expr:
+    def slope(g: CellExpr, a: CellExpr, b: CellExpr) -> CellExpr:
         return g * share * call("min", call("max", a - b, -delta), delta)
 
     return t.cells(slope, grad_output, x, target, dtype=t.dtype)
@@ -200,7 +200,7 @@ def _weighted(t: Tracer, each: Value, weight: Value | None, reduction: int) -> V
 def _binary(t: Tracer, x: Value, target: Value, weight: Value | None = None, reduction: int = MEAN) -> Value:
     """Compute the binary cross entropy; logarithms are clamped at -100, as torch's are."""
 
-    def entropy(a: Expr, y: Expr) -> Expr:
+    def entropy(a: CellExpr, y: CellExpr) -> CellExpr:
         on, off = (call("max", call("log", p), -100.0) for p in (a, 1 - a))
         return -(y * on + (1 - y) * off)
 
@@ -212,7 +212,7 @@ def _binary_backward(
 ) -> Value:
     share = _share(x, target, reduction)
 
-    def slope(g: Expr, a: Expr, y: Expr) -> Expr:
+    def slope(g: CellExpr, a: CellExpr, y: CellExpr) -> CellExpr:
         return g * share * (a - y) / call("max", (1 - a) * a, 1e-12)
 
     found = t.cells(slope, grad_output, x, target, dtype=t.dtype)
@@ -227,7 +227,7 @@ def _binary_of_logits(
     pos_weight: Value | None = None,
     reduction: int = MEAN,
 ) -> Value:
-    def entropy(a: Expr, y: Expr, *positive: Expr) -> Expr:
+    def entropy(a: CellExpr, y: CellExpr, *positive: CellExpr) -> CellExpr:
         below = call("relu", -a) + call("log1p", call("exp", -call("abs", a)))
         heavy = 1 + (positive[0] - 1) * y if positive else 1.0
         return (1 - y) * a + heavy * below
@@ -237,7 +237,7 @@ def _binary_of_logits(
 
 
 def _kl_div(t: Tracer, x: Value, target: Value, reduction: int = MEAN, *, log_target: bool = False) -> Value:
-    def distance(a: Expr, b: Expr) -> Expr:
+    def distance(a: CellExpr, b: CellExpr) -> CellExpr:
         if log_target:
             return call("exp", b) * (b - a)
         return where(b > 0, b * (call("log", b) - a), 0.0)
@@ -253,7 +253,7 @@ def _soft_margin(t: Tracer, x: Value, target: Value, reduction: int = MEAN) -> V
 def _poisson(
     t: Tracer, input: Value, target: Value, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Value:
-    def loss(a: Expr, y: Expr) -> Expr:
+    def loss(a: CellExpr, y: CellExpr) -> CellExpr:
         plain = call("exp", a) - y * a if log_input else a - y * call("log", a + eps)
         extra = y * call("log", y) - y + 0.5 * call("log", 2 * math.pi * y)
         return plain + where(y > 1, extra, 0.0) if full else plain

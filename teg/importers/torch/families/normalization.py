@@ -12,7 +12,7 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.families.reductions import mean, variance
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call
 from tapestry.teg.importers.translate.translation import plain_labels
 from tapestry.teg.operators.monoids import HALF
 
@@ -131,7 +131,7 @@ def _through_moments(
     first = mean(t, g, axes, keep=True)
     second = mean(t, t.cells(lambda a, b: a * b, g, normal, dtype=g.dtype), axes, keep=True)
 
-    def formula(a: Expr, n: Expr, r: Expr, p: Expr, q: Expr) -> Expr:
+    def formula(a: CellExpr, n: CellExpr, r: CellExpr, p: CellExpr, q: CellExpr) -> CellExpr:
         return (a - p - n * q) * r
 
     return t.cells(formula, g, normal, inverse, first, second, dtype=dtype, within=g.dtype)

@@ -13,18 +13,24 @@ from tapestry.teg.importers.torch.families.convolution import spread
 from tapestry.teg.importers.torch.families.indexing import take
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.pooling import Windows, average, places_of_maxima, pooled, shares_of
+from tapestry.teg.importers.translate.pooling import (
+    average,
+    places_of_maxima,
+    pooled,
+    shares_of,
+)
 from tapestry.teg.importers.translate.resampling import multiplied
+from tapestry.teg.operators.windows import WindowGeometry
 
 Ints = Sequence[int]
 
 
-def _windows(kernel: Any, stride: Any, padding: Any, dilation: Any, out: Ints) -> Windows:
+def _windows(kernel: Any, stride: Any, padding: Any, dilation: Any, out: Ints) -> WindowGeometry:
     """Convert torch's window parameters: numbers for all spatial dimensions, padding the same on both sides."""
     rank = len(out)
     taps, padded = spread(kernel, rank), spread(padding, rank)
     strides = spread(stride, rank) if stride not in (None, (), []) else taps
-    return Windows(*map(tuple, (taps, strides, spread(dilation, rank), padded, padded, out)))
+    return WindowGeometry(*map(tuple, (taps, strides, spread(dilation, rank), padded, padded, out)))
 
 
 def _batched(t: Tracer, x: Value, rank: int) -> Value:

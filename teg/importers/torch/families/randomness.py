@@ -8,12 +8,12 @@ from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 
-CURE = "export the program in evaluation mode, or give the numbers as an input"
+HINT = "export the program in evaluation mode, or give the numbers as an input"
 
 
 def _dropout(t: Tracer, input: Value, p: float, train: bool | None = None) -> Value:
     if train is not False and p:
-        raise t.refuse(f"draws random numbers (dropout); {CURE}")
+        raise t.refuse(f"draws random numbers (dropout); {HINT}")
     return input
 
 
@@ -23,7 +23,7 @@ def _native_dropout(t: Tracer, input: Value, p: float, train: bool | None) -> tu
 
 
 def _refused(t: Tracer, *_: Any, **__: Any) -> Value:
-    raise t.refuse(f"draws random numbers, whose sequence is torch's own; {CURE}")
+    raise t.refuse(f"draws random numbers, whose sequence is torch's own; {HINT}")
 
 
 RANDOMNESS: tuple[TorchOperator, ...] = (

@@ -23,7 +23,7 @@ class Direction(NamedTuple):
 
 
 State = tuple[Value, ...]
-Step = Callable[[Tracer, Value, Value, State], State]
+RecurrentStep = Callable[[Tracer, Value, Value, State], State]
 
 
 def _directions(
@@ -77,7 +77,7 @@ def _gru_step(t: Tracer, given: Value, recurrent: Value, state: State) -> State:
     return (t.cells(lambda n, z, h: (1 - z) * n + z * h, fresh, update, state[0], dtype=given.dtype),)
 
 
-def _plain_step(function: str) -> Step:
+def _plain_step(function: str) -> RecurrentStep:
     def step(t: Tracer, given: Value, recurrent: Value, state: State) -> State:
         return (t.cells(lambda a, b: call(function, a + b), given, recurrent, dtype=given.dtype),)
 
@@ -85,7 +85,7 @@ def _plain_step(function: str) -> Step:
 
 
 def _run(
-    t: Tracer, x: Value, weights: Direction, state: State, step: Step, backwards: bool
+    t: Tracer, x: Value, weights: Direction, state: State, step: RecurrentStep, backwards: bool
 ) -> tuple[Value, State]:
     """Run all steps of one direction over `x` (time, batch, features); return the outputs and the final state."""
     products = linear(t, x, weights.input, weights.input_bias)
@@ -106,7 +106,7 @@ def _layers(
     input: Value,
     hx: Sequence[Value],
     directions: Sequence[Direction],
-    step: Step,
+    step: RecurrentStep,
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Value, ...]:
@@ -151,7 +151,7 @@ def _lstm(
     return _layers(t, input, hx, directions, _lstm_step, bidirectional, batch_first)
 
 
-def _single_state(step: Step) -> Callable[..., tuple[Value, ...]]:
+def _single_state(step: RecurrentStep) -> Callable[..., tuple[Value, ...]]:
     def layer(
         t: Tracer,
         input: Value,
@@ -191,7 +191,7 @@ def _lstm_cell(
     return _lstm_step(t, given, recurrent, tuple(hx))
 
 
-def _cell(step: Step) -> Callable[..., Value]:
+def _cell(step: RecurrentStep) -> Callable[..., Value]:
     def cell(
         t: Tracer,
         input: Value,

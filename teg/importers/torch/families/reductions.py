@@ -10,7 +10,7 @@ from typing import Any
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call
 from tapestry.teg.importers.translate.translation import plain_labels
 
 
@@ -120,7 +120,7 @@ def norm(t: Tracer, x: Value, p: float, axes: Sequence[int], keep: bool) -> Valu
         hits = t.cells(lambda a: call("ne", a, 0.0), x, dtype=x.dtype)
         return t.reduce(hits, axes, keep=keep)
 
-    def power(a: Expr) -> Expr:
+    def power(a: CellExpr) -> CellExpr:
         return call("abs", a) if p == 1 else a * a if p == 2 else call("pow", call("abs", a), p)
 
     total = t.reduce(t.cells(power, x, dtype=x.dtype), axes, keep=keep)

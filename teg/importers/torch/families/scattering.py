@@ -12,20 +12,20 @@ from tapestry.teg.importers.torch.families.slice_scatter import replaced
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.arithmetic import call
-from tapestry.teg.importers.translate.builder import Operand
+from tapestry.teg.importers.translate.builder import ValueOrNumber
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 MONOIDS = {"add": "sum", "multiply": "prod", "sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}
 
 
-def _source(t: Tracer, src: Operand, index: Value, dtype: str) -> Value:
+def _source(t: Tracer, src: ValueOrNumber, index: Value, dtype: str) -> Value:
     """Return the source at the index's shape: a number is broadcast, a larger source is cropped."""
     if not isinstance(src, Value):
         return t.full(index.shape, src, dtype)
     return t.slice(t.cast(src, dtype), [range(s) for s in index.shape])
 
 
-def _write(t: Tracer, x: Value, dim: int, index: Value, src: Operand, monoid: str) -> Value:
+def _write(t: Tracer, x: Value, dim: int, index: Value, src: ValueOrNumber, monoid: str) -> Value:
     """Write `src` into `x` along `dim`, with the other dimensions aligned."""
     if not x.shape:
         x, index = t.reshape(x, (1,)), t.reshape(index, (1,))
@@ -76,7 +76,7 @@ def _put_back(t: Tracer, x: Value, part: Value, axis: int) -> Value:
 
 
 def _scatter(
-    t: Tracer, x: Value, dim: int, index: Value, src: Operand = 0, value: Any = None, reduce: Any = None
+    t: Tracer, x: Value, dim: int, index: Value, src: ValueOrNumber = 0, value: Any = None, reduce: Any = None
 ) -> Value:
     return _write(t, x, dim, index, src if value is None else value, MONOIDS[reduce] if reduce else "last")
 
@@ -169,7 +169,7 @@ def _index_copy(t: Tracer, x: Value, dim: int, index: Value, source: Value) -> V
     return _combined(t, x, index, source, t.axis(dim, len(x.shape)), (), "last")
 
 
-def _index_fill(t: Tracer, x: Value, dim: int, index: Value, value: Operand) -> Value:
+def _index_fill(t: Tracer, x: Value, dim: int, index: Value, value: ValueOrNumber) -> Value:
     axis = t.axis(dim, len(x.shape))
     shape = [index.size if k == axis else s for k, s in enumerate(x.shape)]
     src = (

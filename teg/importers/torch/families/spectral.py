@@ -11,7 +11,7 @@ from tapestry.teg.dtypes import COMPLEX_DTYPES, REAL_DTYPES
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.arithmetic import Expr, call, tree_of, where
+from tapestry.teg.importers.translate.arithmetic import CellExpr, call, tree_of, where
 from tapestry.teg.importers.translate.spectral import (
     from_pairs,
     mirrored,
@@ -31,16 +31,16 @@ def _conj(t: Tracer, x: Value) -> Value:
 
 
 def _polar(t: Tracer, abs: Value, angle: Value) -> Value:
-    def point(r: Expr, a: Expr) -> Expr:
+    def point(r: CellExpr, a: CellExpr) -> CellExpr:
         return call("complex", r * call("cos", a), r * call("sin", a))
 
-    arguments = [Expr(("input", k)) for k in range(2)]
+    arguments = [CellExpr(("input", k)) for k in range(2)]
     return t.elements(tree_of(point(*arguments)), [abs, angle], t.dtype)
 
 
 def _angle(t: Tracer, x: Value) -> Value:
     if x.dtype in REAL_DTYPES:
-        parts = (Expr((name, ("input", 0))) for name in ("imag", "real"))
+        parts = (CellExpr((name, ("input", 0))) for name in ("imag", "real"))
         return t.elements(tree_of(call("atan2", *parts)), [x], REAL_DTYPES[x.dtype])
     return t.cells(lambda a: where(a < 0, math.pi, where(call("is_nan", a), a, 0.0)), x, dtype=t.dtype)
 

@@ -56,7 +56,7 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert found.loaded == (256, 32, 32, 32, 32)
 
 
-def test_all_broken_limits_are_told_together() -> None:
+def test_all_broken_limits_are_reported_together() -> None:
     with pytest.raises(LayoutError, match=r"0x1 .*; box\[0\].*; strides_bytes\[0\]"):
         TmaDescriptor(HALF, (128, 64), (250,), (512, 8), base_address=1)
 

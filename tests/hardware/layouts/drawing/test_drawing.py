@@ -33,7 +33,7 @@ def test_every_cell_agrees_with_the_layout(data: st.DataObject) -> None:
     assert text_of(diagram) and ElementTree.fromstring(svg_of(diagram)).tag == f"{SVG}svg"
 
 
-def test_borders_tell_faces_from_tiles() -> None:
+def test_borders_distinguish_faces_from_tiles() -> None:
     """Check the borders of a ttnn tile of 32 x 32, which consists of faces of 16 x 16."""
     panel = diagram_of(tiled((64, 64), "bfloat16"), 64, 64).panels[0]
     wanted = np.full(64, PLAIN)
@@ -84,7 +84,7 @@ def test_matrices_beyond_the_first_are_counted() -> None:
     assert text_of(diagram, ASCII)[-1] == "Shown are, of the matrices, the first 8 of 20."
 
 
-def test_what_is_too_large_is_refused_with_a_cure() -> None:
+def test_what_is_too_large_is_refused_with_a_hint() -> None:
     diagram_of(parse_layout(f"f32[1,{MOST_CELLS}]"), 40, 40)
     with pytest.raises(LayoutError, match="draw a smaller shape in the same layout"):
         diagram_of(parse_layout(f"f32[1,{MOST_CELLS + 1}]"), 40, 40)

@@ -76,7 +76,7 @@ def test_given_any_layout_then_sizes_without_making_it_agree(layout: MetalLayout
     assert remade == layout and hash(remade) == hash(layout)
 
 
-def test_padding_is_told_per_core() -> None:
+def test_padding_is_reported_per_core() -> None:
     layout = MetalLayout.of((53, 63), "f32", grid=(3, 2))
     assert (layout.padding(0), layout.padding(1)) == ((14, 14, 15), (0, 1))
     assert layout.valid_region((2, 1)) == (17, 31)

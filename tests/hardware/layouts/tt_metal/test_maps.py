@@ -58,9 +58,7 @@ def test_steps_that_pass_64_bits_are_refused() -> None:
 @given(
     st.integers(1, 30), st.integers(1, 30), st.integers(1, 4), st.integers(1, 4), st.sampled_from([4, 8, 32])
 )
-def test_given_a_sweep_of_grids_and_tiles_then_tilizing_only_pads(
-    h: int, w: int, y: int, x: int, t: int
-) -> None:
+def test_given_all_grids_and_tiles_then_tilizing_only_pads(h: int, w: int, y: int, x: int, t: int) -> None:
     plain = MetalLayout.of((h, w), "f32", grid=(y, x), tile=None)
     tiled = plain.attribute.with_element(tile("f32", (t, t)))
     layout = MetalLayout((h, w), "f32", tiled)

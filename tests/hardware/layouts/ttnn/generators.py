@@ -17,18 +17,18 @@ from tapestry.hardware.layouts.ttnn import (
     ShardSpec,
     TensorLayout,
     TensorSpec,
-    Tile,
     TtnnLayout,
+    TtnnTile,
     dtype_named,
 )
 
 GRID = CoreGrid(8, 8).cores
 PAGES = (
     PageConfig(PageLayout.ROW_MAJOR),
-    PageConfig(PageLayout.TILE, Tile.of((32, 32))),
-    PageConfig(PageLayout.TILE, Tile.of((16, 16))),
-    PageConfig(PageLayout.TILE, Tile.of((1, 32))),
-    PageConfig(PageLayout.TILE, Tile.without_faces((2, 3))),
+    PageConfig(PageLayout.TILE, TtnnTile.of((32, 32))),
+    PageConfig(PageLayout.TILE, TtnnTile.of((16, 16))),
+    PageConfig(PageLayout.TILE, TtnnTile.of((1, 32))),
+    PageConfig(PageLayout.TILE, TtnnTile.without_faces((2, 3))),
 )
 
 

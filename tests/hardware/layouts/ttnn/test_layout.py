@@ -108,7 +108,7 @@ def test_the_constructor_s_short_form_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("TensorSpec(", "at character 11: expected a name, a number"),
         ("TensorSpec(logical_shape=Shape([2, x]))", "at character 35: expected a number"),
@@ -143,7 +143,7 @@ def test_the_constructor_s_short_form_is_read() -> None:
         ),
     ],
 )
-def test_malformed_texts_name_the_position(text: str, said: str) -> None:
+def test_malformed_texts_name_the_position(text: str, message: str) -> None:
     with pytest.raises(LayoutError) as refusal:
         parse(text)
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)

@@ -156,7 +156,7 @@ def test_a_memory_config_is_read_back_and_older_prints_are_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: CoreRange(Core(2, 0), Core(1, 0)), "Invalid core range for start_coord: (x=2,y=0)"),
         (
@@ -194,7 +194,7 @@ def test_a_memory_config_is_read_back_and_older_prints_are_understood() -> None:
         (lambda: parse_memory_config("MemoryConfig(memory_layout=ROUND)"), "at character 27: 'ROUND' is no"),
     ],
 )
-def test_impossible_combinations_are_refused_in_ttnn_s_words(make: Any, said: str) -> None:
+def test_impossible_combinations_are_refused_in_ttnn_s_words(make: Any, message: str) -> None:
     with pytest.raises(LayoutError) as refusal:
         make()
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)

@@ -50,7 +50,7 @@ def test_a_malformed_text_names_the_place(text: str, at: int, expected: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("(f32[2], s8[])", "expected one array, found a tuple"),
         ("token[]", "'token' is no element type"),
@@ -70,8 +70,8 @@ def test_a_malformed_text_names_the_place(text: str, at: int, expected: str) -> 
         ("f32[3,5]" + " " * 100_000, "is too long; expected at most 100000"),
     ],
 )
-def test_what_has_no_storage_is_refused(text: str, said: str) -> None:
-    with pytest.raises(LayoutError, match=said):
+def test_what_has_no_storage_is_refused(text: str, message: str) -> None:
+    with pytest.raises(LayoutError, match=message):
         parse(text)
 
 
@@ -121,9 +121,9 @@ def test_fields_come_back(
     assert parse_layout_fields(str(fields)) == fields
 
 
-def test_wrong_arguments_are_told() -> None:
+def test_wrong_arguments_are_reported() -> None:
     plain, shape = LayoutFields((1, 0)), ArrayShape("f32", (2, 3))
-    for call, said in (
+    for call, message in (
         (lambda: equal(plain, plain, ["color"]), "'color' cannot be ignored; expected one of tiles"),
         (lambda: move_dim_to_major(plain, 2), "dimension 2 is not in the layout {1,0}"),
         (lambda: linear_index_of_first_tile(shape, [1]), "index [1] has 1 elements, but shape is rank 2"),
@@ -137,7 +137,7 @@ def test_wrong_arguments_are_told() -> None:
     ):
         with pytest.raises(LayoutError) as refusal:
             call()
-        assert said in str(refusal.value)
+        assert message in str(refusal.value)
 
 
 def test_stars_are_left_to_the_full_index() -> None:

@@ -66,7 +66,7 @@ def test_for_people_it_is_a_table_with_units_and_percent(tapestry: Run, found: d
     assert answer.err == ""
 
 
-def test_only_the_objectives_that_are_asked_for_are_shown(tapestry: Run, found: dict[str, Any]) -> None:
+def test_only_the_objectives_that_are_requested_are_shown(tapestry: Run, found: dict[str, Any]) -> None:
     answer = tapestry("explain", found["frontier"][0]["id"], "--objectives", "price_usd")
     titles = answer.out.splitlines()[2]
     assert "price" in titles and "energy" not in titles
@@ -97,7 +97,7 @@ def test_a_file_says_at_which_precision_its_plans_compute(
     assert tapestry("explain", path, "--graph", document, "--json").code == 1
 
 
-def test_a_site_tells_which_moves_made_it(tapestry: Run, found: dict[str, Any]) -> None:
+def test_a_site_shows_which_moves_made_it(tapestry: Run, found: dict[str, Any]) -> None:
     plan = max(found["frontier"], key=lambda p: p["move_count"])
     move = next(m for m in plan["moves"] if m["rule"] == "reshard")
     site = move["place"] if isinstance(move["place"], str) else move["place"][0]
@@ -105,11 +105,11 @@ def test_a_site_tells_which_moves_made_it(tapestry: Run, found: dict[str, Any]) 
     assert (reported["site"], reported["is_there"]) == (site, True)
     assert [(e["rule"], e["place"], e["effect"]) for e in reported["events"]] == [("reshard", site, "placed")]
     assert reported["events"][0]["move"] == plan["moves"].index(move) + 1
-    said = tapestry("explain", plan["id"], "--site", site)
-    assert f"block {site} of plan {plan['id']} stems from {site}" in said.out
+    message = tapestry("explain", plan["id"], "--site", site)
+    assert f"block {site} of plan {plan['id']} stems from {site}" in message.out
 
 
-def test_what_does_not_fit_is_said_with_its_cure(tapestry: Run, saved: Path, document: Path) -> None:
+def test_what_does_not_fit_is_reported_with_its_hint(tapestry: Run, saved: Path, document: Path) -> None:
     explain = ("explain", saved, "--graph", document)
     assert "there is no plan 'ffff'" in complaint(tapestry("explain", "ffff"))
     assert "name that by --graph FILE" in complaint(tapestry("explain", saved))
@@ -117,14 +117,14 @@ def test_what_does_not_fit_is_said_with_its_cure(tapestry: Run, saved: Path, doc
         tapestry("explain", f"{saved}:zzz", *explain[2:])
     )
     assert "no block or tensor 'nowhere'" in complaint(tapestry(*explain, "--site", "nowhere"))
-    assert "unknown objective 'time'" in complaint(tapestry(*explain, "--objectives", "time"))
+    assert "there is no objective 'time'" in complaint(tapestry(*explain, "--objectives", "time"))
     stored = json.loads(saved.read_text())["frontier"][0]["id"]
     assert "leave --mesh out" in complaint(tapestry("explain", stored, "--mesh", "dgx-h100"))
     assert "cannot be replayed" in complaint(tapestry(*explain, "--mesh", "tpu-v5e-4x4"))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("{", "is no JSON document"),
         ("7", "says no history"),
@@ -138,14 +138,14 @@ def test_what_does_not_fit_is_said_with_its_cure(tapestry: Run, saved: Path, doc
     ],
 )
 def test_files_that_say_no_history(
-    tapestry: Run, tmp_path: Path, document: Path, content: str, said: str
+    tapestry: Run, tmp_path: Path, document: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "plan.json"
     path.write_text(content)
-    assert said in complaint(tapestry("explain", path, "--graph", document, "--mesh", "dgx-h100"))
+    assert message in complaint(tapestry("explain", path, "--graph", document, "--mesh", "dgx-h100"))
 
 
-def test_costs_that_are_not_those_that_were_said_are_found_out(
+def test_costs_that_are_not_those_that_were_stated_are_found_out(
     tapestry: Run, saved: Path, document: Path, found: dict[str, Any]
 ) -> None:
     found["frontier"][0]["cost"]["time_s"] *= 2
@@ -155,7 +155,9 @@ def test_costs_that_are_not_those_that_were_said_are_found_out(
     assert "its history ends at time_s" in answer.err
 
 
-@pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, got ''"), ("/", "cannot read '/'")])
-def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("reference", "message"), [("", "expected a plan, not ''"), ("/", "cannot read '/'")]
+)
+def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, message: str) -> None:
     reported = complaint(tapestry("explain", reference))
-    assert reported.startswith(said) and "`tapestry show RUN` lists a run's" in reported
+    assert reported.startswith(message) and "`tapestry show RUN` lists a run's" in reported

@@ -17,7 +17,7 @@ METAL = (
 )
 
 
-def test_sizes_and_places_are_told(tapestry: Run) -> None:
+def test_sizes_and_places_are_reported(tapestry: Run) -> None:
     """Check the document's example: rows of 53 over 3 cores are 18 per core, columns of 63 over 2 are 32."""
     reported = tapestry("layout", "describe", METAL, "--at", "20,33", "--offset", "1023", "--json").json
     assert (reported["shape"], reported["physical_shape"]) == ([53, 63], [96, 64])
@@ -31,14 +31,14 @@ def test_sizes_and_places_are_told(tapestry: Run) -> None:
     assert (reported["slot"]["coordinates"], reported["slot"]["is_padding"]) == (None, True)
 
 
-def test_people_are_told_the_same(tapestry: Run) -> None:
+def test_people_read_the_same(tapestry: Run) -> None:
     lines = tapestry("layout", "describe", METAL, "--at", "20,33", "--offset", "1023").out.splitlines()
     assert lines[0] == METAL
-    said = dict(re.split(" {2,}", line, maxsplit=1) for line in lines[1:])
-    assert said["size"] == "12,288 B (12.00 KiB)"
-    assert said["padding"] == "5,610 B (5.479 KiB) (45.7%)"
-    assert said["element [20, 33]"] == "offset 3,137: core [1, 1], slot 65, byte 130"
-    assert said["offset 1023"] == "padding: core [0, 0], slot 1,023, byte 2,046"
+    message = dict(re.split(" {2,}", line, maxsplit=1) for line in lines[1:])
+    assert message["size"] == "12,288 B (12.00 KiB)"
+    assert message["padding"] == "5,610 B (5.479 KiB) (45.7%)"
+    assert message["element [20, 33]"] == "offset 3,137: core [1, 1], slot 65, byte 130"
+    assert message["offset 1023"] == "padding: core [0, 0], slot 1,023, byte 2,046"
 
 
 @pytest.mark.parametrize("notation", NOTATIONS, ids=lambda n: n.name)
@@ -86,7 +86,7 @@ def test_a_tensor_without_elements_has_no_picture(tapestry: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("describe", "float*** x"), "is of no notation known here; expected xla like"),
         (("describe", METAL[:40]), "at character 40"),
@@ -105,5 +105,5 @@ def test_a_tensor_without_elements_has_no_picture(tapestry: Run, tmp_path: Path)
         ((), "required: ACTION"),
     ],
 )
-def test_whatever_is_wrong_is_one_line(tapestry: Run, arguments: tuple[str, ...], said: str) -> None:
-    assert said in complaint(tapestry("layout", *arguments))
+def test_whatever_is_wrong_is_one_line(tapestry: Run, arguments: tuple[str, ...], message: str) -> None:
+    assert message in complaint(tapestry("layout", *arguments))

@@ -38,12 +38,12 @@ def test_a_check_lists_all_faults(tapestry: Run, tmp_path: Path) -> None:
     answer = tapestry("mesh", "check", file)
     assert (answer.code, answer.err) == (1, "")
     assert answer.out.splitlines() == [
-        f"{file}: axes[0]: latency_s: expected a number from 0 to 1 s, got 7; 7 us is 7e-06",
-        f"{file}: axes[0]: efficiency: expected a share above 0 and at most 1, got 79; 79 % is 0.79",
+        f"{file}: axes[0]: latency_s: expected a number from 0 to 1 s, not 7; 7 us is 7e-06",
+        f"{file}: axes[0]: efficiency: expected a share above 0 and at most 1, not 79; 79 % is 0.79",
         "2 faults",
     ]
-    told = tapestry("mesh", "check", file, "--json")
-    assert (told.code, told.json["ok"], len(told.json["faults"])) == (1, False, 2)
+    reported = tapestry("mesh", "check", file, "--json")
+    assert (reported.code, reported.json["ok"], len(reported.json["faults"])) == (1, False, 2)
     assert "7 us is 7e-06; " in complaint(tapestry("mesh", "show", file))
 
 

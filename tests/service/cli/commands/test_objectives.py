@@ -11,7 +11,7 @@ from tapestry.teg.document import save
 from tests.costmodel.test_resources import SEED, priced_chain
 from tests.service.conftest import Run, complaint
 
-ASKED = ("time_s", "peak_gpu", "max(time_s, 1e-06)*gpu")
+REQUESTED = ("time_s", "peak_gpu", "max(time_s, 1e-06)*gpu")
 
 
 @pytest.fixture
@@ -29,40 +29,42 @@ def optimize(priced: Path, *more: str) -> tuple[object, ...]:
 def test_a_resource_and_an_expression_are_searched_stored_shown_and_explained(
     tapestry: Run, priced: Path
 ) -> None:
-    asked = optimize(
-        priced, "--objectives", ",".join(ASKED), "--constraint", "usd<=50", "--constraint", "time_s<=900%"
+    requested = optimize(
+        priced, "--objectives", ",".join(REQUESTED), "--constraint", "usd<=50", "--constraint", "time_s<=900%"
     )
-    found = tapestry(*asked, "--json").json
+    found = tapestry(*requested, "--json").json
 
-    assert found["objectives"] == list(ASKED)
+    assert found["objectives"] == list(REQUESTED)
     assert found["constraints"][:2] == ["usd<=50", "time_s<=900%"]
     assert found["frontier"]
     for plan in found["frontier"]:
         cost = plan["cost"]
         assert cost["usd"] <= 50
-        assert cost[ASKED[2]] == pytest.approx(max(cost["time_s"], 1e-6) * cost["gpu"])
+        assert cost[REQUESTED[2]] == pytest.approx(max(cost["time_s"], 1e-6) * cost["gpu"])
         assert plan["verified"]["named_costs"]["gpu"] == cost["gpu"]
     stored = tapestry("show", found["run"], "--json").json
-    assert stored["objectives"] == list(ASKED)
+    assert stored["objectives"] == list(REQUESTED)
     assert {p["id"]: p["cost"] for p in stored["frontier"]} == {p["id"]: p["cost"] for p in found["frontier"]}
     printed = tapestry("show", found["run"]).out
     assert "peak gpu" in printed and "max(time_s, 1e-06)*gpu" in printed
-    told = tapestry("explain", found["frontier"][0]["id"], "--json")
-    assert told.code == 0, told.err
-    assert told.json["objectives"] == list(ASKED)
+    reported = tapestry("explain", found["frontier"][0]["id"], "--json")
+    assert reported.code == 0, reported.err
+    assert reported.json["objectives"] == list(REQUESTED)
     assert tapestry("simulate", "--run", found["run"]).code == 0
 
 
-def test_faults_are_told_in_one_line(tapestry: Run, priced: Path) -> None:
-    said = complaint(tapestry(*optimize(priced, "--objectives", "time_s,peak_gpus")))
-    assert "unknown objective 'peak_gpus'; did you mean peak_gpu" in said
-    said = complaint(tapestry(*optimize(priced, "--objectives", "0.7*time_s + 0.3*energy")))
-    assert "at character 18 there is an unknown cost 'energy'; did you mean energy_j" in said
-    said = complaint(tapestry(*optimize(priced, "--constraint", "time_s<=90%")))
-    assert "no plan has less than 100% of the best" in said
+def test_faults_are_reported_in_one_line(tapestry: Run, priced: Path) -> None:
+    message = complaint(tapestry(*optimize(priced, "--objectives", "time_s,peak_gpus")))
+    assert "there is no objective 'peak_gpus'; did you mean peak_gpu" in message
+    message = complaint(tapestry(*optimize(priced, "--objectives", "0.7*time_s + 0.3*energy")))
+    assert "at character 18 there is an unknown cost 'energy'; did you mean energy_j" in message
+    message = complaint(tapestry(*optimize(priced, "--constraint", "time_s<=90%")))
+    assert "no plan has less than 100% of the best" in message
 
 
-def test_a_resource_that_shadows_an_objective_is_told_with_its_block(tapestry: Run, tmp_path: Path) -> None:
+def test_a_resource_that_shadows_an_objective_is_reported_with_its_block(
+    tapestry: Run, tmp_path: Path
+) -> None:
     save(priced_chain(cost_table({"energy_j": 1})), tmp_path / "shadow.json")
-    said = complaint(tapestry(*optimize(tmp_path / "shadow.json")))
-    assert "block 'y0': its cost table names a resource 'energy_j'" in said
+    message = complaint(tapestry(*optimize(tmp_path / "shadow.json")))
+    assert "block 'y0': its cost table names a resource 'energy_j'" in message

@@ -85,23 +85,23 @@ def test_a_bad_rule_is_left_out_with_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        (("--rules", "expand_softmx"), "unknown rule 'expand_softmx'; did you mean expand_softmax"),
-        (("--pipeline", "standad"), "--pipeline: there is no pipeline 'standad'; known are standard"),
+        (("--rules", "expand_softmx"), "there is no rule 'expand_softmx'; did you mean expand_softmax"),
+        (("--pipeline", "standad"), "--pipeline: there is no pipeline 'standad'; did you mean standard"),
         (
             ("--pipeline", "standard", "--mode", "once"),
             "--pipeline: a pipeline brings its own rules and modes along; leave mode out",
         ),
-        (("--families", "algebr"), "--families: there is no family of rules 'algebr'; known are algebra"),
+        (("--families", "algebr"), "--families: there is no family of rules 'algebr'; did you mean algebra"),
         (("--kind", "odd"), "--kind: there is no kind of rules 'odd'; known are semantic, optimization"),
         (("-o", "/no/such/folder/x.json"), "there is no such folder"),
     ],
 )
 def test_wrong_requests_are_refused(
-    tapestry: Run, document: Path, options: tuple[str, ...], said: str
+    tapestry: Run, document: Path, options: tuple[str, ...], message: str
 ) -> None:
-    assert said in complaint(tapestry("rewrite", document, *options), 2)
+    assert message in complaint(tapestry("rewrite", document, *options), 2)
 
 
 def test_a_search_warns_of_a_bad_rule(tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_a_search_warns_of_a_bad_rule(tapestry: Run, document: Path, monkeypatch
     assert answer.code == 0
     assert "tapestry: rule 'bad' was left out: its guard or choices fail at 'one'" in answer.err
     (reported,) = answer.json["refused_rules"]
-    assert reported["rule"] == "bad" and "name the others in `rules`" in reported["cure"]
+    assert reported["rule"] == "bad" and "name the others in `rules`" in reported["hint"]
 
 
 def test_listed_moves_are_made(tapestry: Run, document: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_listed_moves_are_made(tapestry: Run, document: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("{", "is no JSON document"),
         ('[{"rule": "expand_softmax"}]', "a move is an object with rule, place, choice"),
@@ -146,11 +146,11 @@ def test_listed_moves_are_made(tapestry: Run, document: Path, tmp_path: Path) ->
     ],
 )
 def test_moves_that_cannot_be_made(
-    tapestry: Run, document: Path, tmp_path: Path, content: str, said: str
+    tapestry: Run, document: Path, tmp_path: Path, content: str, message: str
 ) -> None:
     (tmp_path / "moves.json").write_text(content)
     answer = tapestry("rewrite", document, "--moves", tmp_path / "moves.json")
-    assert answer.code == 2 and said in complaint(answer)
+    assert answer.code == 2 and message in complaint(answer)
 
 
 def test_a_list_changes_nothing(tapestry: Run, document: Path, tmp_path: Path) -> None:
@@ -171,12 +171,12 @@ def test_an_inference_program_is_divided_in_what_is_computed_once_and_the_rest(
     assert reported["flops"] == {"before": 90, "after": 80}
     (made,) = [block for block in load(once).blocks if block.operator == "sink"]
     assert made.site.removesuffix(".prepared") in {s.outputs[0] for s in load(rest).sources}
-    said = tapestry("rewrite", given, "--prepare", once, "-o", rest).out
-    assert "computed once: 4 blocks, 20 flops" in said
-    assert "in every run: 4 blocks, 80 flops of 90 before" in said
+    message = tapestry("rewrite", given, "--prepare", once, "-o", rest).out
+    assert "computed once: 4 blocks, 20 flops" in message
+    assert "in every run: 4 blocks, 80 flops of 90 before" in message
 
 
-def test_what_has_nothing_to_prepare_is_said(tapestry: Run, document: Path, tmp_path: Path) -> None:
+def test_what_has_nothing_to_prepare_is_reported(tapestry: Run, document: Path, tmp_path: Path) -> None:
     answer = tapestry("rewrite", document, "--prepare", tmp_path / "once.json")
     assert "nothing that is computed depends on parameters alone" in answer.out
     assert not (tmp_path / "once.json").exists()
@@ -184,35 +184,35 @@ def test_what_has_nothing_to_prepare_is_said(tapestry: Run, document: Path, tmp_
 
 def test_two_programs_are_not_written_to_one_file(tapestry: Run, document: Path, tmp_path: Path) -> None:
     one, same = tmp_path / "one.json", tmp_path / "folder" / ".." / "one.json"
-    said = complaint(tapestry("rewrite", document, "--prepare", one, "-o", same))
-    assert said.startswith("-o and --prepare both name ") and not one.exists()
+    message = complaint(tapestry("rewrite", document, "--prepare", one, "-o", same))
+    assert message.startswith("-o and --prepare both name ") and not one.exists()
 
 
 @pytest.mark.parametrize(("option", "value"), [("--families", "selectors"), ("--kind", "optimization")])
 def test_rules_that_family_or_kind_exclude_are_named(
     tapestry: Run, document: Path, option: str, value: str
 ) -> None:
-    said = complaint(tapestry("rewrite", document, "--rules", "expand_softmax", option, value))
-    assert "nothing is left to do: " in said
-    assert "'expand_softmax' (semantic, of expansions); leave " in said
+    message = complaint(tapestry("rewrite", document, "--rules", "expand_softmax", option, value))
+    assert "nothing is left to do: " in message
+    assert "'expand_softmax' (semantic, of expansions); leave " in message
 
 
 @pytest.mark.parametrize("how", ["--list", "--json"])
-def test_a_named_rule_that_does_not_take_part_is_told(tapestry: Run, document: Path, how: str) -> None:
+def test_a_named_rule_that_does_not_take_part_is_reported(tapestry: Run, document: Path, how: str) -> None:
     answer = tapestry("rewrite", document, "--rules", "expand_softmax,fuse_cells", "--kind", "semantic", how)
     assert (answer.code, answer.err.count("\n")) == (0, 1)
     assert "kind excludes 'fuse_cells' (optimization, of fusion); leave kind out" in answer.err
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [(None, "No such file"), (b"\xff\xfe\x00", "is no text"), (b"{", "is no JSON document")],
 )
 def test_a_file_that_holds_no_moves_is_refused_with_what_was_expected(
-    tapestry: Run, document: Path, tmp_path: Path, content: bytes | None, said: str
+    tapestry: Run, document: Path, tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     path = tmp_path / "moves.json"
     if content is not None:
         path.write_bytes(content)
     reported = complaint(tapestry("rewrite", document, "--moves", path))
-    assert said in reported and reported.endswith("such as `tapestry rewrite --list --json` prints")
+    assert message in reported and reported.endswith("such as `tapestry rewrite --list --json` prints")

@@ -73,7 +73,7 @@ def test_files_are_read_by_their_ending(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "no function @main"),
         (b"model", "is not a StableHLO module"),
@@ -86,8 +86,8 @@ def test_files_are_read_by_their_ending(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_files_are_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_bad_files_are_reported_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "bad.mlir").write_bytes(content)
-    with pytest.raises(GraphFileError, match=said) as failure:
+    with pytest.raises(GraphFileError, match=message) as failure:
         read_program(str(tmp_path / "bad.mlir"))
     assert "\n" not in str(failure.value)

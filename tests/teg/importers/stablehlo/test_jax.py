@@ -122,7 +122,7 @@ def test_a_forward_pass_carries_nothing(name: str) -> None:
     assert {s.definition["role"] for s in graph.sources} == {"activation"}
 
 
-def test_a_parameter_that_is_told_is_carried_without_a_loss() -> None:
+def test_a_parameter_that_is_stated_is_carried_without_a_loss() -> None:
     def step(w: Any, x: Any) -> Any:
         return w - 0.1 * jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
 

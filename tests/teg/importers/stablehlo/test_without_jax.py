@@ -28,7 +28,7 @@ def test_a_function_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> Non
         from_jax(lambda x: x, 1.0)
 
 
-def test_a_missing_file_is_told_first() -> None:
+def test_a_missing_file_is_reported_first() -> None:
     with pytest.raises(ImportFailure, match=r"there is no file 'nowhere\.mlir'"):
         from_stablehlo("nowhere.mlir")
 

@@ -23,4 +23,4 @@ def test_core_aten_is_complete() -> None:
     core = {str(f) for f in overloads if torch.Tag.core in f.tags}
     assert len(core) > 180
     core.discard("aten.sym_is_contiguous.default")  # makes no tensor; there once a program was exported
-    assert core - set(TARGETS) == {"aten.atan2.out"}  # writes into a tensor that is handed in
+    assert core - set(TARGETS) == {"aten.atan2.out"}  # writes into a tensor that is passed in

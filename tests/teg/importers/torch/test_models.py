@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_torch
 from tapestry.teg.importers.torch.live import to_numpy
@@ -211,7 +212,7 @@ def test_what_cannot_come_in_is_refused_with_the_reason() -> None:
         from_torch(dynamic)
     symbol = str(failure.value).partition("depends on '")[2].partition("'")[0]
     assert from_torch(dynamic, dims={symbol: 3}).by_site["input"].definition["logical_shape"] == (3, 4)
-    with pytest.raises(ImportFailure, match="expected an ExportedProgram"):
+    with pytest.raises(ArgumentError, match=r"^source: expected an ExportedProgram"):
         from_torch(7)
 
 
@@ -259,7 +260,7 @@ def descent(w: Any, x: Any) -> Any:
     return w - 0.1 * torch.func.grad(lambda w: ((x @ w) ** 2).mean())(w)
 
 
-def test_a_step_with_gradients_inside_comes_in_and_is_told_its_parameters() -> None:
+def test_a_step_with_gradients_inside_comes_in_and_is_given_its_parameters() -> None:
     w, x = torch.randn(3, 3), torch.randn(4, 3)
     graph = from_torch(descent, w, x)
     names = [s.site for s in graph.sources]
@@ -278,7 +279,7 @@ class Averages(nn.Module):  # type: ignore[misc]
         return x * 2, 0.9 * mean + 0.1 * x
 
 
-def test_an_exported_program_is_told_roles_and_carried_state() -> None:
+def test_an_exported_program_is_given_roles_and_carried_state() -> None:
     exported = torch.export.export(Averages(), (torch.zeros(3), torch.randn(3)))
     assert all(s.definition.get("carries") is None for s in from_torch(exported).sinks)
     last = from_torch(exported).sinks[1].site

@@ -30,7 +30,7 @@ function show(graph, runs) {
   document.title = `${graph.name} · Tapestry`;
   say(byId("title"), graph.name);
   say(
-    byId("said"),
+    byId("graph-figures"),
     `imported ${clock(graph.created_at)}${graph.lacks_values ? "; its weights were too large to keep" : ""}`,
   );
   fill(byId("figures"), graphFigures(graph));
@@ -57,13 +57,13 @@ function showHistory(items) {
 /** @param {any} item */
 function made({ source, part, moves, created_at }) {
   const parts = { before: "the part computed once, ", program: "the part left for every run, " };
-  const said = part ? parts[/** @type {"before" | "program"} */ (part)] : "";
+  const prefix = part ? parts[/** @type {"before" | "program"} */ (part)] : "";
   const place = element("div", {});
   if (moves.length) showMoves(place, moves);
   return element(
     "li",
     {},
-    `${said}${several(moves.length, "move")} from `,
+    `${prefix}${several(moves.length, "move")} from `,
     element("a", { href: pages.graph(source), class: "mono" }, source),
     `, ${clock(created_at)}`,
     place,

@@ -33,27 +33,27 @@ function numberOr(text) {
 
 async function show() {
   clearFaults(form);
-  const asked = request();
+  const wanted = request();
   try {
-    const described = await post("/v1/layouts/describe", asked);
-    history.replaceState(null, "", `?${new URLSearchParams({ text: asked.text })}`);
+    const described = await post("/v1/layouts/describe", wanted);
+    history.replaceState(null, "", `?${new URLSearchParams({ text: wanted.text })}`);
     fill(byId("figures"), figures(described));
     byId("result").hidden = false;
-    await draw({ text: asked.text, dtype: asked.dtype });
+    await draw({ text: wanted.text, dtype: wanted.dtype });
   } catch (error) {
     byId("result").hidden = true;
     showFaults(form, problemOf(error));
   }
 }
 
-/** @param {{text: string, dtype?: string}} asked */
-async function draw(asked) {
+/** @param {{text: string, dtype?: string}} wanted */
+async function draw(wanted) {
   try {
-    const drawn = URL.createObjectURL(await postForFile("/v1/layouts/draw", asked));
+    const drawn = URL.createObjectURL(await postForFile("/v1/layouts/draw", wanted));
     URL.revokeObjectURL(picture);
     picture = drawn;
     byId("save").href = drawn;
-    fill(byId("picture"), element("img", { src: drawn, alt: `Where the elements of ${asked.text} lie` }));
+    fill(byId("picture"), element("img", { src: drawn, alt: `Where the elements of ${wanted.text} lie` }));
   } catch (error) {
     fill(byId("picture"), problemNotice(problemOf(error)));
   }

@@ -88,7 +88,7 @@ function showPreview() {
   say(byId("preview"), curl("/v1/runs", request()));
 }
 
-/** What can be told without asking. @returns {{pointer: string, detail: string}[]} */
+/** The faults that are found without a request. @returns {{pointer: string, detail: string}[]} */
 function missing() {
   const faults = [];
   const body = request();
@@ -117,14 +117,14 @@ form.addEventListener("submit", async (/** @type {SubmitEvent} */ event) => {
     key = crypto.getRandomValues(new Uint32Array(4)).join("-");
   }
   byId("start").disabled = true;
-  say(byId("start-said"), "Starting…");
+  say(byId("start-status"), "Starting…");
   try {
     const { id } = await post("/v1/runs", body, key);
     return location.assign(pages.run(id));
   } catch (error) {
     showFaults(form, problemOf(error));
   }
-  say(byId("start-said"), "");
+  say(byId("start-status"), "");
   byId("start").disabled = false;
   return undefined;
 });

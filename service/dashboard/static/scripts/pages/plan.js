@@ -54,7 +54,7 @@ function show(plan, run, frontier, objectives, graph) {
   const left = plan.on_frontier ? [] : [element("span", { class: "chip" }, "no longer on the frontier")];
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
   fill(byId("chips"), ...marks.map(markChip), ...left, ...infeasible, ...checkChips(plan.verified));
-  offerExplicit(plan);
+  enableExplicit(plan);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives);
   showVerification(byId("verification"), plan.verified);
   new Executions(path, plan.executions, run.mesh_document.device.memory_bytes);
@@ -65,7 +65,7 @@ function show(plan, run, frontier, objectives, graph) {
 }
 
 /** Unfolding takes a while the first time, and a program may be too large for it. @param {any} plan */
-function offerExplicit(plan) {
+function enableExplicit(plan) {
   const button = byId("explicit");
   button.disabled = false;
   button.addEventListener("click", async () => {

@@ -1,4 +1,4 @@
-/** One run, live: its frontier, how it came about, and what was asked. */
+/** One run, live: its frontier, how it came about, and its options. */
 
 import { get, post, problemOf } from "../api.js";
 import { statusBadge } from "../badges.js";
@@ -44,8 +44,8 @@ let view;
 async function begin() {
   try {
     // The frontier first: events that are as far as the run are then never behind it.
-    const asked = [get(`${path}/frontier`), get("/v1/objectives"), get("/v1/meshes")];
-    [frontier, { items: catalog }, { items: meshes }] = await Promise.all(asked);
+    const answers = [get(`${path}/frontier`), get("/v1/objectives"), get("/v1/meshes")];
+    [frontier, { items: catalog }, { items: meshes }] = await Promise.all(answers);
     catalog = joined(catalog, frontier.objectives);
     run = await get(path);
   } catch (error) {
@@ -53,7 +53,7 @@ async function begin() {
   }
   live = new LiveRun(RunState.of(run, frontier));
   view = new FrontierView(frontier.objectives, catalog, showPlans);
-  showAsked();
+  showSummary();
   show();
   byId("run").classList.remove("is-waiting");
   byId("live").hidden = live.shown.isEnded;
@@ -88,14 +88,14 @@ async function finish() {
   try {
     [run, frontier] = await Promise.all([get(path), get(`${path}/frontier`)]);
     live = new LiveRun(RunState.of(run, frontier));
-    showAsked();
+    showSummary();
     show();
   } catch {
-    // the events have said how it ended; the rest comes with the next visit
+    // the events have reported its end; the rest comes with the next visit
   }
 }
 
-function showAsked() {
+function showSummary() {
   document.title = `${run.graph} on ${run.mesh} · Tapestry`;
   say(byId("title"), run.graph);
   say(byId("machine"), machineText(run.mesh, run.mesh_document));

@@ -1,7 +1,7 @@
 /** The list of runs: newest first, by status, page by page, looked at again and again. */
 
 import { get, problemOf } from "../api.js";
-import { offerDemo } from "../demo.js";
+import { enableDemo } from "../demo.js";
 import { byId, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { problemNotice } from "../notice.js";
@@ -17,7 +17,7 @@ const address = new URLSearchParams(location.search);
 const table = new RunsTable(byId("runs"));
 const filter = byId("filter");
 let timer = 0;
-let asked = 0;
+let latest = 0;
 
 /** @param {Record<string, string>} changes */
 function go(changes) {
@@ -29,17 +29,17 @@ function go(changes) {
 
 async function look() {
   clearTimeout(timer);
-  const mine = ++asked;
+  const mine = ++latest;
   let pause = CALM_MS;
   try {
     const query = new URLSearchParams({ limit: String(PER_PAGE) });
     for (const name of ["status", "cursor"]) if (address.has(name)) query.set(name, address.get(name) ?? "");
     const { items, next } = await get(`/v1/runs?${query}`);
-    if (mine !== asked) return;
+    if (mine !== latest) return;
     show(items, next);
     if (items.some((/** @type {any} */ run) => !isEnded(run.status))) pause = LIVELY_MS;
   } catch (error) {
-    if (mine === asked) fill(byId("trouble"), problemNotice(problemOf(error)));
+    if (mine === latest) fill(byId("trouble"), problemNotice(problemOf(error)));
   }
   timer = window.setTimeout(() => (document.hidden ? (timer = 0) : look()), pause);
 }
@@ -60,7 +60,7 @@ function show(runs, next) {
   byId("newest").disabled = isFirst;
   byId("pager").hidden = isFirst && !next;
   const running = runs.filter((run) => !isEnded(run.status)).length;
-  say(byId("said"), running ? `${several(running, "run")} under way` : "");
+  say(byId("list-status"), running ? `${several(running, "run")} under way` : "");
 }
 
 function restore() {
@@ -85,5 +85,5 @@ document.addEventListener("visibilitychange", () => document.hidden || timer || 
 restore();
 watchHealth();
 const demo = document.getElementById("demo");
-if (demo instanceof HTMLButtonElement) offerDemo(demo, byId("demo-said"));
+if (demo instanceof HTMLButtonElement) enableDemo(demo, byId("demo-status"));
 void look();
