@@ -29,7 +29,7 @@ export function showRules(place, rules) {
     element(
       "tr",
       {},
-      element("th", { scope: "row" }, name),
+      element("th", { scope: "row", title: name }, name),
       element("td", { class: "number", title: plain(applied) }, count(applied)),
       element("td", { class: "number", title: plain(improved) }, count(improved)),
       element(

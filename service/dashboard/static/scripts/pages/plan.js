@@ -90,7 +90,7 @@ function showPlacements(plan, graph) {
     pairs(
       [
         ["Devices", plan.devices],
-        ["Order", order],
+        ["Schedule order", order],
         ["Inputs", inputs],
         ["Outputs", outputs],
       ],
