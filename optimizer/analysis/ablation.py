@@ -13,7 +13,7 @@ from tapestry.rewrites.placement import PLAN_WIDE
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.placement import PLAN_OPTIONS, Placements
 
 # Placement rules that look at other blocks than the one they place.
 READING_OTHERS = frozenset({"follow"})
@@ -102,10 +102,11 @@ def _undone(
 ) -> Placements:
     """Restore the finished placements that `moves` touched as in `before`, then apply what `rest` changes there."""
     options = {name for m in moves if m.rule in PLAN_WIDE for name in m.places}
+    members = [PLAN_OPTIONS[name] for name in options]
     sites = {site for m in moves if m.rule not in PLAN_WIDE for site in m.places}
     blocks = {site: p for site, p in finished[1].blocks.items() if site not in sites}
     blocks.update({site: p for site, p in before.blocks.items() if site in sites})
-    changed: dict[str, Any] = {name: getattr(before, name) for name in options}
+    changed: dict[str, Any] = {member: getattr(before, member) for member in members}
     again = []
     for move in rest:
         places = tuple(p for p in move.places if p in (options if move.rule in PLAN_WIDE else sites))
