@@ -21,10 +21,11 @@ from rich.table import Table
 
 from benchmarks.setting import find_models, write
 from tapestry.hardware import Mesh, load_mesh
-from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer import Budget, Result
 from tapestry.optimizer.analysis.verification import verify_plan
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.archive.report import values_of
+from tapestry.optimizer.run.search import search
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 
@@ -37,7 +38,7 @@ MOVES = frozenset({"store_as", "read_as"})
 def compare(graph: Graph, mesh: Mesh, budget: Budget, seeds: Sequence[int]) -> dict[str, Any]:
     """Compute the hypervolumes of both kinds of search, one per seed, over one reference, and check their plans."""
     results = {
-        kind: [optimize(graph, mesh, OBJECTIVES, budget=budget, seed=s, layouts=kind) for s in seeds]
+        kind: [search(graph, mesh, OBJECTIVES, budget=budget, seed=s, layouts=kind) for s in seeds]
         for kind in ("chosen", "native")
     }
     objectives = results["native"][0].objectives

@@ -19,9 +19,10 @@ from rich.table import Table
 
 from benchmarks.setting import find_models, write
 from tapestry.hardware import Mesh, load_mesh
-from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer import Budget, Result
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.archive.report import values_of
+from tapestry.optimizer.run.search import search
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 
@@ -38,7 +39,7 @@ def compare(graph: Graph, mesh: Mesh, budget: Budget, repeats: int, **options: A
     results: dict[str, list[Result]] = {}
     for kind, flags in KINDS.items():
         seeds = range(repeats if flags["search"] else 1)
-        results[kind] = [optimize(graph, mesh, budget=budget, seed=s, **flags, **options) for s in seeds]
+        results[kind] = [search(graph, mesh, budget=budget, seed=s, **flags, **options) for s in seeds]
     objectives = results["both"][0].objectives
     fronts = {
         k: [values_of([p.cost for p in r.frontier], objectives) for r in rs] for k, rs in results.items()

@@ -30,8 +30,9 @@ from benchmarks.specialist_plans import (
 )
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import Mesh, load_mesh
-from tapestry.optimizer import Budget, Plan, Result, Verification, optimize, verify_plan
+from tapestry.optimizer import Budget, Plan, Result, Verification, verify_plan
 from tapestry.optimizer.archive.report import costs_of
+from tapestry.optimizer.run.search import search
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
@@ -97,7 +98,7 @@ def compare(
     """Compare each recipe with the frontier: its costs, whether it verifies, and the plan that weakly dominates it."""
     graph = from_onnx(find_models([case.model])[0])
     simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
-    result = optimize(graph, mesh, budget=budget, seed=seed, islands=islands)
+    result = search(graph, mesh, budget=budget, seed=seed, islands=islands)
     at_full_size = values and case.twin is None
     inputs = random_inputs(graph, np.random.default_rng(seed)) if at_full_size else None
     reference = evaluate(graph, inputs) if inputs is not None else None

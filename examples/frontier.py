@@ -3,22 +3,20 @@
 import sys
 from pathlib import Path
 
-from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, knee, optimize, verify_plan
-from tapestry.teg.importers import from_onnx
+import tapestry
+from tapestry.optimizer import knee
 
 MODEL = Path(__file__).parent / "models" / "gpt2_small_b1_s1024.onnx"
 
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
-    graph, mesh = from_onnx(MODEL), load_mesh("dgx-h100")
-    result = optimize(
-        graph,
-        mesh,
+    result = tapestry.optimize(
+        MODEL,
+        "dgx-h100",
         objectives=("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"),
         constraints=("peak_memory_bytes<=500MiB",),
-        budget=Budget(seconds=seconds),
+        seconds=seconds,
         seed=0,
     )
     for plan in sorted(result.frontier, key=lambda plan: plan.cost["time_s"]):
@@ -28,7 +26,7 @@ def main() -> None:
         )
 
     chosen = knee(result.frontier, result.objectives)
-    checked = verify_plan(chosen, mesh)
+    checked = tapestry.verify(result, chosen, execute=False)
     print(f"\nThe knee, plan {chosen.id}: sharding proven, memory and traffic as predicted: {checked.ok}")
     for move in chosen.moves:
         print(f"  {move}")

@@ -2,8 +2,7 @@
 
 import sys
 
-from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, optimize
+import tapestry
 from tapestry.teg.graph import Graph
 
 MESH = "dgx-h100"
@@ -14,9 +13,9 @@ def show(graph: Graph, seconds: float | None = None) -> None:
     for block in graph.blocks:
         dims = block.signature.dims if block.signature is not None else ()
         print(f"  {block.site:24} {block.operator:10} {', '.join(f'{d.name}={d.size}' for d in dims)}")
-    budget = seconds or (float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)
+    limit_s = seconds or (float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)
     objectives = ("time_s", "peak_memory_bytes", "traffic_bytes")
-    result = optimize(graph, load_mesh(MESH), objectives, budget=Budget(seconds=budget), seed=0)
+    result = tapestry.optimize(graph, MESH, objectives, seconds=limit_s, seed=0)
     print(f"\n{len(result.frontier)} plans on {MESH}; the fastest, the leanest and some between:")
     plans = sorted(result.frontier, key=lambda plan: plan.cost["time_s"])
     for plan in plans[:: max(len(plans) // 4, 1)]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tapestry.optimizer.archive.report import knee
     from tapestry.optimizer.run.canonicalization import canonicalize
     from tapestry.optimizer.run.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
-    from tapestry.optimizer.run.optimize import optimize
     from tapestry.optimizer.run.options import RunOptions
     from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result, Shortfall
     from tapestry.optimizer.run.processes import ProcessIslands
@@ -45,7 +44,6 @@ __all__ = [
     "canonicalize",
     "explain",
     "knee",
-    "optimize",
     "parse_constraint",
     "publish",
     "verify_plan",
@@ -60,7 +58,6 @@ _HOMES = {
     "tapestry.optimizer.archive.report": ("knee",),
     "tapestry.optimizer.run.canonicalization": ("canonicalize",),
     "tapestry.optimizer.run.checkpoint": ("Checkpoint", "CheckpointError", "StaleCheckpoint"),
-    "tapestry.optimizer.run.optimize": ("optimize",),
     "tapestry.optimizer.run.options": ("RunOptions",),
     "tapestry.optimizer.run.plan": ("Budget", "Plan", "Progress", "Result", "Shortfall"),
     "tapestry.optimizer.run.processes": ("ProcessIslands",),

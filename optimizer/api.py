@@ -1,6 +1,6 @@
 """The public functions `tapestry.optimize`, `verify` and `simulate`: names and files become checked values.
 
-The search and the checks below take checked values only; what a user may write instead is understood here.
+`optimizer.run.search` and the checks take checked values only; what a user may write instead is understood here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.requests import MeshLike, ProgramLike, mesh_of, program_of, read_request
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
-from tapestry.optimizer.run.optimize import optimize as search
 from tapestry.optimizer.run.options import (
     INSTEAD,
     OPTIONS,
@@ -33,6 +32,7 @@ from tapestry.optimizer.run.options import (
     options_and_faults,
 )
 from tapestry.optimizer.run.plan import Plan, Result
+from tapestry.optimizer.run.search import search
 from tapestry.teg.arguments import (
     ARRAYS_BY_NAME,
     FLAG,
@@ -94,8 +94,23 @@ def optimize(
     `program` is a graph, a program of the builder (its pins hold), or the path of a file: ONNX, StableHLO, PyTorch,
     a TEG document (`dims` and `external_data` are for reading it, see `read_program`). `mesh` is a mesh, a name of the
     catalog or the path of a TOML file. `options` are those of a run (`optimizer.run.options.RunOptions`: `seconds`,
-    `evaluations`, `seed`, `constraints`, ...; after ten seconds without a limit) and the other keywords of
-    `tapestry.optimizer.optimize`, which also says what it computes.
+    `evaluations`, `seed`, `constraints`, ...; after ten seconds without a limit), and:
+
+    - `executor` runs the islands; by default each has a process of its own.
+    - `search=False` returns the frontier of the first plans; these come from propagation, with `seeds=False` from the
+      abstract plan alone.
+    - `start_from` are plans of an earlier search of the same program, perhaps on another mesh; choices that this mesh
+      lacks become the nearest that it has.
+    - `on_progress` is called after every round. `should_stop` is asked before every round. Ctrl-C keeps the frontier
+      found (`stopped` is "interrupted").
+    - `on_checkpoint` is called about every `checkpoint_s` seconds with the state between two rounds, and once at the
+      end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
+      stopped.
+    - `toolbox` holds operators of selection and variation (see `tapestry.default_toolbox`).
+
+    The result is determined by `seed`, `islands` (default: one per core) and the evaluations done. `seconds` count the
+    search alone, which stops between epochs. Of an explicit graph the program that it shards is searched; unobserved
+    values are pruned.
 
     >>> import tapestry
     >>> result = tapestry.optimize("model.onnx", "dgx-h100", seconds=10)  # doctest: +SKIP
@@ -103,6 +118,10 @@ def optimize(
     Raises:
         OptionError: arguments of another type, unknown options or names (near ones are named), a file, bound or value
             that does not fit; `faults` are all of them. It is a `TypeError` and a `ValueError`.
+        ValueError: both `resume` and `start_from`, no plan of this program in `start_from`, a resource named like an
+            objective, or shards that do not verify.
+        StaleCheckpoint: `resume` is of another search or release.
+        InvalidGraph: the graph breaks a rule of the language.
     """
     keywords = options if objectives is None else {"objectives": objectives, **options}
     parameters = {name: keywords.pop(name) for name in PARAMETERS.keys() & keywords.keys()}

@@ -12,7 +12,8 @@ from benchmarks.egraphs.shared import normal_rules, searched_rules, shared_rules
 from benchmarks.setting import find_models
 from tapestry.hardware import load_mesh
 from tapestry.hardware.mesh import Mesh
-from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer import Budget, Result
+from tapestry.optimizer.run.search import search
 from tapestry.rewrites import saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
@@ -66,7 +67,7 @@ def searched(
     """Compute our frontier's points and their CPU seconds: the whole call of the optimizer, its checks included."""
     began = time.process_time()
     budget = Budget(evaluations=evaluations)
-    result = optimize(graph, mesh, OBJECTIVES, budget=budget, seed=seed, islands=1, rules=rules)
+    result = search(graph, mesh, OBJECTIVES, budget=budget, seed=seed, islands=1, rules=rules)
     cpu_s = time.process_time() - began
     if not result.frontier:
         raise ValueError("no plan fits the memory of one device")
@@ -119,6 +120,6 @@ def warm_up(mesh: Mesh) -> float:
     """Load compiled code and trace functions that are traced once, on both sides; return the CPU seconds."""
     began = time.process_time()
     graph = from_onnx(find_models([SMALL])[0])
-    optimize(graph, mesh, OBJECTIVES, budget=Budget(evaluations=50), islands=1)
+    search(graph, mesh, OBJECTIVES, budget=Budget(evaluations=50), islands=1)
     Peer(graph, mesh).run(SaturationLimits(passes=1, nodes=1000), 1.0)
     return time.process_time() - began

@@ -16,8 +16,8 @@ from tapestry.costmodel.resources import ResourceError
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, canonicalize, explain
-from tapestry.optimizer.run.optimize import compile_pinned
 from tapestry.optimizer.run.request_faults import pin_fault
+from tapestry.optimizer.run.search import compile_pinned
 from tapestry.rewrites import Provenance
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
 from tapestry.service.graphs import summarize

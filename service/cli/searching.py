@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tapestry.hardware import CatalogError, Mesh, load_mesh
-from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions, optimize
+from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
+from tapestry.optimizer.run.search import search
 from tapestry.service.checking import CheckResults, check_frontier
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
@@ -118,7 +119,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
 
     with stop_on_interrupt(on_request) as should_stop:
         try:
-            result = optimize(
+            result = search(
                 request.graph,
                 request.mesh,
                 options=request.options,

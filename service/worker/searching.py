@@ -22,9 +22,9 @@ from tapestry.optimizer import (
     Progress,
     Result,
     Snapshot,
-    optimize,
     publish,
 )
+from tapestry.optimizer.run.search import search
 from tapestry.service.checking import count_plans, plans_to_execute
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
@@ -202,7 +202,7 @@ class SearchJob:
 
     def _optimize(self, resume: Checkpoint | None, start_from: Sequence[Plan]) -> Result:
         islands = self._task.islands if resume is None else resume.islands
-        return optimize(
+        return search(
             self._task.graph,
             self._task.mesh,
             options=replace(self._task.request.options, islands=islands),

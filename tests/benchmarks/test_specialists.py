@@ -15,7 +15,8 @@ from benchmarks.specialist_plans import (
 from benchmarks.specialists import SpecialistCase, compare, dominating, hand_made, text_of
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, optimize, verify_plan
+from tapestry.optimizer import Budget, verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.importers import from_onnx
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -76,7 +77,7 @@ def test_a_hand_made_plan_is_one_the_search_can_reach() -> None:
 @pytest.mark.slow
 def test_a_plan_holds_only_if_it_is_no_worse_anywhere() -> None:
     graph = from_onnx(find_models([LLAMA])[0])
-    result = optimize(graph, FOUR, budget=Budget(evaluations=2000), islands=1)
+    result = search(graph, FOUR, budget=Budget(evaluations=2000), islands=1)
     plan = result.frontier[0]
     assert dominating(plan, result) is plan
     better = {name: value * 0.999 for name, value in plan.cost.items()}

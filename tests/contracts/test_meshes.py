@@ -6,8 +6,9 @@ import pytest
 from tapestry.costmodel.objectives import OBJECTIVES
 from tapestry.hardware import load_mesh, mesh_names
 from tapestry.hardware.timing import TICKS_PER_S
-from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer import Budget
 from tapestry.optimizer.analysis.verification import verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tests.costmodel.programs import layers
 
@@ -27,7 +28,7 @@ EVERY = [
 def test_plans_for_a_mesh_are_proven_and_run_as_predicted(name: str) -> None:
     mesh, wanted = load_mesh(name), [objective.name for objective in OBJECTIVES]
 
-    found = optimize(PROGRAM, mesh, wanted, budget=Budget(evaluations=200), islands=1)
+    found = search(PROGRAM, mesh, wanted, budget=Budget(evaluations=200), islands=1)
 
     widest = max(found.frontier, key=lambda plan: plan.cost["compute_flops"] + plan.cost["traffic_bytes"])
     for plan in (min(found.frontier, key=lambda plan: plan.cost["peak_memory_bytes"]), widest):

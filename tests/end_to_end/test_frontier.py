@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tapestry.optimizer import Budget, optimize, verify_plan
+from tapestry.optimizer import Budget, verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.rewrites import placement_moves, replay_plan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.end_to_end.twins import MODELS, load_twin, mesh_of
@@ -15,7 +16,7 @@ from tests.end_to_end.twins import MODELS, load_twin, mesh_of
 @pytest.mark.parametrize("model", MODELS)
 def test_every_plan_of_a_frontier_is_verified_by_execution(model: str, mesh: str) -> None:
     twin = load_twin(model, "")
-    result = optimize(twin.graph, mesh_of(mesh), budget=Budget(evaluations=30_000), islands=1, seed=2)
+    result = search(twin.graph, mesh_of(mesh), budget=Budget(evaluations=30_000), islands=1, seed=2)
     assert len(result.frontier) >= 8
     every = max(1, len(result.frontier) // 8)
     for plan in result.frontier[::every]:

@@ -7,7 +7,8 @@ from math import prod
 
 import pytest
 
-from tapestry.optimizer import Budget, Plan, optimize, verify_plan
+from tapestry.optimizer import Budget, Plan, verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.rewrites import replay_plan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.end_to_end.twins import load_twin, mesh_of
@@ -18,7 +19,7 @@ MESH = "8"
 
 @cache
 def frontier() -> tuple[Plan, ...]:
-    result = optimize(
+    result = search(
         load_twin(STEP, "").graph,
         mesh_of(MESH),
         objectives=("time_s", "peak_memory_bytes"),

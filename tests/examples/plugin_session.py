@@ -12,8 +12,9 @@ import sys
 import numpy as np
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer import Budget
 from tapestry.optimizer.analysis.verification import verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.service.provenance import versions
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -37,7 +38,7 @@ def layer() -> Graph:
 
 def main() -> None:
     program, mesh = layer(), load_mesh("mi300x-platform")
-    found = optimize(
+    found = search(
         program,
         mesh,
         ("time_s", "peak_memory_bytes"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer import Budget, Result
+from tapestry.optimizer.run.search import search as run_search
 from tapestry.teg.graph import Graph
 from tests.costmodel.programs import GRAPHS
 
@@ -18,7 +19,7 @@ def search(
     """Search the small attention graph on eight devices, unless specified otherwise."""
     program = GRAPHS["attention"]() if graph is None else graph
     budget = options.pop("budget", Budget(evaluations=evaluations))
-    return optimize(program, options.pop("mesh", EIGHT), budget=budget, islands=islands, **options)
+    return run_search(program, options.pop("mesh", EIGHT), budget=budget, islands=islands, **options)
 
 
 def frontier(result: Result) -> list[tuple[str, dict[str, float]]]:

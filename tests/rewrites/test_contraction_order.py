@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer import Budget, Result
+from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import apply_move, find
 from tapestry.rewrites.contraction_order import MOST_EXACT, Network, Tree, best_tree, cost_of, leaves
@@ -124,7 +125,7 @@ def flops(graph: Graph) -> int:
 
 def searched(graph: Graph, evaluations: int, rules: list[str] | None = None) -> Result:
     budget = Budget(evaluations=evaluations)
-    return optimize(
+    return search(
         graph, load_mesh("dgx-h100"), rules=rules, budget=budget, islands=1, executor=InlineExecutor()
     )
 

@@ -9,7 +9,7 @@ from tapestry.costmodel.block_cost import base_flops
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.optimizer import Budget
-from tapestry.optimizer.run.optimize import optimize
+from tapestry.optimizer.run.search import search
 from tapestry.rewrites import Worklist, catalog
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.document import from_document, to_document
@@ -87,7 +87,7 @@ def test_a_fixed_block_is_not_sharded_and_the_others_are(site: str, seed: int) -
 @pytest.mark.parametrize("site", ["product", "y", "turned"])
 def test_a_search_leaves_a_fixed_block_as_it_is(site: str) -> None:
     fixed = made_fixed(network(), site)
-    result = optimize(fixed, load_mesh("dgx-h100"), budget=Budget(evaluations=300), seed=1, islands=1)
+    result = search(fixed, load_mesh("dgx-h100"), budget=Budget(evaluations=300), seed=1, islands=1)
     for plan in result.frontier:
         assert plan.graph.by_site[site] == fixed.by_site[site]
         assert plan.placements.of(plan.graph.by_site[site]).strategy == Strategy()

@@ -3,8 +3,9 @@
 import pytest
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, Constraint, Result, optimize, parse_constraint
+from tapestry.optimizer import Budget, Constraint, Result, parse_constraint
 from tapestry.optimizer.archive.constraints import all_constraints
+from tapestry.optimizer.run.search import search
 from tests.costmodel.programs import GRAPHS
 
 EIGHT = load_mesh("dgx-h100")
@@ -59,28 +60,28 @@ def test_the_devices_capacity_is_a_bound_unless_a_tighter_one_is_given() -> None
     assert all_constraints(("peak_memory_bytes<=9TiB",), EIGHT)[1] == capacity
 
 
-def search(*constraints: str) -> Result:
+def search_within(*constraints: str) -> Result:
     graph = GRAPHS["attention"]()
-    return optimize(graph, EIGHT, budget=Budget(evaluations=1500), islands=1, constraints=constraints)
+    return search(graph, EIGHT, budget=Budget(evaluations=1500), islands=1, constraints=constraints)
 
 
 def test_every_plan_satisfies_a_bound_that_can_be_kept() -> None:
-    free = search()
+    free = search_within()
     assert any(p.cost["peak_memory_bytes"] > 2500 for p in free.frontier)
-    bound = search("peak_memory_bytes<=2500B")
+    bound = search_within("peak_memory_bytes<=2500B")
     assert bound.frontier
     assert bound.shortfall is None
     assert all(p.cost["peak_memory_bytes"] <= 2500 and p.feasible for p in bound.frontier)
 
 
 def test_a_bound_of_zero_can_be_kept() -> None:
-    found = search("traffic_bytes<=0")
+    found = search_within("traffic_bytes<=0")
     assert found.frontier
     assert {p.cost["traffic_bytes"] for p in found.frontier} == {0}
 
 
 def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
-    result = search("peak_memory_bytes<=100B", "time_s<=1s")
+    result = search_within("peak_memory_bytes<=100B", "time_s<=1s")
 
     assert result.frontier == ()
     shortfall = result.shortfall
@@ -98,8 +99,8 @@ def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
 @pytest.mark.slow
 def test_the_nearest_plan_is_near() -> None:
     """Check that the search works on the violated bound: the nearest plan needs no more than the smallest one."""
-    smallest = min(p.cost["peak_memory_bytes"] for p in search().frontier)
-    shortfall = search("peak_memory_bytes<=100B").shortfall
+    smallest = min(p.cost["peak_memory_bytes"] for p in search_within().frontier)
+    shortfall = search_within("peak_memory_bytes<=100B").shortfall
     assert shortfall is not None
     assert shortfall.value <= 1.1 * smallest
 
@@ -108,7 +109,7 @@ def test_the_nearest_plan_is_near() -> None:
 @pytest.mark.parametrize("unkept", ["time_s<=0", "time_s<=1ns"])
 def test_a_zero_bound_that_is_kept_is_not_blamed(unkept: str) -> None:
     """Check that `traffic_bytes<=0`, kept as nothing moves in the nearest plan, is not blamed; the time bound is."""
-    shortfall = search("traffic_bytes<=0", unkept).shortfall
+    shortfall = search_within("traffic_bytes<=0", unkept).shortfall
     assert shortfall is not None
     assert shortfall.constraint == parse_constraint(unkept)
     assert shortfall.nearest.cost["traffic_bytes"] == 0

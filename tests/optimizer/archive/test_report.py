@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, Checkpoint, Result, Snapshot, explain, optimize, verify_plan
+from tapestry.optimizer import Budget, Checkpoint, Result, Snapshot, explain, verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.teg.costs import cost_table
 from tapestry.teg.graph import Graph
 from tests.costmodel.programs import GRAPHS
@@ -17,15 +18,15 @@ def program() -> Graph:
     return priced_chain(cost_table({"gpu": 10}, SEED), None, cost_table({"ram": 0.5}, {"m": {"ram": 0.25}}))
 
 
-def search(
+def search_program(
     objectives: tuple[str, ...], *constraints: str, islands: int = 1, evaluations: int = 2000
 ) -> Result:
     budget = Budget(evaluations=evaluations)
-    return optimize(program(), EIGHT, objectives, budget=budget, islands=islands, constraints=constraints)
+    return search(program(), EIGHT, objectives, budget=budget, islands=islands, constraints=constraints)
 
 
 def test_a_resource_is_minimized_verified_and_explained() -> None:
-    result = search(("time_s", "peak_gpu", "gpu"))
+    result = search_program(("time_s", "peak_gpu", "gpu"))
 
     least = min(plan.cost["gpu"] for plan in result.frontier)
     assert least < max(plan.cost["gpu"] for plan in result.frontier), "copies of work are paid for"
@@ -40,20 +41,20 @@ def test_a_resource_is_minimized_verified_and_explained() -> None:
 
 
 def test_a_resource_is_bounded() -> None:
-    free = search(("time_s",))
+    free = search_program(("time_s",))
     bound = 0.5 * max(plan.cost["peak_ram"] for plan in free.frontier)
-    result = search(("time_s", "traffic_bytes"), f"peak_ram<={bound}")
+    result = search_program(("time_s", "traffic_bytes"), f"peak_ram<={bound}")
     assert result.frontier
     assert all(plan.cost["peak_ram"] <= bound for plan in result.frontier)
 
-    impossible = search(("time_s",), "gpu<=1")
+    impossible = search_program(("time_s",), "gpu<=1")
     assert impossible.frontier == ()
     assert "no plan satisfies gpu<=1: the nearest needs gpu = " in str(impossible.shortfall)
 
 
 def test_an_expression_is_an_objective_and_has_a_value_for_every_plan() -> None:
     linear, product = "0.7*time_s + 1e-9*gpu", "max(time_s, 1e-5)*energy_j"
-    result = search((linear, product, "gpu"))
+    result = search_program((linear, product, "gpu"))
     assert [o.name for o in result.objectives] == [
         "0.7*time_s + 1e-09*gpu",
         "max(time_s, 1e-05)*energy_j",
@@ -73,7 +74,7 @@ def test_an_expression_is_an_objective_and_has_a_value_for_every_plan() -> None:
 def test_every_plan_keeps_a_bound_in_percent_of_the_runs_best(islands: int) -> None:
     graph = GRAPHS["attention"]()
     budget = Budget(evaluations=4000)
-    found = optimize(
+    found = search(
         graph,
         EIGHT,
         ("peak_memory_bytes", "traffic_bytes"),
@@ -81,7 +82,7 @@ def test_every_plan_keeps_a_bound_in_percent_of_the_runs_best(islands: int) -> N
         islands=islands,
         constraints=("time_s<=120%",),
     )
-    free = optimize(graph, EIGHT, ("peak_memory_bytes", "traffic_bytes"), budget=budget, islands=islands)
+    free = search(graph, EIGHT, ("peak_memory_bytes", "traffic_bytes"), budget=budget, islands=islands)
     times = [plan.cost["time_s"] for plan in found.frontier]
     assert times
     assert max(times) <= 1.2 * min(times) * (1 + 1e-12) or len(times) == 1
@@ -100,18 +101,18 @@ def test_a_search_within_percent_resumes_as_if_it_had_never_stopped() -> None:
 
     graph, requested = GRAPHS["attention"](), ("peak_memory_bytes", "traffic_bytes")
     options = {"budget": Budget(evaluations=4000), "islands": 1, "constraints": ("time_s<=110%",)}
-    whole = optimize(graph, EIGHT, requested, **options, on_checkpoint=keep, checkpoint_s=0)
+    whole = search(graph, EIGHT, requested, **options, on_checkpoint=keep, checkpoint_s=0)
     for content in (saved[1], saved[len(saved) // 2]):
-        resumed = optimize(graph, EIGHT, requested, **options, resume=Checkpoint.from_bytes(content))
+        resumed = search(graph, EIGHT, requested, **options, resume=Checkpoint.from_bytes(content))
         assert [p.id for p in resumed.frontier] == [p.id for p in whole.frontier]
 
 
 def test_a_resource_named_like_an_objective_ends_a_search_before_it_begins() -> None:
     graph = priced_chain(cost_table({"time_s": 1}))
     with pytest.raises(ValueError, match="block 'y0': its cost table names a resource 'time_s'"):
-        optimize(graph, EIGHT, budget=Budget(evaluations=1))
+        search(graph, EIGHT, budget=Budget(evaluations=1))
 
 
 def test_an_unknown_resource_is_answered_with_near_ones() -> None:
     with pytest.raises(ValueError, match="there is no objective 'peak_gpus'; did you mean peak_gpu"):
-        search(("peak_gpus",))
+        search_program(("peak_gpus",))

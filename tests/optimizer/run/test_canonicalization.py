@@ -2,7 +2,8 @@
 
 from tapestry.costmodel.resources import declared_resources
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, optimize, verify_plan
+from tapestry.optimizer import Budget, verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
@@ -15,7 +16,7 @@ MESH = load_mesh("dgx-h100")
 
 
 def searched(graph: Graph) -> Graph:
-    result = optimize(graph, MESH, budget=Budget(evaluations=2000), islands=1, seed=0)
+    result = search(graph, MESH, budget=Budget(evaluations=2000), islands=1, seed=0)
     assert result.frontier
     assert all(validate(plan.graph) == [] for plan in result.frontier)
     return result.frontier[0].graph
@@ -39,7 +40,7 @@ def test_blocks_with_costs_of_their_own_keep_them() -> None:
 
 def test_the_named_costs_of_a_plan_are_those_of_all_its_parts() -> None:
     graph = priced()
-    result = optimize(graph, MESH, budget=Budget(evaluations=2000), islands=1, seed=0)
+    result = search(graph, MESH, budget=Budget(evaluations=2000), islands=1, seed=0)
     abstract = declared_resources(graph, Placements(), MeshShape(MESH.axis_sizes))
     # Fixed 1 and 2 per step along k = 10; everything on each of eight devices.
     assert abstract["gpu"] == 8 * (1 + 2 * 10)

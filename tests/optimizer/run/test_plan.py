@@ -9,15 +9,15 @@ import pytest
 
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Result, knee, optimize, verify_plan
+from tapestry.optimizer import Result, knee, verify_plan
 from tapestry.optimizer.archive.report import costs_of
-from tapestry.optimizer.run.plan import Budget, Plan
+from tapestry.optimizer.run.plan import Plan
 from tapestry.rewrites import PLACEMENT, Move, placement_moves, replay, replay_plan
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.archive.archives import dominates
-from tests.optimizer.searches import EIGHT, search
+from tests.optimizer.searches import search
 
 PLACEMENTS = {rule.name for rule in PLACEMENT} | {"set_option"}
 
@@ -100,8 +100,8 @@ def test_part_of_the_machine_may_stay_idle() -> None:
     """Check that the cheapest plans of a small graph leave devices idle, unless all have to work."""
     graph = GRAPHS["perceptron"]()
     objectives = ("time_s", "price_usd", "peak_memory_bytes")
-    free = optimize(graph, EIGHT, objectives, budget=Budget(evaluations=3000), islands=1)
-    bound = optimize(graph, EIGHT, objectives, budget=Budget(evaluations=3000), islands=1, devices="all")
+    free = search(graph, objectives=objectives)
+    bound = search(graph, objectives=objectives, devices="all")
     assert any(p.placements.devices for p in free.frontier)
     assert not any(p.placements.devices for p in bound.frontier)
     assert min(p.cost["price_usd"] for p in free.frontier) < min(p.cost["price_usd"] for p in bound.frontier)

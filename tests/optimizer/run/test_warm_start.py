@@ -24,7 +24,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.text import parse_strategy
 from tests.costmodel.programs import GRAPHS, product_of
-from tests.optimizer.run.test_optimize import spec_at
+from tests.optimizer.run.test_search import spec_at
 from tests.optimizer.run.test_variants import submesh
 from tests.optimizer.searches import frontier, search
 

@@ -11,7 +11,6 @@ from tapestry.costmodel.resources import resources_of
 from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.timing import TICKS_PER_S
-from tapestry.optimizer import Budget, optimize
 from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.optimizer.run.options import RunOptions
@@ -227,7 +226,7 @@ def test_a_search_on_one_device_begins_with_it_and_ends_by_itself() -> None:
     graph = from_onnx(GRAPHS / "taso_nasrnn_h512_t5.onnx")
     rules = ("merge_contracts", "fuse_cells", "canonical_cell", "view_into_cell", *VIEWS)
     objectives = ("time_s", "peak_memory_bytes")
-    result = optimize(graph, MESH, objectives, budget=Budget(evaluations=2000), islands=1, rules=rules)
+    result = search(graph, mesh=MESH, objectives=objectives, evaluations=2000, rules=rules)
     assert result.stopped == "converged"
     fastest = result.frontier[0]
     assert any(move.rule == "merge_contracts" for move in fastest.moves)

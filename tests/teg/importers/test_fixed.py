@@ -8,8 +8,9 @@ import pytest
 from onnx import helper
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer import Budget
 from tapestry.optimizer.analysis.verification import verify_plan
+from tapestry.optimizer.run.search import search
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.drawing import to_dot
 from tapestry.teg.evaluate import evaluate
@@ -58,7 +59,7 @@ def test_a_fixed_block_is_searched_and_simulated() -> None:
     mesh = load_mesh("dgx-h100")
     inputs = {"x": X.reshape(graph.tensors["x"].shape)}
 
-    result = optimize(graph, mesh, budget=Budget(evaluations=200), islands=1, seed=0)
+    result = search(graph, mesh, budget=Budget(evaluations=200), islands=1, seed=0)
     wanted = evaluate(graph, inputs)
     checked = [
         verify_plan(plan, mesh, inputs=inputs, execute=True, reference=wanted) for plan in result.frontier

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tapestry.hardware import device_from_dict, load_mesh
-from tapestry.optimizer import Budget, Progress, Result, optimize
+from tapestry.optimizer import Budget, Progress, Result
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.archive.report import values_of
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
@@ -264,6 +264,6 @@ def test_a_search_of_nothing_but_the_abstract_plan() -> None:
 
 def test_one_device_is_a_machine_too() -> None:
     mesh = EIGHT.part((("gpu", 1),))
-    result = optimize(GRAPHS["attention"](), mesh, budget=Budget(evaluations=500), islands=1)
+    result = search(mesh=mesh, evaluations=500)
     assert result.frontier
     assert {p.cost["traffic_bytes"] for p in result.frontier} == {0}

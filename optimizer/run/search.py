@@ -1,4 +1,4 @@
-"""The entry point of the search: checks the request, prepares the mesh, runs the coordinator, reports."""
+"""The search on checked values: checks the options, prepares the mesh, runs the coordinator, reports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.validate import check
 
 
-def optimize(
+def search(
     graph: Graph,
     mesh: Mesh,
     objectives: Sequence[str] | None = None,
@@ -70,16 +70,7 @@ def optimize(
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
     The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
-    keywords win. Of an explicit graph the program that it shards is searched; unobserved values are pruned.
-    Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `seconds` count the search
-    alone, which stops between epochs. Ctrl-C keeps the frontier found (`stopped` is "interrupted").
-
-    `search=False` returns the frontier of the first plans. These come from propagation (`seeds=False`: the abstract
-    plan alone) and, in `start_from`, from an earlier search of the same program, perhaps on another mesh; choices that
-    this mesh lacks become the nearest that it has. `on_checkpoint` is called about every `checkpoint_s` seconds with
-    the state between two rounds, and once at the end; an exception it raises ends the search. `resume` continues from
-    such a state as if the search had never stopped. `toolbox` holds operators of selection and variation (see
-    `optimizer.placement.toolbox.default_toolbox`).
+    keywords win. The other arguments, and what is computed, are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
