@@ -96,13 +96,13 @@ def optimize(
     catalog or the path of a TOML file. `options` are those of a run (`optimizer.run.options.RunOptions`: `seconds`,
     `evaluations`, `seed`, `constraints`, ...; after ten seconds without a limit), and:
 
-    - `executor` runs the islands; by default each has a process of its own.
+    - `executor` runs the islands; by default several have a process each.
     - `search=False` returns the frontier of the first plans; these come from propagation, with `seeds=False` from the
       abstract plan alone.
     - `start_from` are plans of an earlier search of the same program, perhaps on another mesh; choices that this mesh
       lacks become the nearest that it has.
-    - `on_progress` is called after every round. `should_stop` is asked before every round. Ctrl-C keeps the frontier
-      found (`stopped` is "interrupted").
+    - `on_progress` is called after every phase and round. `should_stop` is asked before every round. Ctrl-C keeps
+      the frontier found (`stopped` is "interrupted").
     - `on_checkpoint` is called about every `checkpoint_s` seconds with the state between two rounds, and once at the
       end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
       stopped.
@@ -118,10 +118,10 @@ def optimize(
     Raises:
         OptionError: arguments of another type, unknown options or names (near ones are named), a file, bound or value
             that does not fit; `faults` are all of them. It is a `TypeError` and a `ValueError`.
-        ValueError: both `resume` and `start_from`, no plan of this program in `start_from`, a resource named like an
-            objective, or shards that do not verify.
+        ValueError: both `resume` and `start_from`, no plan of this program in `start_from`, or shards that do not
+            verify.
         StaleCheckpoint: `resume` is of another search or release.
-        InvalidGraph: the graph breaks a rule of the language.
+        InvalidGraphError: the graph breaks a rule of the language.
     """
     keywords = options if objectives is None else {"objectives": objectives, **options}
     parameters = {name: keywords.pop(name) for name in PARAMETERS.keys() & keywords.keys()}

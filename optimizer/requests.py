@@ -47,7 +47,7 @@ def read_request(
     Where the program cannot be read, objectives are checked against the catalog, and pins in their form alone.
 
     Raises:
-        InvalidGraph: pins are asked for, and the graph breaks a rule of the language.
+        InvalidGraphError: pins are asked for, and the graph breaks a rule of the language.
     """
     faults: list[Fault] = []
     graph = read_mesh = None

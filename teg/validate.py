@@ -38,7 +38,7 @@ def check(graph: Graph) -> None:
     """Check that a graph is valid; do nothing if it is.
 
     Raises:
-        InvalidGraph: with all issues.
+        InvalidGraphError: with all issues.
     """
     issues = validate(graph)
     if issues:

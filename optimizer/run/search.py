@@ -78,7 +78,7 @@ def search(
         ValueError: a resource named like an objective, no plan of this program in `start_from`, or shards that do
             not verify.
         StaleCheckpoint: `resume` is of another search or release.
-        InvalidGraph: the graph breaks a rule of the language.
+        InvalidGraphError: the graph breaks a rule of the language.
     """
     given = keywords if objectives is None else {"objectives": objectives, **keywords}
     request = _request(graph, mesh, options, given)
@@ -131,7 +131,7 @@ def _request(graph: Graph, mesh: Mesh, options: RunOptions | None, keywords: Map
 
     Raises:
         OptionError: options that a search cannot have; it lists all of them.
-        InvalidGraph: the graph breaks a rule of the language.
+        InvalidGraphError: the graph breaks a rule of the language.
     """
     resolved, faults = options_and_faults(options, keywords)
     check(graph)

@@ -139,7 +139,7 @@ def from_json(
     `name` is for programs of PyTorch, which have none (see `from_torch`).
 
     Raises:
-        DocumentError, InvalidGraph: no document, or a graph that breaks a rule of the language.
+        DocumentError, InvalidGraphError: no document, or a graph that breaks a rule of the language.
         ImportFailure: a Loom document that breaks one of its own, or a program that cannot be imported.
     """
     from tapestry.teg.importers.loom.reading import import_loom

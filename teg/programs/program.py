@@ -157,7 +157,7 @@ class Program(Boundary):
 
         Raises:
             ProgramError: there is no output.
-            teg.validate.InvalidGraph: the program breaks a promise of the model.
+            teg.validate.InvalidGraphError: the program breaks a promise of the model.
         """
         written = self.writer.program
         if not written.observed:
