@@ -20,6 +20,7 @@ from tapestry.hardware.simulator import simulate as simulate_program
 from tapestry.optimizer.analysis.affordability import fits_in_memory, is_affordable
 from tapestry.optimizer.analysis.verification import Verification, verify_plan
 from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.placement.toolbox import toolbox_faults
 from tapestry.optimizer.requests import MeshLike, ProgramLike, mesh_of, program_of, read_request
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
@@ -131,6 +132,8 @@ def optimize(
     request = read_request(program, mesh, run_options, dims, external_data)
     lines = [fault_line(fault) for fault in (*request.faults, *faults, *_not_here(run_options))]
     lines += argument_faults(PARAMETERS, parameters)
+    if isinstance(toolbox := parameters.get("toolbox"), Toolbox):
+        lines += toolbox_faults(toolbox)
     if lines or request.graph is None or request.mesh is None:
         raise OptionError(*lines)
     return search(request.graph, request.mesh, options=request.options, **parameters)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tapestry.hardware import load_mesh
     from tapestry.optimizer import Budget, Constraint
     from tapestry.optimizer.api import optimize, simulate, verify
+    from tapestry.optimizer.placement.toolbox import default_toolbox
     from tapestry.teg import program
     from tapestry.teg.importers import from_jax, from_onnx, from_stablehlo, from_torch
     from tapestry.teg.importers.files import read_program
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget",
     "Constraint",
+    "default_toolbox",
     "from_jax",
     "from_onnx",
     "from_stablehlo",
@@ -35,6 +37,7 @@ __all__ = [
 _HOMES = {
     "Budget": ("tapestry.optimizer", "Budget"),
     "Constraint": ("tapestry.optimizer", "Constraint"),
+    "default_toolbox": ("tapestry.optimizer.placement.toolbox", "default_toolbox"),
     "from_jax": ("tapestry.teg.importers", "from_jax"),
     "from_onnx": ("tapestry.teg.importers", "from_onnx"),
     "from_stablehlo": ("tapestry.teg.importers", "from_stablehlo"),

@@ -259,6 +259,7 @@ class Graph:
 
         A node has the attribute `block`; an edge from a producer to a reader has `tensor`, `position` (of the input)
         and `size_bytes`, an edge of `after` has none of them. The graph's attributes are `name`, `tensors`, `data`.
+        `teg.structure` has layers, components and bottlenecks; `docs/language.md` shows dominators and cuts.
         """
         result = import_module("networkx").MultiDiGraph(
             name=self.name, tensors=dict(self.tensors), data=dict(self.data)

@@ -7,8 +7,11 @@ children they are, and adds others between the rounds. Imported by the coordinat
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +19,13 @@ from deap import base, tools
 
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.fronts import Fitness, crowding_weights
+from tapestry.teg.faults import ArgumentError, expected, no_such
 
 # Individuals that the registered operators vary in a round.
 PARENTS = 32
+# The operators that a search calls, as a message lists them; DEAP's name for crossover is `mate`.
+OPERATORS = {"weigh": "weigh", "select": "select", "mate": "mate (crossover)", "mutate": "mutate"}
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Individual(list[int]):
@@ -44,9 +51,13 @@ def default_toolbox() -> base.Toolbox:
 
     - `weigh(values)` gives each front member, `(n, m)` objectives, its weight `(n,)` as a parent of compiled moves;
       by default NSGA-II's crowding distance.
-    - `select(individuals, k)` chooses the parents of registered variation; by default NSGA-II's selection.
+    - `select(individuals, k)` chooses the parents of registered variation; by default NSGA-II's selection. It runs
+      only where `mate` or `mutate` is registered: `weigh` decides about the parents of compiled moves.
     - `mate(one, other)` and `mutate(individual)` change copies of parents in place and return them as tuples, as
       all of `deap.tools` do. Neither is registered by default. Genes out of range are an error.
+
+    Any `deap.base.Toolbox` will do: operators that it lacks are these. A search refuses operators of other names, and
+    works on a copy, so that what is registered later belongs to the next search.
 
     DEAP's operators draw from Python's `random`; it is seeded from the search's generator around each call, so that a
     run with operators of `deap.tools` repeats. Operators must not depend on anything else.
@@ -57,14 +68,58 @@ def default_toolbox() -> base.Toolbox:
     return toolbox
 
 
+def toolbox_faults(toolbox: base.Toolbox) -> tuple[str, ...]:
+    """Return the faults of a toolbox: operators that no search calls, and operators that are no functions."""
+    others = set(dir(toolbox)) - OPERATORS.keys() - set(dir(base.Toolbox()))
+    unknown = (
+        name for name in sorted(others) if not name.startswith("_") and callable(getattr(toolbox, name))
+    )
+    faults = [f"toolbox: {no_such('operator', name, OPERATORS, OPERATORS.values())}" for name in unknown]
+    return (
+        *faults,
+        *(
+            expected(f"toolbox.{name}", "a function", getattr(toolbox, name))
+            for name in OPERATORS
+            if hasattr(toolbox, name) and not callable(getattr(toolbox, name))
+        ),
+    )
+
+
+def completed(toolbox: base.Toolbox | None) -> base.Toolbox:
+    """Return a copy of a toolbox in which the operators that it lacks are the default ones.
+
+    Raises:
+        ArgumentError: the toolbox has operators that no search calls, or that are no functions; it lists all of them.
+    """
+    default = default_toolbox()
+    if toolbox is None:
+        return default
+    if faults := toolbox_faults(toolbox):
+        raise ArgumentError(*faults)
+    result = copy(toolbox)
+    for name, operator in vars(default).items():
+        if not hasattr(result, name):
+            setattr(result, name, operator)
+    return result
+
+
 def described(toolbox: base.Toolbox) -> dict[str, str]:
     """Describe the registered operators by their functions and arguments: a search with others is another search."""
-    found = {name: getattr(toolbox, name, None) for name in ("weigh", "select", "mate", "mutate")}
-    return {
-        name: f"{operator.func.__module__}.{operator.func.__qualname__} {operator.args} {operator.keywords}"
-        for name, operator in found.items()
-        if operator is not None
-    }
+    return {name: _described(getattr(toolbox, name)) for name in OPERATORS if hasattr(toolbox, name)}
+
+
+def _described(operator: Callable[..., Any]) -> str:
+    """Describe a function, a partial one as `register` makes it, or another callable, the same in every process."""
+    if isinstance(operator, partial):
+        return f"{_described(operator.func)} {_repr(operator.args)} {_repr(operator.keywords)}"
+    if name := getattr(operator, "__qualname__", ""):
+        return f"{operator.__module__}.{name}"
+    return f"{type(operator).__module__}.{type(operator).__qualname__} {_repr(operator)}"
+
+
+def _repr(value: object) -> str:
+    """Return the `repr` of a value without addresses in memory, which change from process to process."""
+    return ADDRESS.sub("", repr(value))
 
 
 def varies(toolbox: base.Toolbox) -> bool:

@@ -21,7 +21,7 @@ from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
 from tapestry.optimizer.archive.report import current_constraints, frontier_of, goal_of, shortfall_of
-from tapestry.optimizer.placement.toolbox import default_toolbox, described
+from tapestry.optimizer.placement.toolbox import completed, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.coordinator import Coordinator
@@ -75,6 +75,7 @@ def search(
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
             objectives the device lacks data for; it lists all of them.
+        ArgumentError: operators of `toolbox` that no search calls; it lists all of them.
         ValueError: a resource named like an objective, no plan of this program in `start_from`, or shards that do
             not verify.
         StaleCheckpoint: `resume` is of another search or release.
@@ -84,7 +85,7 @@ def search(
     request = _request(graph, mesh, options, given)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
-    state, operators = _new_state(request), toolbox or default_toolbox()
+    state, operators = _new_state(request), completed(toolbox)
     if resume is not None or on_checkpoint is not None:
         state.fingerprint = request.fingerprint(state, described(operators))
     if resume is not None:

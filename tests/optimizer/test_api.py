@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from deap.base import Toolbox
 
 import tapestry
+from tapestry import optimizer
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Plan, Result, RunOptions
 from tapestry.optimizer.analysis import affordability
@@ -43,6 +45,18 @@ def result(graph: Graph) -> Result:
 
 def costs(found: Result) -> list[dict[str, float]]:
     return [dict(plan.cost) for plan in found.frontier]
+
+
+def toolbox_with(name: str) -> Toolbox:
+    toolbox = tapestry.default_toolbox()
+    toolbox.register(name, tuple)
+    return toolbox
+
+
+def test_a_public_name_means_one_thing() -> None:
+    for name in set(tapestry.__all__) & set(optimizer.__all__):
+        assert getattr(tapestry, name) is getattr(optimizer, name)
+    assert not hasattr(optimizer, "optimize"), "tapestry.optimize is the only one"
 
 
 def test_a_program_is_a_graph_a_program_or_a_file(result: Result, graph: Graph, tmp_path: Path) -> None:
@@ -153,6 +167,12 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
         ),
         ((None, "dgx-h100"), {"options": 3}, TypeError, "options: expected RunOptions, not 3"),
         ((None, "dgx-h100"), {"toolbox": 3}, TypeError, "toolbox: expected a deap.base.Toolbox, not 3"),
+        (
+            (None, "dgx-h10"),
+            {"toolbox": toolbox_with("mutat")},
+            ValueError,
+            "no mesh 'dgx-h10'.* toolbox: there is no operator 'mutat'; did you mean mutate",
+        ),
         ((None, "dgx-h100"), {"should_stop": 3}, TypeError, "should_stop: expected a function, not 3"),
         ((None, "dgx-h100"), {"dims": {"batch": 1}}, TypeError, "are for reading a file"),
     ],

@@ -6,9 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from deap import tools
+from deap import base, tools
 
-from tapestry.optimizer.placement.toolbox import Individual, default_toolbox
+from tapestry.optimizer.archive.fronts import crowding_weights
+from tapestry.optimizer.placement.toolbox import Individual, completed, default_toolbox, described
+from tapestry.optimizer.run.snapshot import Snapshot
+from tapestry.teg.faults import ArgumentError
 from tests.optimizer.searches import frontier, search
 
 
@@ -18,6 +21,87 @@ def mutated(individual: Individual, share: float = 0.2) -> tuple[Individual]:
         if random.random() < share:
             individual[gene] = random.randrange(int(most))
     return (individual,)
+
+
+class Mutation:
+    """A mutation that is an object, shown by its share."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def __call__(self, individual: Individual) -> tuple[Individual]:
+        return mutated(individual, self.share)
+
+    def __repr__(self) -> str:
+        return f"Mutation({self.share})"
+
+    def mutate(self, individual: Individual) -> tuple[Individual]:
+        return self(individual)
+
+
+class Operators(base.Toolbox):
+    """A toolbox with an operator as a method, and values of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.share = 0.3
+
+    def mutate(self, individual: Individual) -> tuple[Individual]:
+        return mutated(individual, self.share)
+
+
+def test_operators_that_a_toolbox_lacks_are_the_default_ones() -> None:
+    given = base.Toolbox()
+    given.register("select", tools.selBest)
+    found = completed(given)
+    assert (found.select.func, found.weigh.func) == (tools.selBest, crowding_weights)
+    assert not hasattr(given, "weigh"), "the user's toolbox stays as it was"
+    assert described(completed(base.Toolbox())) == described(completed(None)) == described(default_toolbox())
+    assert described(completed(Operators()))["mutate"] == f"{__name__}.Operators.mutate"
+
+
+def test_a_plain_toolbox_of_deap_searches_like_the_default_one() -> None:
+    assert frontier(search(toolbox=base.Toolbox())) == frontier(search())
+
+
+@pytest.mark.parametrize(
+    ("operator", "description"),
+    [
+        (mutated, "mutated"),
+        (lambda one: (one,), "<lambda>"),
+        (Mutation(0.5), "Mutation Mutation(0.5)"),
+        (Mutation(0.5).mutate, "Mutation.mutate"),
+    ],
+)
+def test_every_callable_can_be_described(operator: object, description: str) -> None:
+    toolbox = base.Toolbox()
+    toolbox.mutate = operator
+    assert described(toolbox) == {"mutate": f"{__name__}.{description}"}
+    toolbox.register("mutate", operator, helper=mutated)
+    found = described(toolbox)["mutate"]
+    assert found == f"{__name__}.{description} () {{'helper': <function mutated>}}", "no address in memory"
+
+
+def test_a_function_set_as_an_operator_takes_part_in_checkpoints() -> None:
+    toolbox, kept = base.Toolbox(), list[Snapshot]()
+    toolbox.mutate = mutated
+    result = search(toolbox=toolbox, on_checkpoint=kept.append, checkpoint_s=0)
+    again = search(toolbox=toolbox, resume=kept[0].checkpoint())
+    assert frontier(again) == frontier(result)
+
+
+def test_operators_that_no_search_calls_are_refused() -> None:
+    toolbox = default_toolbox()
+    toolbox.register("crossover", tools.cxTwoPoint)
+    toolbox.register("mutat", mutated)
+    toolbox.mate = 3
+    with pytest.raises(ArgumentError) as caught:
+        search(toolbox=toolbox)
+    assert caught.value.faults == (
+        "toolbox: there is no operator 'crossover'; known are weigh, select, mate (crossover), mutate",
+        "toolbox: there is no operator 'mutat'; did you mean mutate or mate?",
+        "toolbox.mate: expected a function, not 3",
+    )
 
 
 @pytest.mark.slow
