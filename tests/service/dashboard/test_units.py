@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tapestry.service.cli.output import quantity
+from tapestry.service.cli.output import column, quantity
 from tapestry.service.dashboard import STATIC
 
 SOURCE = (STATIC / "scripts" / "units.js").read_text().replace("export ", "")
@@ -33,6 +33,15 @@ def page(browser: Browser) -> Page:
         (4.521905316016, "J"),
         (0.000028783507, "USD"),
         (1234567, ""),
+        (0, "s"),
+        (7, ""),
+        (0.25, ""),
+        (7.8e-4, ""),
+        (0.3, "B"),
+        (999.96, "J"),
+        (2e-8, "USD"),
+        (1e300, "J"),
+        (4.2e-12, "J s"),
     ],
 )
 def test_quantities_are_those_of_the_command_line(page: Page, value: float, unit: str) -> None:
@@ -47,6 +56,18 @@ def test_a_column_has_one_unit_and_equally_many_decimals(page: Page) -> None:
       return [scale.name, values.map(scale.write)];
     }"""
     assert page.evaluate(texts) == ["ms", ["2.60", "12.50", "0.04"]]
+
+
+@pytest.mark.parametrize(
+    "values", [[7.8e-4, 8.125e-4, 0], [0.25, 4e-5, 0], [0.12, 2e-6], [5, 700], [5, 0.5], [3 * 2**30, 1]]
+)
+@pytest.mark.parametrize("unit", ["", "J"])
+def test_columns_are_those_of_the_command_line(page: Page, values: list[float], unit: str) -> None:
+    shown = page.evaluate(
+        "([values, unit]) => { const c = column(values, unit); return [c.name, values.map(c.write)]; }",
+        [values, unit],
+    )
+    assert shown == list(column(values, unit))
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,15 @@ const SCALES = {
   ],
 };
 
+/** Units whose whole values are counts, written without decimals. */
+const COUNTED = ["B", "flop", ""];
+
+const DIGITS = 4;
+
+/** Values outside these bounds are written in scientific notation. */
+const LEAST = 1e-3;
+const LARGEST = 1e7;
+
 /** Units that constraints may be written in, per unit of an objective; the first is offered. */
 export const CONSTRAINT_UNITS = {
   s: ["ms", "s", "us", "ns"],
@@ -92,14 +101,14 @@ export function scaleOf(values, unit) {
 }
 
 /**
- * How many decimals show four digits of the largest value.
+ * How many decimals show four digits of the largest value; none where it is below `LEAST`.
  * @param {number[]} values
  */
 export function decimalsOf(values) {
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-  if (largest === 0) return 0;
-  const found = [1000, 100, 10].findIndex((bound) => largest >= bound);
-  return found < 0 ? 3 : found;
+  if (largest < LEAST) return 0;
+  const exponent = Number(largest.toExponential(DIGITS - 1).split("e")[1]);
+  return Math.max(0, DIGITS - 1 - exponent);
 }
 
 /**
@@ -112,15 +121,13 @@ export function plain(value, decimals = 0) {
 }
 
 /**
- * One value in a readable unit: `2.684 ms`.
+ * One value in a readable unit: `2.684 ms`. Whole bytes, flops and unitless values are counts: `512 B`.
  * @param {number} value
  * @param {string} unit
  */
 export function quantity(value, unit) {
-  const { factor, name } = scaleOf([value], unit);
-  const scaled = value / factor;
-  const isWhole = factor === 1 && ["B", "flop", ""].includes(unit);
-  return `${plain(scaled, isWhole ? 0 : decimalsOf([scaled]))} ${name}`.trim();
+  const { name, write } = column([value], unit);
+  return `${write(value)} ${name}`.trim();
 }
 
 /**
@@ -134,16 +141,26 @@ export function rounded(value, unit) {
 }
 
 /**
- * A unit for a column of values, and how each value is written in it, all with equally many decimals.
+ * A unit for a column of values, and how each value is written in it, all with equally many decimals. A value that
+ * these decimals would show as zero has its own, and scientific notation where it is below `LEAST`.
  * @param {number[]} values
  * @param {string} unit
  * @returns {{name: string, factor: number, write: (value: number) => string}}
  */
 export function column(values, unit) {
   const { factor, name } = scaleOf(values, unit);
-  const isWhole = factor === 1 && ["B", "flop"].includes(unit);
-  const decimals = isWhole ? 0 : decimalsOf(values.map((value) => value / factor));
-  return { name, factor, write: (value) => plain(value / factor, decimals) };
+  const isCount = factor === 1 && COUNTED.includes(unit) && values.every(Number.isInteger);
+  const decimals = isCount ? 0 : decimalsOf(values.map((value) => value / factor));
+  return { name, factor, write: (value) => number(value / factor, decimals) };
+}
+
+/** @param {number} value @param {number} decimals */
+function number(value, decimals) {
+  const size = Math.abs(value);
+  const isLost = size > 0 && size < 0.5 * 10 ** -decimals;
+  const isPlain = size === 0 || (LEAST <= size && size < LARGEST);
+  if (isPlain) return plain(value, isLost ? decimalsOf([value]) : decimals);
+  return value.toExponential(DIGITS - 1).replace("e+", "e");
 }
 
 /**
