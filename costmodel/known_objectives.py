@@ -66,8 +66,10 @@ class KnownObjectives:
             raise ValueError(
                 f"objective {text!r} grows with no cost: less is better, so name one it grows with"
             )
-        form = str(term)
-        return Objective(form, self._unit(term), "an expression over costs", form, form)
+        expression = str(term)
+        return Objective(
+            expression, self._unit(term), "an expression over costs", expression, title=expression
+        )
 
     def require(self, names: Sequence[str], device: Device) -> tuple[Objective, ...]:
         """Return the objectives called `names`, checked against the known figures of the device.
@@ -114,7 +116,7 @@ class KnownObjectives:
         return tuple(dict.fromkeys((*of_columns, *optional)))
 
     def term_on(self, objective: Objective, mesh: Mesh) -> Term:
-        """Return an objective's form on a mesh: a term over `columns` and numbers.
+        """Return an objective's expression on a mesh: a term over `columns` and numbers.
 
         Raises:
             MissingFigureError: the device lacks a figure.
@@ -128,7 +130,7 @@ class KnownObjectives:
         return substitute(self._open(objective.term), bound)
 
     def _open(self, term: Term) -> Term:
-        """Replace the objectives that a term names by their forms, down to columns and figures."""
+        """Replace the objectives that a term names by their expressions, down to columns and figures."""
 
         def opened(name: str) -> Term:
             if name in self.columns or name in QUANTITIES:
@@ -167,7 +169,7 @@ def known_objectives(graph: Graph) -> KnownObjectives:
     Raises:
         ResourceError: a resource's name, or that of its peak, means something else already.
     """
-    meanings = {name: f"an objective of every program ({o.formula})" for name, o in catalog().items()}
+    meanings = {name: f"an objective of every program ({o.description})" for name, o in catalog().items()}
     meanings |= dict.fromkeys(
         (*(q for q in QUANTITIES if q not in meanings), *FUNCTIONS), "a word of expressions"
     )
@@ -179,17 +181,17 @@ def known_objectives(graph: Graph) -> KnownObjectives:
 
 def resource_objectives(resource: Resource) -> tuple[Objective, Objective]:
     """Return the two objectives of a resource: its sum over devices, and the largest of one device."""
-    forms = [
+    expressions = [
         quoted(column) + (f" / {resource.scale}" if resource.scale > 1 else "") for column in resource.columns
     ]
     name = resource.name
     return (
-        Objective(name, "", f"the program's own cost {name!r}, summed over devices", forms[0], name),
+        Objective(name, "", f"the program's own cost {name!r}, summed over devices", expressions[0], name),
         Objective(
             PEAK + name,
             "",
             f"the program's own cost {name!r}, largest sum of one device",
-            forms[1],
+            expressions[1],
             f"peak {name}",
         ),
     )

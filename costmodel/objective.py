@@ -1,10 +1,10 @@
 """The record of an objective: its name and unit, and the expression by which it is computed.
 
-An objective owns its form. `form` is an expression (`costmodel.expression_parser`) over names: the columns that are
+An objective owns its expression (`costmodel.expression_parser` has the notation). Its names are the columns that are
 counted for every plan (`costmodel.kernel_arrays.COLUMNS`), numbers of the device (`idle_power_w`, as its file has
 them), `device_count`, and other objectives. Columns are found by name, so their order and that of the records means
-nothing. Where the form is a sum of weighted columns the search computes it as such, otherwise as a postfix program in
-its compiled loop: a form that is not linear costs nanoseconds per plan, and needs no Python there.
+nothing. Where the expression is a sum of weighted columns the search computes it as such, otherwise as a postfix
+program in its compiled loop: one that is not linear costs nanoseconds per plan, and needs no Python there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tapestry.costmodel.kernel_arrays import COLUMNS
 from tapestry.hardware.mesh import Device
 
 DEVICE_COUNT = "device_count"
-# The device's numbers that a form may name.
+# The device's numbers that an expression may name.
 DEVICE_FIGURES = tuple(f.name for f in fields(Device) if f.type in ("int", "float", "float | None"))
 # Figures without which a column is not counted.
 COLUMN_FIGURES = {
@@ -28,23 +28,23 @@ QUANTITIES = (*COLUMNS, *DEVICE_FIGURES, DEVICE_COUNT)
 
 @dataclass(frozen=True)
 class Objective:
-    """A named cost, of which less is better. `formula` describes what `form` computes; `title` heads tables.
+    """A named cost, of which less is better. `description` says what `expression` computes; `title` heads tables.
 
     Raises:
-        ExpressionError: `form` is no expression.
+        ExpressionError: `expression` is none.
     """
 
     name: str
     unit: str
-    formula: str
-    form: str
+    description: str
+    expression: str
     title: str = ""
     direction: str = "minimize"
 
     def __post_init__(self) -> None:
-        parse(self.form)
+        parse(self.expression)
 
     @property
     def term(self) -> Term:
-        """The form as a term over names."""
-        return parse(self.form)
+        """The expression as a term over names."""
+        return parse(self.expression)

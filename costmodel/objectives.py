@@ -88,8 +88,8 @@ def checked_objective(offered: Any) -> Objective:
     """Check that what a plug-in provides is an objective over what is counted for every plan; return it.
 
     Raises:
-        PlugInError: it is something else, its name already means a quantity, its form names what is not known, or it
-            is not to be minimized.
+        PlugInError: it is something else, its name already means a quantity, its expression names what is not known, or
+            it is not to be minimized.
     """
     objective = require(offered, Objective)
     require_name(objective.name)
@@ -98,7 +98,7 @@ def checked_objective(offered: Any) -> Objective:
     unknown = [name for name in names_in(objective.term) if name not in (*QUANTITIES, *NAMES)]
     if unknown:
         raise PlugInError(
-            f"its form names {unknown[0]!r}, which is not known",
+            f"its expression names {unknown[0]!r}, which is not known",
             f"use Tapestry's objectives, or {', '.join(QUANTITIES)}",
         )
     if objective.direction != "minimize":

@@ -92,7 +92,8 @@ def objective_document(objective: Objective) -> dict[str, str]:
         "unit": objective.unit,
         "direction": objective.direction,
         "title": objective.title or objective.name,
-        "formula": objective.formula,
+        "description": objective.description,
+        "expression": objective.expression,
     }
 
 

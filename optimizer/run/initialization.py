@@ -252,7 +252,7 @@ def fingerprint_of(
 ) -> dict[str, str]:
     """Collect everything that a checkpoint of this search depends on, by readable names."""
     request = {
-        "objectives": [(o.name, o.form) for o in objectives],
+        "objectives": [(o.name, o.expression) for o in objectives],
         "constraints": [(c.objective, c.bound, c.unit) for c in constraints],
         "options": {n: v for n, v in asdict(state.options).items() if n not in NOT_IN_THE_SEARCH},
         "rules": [rule.name for rule in state.structural.rules],

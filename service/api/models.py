@@ -43,7 +43,11 @@ class ObjectiveAnswer(Answer):
     unit: str
     direction: Literal["minimize"]
     title: str
-    formula: str
+    description: str = Field(description="what it is, in words")
+    expression: str = Field(
+        description="how it is computed: an expression over what is counted for every plan, figures of the device, "
+        "`device_count` and other objectives"
+    )
 
 
 class GraphAnswer(Answer):

@@ -23,12 +23,12 @@ def objective(request: pytest.FixtureRequest) -> Objective:
 
 def test_it_explains_itself(objective: Objective) -> None:
     assert objective.title
-    assert objective.formula
+    assert objective.description
     assert objective.direction == "minimize"
     assert KNOWN.named(objective.name) is objective
 
 
-def test_its_form_names_what_is_known(objective: Objective) -> None:
+def test_its_expression_names_what_is_known(objective: Objective) -> None:
     assert set(names_in(objective.term)) <= {*QUANTITIES, *NAMES}
     if objective.name not in NAMES:
         assert checked_objective(objective) is objective

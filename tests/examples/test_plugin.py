@@ -53,7 +53,7 @@ from tapestry.costmodel.objective import Objective
 
 OBJECTIVES = (
     Objective("time_s", "s", "ours", "time_ticks"),
-    Objective("broken_form", "", "names nothing", "time_ticks * speed"),
+    Objective("broken_expression", "", "names nothing", "time_ticks * speed"),
 )
 """
 
@@ -174,7 +174,7 @@ def test_a_broken_plug_in_and_a_twin_are_reported_by_name_and_nothing_else_suffe
         "half.toml: CatalogError: half.toml: vendor: missing; expected a text; half.toml: memory"
     )
     assert message["broken-friend objectives forms"] == [
-        "broken_form: its form names 'speed', which is not known",
+        "broken_expression: its expression names 'speed', which is not known",
         "time_s: an objective 'time_s' comes with Tapestry, which keeps the name",
     ]
     assert message["broken-friend meshes missing"] == [

@@ -7,8 +7,8 @@ from tapestry.costmodel.objective import Objective
 ENERGY_DELAY = Objective(
     name="energy_delay_js",
     unit="J s",
-    formula="energy x time of one execution (Horowitz, Indermaur and Gonzalez, Low-power digital design, 1994)",
-    form="energy_j * time_s",
+    description="energy x time of one execution (Horowitz, Indermaur and Gonzalez, Low-power digital design, 1994)",
+    expression="energy_j * time_s",
     title="energy-delay",
 )
 

@@ -10,7 +10,7 @@ from tapestry.service.cli.output import print_json, print_table
 
 
 def run(arguments: Namespace) -> int:
-    """List name, unit and formula of each objective, those of plug-ins too."""
+    """List each objective with its unit and description, those of plug-ins too; in JSON with its expression."""
     known = KnownObjectives()
     if arguments.json:
         print_json(
@@ -20,8 +20,8 @@ def run(arguments: Namespace) -> int:
                         "name": o.name,
                         "unit": o.unit,
                         "direction": o.direction,
-                        "formula": o.formula,
-                        "form": o.form,
+                        "description": o.description,
+                        "expression": o.expression,
                         "needs": list(known.figures(o)),
                     }
                     for o in known.by_name.values()
@@ -29,6 +29,6 @@ def run(arguments: Namespace) -> int:
             }
         )
         return OK
-    rows = [(o.name, o.unit, o.formula) for o in known.by_name.values()]
+    rows = [(o.name, o.unit, o.description) for o in known.by_name.values()]
     print_table(("objective", "unit", "what it is"), rows)
     return OK

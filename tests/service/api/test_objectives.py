@@ -32,8 +32,8 @@ def test_a_run_is_requested_with_resources_and_expressions(service: Service) -> 
     assert run["objectives"] == ["peak_gpu", "0.7*time_s + 0.3*energy_j", "max(ram, 5)"]
     assert run["constraints"] == bounds
     frontier = service.http.get(f"{answer.headers['location']}/frontier").json()
-    assert [(o["name"], o["title"], o["unit"]) for o in frontier["objectives"]] == [
-        ("peak_gpu", "peak gpu", ""),
+    assert [(o["name"], o["expression"], o["unit"]) for o in frontier["objectives"]] == [
+        ("peak_gpu", '"peak of gpu"', ""),
         ("0.7*time_s + 0.3*energy_j", "0.7*time_s + 0.3*energy_j", ""),
         ("max(ram, 5)", "max(ram, 5)", ""),
     ]

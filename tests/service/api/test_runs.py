@@ -142,7 +142,8 @@ def test_a_frontier_is_sorted_by_the_first_objective(service: Service) -> None:
         "unit": "s",
         "direction": "minimize",
         "title": "time",
-        "formula": "makespan of one execution of the graph",
+        "description": "makespan of one execution of the graph",
+        "expression": "time_ticks / 1e12",
     }
     assert [plan["cost"]["time_s"] for plan in frontier["plans"]] == [1e-3, 2e-3]
     plan = frontier["plans"][0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.costmodel.objectives import NAMES
+from tapestry.costmodel.objectives import NAMES, OBJECTIVES
 from tapestry.hardware import device_names, mesh_from_dict, mesh_names
 from tapestry.rewrites import PLACEMENT, RULES
 from tapestry.service.cli import entry
@@ -147,7 +147,9 @@ def test_rules(tapestry: Run) -> None:
 
 
 def test_objectives(tapestry: Run) -> None:
-    assert [o["name"] for o in tapestry("objectives", "--json").json["objectives"]] == list(NAMES)
+    listed = tapestry("objectives", "--json").json["objectives"]
+    assert [o["name"] for o in listed] == list(NAMES)
+    assert [o["expression"] for o in listed] == [o.expression for o in OBJECTIVES]
     assert all(name in tapestry("objectives").out for name in NAMES)
 
 

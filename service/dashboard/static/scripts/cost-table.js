@@ -7,7 +7,7 @@ import { element, fill } from "./dom.js";
 import { meter } from "./meters.js";
 import { column, plain } from "./units.js";
 
-/** @typedef {{name: string, unit: string, title: string, formula?: string}} Objective */
+/** @typedef {{name: string, unit: string, title: string, description?: string}} Objective */
 
 /**
  * @param {Element} place
@@ -19,14 +19,14 @@ import { column, plain } from "./units.js";
 export function showCosts(place, cost, others, catalog, chosen) {
   const known = catalog.filter(({ name }) => name in cost);
   const sorted = [...known].sort((a, b) => rank(a.name, chosen) - rank(b.name, chosen));
-  const rows = sorted.map(({ name, unit, title, formula }) => {
+  const rows = sorted.map(({ name, unit, title, description }) => {
     const best = others.length ? Math.min(...others.map((plan) => plan.cost[name])) : cost[name];
     const scale = column([cost[name], best], unit);
     const ratio = best > 0 ? cost[name] / best : cost[name] === best ? 1 : Infinity;
     return element(
       "tr",
       { class: chosen.includes(name) ? "" : "muted" },
-      element("th", { scope: "row", title: formula }, title),
+      element("th", { scope: "row", title: description }, title),
       element("td", { class: `number ${ratio === 1 ? "best" : ""}` }, scale.write(cost[name])),
       element("td", { class: "number" }, scale.write(best)),
       element("td", {}, scale.name),

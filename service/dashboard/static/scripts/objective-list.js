@@ -3,7 +3,7 @@
  * @module objective-list
  */
 
-/** @typedef {{name: string, unit: string, title: string, formula: string}} Objective */
+/** @typedef {{name: string, unit: string, title: string, description: string, expression: string}} Objective */
 
 /** The catalog, then what it lacks: resources of a program, expressions. @param {Objective[]} catalog @param {Objective[]} others */
 export function joined(catalog, others) {

@@ -5,17 +5,22 @@
 
 import { byId, element, fill } from "./dom.js";
 
-/** @typedef {{name: string, unit: string, title: string, formula: string}} Objective */
+/** @typedef {{name: string, unit: string, title: string, description: string, expression: string}} Objective */
 
 /** @param {Objective[]} catalog @param {string[]} usual those that are checked */
 export function showObjectives(catalog, usual) {
-  const labels = catalog.map(({ name, unit, title, formula }) =>
+  const labels = catalog.map(({ name, unit, title, description, expression }) =>
     element(
       "label",
       {},
       element("input", { type: "checkbox", name: "objective", value: name, checked: usual.includes(name) }),
-      element("span", {}, element("strong", {}, title), element("span", { class: "muted" }, `, ${unit}`)),
-      element("span", { class: "hint" }, formula),
+      element(
+        "span",
+        {},
+        element("strong", {}, title),
+        unit ? element("span", { class: "muted" }, `, ${unit}`) : null,
+      ),
+      element("span", { class: "hint", title: expression }, description),
     ),
   );
   fill(byId("objectives"), ...labels);
