@@ -47,7 +47,12 @@ def test_a_resource_and_an_expression_are_searched_stored_shown_and_explained(
     assert {p["id"]: p["cost"] for p in stored["frontier"]} == {p["id"]: p["cost"] for p in found["frontier"]}
     printed = tapestry("show", found["run"]).out
     assert "peak gpu" in printed and "max(time_s, 1e-06)*gpu" in printed
-    reported = tapestry("explain", found["frontier"][0]["id"], "--json")
+    plan = found["frontier"][0]
+    (line,) = (
+        line for line in tapestry("show", plan["id"]).out.splitlines() if line.startswith(REQUESTED[2])
+    )
+    assert float(line.split()[-1]) == pytest.approx(plan["cost"][REQUESTED[2]], rel=1e-3)
+    reported = tapestry("explain", plan["id"], "--json")
     assert reported.code == 0, reported.err
     assert reported.json["objectives"] == list(REQUESTED)
     assert tapestry("simulate", "--run", found["run"]).code == 0
