@@ -51,7 +51,7 @@ def html_of(result: FrontierView) -> str:
     first = result.objectives[0].name
     head = (
         "plan",
-        *(f"{name.removesuffix(f'_{unit}')} ({unit})" for name, unit in units.items()),
+        *(f"{name.removesuffix(f'_{unit}')} ({unit})" if unit else name for name, unit in units.items()),
         "moves",
         "devices",
     )

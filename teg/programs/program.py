@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tapestry.teg.arguments import TEXT, check_arguments
+from tapestry.teg.brief import counted
 from tapestry.teg.costs import CostTable
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Graph
@@ -198,7 +199,8 @@ class Program(Boundary):
 
     def __repr__(self) -> str:
         written = self.writer.program
-        return f"program {self.name!r}: {len(written.steps)} steps, {len(written.outputs)} outputs"
+        sizes = counted(len(written.steps), "step"), counted(len(written.outputs), "output")
+        return f"program {self.name!r}: {', '.join(sizes)}"
 
 
 def program(name: str = "program") -> Program:

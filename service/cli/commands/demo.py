@@ -25,6 +25,7 @@ from tapestry.service.examples import DEMO_MODEL, example_model
 from tapestry.service.logs import start_logging
 from tapestry.service.serving import ServiceServer, ServingError
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
+from tapestry.teg.brief import counted
 from tapestry.teg.importers.files import GraphFileError
 
 MESH = "dgx-h100"
@@ -251,7 +252,7 @@ def _print(outcome: DemoOutcome, executions: dict[str, list[dict[str, Any]]], cl
     run_ = outcome.run
     print(
         f"\n{run_['evaluations']:,} plans evaluated in {run_['seconds']:.1f} s; "
-        f"seed {run_['seed']}, {run_['islands']} islands\n"
+        f"seed {run_['seed']}, {counted(run_['islands'], 'island')}\n"
     )
     rows = [
         row

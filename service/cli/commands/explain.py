@@ -22,6 +22,7 @@ from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.explaining import block_history_document, explanation_document, moves_of, unlike
 from tapestry.service.presentation import title_of
 from tapestry.service.store import Store, StoreError, mesh_of
+from tapestry.teg.brief import counted
 from tapestry.teg.graph import Graph
 
 PATIENCE_S = 2.0
@@ -196,7 +197,7 @@ def _print_history(subject: ExplainedPlan, arguments: Namespace) -> None:
 def _print(document: Mapping[str, Any]) -> None:
     steps, objectives = document["steps"], document["objectives"]
     count = sum(len(step["moves"]) for step in steps)
-    print(f"plan {document['plan']} of {document['graph']} on {document['mesh']}: {count} moves\n")
+    print(f"plan {document['plan']} of {document['graph']} on {document['mesh']}: {counted(count, 'move')}\n")
     headers, columns = ["move", "rule", "where", "choice"], [["", *map(_number, steps), ""]]
     columns.append(["as imported", *(_rules(step["moves"]) for step in steps), "this plan"])
     columns.append(["", *(_where(step["moves"]) for step in steps), ""])

@@ -8,6 +8,7 @@ from tapestry.service.cli.errors import OK
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import read_graph, write_graph
 from tapestry.service.graphs import GraphSummary, SourceSummary, summarize
+from tapestry.teg.brief import counted
 
 
 def run(arguments: Namespace) -> int:
@@ -28,24 +29,24 @@ def run(arguments: Namespace) -> int:
 
 
 def _print(summary: GraphSummary) -> None:
-    print(f"{summary.name}: {summary.blocks:,} blocks over {summary.tensors:,} tensors")
+    print(f"{summary.name}: {counted(summary.blocks, 'block')} over {counted(summary.tensors, 'tensor')}")
     size = quantity(summary.parameter_bytes, "B")
     print(f"parameters       {summary.parameters:,} ({size})")
     print(f"work             {quantity(summary.flops, 'flop')}")
     print(
         f"can be sharded   {summary.shardable_share:.1%} of the work; "
-        f"{summary.fixed_blocks} of {summary.blocks} blocks are fixed"
+        f"fixed blocks: {summary.fixed_blocks:,} of {summary.blocks:,}"
     )
     print(
-        f"structure        {summary.layers} layers, {summary.components} separate parts, "
-        f"{len(summary.bottlenecks)} blocks that every path passes"
+        f"structure        {counted(summary.layers, 'layer')}, {counted(summary.components, 'separate part')}, "
+        f"{counted(len(summary.bottlenecks), 'block')} on every path"
     )
     if summary.is_explicit:
         reported = summary.shards or {}
         proof = {True: "proven", False: "NOT proven", None: "not tried"}[reported.get("verified")]
-        print(f"already sharded  over {reported.get('devices', 0)} devices; sharding {proof}")
+        print(f"already sharded  over {counted(reported.get('devices', 0), 'device')}; sharding {proof}")
     if summary.unobserved:
-        print(f"unobserved       {summary.unobserved} blocks, which a search leaves out")
+        print(f"unobserved       {counted(summary.unobserved, 'block')} that a search leaves out")
     for resource, amount in summary.named_costs.items():
         print(f"costs            {amount} {resource}")
     print(f"outputs          {', '.join(summary.sinks)}\n")

@@ -11,6 +11,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import paint, print_json, print_table, quantity
 from tapestry.service.cli.searching import read_mesh
 from tapestry.service.store import mesh_to_document
+from tapestry.teg.brief import counted
 
 
 def run(arguments: Namespace) -> int:
@@ -69,7 +70,7 @@ def _show(arguments: Namespace) -> int:
 
 def _print(mesh: Mesh) -> None:
     device = mesh.device
-    print(f"{mesh.name}: {mesh.device_count} devices, {device.name} ({device.vendor})\n")
+    print(f"{mesh.name}: {counted(mesh.device_count, 'device')}, {device.name} ({device.vendor})\n")
     rows = [
         (
             axis.name,

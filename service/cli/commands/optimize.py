@@ -29,6 +29,7 @@ from tapestry.service.cli.searching import (
 from tapestry.service.presentation import result_document
 from tapestry.service.store import Store
 from tapestry.service.verdicts import verdict_counts_text
+from tapestry.teg.brief import counted
 from tapestry.teg.faults import joined
 
 
@@ -91,8 +92,8 @@ def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
         marks.setdefault(plan.id, []).append(mark)
     print_frontier(document["frontier"], document["objectives"], marks)
     print(
-        f"{result.evaluations:,} plans evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "
-        f"seed {result.seed}, {result.islands} islands; "
+        f"{counted(result.evaluations, 'plan')} evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "
+        f"seed {result.seed}, {counted(result.islands, 'island')}; "
         f"{verdict_counts_text(document['checks'])}"
     )
     if document["run"] is not None:

@@ -18,6 +18,7 @@ from tapestry.service.cli.searching import read_graph, refuse_one_file, warn_of,
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.rewriting import RewriteRequest, excluded, listing, rewritten, stage_documents
+from tapestry.teg.brief import counted
 from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
 
@@ -131,14 +132,14 @@ def _print_parts(graph: Graph, parts: Prepared | None, path: str) -> None:
         return
     once, every = (graph_flops(part) for part in (parts.before, parts.program))
     print(
-        f"\ncomputed once: {len(parts.before.blocks):,} blocks, {once:,} flops, written to {path}\n"
-        f"in every run: {len(parts.program.blocks):,} blocks, {every:,} flops of {graph_flops(graph):,} before"
+        f"\ncomputed once: {counted(len(parts.before.blocks), 'block')}, {once:,} flops, written to {path}\n"
+        f"in every run: {counted(len(parts.program.blocks), 'block')}, {every:,} flops of {graph_flops(graph):,} before"
     )
 
 
 def _print(graph: Graph, done: Rewritten, output: str | None) -> None:
-    moves = "1 move" if len(done.moves) == 1 else f"{len(done.moves):,} moves"
-    print(f"{graph.name}: {len(graph.blocks):,} blocks, {len(done.graph.blocks):,} after {moves}")
+    moves = counted(len(done.moves), "move")
+    print(f"{graph.name}: {counted(len(graph.blocks), 'block')}, {len(done.graph.blocks):,} after {moves}")
     for stage in done.stages:
         if stage.moves:
             print(f"\n{stage.stage}")

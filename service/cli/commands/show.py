@@ -16,6 +16,7 @@ from tapestry.service.presentation import run_document, stored_plan_document, ti
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError
 from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
+from tapestry.teg.brief import counted
 
 NEWEST = 20
 PLACES_SHOWN = 4
@@ -140,7 +141,7 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
     costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
-    print(f"\nverified: {checks_of(plan.verified)}; executed {len(executions)} times")
+    print(f"\nverified: {checks_of(plan.verified)}; executed {counted(len(executions), 'time')}")
     for line in failures_of(plan.id, plan.verified) if plan.verified else ():
         print(line)
     if verdict_of(plan.verified) == UNTRUSTED and plan.verified:

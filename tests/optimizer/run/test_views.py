@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.optimizer import Result
 from tests.optimizer.searches import search
 
@@ -28,6 +29,13 @@ def test_a_notebook_shows_the_frontier_as_a_table(result: Result) -> None:
         plan.id for plan in sorted(result.frontier, key=lambda plan: (plan.cost["time_s"], plan.id))
     ]
     assert f"<caption>attention on dgx-h100: {len(ids)} plans</caption>" in shown
+
+
+def test_a_cost_without_unit_is_headed_by_its_name(result: Result) -> None:
+    ratio = KnownObjectives().named("time_s*energy_j")
+    plans = tuple(replace(p, cost={**p.cost, ratio.name: 0.5}) for p in result.frontier)
+    shown = replace(result, objectives=(ratio,), frontier=plans)._repr_html_()
+    assert re.findall("<th>(.*?)</th>", shown) == ["plan", "time_s*energy_j", "moves", "devices"]
 
 
 def test_a_notebook_shows_a_plan_as_a_table_of_its_costs(result: Result) -> None:
