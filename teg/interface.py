@@ -7,24 +7,26 @@ from collections.abc import Mapping
 import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
-from tapestry.teg.faults import ArgumentError
+from tapestry.teg.faults import ArgumentError, joined, no_such
 from tapestry.teg.graph import Graph
 
 
 def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Reshape the arrays to the shapes of the graph's sources, by site; sources that have data may be left out.
 
-    Arrays that the graph does not read are ignored: an import drops inputs without effect.
+    Arrays that the graph does not read are ignored, since an import drops inputs without effect; but where one is
+    missing they are reported, for one of them may be it.
 
     Raises:
         ArgumentError: an array is missing, or is not of the source's logical shape and element type; all are listed.
     """
-    packed, issues = {}, []
+    packed, issues, is_complete = {}, [], True
     for source in graph.sources:
         tensor = graph.tensors[source.outputs[0]]
         logical = source.definition.get("logical_shape", tensor.shape)
         if source.site not in arrays:
             if tensor.site not in graph.data:
+                is_complete = False
                 issues.append(f"input {source.site!r} of shape {logical} and type {tensor.dtype} is missing")
             continue
         array = np.asarray(arrays[source.site])
@@ -35,8 +37,11 @@ def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.
             )
         else:
             packed[source.site] = array.reshape(tensor.shape)
+    if not is_complete:
+        known = [source.site for source in graph.sources]
+        issues += [no_such("input", name, known) for name in arrays if name not in known]
     if issues:
-        raise ArgumentError(f"graph {graph.name!r}: " + "; ".join(issues))
+        raise ArgumentError(f"graph {graph.name!r}: {joined(issues)}")
     return packed
 
 

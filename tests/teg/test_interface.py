@@ -35,6 +35,15 @@ def test_a_wrong_shape_is_reported_in_user_terms() -> None:
         pack_inputs(doubled(), {"x": np.zeros((2, 3), np.float32)})
 
 
+def test_unknown_names_are_reported_where_an_input_is_missing() -> None:
+    with pytest.raises(
+        ValueError, match=r"^graph 'doubled': input 'x' .* is missing; there is no input 'z'; known"
+    ):
+        pack_inputs(doubled(), {"z": np.zeros((1, 6), np.float32)})
+    x = np.zeros((1, 6), np.float32)
+    assert pack_inputs(doubled(), {"x": x, "dropped": x}).keys() == {"x"}
+
+
 def test_sources_without_a_logical_shape_take_their_own() -> None:
     builder = GraphBuilder("plain")
     builder.source("x", (2, 3), "float32")
