@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 
 from tapestry.costmodel.known_objectives import KnownObjectives, known_objectives
@@ -14,8 +14,9 @@ from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.teg.faults import ArgumentError, Fault, expected, refuse
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
+from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.program import Program
-from tapestry.teg.validate import check
+from tapestry.teg.validate import InvalidGraphError, check
 
 ProgramLike = Graph | Program | str | PathLike[str]
 MeshLike = Mesh | str | PathLike[str]
@@ -54,8 +55,8 @@ def read_request(
     try:
         graph, pins = program_of(program, dims, external_data)
         if pins and isinstance(options.pins, Mapping):
-            options = replace(options, pins=pins | dict(options.pins))
-    except (ArgumentError, GraphFileError) as error:
+            options = options.changed(pins=pins | dict(options.pins))
+    except (ArgumentError, GraphFileError, ProgramError, InvalidGraphError) as error:
         faults += _faults_at("/program", error)
     try:
         read_mesh = mesh_of(mesh)
@@ -91,6 +92,8 @@ def program_of(
     Raises:
         ArgumentError: another type, or arguments for reading a file where there is none.
         GraphFileError: the file holds no readable program.
+        ProgramError: the builder's program has no output, or pins what has no block.
+        InvalidGraphError: the builder's program breaks a rule of the language.
     """
     if isinstance(given, str | PathLike):
         return read_program(given, dims=dims, external_data=external_data), {}

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.arguments import NUMBER, TEXT, check_arguments
+from tapestry.teg.faults import ArgumentError
+from tapestry.teg.known_fields import known_fields
 
 PERCENT = "%"
 BOUND = NUMBER._replace(hint="write Constraint('time_s', 0.005), or the text 'time_s<=5ms'")
@@ -23,6 +25,7 @@ _SCALE = {
 _FORM = re.compile(r"^\s*([^<>=]*[^<>=\s])\s*<=?\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z]*|%)\s*$")
 
 
+@known_fields(ArgumentError)
 @dataclass(frozen=True)
 class Constraint:
     """A bound `objective <= bound`, in the objective's unit.
@@ -32,7 +35,7 @@ class Constraint:
     objective.
 
     Raises:
-        ArgumentError: arguments of another type.
+        ArgumentError: arguments of another type or name, all of them.
     """
 
     objective: str

@@ -7,11 +7,12 @@ asked of it are made from `RunOptions`. This module loads nothing heavy: the com
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option, option, options_of
 from tapestry.teg.faults import ArgumentError, Fault, expected, near_hint, unescape
+from tapestry.teg.known_fields import known_fields
 
 if TYPE_CHECKING:
     from tapestry.optimizer.archive.constraints import Constraint
@@ -30,12 +31,17 @@ class OptionError(ArgumentError):
     """Error raised for options that a search cannot have; `faults` are all of them."""
 
 
+@known_fields(OptionError)
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run, as they were given: `faults` says what is wrong with them.
+    """The options of a run.
 
     Without `seconds` and `evaluations` a search takes ten seconds. `start_from` and `verify` are carried out by the
     service and the command line: a stored run whose frontier is the start, and the checks of the frontier found.
+    Those of a request are made by `as_given`, and may be wrong: `faults` are reported with those of program and mesh.
+
+    Raises:
+        OptionError: unknown names, and values that a search cannot have; all of them.
     """
 
     objectives: tuple[str, ...] = option(
@@ -133,8 +139,27 @@ class RunOptions:
     )
 
     def __post_init__(self) -> None:
+        self._limit()
+        if faults := tuple(self.faults()):
+            raise OptionError(*map(fault_line, faults))
+
+    def _limit(self) -> None:
+        """Limit the seconds where nothing limits the search."""
         if self.seconds is None and self.evaluations is None:
             object.__setattr__(self, "seconds", DEFAULT_SECONDS)
+
+    @staticmethod
+    def as_given(values: Mapping[str, Any]) -> RunOptions:
+        """Return options by name as a request gives them: nothing is checked, `faults` says what is wrong."""
+        made = object.__new__(RunOptions)
+        for known in OPTIONS:
+            object.__setattr__(made, known.name, values.get(known.name, known.default))
+        made._limit()
+        return made
+
+    def changed(self, **values: Any) -> RunOptions:
+        """Return these options with other values, unchecked as in `as_given`."""
+        return RunOptions.as_given({**vars(self), **values})
 
     def faults(self, limits: Mapping[str, float] | None = None) -> Iterator[Fault]:
         """Yield every fault that needs no catalog, graph or mesh.
@@ -185,7 +210,7 @@ class RunOptions:
             raise OptionError(
                 f"options {found} are not known here; a newer release of Tapestry wrote them, use that one"
             )
-        return RunOptions(**{o.name: o.from_json(o.value_in(document)) for o in OPTIONS})
+        return RunOptions.as_given({o.name: o.from_json(o.value_in(document)) for o in OPTIONS})
 
 
 OPTIONS: tuple[Option, ...] = options_of(RunOptions)
@@ -252,7 +277,7 @@ def options_and_faults(
         changes = {"seconds": None, "evaluations": None} | changes
     if changes.get("pins", ...) is None:
         changes["pins"] = {}
-    return replace(usual, **changes), tuple(faults)
+    return usual.changed(**changes), tuple(faults)
 
 
 def _plain(value: Any, is_list: bool) -> Any:

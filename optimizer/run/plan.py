@@ -18,6 +18,7 @@ from tapestry.teg.arguments import COUNT, NUMBER, ArgumentKind, check_arguments,
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
+from tapestry.teg.known_fields import known_fields
 from tapestry.teg.sharding.placement import Placements
 
 if TYPE_CHECKING:
@@ -32,12 +33,13 @@ BUDGET = {
 SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 
 
+@known_fields(ArgumentError)
 @dataclass(frozen=True)
 class Budget:
     """A limit on a search: seconds, evaluations, or whichever of both is reached first.
 
     Raises:
-        ArgumentError: neither is given, or they are no positive numbers.
+        ArgumentError: neither is given, they are no positive numbers, or there are others.
     """
 
     seconds: float | None = None
@@ -160,7 +162,7 @@ class Result:
         `moves` counts a plan's moves, `devices` names the part of the mesh that works.
 
         Raises:
-            ImportError: pandas is not installed.
+            ImportError: pandas is not installed; the extra `pandas` brings it.
         """
         return dataframe_of(self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -205,7 +205,7 @@ class SearchJob:
         return search(
             self._task.graph,
             self._task.mesh,
-            options=replace(self._task.request.options, islands=islands),
+            options=self._task.request.options.changed(islands=islands),
             executor=self._pool,
             start_from=start_from,
             resume=resume,

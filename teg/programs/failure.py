@@ -9,7 +9,12 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-OURS = (str(Path(__file__).parent) + os.sep, contextlib.__file__)
+# Files of the builder and of what builds on it: an author's frame is none of theirs.
+OURS = (
+    str(Path(__file__).parent) + os.sep,
+    *(str(Path(__file__).parents[2] / folder) + os.sep for folder in ("optimizer", "service")),
+    contextlib.__file__,
+)
 SHOWN_CHARACTERS = 60
 
 
@@ -22,7 +27,7 @@ class ProgramError(ValueError):
 
 
 def author_place() -> str:
-    """Return `file:line: expression` of the innermost frame that is not the builder's; empty where there is none."""
+    """Return `file:line: expression` of the innermost frame that is not ours; empty where there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         frame = frame.f_back

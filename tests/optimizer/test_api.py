@@ -15,6 +15,7 @@ from tapestry import optimizer
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Plan, Result, RunOptions
 from tapestry.optimizer.analysis import affordability
+from tapestry.optimizer.run.options import OptionError
 from tapestry.teg.document import save
 from tapestry.teg.graph import Graph
 from tapestry.teg.programs.program import Program
@@ -186,6 +187,16 @@ def test_mistakes_are_reported_in_our_words(
     assert "\n" not in str(caught.value)
 
 
+def test_a_program_without_outputs_is_one_of_the_faults() -> None:
+    with pytest.raises(OptionError) as caught:
+        tapestry.optimize(tapestry.program("e"), "dgx-h10", seed=-1)
+    program, mesh, seed = caught.value.faults
+    assert "test_api.py:" in program and "requests.py" not in program
+    assert program.endswith("program 'e' has no outputs; add p.output(name, tensor)")
+    assert mesh.startswith("mesh: there is no mesh 'dgx-h10'")
+    assert seed.startswith("seed: expected a whole number")
+
+
 def test_a_plan_of_a_result_is_verified_by_role_id_or_value(result: Result) -> None:
     fastest = min(result.frontier, key=lambda plan: plan.cost["time_s"])
     for plan in ("fastest", fastest.id, fastest.id[:10], fastest):
@@ -240,6 +251,10 @@ def test_a_plan_is_simulated_with_the_inputs_of_the_program(result: Result) -> N
     assert repr(dry).endswith("values not computed)")
     with pytest.raises(ValueError, match=r"input 'w' of shape .* is missing"):
         tapestry.simulate(result, inputs={"x": x})
+    with pytest.raises(
+        ValueError, match=r"input 'w' of shape .* is missing; there is no input 'ww'; did you mean w"
+    ):
+        tapestry.simulate(result, inputs={"x": x, "ww": w})
 
 
 def test_a_simulation_without_inputs_draws_them_and_says_so(result: Result) -> None:

@@ -58,7 +58,7 @@ def options_of(arguments: Namespace, sound: Sequence[Option] = OPTIONS) -> RunOp
     for option in sound:
         if option.is_repeated and option.name in given:
             given[option.name] = (dict if option.kind == "pairs" else tuple)(given[option.name])
-    return RunOptions(**given)
+    return RunOptions.as_given(given)
 
 
 def option_fault_line(fault: Fault) -> str:

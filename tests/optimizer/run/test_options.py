@@ -108,6 +108,22 @@ def test_all_faults_come_at_once() -> None:
         options_from(None, {"seed": -1, "devices": "some", "layouts": ""})
 
 
+def test_options_are_checked_when_they_are_made() -> None:
+    with pytest.raises(OptionError) as caught:
+        RunOptions(sed=1, seed="x", island=2)  # type: ignore[call-arg, arg-type]
+    assert caught.value.faults == (
+        "RunOptions() has no argument 'sed'; did you mean seed or seconds?",
+        "RunOptions() has no argument 'island'; did you mean islands?",
+        "seed: expected a whole number from 0 to 2**63 - 1, not 'x'",
+    )
+
+
+def test_options_of_a_request_are_checked_with_the_rest_of_it() -> None:
+    given = RunOptions.as_given({"seed": "x"})
+    assert [fault.pointer for fault in given.faults()] == ["/seed"]
+    assert given.changed(seed=3) == RunOptions(seed=3)
+
+
 def test_a_service_allows_less() -> None:
     (fault,) = RunOptions(islands=65).faults({"islands": 64})
     assert fault == Fault("/islands", "expected a whole number from 1 to 64, not 65")

@@ -17,6 +17,7 @@ from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import RULES
 from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.faults import ArgumentError
 from tapestry.teg.sharding.strategy import consumer_spec, producer_spec, read_of
 from tapestry.teg.validate import InvalidGraphError
 from tests.costmodel.programs import GRAPHS, layers
@@ -126,6 +127,8 @@ def test_a_budget_is_positive() -> None:
             ValueError, match=r"(seconds|evaluations): expected a .*(above 0|at least 1), not "
         ):
             Budget(**wrong)
+    with pytest.raises(ArgumentError, match=r"Budget\(\) has no argument 'second'; did you mean seconds"):
+        Budget(second=1)  # type: ignore[call-arg]
 
 
 def test_an_invalid_graph_is_refused_before_anything_is_searched() -> None:
