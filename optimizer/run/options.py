@@ -111,7 +111,7 @@ class RunOptions:
         unset="the program's",
     )
     devices: Literal["any", "all"] = option(
-        "any", "any: plans may leave part of the machine idle; all: every device works"
+        "any", "any: plans may leave part of the mesh idle; all: every device works"
     )
     inputs: Literal["chosen", "replicated"] = option(
         "chosen", "chosen: inputs are created as the plan wants them; replicated: whole on every device"

@@ -129,7 +129,7 @@ def test_every_command_is_one_that_the_program_understands() -> None:
     assert build_parser().parse_args(SERVICES["worker"]["command"]).command == "worker"
 
 
-def test_only_the_api_is_reachable_and_only_from_this_machine() -> None:
+def test_only_the_api_is_reachable_and_only_from_this_host() -> None:
     assert {name: service.get("ports") for name, service in SERVICES.items()} == {
         "postgres": None,
         "api": ["127.0.0.1:8000:8000"],
