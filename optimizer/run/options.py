@@ -214,19 +214,6 @@ class OptionKeywords(TypedDict, total=False):
 KEYWORDS = frozenset(OptionKeywords.__annotations__) | {"objectives"}
 
 
-def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> RunOptions:
-    """Return `options` (default: all defaults) with the changes that keywords of `optimize()` make.
-
-    Raises:
-        OptionError: keywords that are no options, with near ones, and values that a search cannot have; all of them.
-    """
-    resolved, faults = options_and_faults(options, keywords)
-    faults += tuple(resolved.faults())
-    if faults:
-        raise OptionError(*map(fault_line, faults))
-    return resolved
-
-
 def options_and_faults(
     options: object, keywords: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> tuple[RunOptions, tuple[Fault, ...]]:
