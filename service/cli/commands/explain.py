@@ -197,7 +197,7 @@ def _print(document: Mapping[str, Any]) -> None:
     steps, objectives = document["steps"], document["objectives"]
     count = sum(len(step["moves"]) for step in steps)
     print(f"plan {document['plan']} of {document['graph']} on {document['mesh']}: {count} moves\n")
-    headers, columns = ["move", "rule", "where", "choice"], [["", *map(_number, steps), ""]]
+    headers, columns = ["move", "rule", "place", "choice"], [["", *map(_number, steps), ""]]
     columns.append(["as imported", *(_rules(step["moves"]) for step in steps), "this plan"])
     columns.append(["", *(_where(step["moves"]) for step in steps), ""])
     columns.append(["", *(_choice(step["moves"]) for step in steps), ""])

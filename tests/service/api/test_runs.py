@@ -105,7 +105,7 @@ def test_a_run_may_start_from_another_of_the_same_graph(service: Service) -> Non
 def test_a_graph_that_is_not_there_is_reported_by_pointer(service: Service) -> None:
     faults = complaint(service.submit(graph_id="0" * 32), 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in faults] == ["/graph_id"]
-    assert "hand it in first (POST /v1/graphs)" in faults[0]["detail"]
+    assert "submit it first (POST /v1/graphs)" in faults[0]["detail"]
 
 
 def test_a_full_queue_says_when_to_come_back(serve: Serve) -> None:

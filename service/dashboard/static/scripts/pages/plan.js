@@ -1,4 +1,4 @@
-/** One plan: what it costs, what was checked, what it decides, how it came about, how it runs. */
+/** One plan: what it costs, what was checked, what it decides, its history, how it runs. */
 
 import { get, getFile, pages, problemOf } from "../api.js";
 import { checkChips, markChip } from "../badges.js";

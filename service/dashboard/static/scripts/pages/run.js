@@ -1,4 +1,4 @@
-/** One run, live: its frontier, how it came about, and its options. */
+/** One run, live: its frontier, its history, and its options. */
 
 import { get, post, problemOf } from "../api.js";
 import { statusBadge } from "../badges.js";
