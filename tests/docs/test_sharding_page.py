@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.docs.generated import ROOT
-from tests.house.source import PACKAGES, modules
+from tests.project.source import PACKAGES, modules
 
 PAGE = (ROOT / "docs" / "sharding.md").read_text()
 NAMES = re.findall(r"^### (.+)$", PAGE.partition("## Conventions")[2].partition("\n## ")[0], re.MULTILINE)

@@ -18,7 +18,7 @@ import pytest
 from tapestry.rewrites import PLACEMENT, RULES
 from tapestry.service.store.tables import Base
 from tapestry.teg.operators import OPERATORS
-from tests.house.source import PACKAGES, ROOT, modules
+from tests.project.source import PACKAGES, ROOT, modules
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 FOLDERS = (*PACKAGES, "examples", "benchmarks")
@@ -43,7 +43,7 @@ NAMED = re.compile(
 
 # Places of words not used, with the reason: a file, or a word in it.
 EXCEPTIONS = {
-    "tests/house/test_vocabulary.py": "its examples are words not used",
+    "tests/project/test_vocabulary.py": "its examples are words not used",
     "tests/vectors/cases": "cases of other projects, in their words",
     "tests/service/store/test_migrations.py: barren": "a column of the first releases",
     "tests/service/store/test_migrations.py: cure": "a key of the first releases",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import networkx as nx
 import pytest
 
-from tests.house.source import PACKAGES, Module, direct_module, modules, package_of, resolve, under
+from tests.project.source import PACKAGES, Module, direct_module, modules, package_of, resolve, under
 
 # service -> optimizer -> rewrites | costmodel -> hardware -> teg
 MAY_IMPORT = {

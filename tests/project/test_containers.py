@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tapestry.service.cli.parser import build_parser
-from tests.house.source import PACKAGES, ROOT
+from tests.project.source import PACKAGES, ROOT
 
 PINNED_IMAGE = re.compile(r"^[a-z/-]+:\d+\.\d+[\w.-]*$")
 REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
