@@ -44,7 +44,7 @@ test-fast: compiled  ## the quick part: style and the tests not marked slow
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m tests.house.types
+	$(BIN)/python -m tests.project.types
 
 compiled: $(READY)  ## compile the loops of the search, kept until they change
 	$(BIN)/python -m tests.compiling

@@ -1,10 +1,10 @@
-"""Speed of packing and indexing layouts, compared with the same copies written by hand in numpy.
+"""Speed of packing and indexing layouts, compared with the same copies hand-written in numpy.
 
     python -m benchmarks.layouts --json FILE [--size 4096] [--seconds 5]
 
 A square float32 array is packed into a layout of each notation and unpacked again; numpy's own reshape and transpose do
-the same by hand in turns with it. A ratio is the time by hand over ours: 1 is as fast, the limit is a third. Then the
-offsets of a million elements are looked up, and the coordinates at these offsets. Times are the best of their turns.
+the same in turns with it. A ratio is numpy's time over ours: 1 is as fast, the limit is a third. Then the offsets of
+a million elements are looked up, and the coordinates at these offsets. Times are the best of their turns.
 """
 
 from __future__ import annotations

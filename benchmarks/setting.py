@@ -30,11 +30,11 @@ def find_models(names: Sequence[str]) -> list[Path]:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return the date, versions and the kind of machine, without its name; `load` is the average of the last minute."""
+    """Return the date, versions and the kind of host, without its name; `load` is the average of the last minute."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "versions": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
-        "machine": {
+        "host": {
             "processor": _processor(),
             "cores": os.cpu_count() or 1,
             "system": f"{platform.system()} {platform.machine()}",

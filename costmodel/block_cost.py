@@ -160,7 +160,10 @@ def memory_parts(
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
 ) -> list[np.ndarray]:
-    """Compute the bytes each device reads of every input and writes of every output, `(strategies, devices)` each."""
+    """Compute the bytes each device reads of every input and writes of every output, `(strategies, devices)` each.
+
+    What it reads follows the convention "declared reads" of `docs/sharding.md`.
+    """
     signature = definition.signature
     if signature is None:
         return [np.full(sizes.shape[:-1], t.size_bytes, dtype=np.int64) for t in (*inputs, *outputs)]

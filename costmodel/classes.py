@@ -1,4 +1,7 @@
-"""Device classes: devices that cost the same whatever the plan, so that one of them is counted for all."""
+"""Device classes: devices that cost the same whatever the plan, so that one of them is counted for all.
+
+This is the convention "device classes" of `docs/sharding.md`.
+"""
 
 from __future__ import annotations
 

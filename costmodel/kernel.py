@@ -168,8 +168,9 @@ def _tensors(space, state, count, sign):
 def _tensor(space, state, t, sign):
     """Add (or take back) a tensor: its buffer, the copies its readers share, and their lifetimes.
 
-    Lifetimes end at 2 * slot while waiting, or at 2 * slot + 1 after the slot's block; FOREVER is added to
-    those of sinks, whose slot still identifies the last reader.
+    It follows the conventions "shared copies" and "lifetimes" of `docs/sharding.md`.
+    Lifetimes end at 2 * slot while waiting, or at 2 * slot + 1 after the slot's block; FOREVER is added to those of
+    sinks, whose slot still identifies the last reader.
     """
     classes = space.classes.shape[0]
     made_at = space.made_at[t]

@@ -1,7 +1,8 @@
 """PlanSpace: one graph structure x one mesh x one view, compiled to arrays.
 
 Blocks of one class share their strategies and costs, tensors of one class their copy tables, so equal
-layers cost nothing twice. `evaluate` costs a plan stated as genes; `placements` and `genes_of` translate.
+layers cost nothing twice. Sources and sinks follow the convention "chosen boundaries" of
+`docs/sharding.md`. `evaluate` costs a plan stated as genes; `placements` and `genes_of` translate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The reference cost model: slow and obvious, over the expanded program, one device at a time.
 
 It is the oracle of the fast path. Bytes are counted with sets of coordinates rather than by formula, memory
-by keeping the live buffers in a dictionary.
+by keeping the live buffers in a dictionary. It follows the conventions "received bytes", "lifetimes" and "declared
+reads" of `docs/sharding.md` by code of its own; the expanded program has carried out the others.
 """
 
 from __future__ import annotations

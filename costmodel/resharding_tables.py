@@ -3,7 +3,8 @@
 A copy first combines partial terms in a *holding* that the consumer spec determines, then fetches what is missing
 there. Few pairs differ in their reductions, and few holdings differ, so both are costed once and looked up per pair.
 The reference cost model (`costmodel.reference`) computes the same values slowly and is what tests compare with. One
-table serves all tensors of equal shape, type and spec lists.
+table serves all tensors of equal shape, type and spec lists. Traffic and sizes follow the convention "received bytes"
+of `docs/sharding.md`.
 """
 
 from __future__ import annotations

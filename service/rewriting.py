@@ -20,7 +20,7 @@ from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint")
 
-# The device on which a pipeline's search compares programs: a rewrite names no machine.
+# The device on which a pipeline's search compares programs: a rewrite names no mesh.
 SEARCHED_DEVICE = "h100-sxm5-80gb"
 KINDS = ("semantic", "optimization")
 LONGEST_MESSAGE = 2000

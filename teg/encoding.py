@@ -76,9 +76,7 @@ def decode_value(value: Any, path: str, depth: int = 0) -> Any:
         return tuple([decode_value(v, f"{path}[{k}]", depth + 1) for k, v in enumerate(value)])
     if kind is dict:
         return _decode_tagged(value, path)
-    raise MalformedError(
-        path, f"a value of type {kind.__name__} is no JSON", "hand in what json.loads returns"
-    )
+    raise MalformedError(path, f"a value of type {kind.__name__} is no JSON", "pass what json.loads returns")
 
 
 def _encode_float(value: float) -> Any:

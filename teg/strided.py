@@ -134,7 +134,7 @@ def _steps(shape: Sequence[int]) -> list[int]:
 
 
 def parse_selection(text: str) -> tuple[Part, ...]:
-    """Parse the parts of a selection written as in Python: `t[0:3, 5, 0::2]`.
+    """Parse the parts of a selection written as in Python, the whitepaper's form of selectors: `t[0:3, 5, 0::2]`.
 
     Raises:
         ValueError: the text is not a selection.

@@ -278,7 +278,7 @@ class IndexProjection:
         return IndexProjection(self.start.translate(by), self.shape)
 
     def project_point(self, point: ZPoint) -> ZRange:
-        """Compute the box of one point; further coordinates in front pass through."""
+        """Compute the box of one point; further coordinates in front pass through, as Loom's projection maps define."""
         lead = max(0, len(point) - (len(self.start.matrix[0]) if self.start.matrix else 0))
         return ZRange.build(self.start.broadcast_apply(point), shape=(1,) * lead + self.shape)
 
@@ -297,7 +297,10 @@ class IndexProjection:
 
     @property
     def marginal_waste(self) -> tuple[ZPoint, ...]:
-        """The extent, per index dimension, of each tensor dimension that lies unread between neighboring steps."""
+        """The extent, per index dimension, of each tensor dimension that lies unread between neighboring steps.
+
+        This and the marginal overlap are the marginal sharing of data by which the whitepaper compares splits.
+        """
         return tuple(
             tuple(max(abs(s) - n, 0) for n, s in zip(self.shape, strides, strict=True))
             for strides in self.marginal_strides

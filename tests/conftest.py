@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.house.source import PACKAGES, modules
+from tests.project.source import PACKAGES, modules
 
 pytest_plugins = ("tests.service.databases",)
 
 # Repeatable everywhere: the same examples on each run; a shared machine's pauses are not failures.
 settings.register_profile(
-    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("house")
+settings.load_profile("project")
 
 
 def pytest_collection_finish() -> None:
@@ -42,7 +42,7 @@ def root() -> Path:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = (report for group in terminalreporter.stats.values() for report in group)
-    if not any(getattr(report, "nodeid", "").startswith("tests/house/") for report in reports):
+    if not any(getattr(report, "nodeid", "").startswith("tests/project/") for report in reports):
         return
     sizes = sorted(((module.lines, module.relative_path) for module in modules(PACKAGES)), reverse=True)
     terminalreporter.write_sep("-", "largest files (lines; sizes are judgment, 400 is the habit)")

@@ -1,4 +1,7 @@
-"""Reference counts of buffers over the reads and copies still to come."""
+"""Reference counts of buffers over the reads and copies still to come.
+
+They carry out the convention "lifetimes" of `docs/sharding.md`.
+"""
 
 from __future__ import annotations
 

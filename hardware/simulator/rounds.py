@@ -1,4 +1,7 @@
-"""The bytes moved by the phases of a copy: received per device, round by round, as counted by either backend."""
+"""The bytes moved by the phases of a copy: received per device, round by round, as counted by either backend.
+
+What counts as traffic is the convention "received bytes" of `docs/sharding.md`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The cost of one block on each device: operations, bytes accessed, ticks; from index parts and read ranges."""
+"""The cost of one block on each device: operations, bytes accessed, ticks; from index parts and read ranges.
+
+The bytes that a block reads follow the convention "declared reads" of `docs/sharding.md`.
+"""
 
 from __future__ import annotations
 

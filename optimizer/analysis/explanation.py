@@ -167,4 +167,4 @@ def _hint(move: Move) -> str:
             "`tapestry rules` lists those that are known, `tapestry plugins` what is installed; install the plug-in "
             "that brings this one, or search again: the history is of another release, perhaps"
         )
-    return "is this the program and the machine that the plan was found for? If so, search again: rules have changed"
+    return "is this the program and the mesh that the plan was found for? If so, search again: rules have changed"

@@ -117,7 +117,7 @@ class RunOptions:
         unset="the program's",
     )
     devices: Literal["any", "all"] = option(
-        "any", "any: plans may leave part of the machine idle; all: every device works"
+        "any", "any: plans may leave part of the mesh idle; all: every device works"
     )
     inputs: Literal["chosen", "replicated"] = option(
         "chosen", "chosen: inputs are created as the plan wants them; replicated: whole on every device"
@@ -237,19 +237,6 @@ class OptionKeywords(TypedDict, total=False):
 
 
 KEYWORDS = frozenset(OptionKeywords.__annotations__) | {"objectives"}
-
-
-def options_from(options: RunOptions | None, keywords: Mapping[str, Any]) -> RunOptions:
-    """Return `options` (default: all defaults) with the changes that keywords of `optimize()` make.
-
-    Raises:
-        OptionError: keywords that are no options, with near ones, and values that a search cannot have; all of them.
-    """
-    resolved, faults = options_and_faults(options, keywords)
-    faults += tuple(resolved.faults())
-    if faults:
-        raise OptionError(*map(fault_line, faults))
-    return resolved
 
 
 def options_and_faults(

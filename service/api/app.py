@@ -38,7 +38,7 @@ from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store
 
 DESCRIPTION = (
-    "Hand in a tensor program, name a machine, and get the Pareto frontier of provably equivalent, executable plans. "
+    "Submit a tensor program, name a mesh, and get the Pareto frontier of provably equivalent, executable plans. "
     "Errors are problem documents (RFC 9457): `code` for programs, `detail` for people, and under `errors` a JSON "
     "pointer to each fault with the values that would be allowed."
 )

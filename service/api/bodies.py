@@ -26,7 +26,7 @@ class RunBody(RequestBody):
 
     graph_id: str = Field(description="the program", pattern="^[0-9a-f]{32}$")
     mesh: Text | dict[str, Any] = Field(
-        description="the name of a machine (`/v1/meshes`), or an object with the fields of a mesh file: name, "
+        description="the name of a mesh (`/v1/meshes`), or an object with the fields of a mesh file: name, "
         "device (a name of `/v1/devices`, or an object with its fields) and axes",
         examples=list(mesh_names()),
     )

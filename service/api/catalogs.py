@@ -21,8 +21,8 @@ FOR_A_MINUTE = "private, max-age=60"
 PLUGINS = "What others have added by installing it, and what of it was left out and why."
 Read = Callable[[], list[dict[str, Any]]]
 CATALOGS: tuple[tuple[str, Read, str], ...] = (
-    ("meshes", catalogs.meshes, "Machines that plans can be made for."),
-    ("devices", catalogs.devices, "Devices that machines are made of, every figure with its unit."),
+    ("meshes", catalogs.meshes, "Meshes that plans can be made for."),
+    ("devices", catalogs.devices, "Devices that meshes are made of, every figure with its unit."),
     ("rules", rules, "How programs and placements may be changed."),
     ("operators", catalogs.operators, "What blocks of a program may compute."),
     ("objectives", catalogs.objectives, "List the costs that a search can minimize."),

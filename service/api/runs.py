@@ -179,7 +179,7 @@ def _references(graph_id: str, start_from: str | None, parts: Context) -> list[F
     try:
         parts.store.graphs.get(graph_id)
     except UnknownId as error:
-        return [Fault("/graph_id", f"{error}; hand it in first (POST /v1/graphs)")]
+        return [Fault("/graph_id", f"{error}; submit it first (POST /v1/graphs)")]
     if start_from is None:
         return []
     try:

@@ -82,7 +82,7 @@ class TaskPool:
             except TimeoutError:
                 worker.dismiss()
                 message = (
-                    f"this took more than the {self._limit_s:g} s that are allowed; hand in something smaller"
+                    f"this took more than the {self._limit_s:g} s that are allowed; submit something smaller"
                 )
                 raise _later("too_slow", message) from None
             except (EOFError, OSError):

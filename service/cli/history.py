@@ -58,7 +58,7 @@ def read_history(reference: str) -> History:
         plan = _chosen(path, [p for p in shared["frontier"] if isinstance(p, Mapping)], wanted, shared)
     moves = plan.get("moves")
     if not isinstance(moves, list):
-        hint = "placements alone do not say how they came about; " if "blocks" in plan else ""
+        hint = "placements alone have no history; " if "blocks" in plan else ""
         raise CommandError(
             f"{path!r} says no history: {hint}expected 'moves', or a 'frontier' of plans with moves, such as "
             "`tapestry optimize --json` prints"

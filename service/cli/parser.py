@@ -30,7 +30,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "optimize",
-        "search the Pareto frontier of a program on a machine, verify it and store it",
+        "search the Pareto frontier of a program on a mesh, verify it and store it",
         searching.optimize,
         "optimize",
     ),
@@ -80,8 +80,8 @@ COMMANDS: tuple[Command, ...] = (
         shared.shell,
         "completion",
     ),
-    Command("devices", "list the devices of the catalog", shared.as_json, "machines"),
-    Command("meshes", "list the machines of the catalog", shared.as_json, "machines"),
+    Command("devices", "list the devices of the catalog", shared.as_json, "meshes"),
+    Command("meshes", "list the meshes of the catalog", shared.as_json, "meshes"),
     Command("rules", "list the rules by which programs and placements are changed", shared.as_json, "rules"),
     Command("objectives", "list the costs that a search can minimize", shared.as_json, "objectives"),
     Command("version", "print the versions of Tapestry and of what it builds on", shared.as_json, "version"),
@@ -107,7 +107,7 @@ class _Version(argparse.Action):
 def build_parser() -> Parser:
     """Build the parser of the whole command line."""
     parser = Parser(
-        prog="tapestry", description="Search the equivalent programs of a tensor graph on a machine."
+        prog="tapestry", description="Search the equivalent programs of a tensor graph on a mesh."
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)

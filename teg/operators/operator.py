@@ -55,8 +55,9 @@ class Work:
     `flops` per point. `roles` places index dimensions in the device's native matrix tile ("m", "n", "k",
     "batch"); `k_factor` multiplies k by what the window adds. `reads` names, per input position, the index
     dimensions whose sizes count the elements really read where that is less than the projected box (a
-    gather reads rows). `kind`: "contraction" (matrix unit), "vector", "move" (memory only), "none" (free), or
-    "fused": several `parts`, whose flops count instead (`flops` is then their mean per point).
+    gather reads rows): the convention "declared reads" of `docs/sharding.md`. `kind`: "contraction" (matrix
+    unit), "vector", "move" (memory only), "none" (free), or "fused": several `parts`, whose flops count
+    instead (`flops` is then their mean per point).
     """
 
     kind: str

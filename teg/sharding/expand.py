@@ -1,7 +1,8 @@
 """Expansion: a graph with placements on a mesh becomes an explicit program in execution order.
 
 `expand` decides nothing new: specs follow from strategies, copies from specs, slots from the schedule order
-and the prefetch genes. The result is stored as arrays over devices; `teg.sharding.materialize` writes it
+and the prefetch genes. It follows the conventions "chosen boundaries" (sources and sinks) and "shared copies" of
+`docs/sharding.md`. The result is stored as arrays over devices; `teg.sharding.materialize` writes it
 out as nodes on demand.
 """
 

@@ -60,7 +60,7 @@ def test_the_document_names_no_host(tmp_path, capsys) -> None:
     for row in document["graphs"]:
         assert (row["checked"], row["wrong"], row["replay_is_the_run"]) == (2, 0, True)
         assert {"candidates_per_s", "blocks", "import_s", "compile_s", "first_frontier_s"} <= row.keys()
-    assert document["machine"].keys() == {"processor", "cores", "system"}
+    assert document["host"].keys() == {"processor", "cores", "system"}
     assert "plans/s" in capsys.readouterr().out
 
 

@@ -52,7 +52,7 @@ def test_products_that_measure_something_else_are_left_out(
         ({"topology": "line", "ranks": 2}, "n300", 4 * 10**6),
     ],
 )
-def test_rings_and_lines_of_one_machine_are_meshes_of_their_own(
+def test_rings_and_lines_of_one_host_are_meshes_of_their_own(
     tmp_path: Path, changed: dict[str, Any], mesh: str, received: int
 ) -> None:
     (case,) = cases(tmp_path, "collective", "wormhole-n300", {**GATHER, **changed}, 1e-3)

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.run.initialization import NOT_IN_THE_SEARCH
 from tapestry.optimizer.run.option_fields import Option
-from tapestry.optimizer.run.options import OPTIONS, RunOptions, options_from
+from tapestry.optimizer.run.options import OPTIONS, RunOptions, options_and_faults
 from tapestry.service.api.bodies import RunBody
 from tapestry.service.api.models import RunAnswer
 from tapestry.service.api.runs import run_document
@@ -88,7 +88,7 @@ def test_the_api_document_describes_it(option: Option) -> None:
 @EVERY
 def test_a_search_takes_it(option: Option) -> None:
     if option.name not in ("start_from", "verify"):
-        assert options_from(None, {option.name: sample(option)}) == options_with(option)
+        assert options_and_faults(None, {option.name: sample(option)}) == (options_with(option), ())
     assert {known.name for known in OPTIONS} >= NOT_IN_THE_SEARCH
 
 

@@ -33,7 +33,7 @@ from tapestry.teg.validate import validate
 from tapestry.teg.zspace import ZRange
 from tests.contracts.generators import GENERATORS
 from tests.costmodel.programs import random_genes
-from tests.hardware.simulator.programs import machine, random_placements
+from tests.hardware.simulator.programs import mesh_of, random_placements
 from tests.teg.sharding.explicit_values import evaluate_explicit
 
 DEVICES = st.sampled_from([2, 3, 5, 7])
@@ -155,13 +155,13 @@ def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(oper
     assert validate(nodes.graph) == []
     # What no device reads, such as an input behind a broadcast, may be missing from the shards alone.
     assert {b.site for b in recover(nodes).blocks} <= {b.site for b in graph.blocks}
-    for got in (simulate(explicit, machine(shape), inputs).outputs, evaluate_explicit(nodes, inputs)):
+    for got in (simulate(explicit, mesh_of(shape), inputs).outputs, evaluate_explicit(nodes, inputs)):
         for site, value in wanted.items():
             assert_same(got[site], value)
 
-    space = PlanSpace(graph, machine(shape))
+    space = PlanSpace(graph, mesh_of(shape))
     for genes in (space.abstract_genes(), random_genes(rng, space)):
-        run = simulate(expand(graph, space.placements(genes), shape), machine(shape), dry=True)
+        run = simulate(expand(graph, space.placements(genes), shape), mesh_of(shape), dry=True)
         predicted = space.evaluate(genes)
         assert int(predicted[PEAK]) == int(run.peak_memory_bytes.max())
         assert int(predicted[TOTAL]) == int(run.peak_memory_bytes.sum())

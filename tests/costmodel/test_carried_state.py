@@ -1,4 +1,7 @@
-"""Tests of carried state: the old value is freed after its last reader; updates are issued as early as possible."""
+"""Tests of the conventions "lifetimes" and "chosen boundaries" of `docs/sharding.md` for carried state.
+
+The old value is freed after its last reader; updates are issued as early as possible.
+"""
 
 import numpy as np
 import pytest

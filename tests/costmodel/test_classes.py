@@ -1,4 +1,7 @@
-"""Tests of device classes: devices that no table distinguishes are costed once."""
+"""Tests of the convention "device classes" of `docs/sharding.md`.
+
+Devices that no table distinguishes are costed once.
+"""
 
 import numpy as np
 

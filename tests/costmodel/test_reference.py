@@ -13,7 +13,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tests.costmodel.programs import GRAPHS, MESHES, random_genes
-from tests.hardware.simulator.programs import machine, random_program
+from tests.hardware.simulator.programs import mesh_of, random_program
 from tests.teg.sharding import programs as float_programs
 
 OTHER_SHAPES = (
@@ -45,7 +45,7 @@ def test_hand_made_graphs(name: str, mesh: str) -> None:
 @pytest.mark.parametrize("mesh_shape", OTHER_SHAPES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
 def test_other_shapes(mesh_shape: MeshShape) -> None:
     for name in ("convolutions", "attention"):
-        assert_equal_costs(GRAPHS[name](), machine(mesh_shape), seed=2, plans=4)
+        assert_equal_costs(GRAPHS[name](), mesh_of(mesh_shape), seed=2, plans=4)
 
 
 @settings(max_examples=8)

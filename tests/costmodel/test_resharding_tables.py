@@ -13,7 +13,7 @@ from tapestry.teg.sharding.copies import plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec, boxes, volumes
 from tapestry.teg.sharding.text import parse_spec
-from tests.hardware.simulator.programs import machine
+from tests.hardware.simulator.programs import mesh_of
 from tests.teg.sharding.specs import random_mesh, random_needed, random_shape, random_spec
 
 FOUR = MeshShape.of(gpu=4)
@@ -24,7 +24,7 @@ BYTES = 4
 def table_of(
     shape: tuple[int, ...], made: list[Spec], needed: list[Spec], mesh_shape: MeshShape
 ) -> ReshardingTable:
-    return copy_table(shape, BYTES, made, needed, machine(mesh_shape), mesh_shape)
+    return copy_table(shape, BYTES, made, needed, mesh_of(mesh_shape), mesh_shape)
 
 
 def one(shape: tuple[int, ...], made: str, needed: str, mesh_shape: MeshShape) -> tuple[bool, int, list[int]]:
@@ -150,7 +150,7 @@ def assert_pair(
     counts = count_copy(plan, shape, mesh_shape, BYTES, False)
     assert table.traffic_bytes[p, n] == counts.received_bytes.sum()
     assert staging.tolist() == counts.staging_bytes.tolist()
-    assert table.ticks[p, n] == pytest.approx(counts.ticks(machine(mesh_shape)), rel=0.01)
+    assert table.ticks[p, n] == pytest.approx(counts.ticks(mesh_of(mesh_shape)), rel=0.01)
 
 
 def test_equal_pairs_cost_equal_wherever_they_stand_in_the_table() -> None:

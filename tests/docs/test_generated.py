@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import catalog, machines, rules
+from tests.docs import catalog, devices, rules
 from tests.docs.generated import FOLDER, ROOT
 
-PAGES = {**catalog.PAGES, **machines.PAGES, **rules.PAGES}
+PAGES = {**catalog.PAGES, **devices.PAGES, **rules.PAGES}
 FROM_FIGURES = (
     FOLDER / "rewriting.md"
 )  # `python -m benchmarks.rewriting` writes it; tests/benchmarks compares it

@@ -27,7 +27,7 @@ def plug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plug:
     """Return a function that loads a group from one plug-in: a package with these files."""
 
     def plugged(group: PlugInGroup, **texts: str) -> Loaded:
-        package = f"acme_machines_{next(counter)}"
+        package = f"acme_meshes_{next(counter)}"
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("")
         for name, text in texts.items():
@@ -81,4 +81,4 @@ def test_a_mesh_of_an_unknown_device_and_a_package_without_files_are_reported(pl
     nothing = plug(DEVICE_GROUP)
 
     assert "there is no device 'acme-gone'" in message(mesh)[0]
-    assert message(nothing)[0].startswith(": no TOML file lies in package 'acme_machines_")
+    assert message(nothing)[0].startswith(": no TOML file lies in package 'acme_meshes_")

@@ -21,7 +21,7 @@ from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.verify import verify
 from tapestry.teg.validate import validate
-from tests.hardware.simulator.programs import MESHES, machine, random_placements
+from tests.hardware.simulator.programs import MESHES, mesh_of, random_placements
 from tests.teg.graphs import cell
 
 
@@ -80,7 +80,7 @@ def test_a_fixed_block_is_not_sharded_and_the_others_are(site: str, seed: int) -
     explicit = expand(fixed, placements, mesh_shape)
     assert verify(fixed, explicit) == []
     inputs = random_inputs(fixed, rng)
-    parts = simulate(explicit, machine(mesh_shape), inputs).outputs
+    parts = simulate(explicit, mesh_of(mesh_shape), inputs).outputs
     np.testing.assert_allclose(parts["result"], evaluate(fixed, inputs)["result"], rtol=1e-5)
 
 

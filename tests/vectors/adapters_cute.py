@@ -10,14 +10,16 @@ from typing import Any
 from tapestry.hardware.layouts.cute import algebra, inverse, reference, tiling
 from tapestry.hardware.layouts.cute.basis import Term, as_coordinate, text
 from tapestry.hardware.layouts.cute.composed import Swizzle
-from tapestry.hardware.layouts.cute.expressions import evaluated_text
+from tapestry.hardware.layouts.cute.expressions import evaluate
 from tapestry.hardware.layouts.cute.integers import number
-from tapestry.hardware.layouts.cute.strided import Strided, same_function
+from tapestry.hardware.layouts.cute.strided import Strided
 from tapestry.hardware.layouts.cute.tensor import ImplicitTensor, printed, rows
 from tapestry.hardware.layouts.cute.text import parse_coordinate, parse_iterator, parse_strided, parse_term
 from tapestry.hardware.layouts.cute.tma import TmaDescriptor, element_type
 from tapestry.hardware.layouts.cute.tuples import inner_product, shape_div
+from tapestry.hardware.layouts.cute.tuples import shown as printed_value
 from tapestry.hardware.layouts.layout import LayoutError
+from tests.hardware.layouts.cute.comparison import same_function
 from tests.vectors.runner import Adapter, Values
 
 
@@ -101,7 +103,7 @@ def idx2crd(v: Values, _: Values) -> Values:
 
 
 def expression(v: Values, _: Values) -> Values:
-    return {"print": evaluated_text(v["cpp_expr"])}
+    return {"print": printed_value(evaluate(v["cpp_expr"]))}
 
 
 def tma_rank(v: Values, requested: Values) -> Values:

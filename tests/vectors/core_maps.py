@@ -63,5 +63,5 @@ def l1_location(shard_shape: Sequence[int], index: Sequence[int]) -> tuple[tuple
         raise LayoutError(
             f"expected an index of the rank of the shard, no part negative, got {list(index)} and {list(shard_shape)}"
         )
-    _, *core, offset = l1_map(len(index)).with_symbols(shard_shape).evaluate(list(index))
+    _, *core, offset = l1_map(len(index)).evaluate(list(index), list(shard_shape))
     return tuple(core), int(offset)

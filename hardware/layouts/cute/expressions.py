@@ -43,18 +43,13 @@ _COMPARISONS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
 
 
 def evaluate(text: str) -> object:
-    """Evaluate an expression, or statements, of which the last gives the value; `str` of it is what CuTe prints.
+    """Evaluate an expression, or statements, of which the last gives the value; `tuples.shown` prints it as CuTe does.
 
     Raises `LayoutError` with the character for malformed text, and with CuTe's wording for what does not compile.
     """
     reader = Reader(text)
     reader.text = _COMMENT.sub(lambda found: " " * len(found.group()), text)
     return Evaluation(reader).program()
-
-
-def evaluated_text(text: str) -> str:
-    """Evaluate an expression and format its value as CuTe prints it."""
-    return shown(evaluate(text))
 
 
 @dataclass

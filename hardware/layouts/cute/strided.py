@@ -15,7 +15,7 @@ from tapestry.hardware.layouts.cute.basis import (
     text,
 )
 from tapestry.hardware.layouts.cute.coordinates import compact, compact_in_order, index_of
-from tapestry.hardware.layouts.cute.integers import ONE, ZERO, Integer, added, number, subtracted
+from tapestry.hardware.layouts.cute.integers import ONE, ZERO, Integer, added, subtracted
 from tapestry.hardware.layouts.cute.tuples import (
     congruent,
     depth,
@@ -149,21 +149,3 @@ def extended(layout: Strided, length: int, extra: Strided | None = None) -> Stri
         return layout
     shapes = wrapped(layout.shape) + (extra.shape,) * missing
     return Strided(shapes, wrapped(layout.stride) + (extra.stride,) * missing)
-
-
-def same_function(a: Strided, b: Strided) -> bool:
-    """Return whether two layouts have one size and one image at every one-dimensional coordinate."""
-    sizes = _count(a), _count(b)
-    return sizes[0] == sizes[1] and all(_plain(a(k)) == _plain(b(k)) for k in range(sizes[0]))
-
-
-def _plain(image: Term) -> Term:
-    """Convert an image to plain integers, without the difference of static and dynamic ones."""
-    return each_leaf(as_coordinate(image), lambda leaf: number(integer(leaf)))
-
-
-def _count(layout: Strided) -> int:
-    size = number(layout.size)
-    if size > 1 << 22:
-        raise LayoutError(f"expected at most 2^22 coordinates to compare, got {size}")
-    return size

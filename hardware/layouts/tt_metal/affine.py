@@ -125,16 +125,6 @@ class AffineMap:
             tuple(replace(result, inputs) for result in self.results),
         )
 
-    def with_symbols(self, values: Sequence[int]) -> "AffineMap":
-        """Build the map with integers in place of its symbols."""
-        if len(values) != self.symbol_count:
-            raise LayoutError(
-                f"the affine map {self} has {self.symbol_count} symbols, got {len(values)} values"
-            )
-        dims = list(map(Dim, range(self.dim_count)))
-        constants = [ConstantExpr(int(value)) for value in values]
-        return AffineMap(self.dim_count, 0, tuple(replace(r, dims, constants) for r in self.results))
-
 
 def parse_affine_map(text: str) -> AffineMap:
     """Parse an affine map; `affine_map<...>` around it is allowed.

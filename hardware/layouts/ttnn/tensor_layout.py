@@ -162,7 +162,10 @@ class TensorLayout:
         return prod(physical) // prod(page)
 
     def packed_bytes(self, shape: Sequence[int]) -> int:
-        """Compute the size of the tensor's pages in bytes (`compute_packed_buffer_size_bytes`)."""
+        """Compute the size of the tensor's pages in bytes, a part of the notation that no caller here needs.
+
+        Source: `TensorLayout::compute_packed_buffer_size_bytes` of tt-metal, whose published cases check it.
+        """
         return self.page_count(shape) * self.page_bytes(shape)
 
     def distribution(self, shape: Sequence[int]) -> Distribution:
@@ -187,9 +190,10 @@ class TensorLayout:
         return Distribution.of_elements(matrix, shard, page, spec.grid, spec.orientation, strategy)
 
     def bytes_per_bank(self, shape: Sequence[int], alignment_bytes: int, bank_count: int) -> int:
-        """Compute the bytes the tensor takes in the fullest bank (`compute_consumed_memory_bytes_per_bank`).
+        """Compute the bytes the tensor takes in the fullest bank, a part of the notation that no caller here needs.
 
         `alignment_bytes` is the memory's alignment of pages; `bank_count` matters to interleaved tensors only.
+        Source: `TensorLayout::compute_consumed_memory_bytes_per_bank` of tt-metal, whose published cases check it.
         """
         page = self.page_shape(shape)
         shard = self.physical_shard_2d

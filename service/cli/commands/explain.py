@@ -92,7 +92,7 @@ def _compared(history: History, cost: Mapping[str, float]) -> int:
         first = others[0]
         print(
             f"tapestry: plan {history.plan}: its history ends at {first} = {cost[first]!r}, but it is said to cost "
-            f"{history.cost[first]!r}: was it found with another --compute-dtype, release or machine?",
+            f"{history.cost[first]!r}: was it found with another --compute-dtype, release or mesh?",
             file=sys.stderr,
         )
     return FAILED if others else OK
@@ -106,7 +106,7 @@ def _given(arguments: Namespace) -> ExplainedPlan:
     if arguments.graph is None:
         raise CommandError("a plan's file does not hold its program; name that by --graph FILE")
     if arguments.mesh is None and not history.mesh:
-        raise CommandError(f"{arguments.plan!r} names no machine; give one by --mesh")
+        raise CommandError(f"{arguments.plan!r} names no mesh; give one by --mesh")
     mesh = read_mesh(arguments.mesh or history.mesh)
     graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data))
     dtype = arguments.compute_dtype or history.compute_dtype
@@ -115,7 +115,7 @@ def _given(arguments: Namespace) -> ExplainedPlan:
 
 def _stored(arguments: Namespace) -> ExplainedPlan:
     if arguments.mesh is not None:
-        raise CommandError("a stored plan brings its machine along; leave --mesh out")
+        raise CommandError("a stored plan brings its mesh along; leave --mesh out")
     store = open_store(arguments.database_url)
     try:
         return _found(store, arguments)
@@ -198,7 +198,7 @@ def _print(document: Mapping[str, Any]) -> None:
     steps, objectives = document["steps"], document["objectives"]
     count = sum(len(step["moves"]) for step in steps)
     print(f"plan {document['plan']} of {document['graph']} on {document['mesh']}: {counted(count, 'move')}\n")
-    headers, columns = ["move", "rule", "where", "choice"], [["", *map(_number, steps), ""]]
+    headers, columns = ["move", "rule", "place", "choice"], [["", *map(_number, steps), ""]]
     columns.append(["as imported", *(_rules(step["moves"]) for step in steps), "this plan"])
     columns.append(["", *(_where(step["moves"]) for step in steps), ""])
     columns.append(["", *(_choice(step["moves"]) for step in steps), ""])

@@ -152,7 +152,7 @@ def _print(graph: Graph, done: Rewritten, output: str | None) -> None:
 
 def _table(moves: Sequence[Move]) -> None:
     rows = [(m.rule, str(len(m.places)), _places(m), m.choice) for m in moves]
-    print_table(("rule", "places", "where", "choice"), rows, right=(1,))
+    print_table(("rule", "count", "places", "choice"), rows, right=(1,))
 
 
 def _places(move: Move) -> str:

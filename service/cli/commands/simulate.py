@@ -102,7 +102,7 @@ def _abstract(graph: Graph, mesh: Mesh, arguments: Namespace) -> SimulatedPlan:
 
 def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
     if arguments.mesh is not None:
-        raise CommandError("a stored plan brings its machine along; leave --mesh out")
+        raise CommandError("a stored plan brings its mesh along; leave --mesh out")
     if arguments.plan is None:
         run = store.runs.find(arguments.run)
         mesh = mesh_of(run.mesh)

@@ -9,9 +9,7 @@ from tapestry.service.cli.values import names, whole
 def simulate(parser: Parser) -> None:
     """Add the options of `simulate`: a plan, or a program, and the settings of its execution."""
     graph(parser, optional=True)
-    parser.add_argument(
-        "--mesh", metavar="NAME|FILE", help="the machine, for a program without a stored plan"
-    )
+    parser.add_argument("--mesh", metavar="NAME|FILE", help="the mesh, for a program without a stored plan")
     parser.add_argument("--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
     parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
     parser.add_argument("--dry", action="store_true", help="count without computing values")
@@ -67,7 +65,7 @@ def explain(parser: Parser) -> None:
     parser.add_argument("--graph", metavar="FILE", help="the program, for a plan of a file")
     dims(parser)
     parser.add_argument(
-        "--mesh", metavar="NAME|FILE", help="the machine, for a plan of a file (default: the one it names)"
+        "--mesh", metavar="NAME|FILE", help="the mesh, for a plan of a file (default: the one it names)"
     )
     parser.add_argument(
         "--objectives", type=names, metavar="A,B,C", help="costs to show (default: the run's objectives)"

@@ -32,7 +32,7 @@ def optimize(parser: Parser) -> None:
     """Add the options of `optimize`: the program, the mesh, and the options of the run."""
     graph(parser)
     parser.add_argument(
-        "--mesh", required=True, metavar="NAME|FILE", help="a machine of the catalog, or a TOML file"
+        "--mesh", required=True, metavar="NAME|FILE", help="a mesh of the catalog, or a TOML file"
     )
     run_options(parser, OPTIONS)
     parser.add_argument("--no-store", action="store_true", help="store nothing")

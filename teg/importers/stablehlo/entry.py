@@ -61,7 +61,10 @@ def _graph(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -
 
 
 def stablehlo_names(source: str | bytes | Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names that `from_stablehlo` gives to a module's inputs and outputs, in the module's order."""
+    """Return the names that `from_stablehlo` gives to a module's inputs and outputs, in the module's order.
+
+    A module's values have positions, a graph's have names: with these, arrays recorded by position can be evaluated.
+    """
     module = read_module(source)
     function = module.functions[module.main]
     inputs = input_names(function)

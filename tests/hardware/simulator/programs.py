@@ -30,7 +30,7 @@ MESHES = (
 )
 
 
-def machine(mesh_shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
+def mesh_of(mesh_shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
     """Build a mesh of catalog devices with links ten times slower on each slower axis."""
     axes = [
         MeshAxis(name, size, "switch", 1e11 / 10**k, 1e-6 * 10**k)

@@ -9,7 +9,7 @@ from tapestry.hardware.simulator import Execution, simulate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tests.hardware.simulator.programs import MESHES, machine, random_placements, random_program
+from tests.hardware.simulator.programs import MESHES, mesh_of, random_placements, random_program
 
 
 def assert_same_counts(a: Execution, b: Execution) -> None:
@@ -35,10 +35,10 @@ def test_random_programs(mesh_shape: MeshShape, seed: int) -> None:
     inputs = {k: v - 4 if v.dtype.kind == "i" else v for k, v in random_inputs(graph, rng).items()}
     inputs = {k: np.clip(v, 0, 2) if v.dtype.kind == "i" else v for k, v in inputs.items()}
 
-    run = simulate(program, machine(mesh_shape), inputs, trace=True)
+    run = simulate(program, mesh_of(mesh_shape), inputs, trace=True)
 
     expected = evaluate(graph, inputs)
     assert run.outputs.keys() == expected.keys()
     for site, value in expected.items():
         np.testing.assert_allclose(run.outputs[site], value, rtol=1e-9, atol=1e-9)
-    assert_same_counts(run, simulate(program, machine(mesh_shape), dry=True, trace=True))
+    assert_same_counts(run, simulate(program, mesh_of(mesh_shape), dry=True, trace=True))

@@ -17,7 +17,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
-from tests.hardware.simulator.programs import cell, machine
+from tests.hardware.simulator.programs import cell, mesh_of
 
 TWO = MeshShape.of(gpu=2)
 ROWS, COLUMNS = Strategy((Split(("gpu.0",)), WHOLE)), Strategy((WHOLE, Split(("gpu.0",))))
@@ -45,7 +45,7 @@ def regrouped(prefetch: int = 0) -> ExplicitGraph:
 
 
 def test_memory_of_every_slot() -> None:
-    run = simulate(regrouped(), machine(TWO), dry=True)
+    run = simulate(regrouped(), mesh_of(TWO), dry=True)
     unread = HALF_B
     assert run.source_memory_bytes.tolist() == [unread + HALF_B] * 2
     assert (run.memory_bytes // HALF_B)[:, :, 0].tolist() == [
@@ -61,7 +61,7 @@ def test_a_prefetched_copy_lives_longer() -> None:
     program = regrouped(prefetch=1)
     assert [len(slot.issued) for slot in program.slots] == [0, 1, 1, 0]
 
-    run = simulate(program, machine(TWO), dry=True)
+    run = simulate(program, mesh_of(TWO), dry=True)
 
     assert (run.memory_bytes // HALF_B)[:, :, 0].tolist() == [[2, 3], [3, 4], [5, 4], [2, 2]]
 
@@ -70,13 +70,13 @@ def test_sources_that_are_not_activations_stay() -> None:
     b = GraphBuilder("kept")
     x = b.source("x", (16, 16), "float32", "parameter")
     b.sink(cell(b, "y", ("neg", ("input", 0)), (x,)))
-    run = simulate(expand(b.build(), Placements(), TWO), machine(TWO), dry=True)
+    run = simulate(expand(b.build(), Placements(), TWO), mesh_of(TWO), dry=True)
     assert run.memory_bytes[-1, -1].tolist() == [2 * WHOLE_B] * 2
 
 
 def test_clocks_of_every_block_and_copy() -> None:
     """Check that blocks last as long as `timing` says; the prefetched copy runs beside block `b`."""
-    mesh = machine(TWO)
+    mesh = mesh_of(TWO)
     block = int(block_ticks(mesh.device, "vector", 128, 2 * HALF_B, "float32"))
     product = int(block_ticks(mesh.device, "vector", 128, 3 * HALF_B, "float32"))
     copy = int(step_ticks(mesh.axes[0], "all_to_all", 2, HALF_B // 2))
@@ -110,7 +110,7 @@ def small(mesh: Mesh, memory_bytes: int) -> Mesh:
 @pytest.mark.parametrize("dry", [True, False])
 def test_out_of_memory_says_what_is_live(dry: bool) -> None:
     program, inputs = regrouped(), {name: np.ones((16, 16), np.float32) for name in ("x", "unread")}
-    mesh = small(machine(TWO), 5 * HALF_B)
+    mesh = small(mesh_of(TWO), 5 * HALF_B)
     simulate(program, mesh, inputs, dry=dry)
 
     with pytest.raises(OutOfMemory) as caught:
@@ -133,12 +133,12 @@ def test_out_of_memory_says_what_is_live(dry: bool) -> None:
 
 def test_out_of_memory_before_the_first_slot() -> None:
     with pytest.raises(OutOfMemory, match=r"device 0 .* before the first slot: 1,024 B are needed") as caught:
-        simulate(regrouped(), small(machine(TWO), 1000), dry=True)
+        simulate(regrouped(), small(mesh_of(TWO), 1000), dry=True)
     assert caught.value.slot == -1
 
 
 def test_the_trace_opens_in_perfetto() -> None:
-    run = simulate(regrouped(), machine(TWO), dry=True, trace=True)
+    run = simulate(regrouped(), mesh_of(TWO), dry=True, trace=True)
 
     trace = json.loads(json.dumps(to_perfetto(run)))
 
@@ -149,7 +149,7 @@ def test_the_trace_opens_in_perfetto() -> None:
     spans = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
     assert [e["name"] for e in spans] == ["a", "b", "a>[-, gpu.0]", "b>[-, gpu.0]", "c", "out"]
     assert all(e["ts"] + e["dur"] <= run.makespan_ticks / 1e6 for e in spans)
-    assert simulate(regrouped(), machine(TWO), dry=True).events == ()
+    assert simulate(regrouped(), mesh_of(TWO), dry=True).events == ()
 
 
 def test_more_by_the_clock_than_by_the_slot_is_an_error() -> None:
@@ -168,4 +168,4 @@ def test_more_by_the_clock_than_by_the_slot_is_an_error() -> None:
 
 def test_another_mesh_is_refused() -> None:
     with pytest.raises(ValueError, match=r"made for a mesh with axes \(\('gpu', 2\),\), not for 'made up'"):
-        simulate(regrouped(), machine(MeshShape.of(gpu=4)), dry=True)
+        simulate(regrouped(), mesh_of(MeshShape.of(gpu=4)), dry=True)

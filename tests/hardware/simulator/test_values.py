@@ -15,7 +15,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
-from tests.hardware.simulator.programs import cell, machine
+from tests.hardware.simulator.programs import cell, mesh_of
 
 EIGHT, GRID = MeshShape.of(gpu=8), MeshShape.of(node=2, gpu=4)
 ALL = Split(("gpu.0", "gpu.1", "gpu.2"))
@@ -32,7 +32,7 @@ def product(k: int = 3, dtype: str = "float32") -> Graph:
 def test_inputs_that_do_not_fit_are_listed() -> None:
     program = expand(product(), Placements(), EIGHT)
     with pytest.raises(ValueError) as caught:
-        simulate(program, machine(EIGHT), {"x": np.zeros((4, 4), np.float32), "v": np.zeros(1)})
+        simulate(program, mesh_of(EIGHT), {"x": np.zeros((4, 4), np.float32), "v": np.zeros(1)})
     assert str(caught.value) == (
         "program 'product' cannot be run: source 'x' needs shape (4, 3) and type float32, not shape (4, 4) "
         "and type float32; source 'w' needs a value of shape (3, 6) and type float32; there is no source 'v'"
@@ -43,7 +43,7 @@ def test_values_that_the_graph_brings_along() -> None:
     b = GraphBuilder("with data")
     x = b.source("x", (2, 3), "float32", "constant", np.arange(6, dtype=np.float32).reshape(2, 3))
     b.sink(cell(b, "y", ("neg", ("input", 0)), (x,)), site="out")
-    run = simulate(expand(b.build(), Placements(), GRID), machine(GRID))
+    run = simulate(expand(b.build(), Placements(), GRID), mesh_of(GRID))
     assert run.outputs["out"].tolist() == [[0, -1, -2], [-3, -4, -5]]
 
 
@@ -58,7 +58,7 @@ def test_devices_without_terms_hold_the_identity(monoid: str) -> None:
     program = expand(graph, Placements({"y": Placement(Strategy((WHOLE, ALL)))}), EIGHT)
     inputs = random_inputs(graph, np.random.default_rng(0))
 
-    run = simulate(program, machine(EIGHT), inputs)
+    run = simulate(program, mesh_of(EIGHT), inputs)
 
     np.testing.assert_allclose(run.outputs["out"], evaluate(graph, inputs)["out"], rtol=1e-12)
     assert (run.received_bytes > 0).all(), "they take part in the reduction"
@@ -72,7 +72,7 @@ def test_truth_values_combine(monoid: str) -> None:
     b.sink(b.apply("reduce", (x,), site="y", **attrs)[0], site="out")
     program = expand(b.build(), Placements({"y": Placement(Strategy((WHOLE, ALL)))}), EIGHT)
     value = np.random.default_rng(0).random((5, 4)) < 0.5
-    run = simulate(program, machine(EIGHT), {"x": value})
+    run = simulate(program, mesh_of(EIGHT), {"x": value})
     assert run.outputs["out"].tolist() == getattr(value, monoid)(axis=0).tolist()
 
 
@@ -82,7 +82,7 @@ def test_half_precision_moves_half_the_bytes() -> None:
     for dtype in ("float32", "bfloat16"):
         graph = product(16, dtype)
         inputs = random_inputs(graph, np.random.default_rng(0))
-        runs[dtype] = simulate(expand(graph, placements, EIGHT), machine(EIGHT), inputs)
+        runs[dtype] = simulate(expand(graph, placements, EIGHT), mesh_of(EIGHT), inputs)
     assert runs["bfloat16"].outputs["y.out"].dtype == ml_dtypes.bfloat16
     assert 2 * runs["bfloat16"].traffic_bytes == runs["float32"].traffic_bytes
     np.testing.assert_allclose(
@@ -107,7 +107,7 @@ def test_what_replicas_share_is_computed_once(mesh_shape: MeshShape, monkeypatch
         return run_block(backend, step, *others)
 
     monkeypatch.setattr(ArrayBackend, "_run", counted)
-    run = simulate(program, machine(mesh_shape), {"x": np.ones((8, 4), np.float32)})
+    run = simulate(program, mesh_of(mesh_shape), {"x": np.ones((8, 4), np.float32)})
     assert computed == ["a"] * 4 + ["b"]
     assert (run.flops == run.flops[0]).all(), "but it is counted on every device"
     assert (run.memory_bytes[1, 0] == run.memory_bytes[1, 0, 0]).all()
@@ -130,13 +130,13 @@ def test_replicas_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) ->
         graph, Placements({"y": rows, "y.out": Placement(Strategy((rows.strategy.splits[0], WHOLE)))}), EIGHT
     )
     with pytest.raises(RuntimeError, match=r"sink 'y.out': devices 4 and 5 disagree on zr\[2:3, 0:6\]"):
-        simulate(program, machine(EIGHT), random_inputs(graph, np.random.default_rng(0)))
+        simulate(program, mesh_of(EIGHT), random_inputs(graph, np.random.default_rng(0)))
 
 
 def test_inputs_are_left_alone() -> None:
     inputs = random_inputs(product(), np.random.default_rng(0))
     before = {name: value.copy() for name, value in inputs.items()}
-    run = simulate(expand(product(), Placements(), GRID), machine(GRID), inputs)
+    run = simulate(expand(product(), Placements(), GRID), mesh_of(GRID), inputs)
     assert all(value.flags.writeable and same_bits(value, before[name]) for name, value in inputs.items())
     assert not run.outputs["y.out"].flags.writeable
 

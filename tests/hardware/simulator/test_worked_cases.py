@@ -12,7 +12,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
-from tests.hardware.simulator.programs import machine
+from tests.hardware.simulator.programs import mesh_of
 
 EIGHT = MeshShape.of(gpu=8)
 ALL = ("gpu.0", "gpu.1", "gpu.2")
@@ -28,8 +28,8 @@ def run_both(
     """Return the program and its wet run; check that a dry run is equal and the values are the reference's."""
     program = expand(graph, Placements(placements, **options), EIGHT)
     inputs = random_inputs(graph, np.random.default_rng(0))
-    run = simulate(program, machine(EIGHT), inputs)
-    dry = simulate(program, machine(EIGHT), dry=True)
+    run = simulate(program, mesh_of(EIGHT), inputs)
+    dry = simulate(program, mesh_of(EIGHT), dry=True)
     assert (run.memory_bytes == dry.memory_bytes).all()
     assert (run.link_bytes == dry.link_bytes).all()
     for site, value in evaluate(graph, inputs).items():

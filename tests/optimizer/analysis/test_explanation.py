@@ -145,10 +145,10 @@ def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
             Move("nonesuch", "a"),
             "move 1 of 1 cannot be replayed: .*there is no rule 'nonesuch'; .* install the plug-in",
         ),
-        (Move("reshard", "a", "()"), "there is no block 'a'; is this the program and the machine"),
+        (Move("reshard", "a", "()"), "there is no block 'a'; is this the program and the mesh"),
         (
             Move("set_option", "devices", "node:3"),
-            r"not axis:size with a size that divides an axis of gpu:8; is this the program and the machine",
+            r"not axis:size with a size that divides an axis of gpu:8; is this the program and the mesh",
         ),
     ],
 )

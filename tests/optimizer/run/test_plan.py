@@ -96,7 +96,7 @@ def test_the_knee_is_between_the_extremes(found: Result) -> None:
         knee((), found.objectives)
 
 
-def test_part_of_the_machine_may_stay_idle() -> None:
+def test_part_of_the_mesh_may_stay_idle() -> None:
     """Check that the cheapest plans of a small graph leave devices idle, unless all have to work."""
     graph = GRAPHS["perceptron"]()
     objectives = ("time_s", "price_usd", "peak_memory_bytes")

@@ -265,7 +265,7 @@ def test_a_search_of_nothing_but_the_abstract_plan() -> None:
     assert not any(m.rule == "reshard" for p in result.frontier for m in p.moves)
 
 
-def test_one_device_is_a_machine_too() -> None:
+def test_one_device_is_a_mesh_too() -> None:
     mesh = EIGHT.part((("gpu", 1),))
     result = search(mesh=mesh, evaluations=500)
     assert result.frontier

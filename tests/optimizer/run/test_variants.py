@@ -132,7 +132,7 @@ def test_a_child_equal_to_its_parent_inherits_its_whole_front() -> None:
     assert {tuple(v) for v in child.archive.value[: int(child.archive.size[0])]} <= known
 
 
-def test_variants_of_a_machine_change_to_a_coarser_grid_together() -> None:
+def test_variants_of_a_mesh_change_to_a_coarser_grid_together() -> None:
     """Check that variants share a grid: cells of two differ; a newcomer drives out everything, or never enters."""
     on, other = submesh(), submesh("2x-dgx-h100")
     full, small = (variant_of("perceptron", on, n) for n in (0, 1))

@@ -82,7 +82,7 @@ def test_plans_cost_what_they_cost(earlier: Result) -> None:
 
 
 @pytest.mark.parametrize("mesh", ["tpu-v5e-4x4", "2x-dgx-h100", "cpu-node"])
-def test_another_machine_and_other_objectives_take_what_fits(earlier: Result, mesh: str) -> None:
+def test_another_mesh_and_other_objectives_take_what_fits(earlier: Result, mesh: str) -> None:
     result = warm(earlier.frontier, mesh=load_mesh(mesh), objectives=("time_s", "compute_flops"))
     assert result.started_from == len(earlier.frontier)
     mesh_shape = MeshShape(result.mesh.axis_sizes)

@@ -61,7 +61,7 @@ def test_names_that_others_made_lead_here_are_not_answered(shared: Service, host
         complaint(shared.http.get(path, headers={"Host": host}), 421, "unknown_host")
 
 
-def test_names_of_this_machine_are_answered(shared: Service) -> None:
+def test_names_of_this_host_are_answered(shared: Service) -> None:
     for host in ("localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "[::1]:8000"):
         assert shared.http.get("/healthz", headers={"Host": host}).status_code == 200
 

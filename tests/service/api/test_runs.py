@@ -58,7 +58,7 @@ def test_what_is_left_out_has_its_default(service: Service) -> None:
     }
 
 
-def test_a_machine_may_be_written_out(service: Service) -> None:
+def test_a_mesh_may_be_written_out(service: Service) -> None:
     written = {**mesh_to_document(load_mesh("dgx-h100")), "name": "my own"}
     by_name = {"name": "mine", "device": "h100", "axes": written["axes"]}
     for mesh, device in ((written, written["device"]["name"]), (by_name, "h100-sxm5-80gb")):
@@ -83,7 +83,7 @@ def test_a_pin_that_no_strategy_leads_to_is_refused_at_once(shared: Service, spe
     assert "pin 'y'" in fault["detail"]
 
 
-def test_a_machine_of_the_catalog_can_be_changed_and_posted_back(shared: Service) -> None:
+def test_a_mesh_of_the_catalog_can_be_changed_and_posted_back(shared: Service) -> None:
     mesh = shared.http.get("/v1/meshes/dgx-h100").json()
     mesh["axes"][0]["size"] = 4
     assert shared.submit(mesh=mesh).status_code == 202
@@ -105,7 +105,7 @@ def test_a_run_may_start_from_another_of_the_same_graph(service: Service) -> Non
 def test_a_graph_that_is_not_there_is_reported_by_pointer(service: Service) -> None:
     faults = complaint(service.submit(graph_id="0" * 32), 422, "invalid")["errors"]
     assert [fault["pointer"] for fault in faults] == ["/graph_id"]
-    assert "hand it in first (POST /v1/graphs)" in faults[0]["detail"]
+    assert "submit it first (POST /v1/graphs)" in faults[0]["detail"]
 
 
 def test_a_full_queue_says_when_to_come_back(serve: Serve) -> None:

@@ -36,7 +36,7 @@ def test_shards_that_leave_a_gap_fail_with_their_place(tapestry: Run, tmp_path: 
     assert "6 of 12 points are in none of them" in answer.err
 
 
-def test_a_device_that_the_machine_lacks_is_refused(tapestry: Run, tmp_path: Path) -> None:
+def test_a_device_that_the_mesh_lacks_is_refused(tapestry: Run, tmp_path: Path) -> None:
     graph = paper(concat=False)
     save(graph.replace(replace(b, device=8) for b in graph.blocks), tmp_path / "far.json")
     answer = tapestry("simulate", str(tmp_path / "far.json"), "--mesh", "dgx-h100")

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.drawing import shades
 from tests.service.processes import Service
 
 pytestmark = pytest.mark.slow
@@ -87,19 +88,3 @@ def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, 
 
     page.goto(service.address + "/")
     expect(page.locator(f"tr[data-run='{run_id}']")).to_contain_text("succeeded")
-
-
-def shades(page: Page) -> int:
-    """Count the colors along a line across the first device's lanes."""
-    return int(
-        page.evaluate(
-            """() => {
-              const canvas = document.querySelector("#timeline canvas");
-              const pen = canvas.getContext("2d");
-              const pixels = pen.getImageData(0, 26, canvas.width, 30).data;
-              const found = new Set();
-              for (let k = 0; k < pixels.length; k += 4) found.add(pixels.slice(k, k + 3).join());
-              return found.size;
-            }"""
-        )
-    )

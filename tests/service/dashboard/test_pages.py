@@ -181,12 +181,12 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
 
 
 def test_another_like_this_asks_for_the_same(service: Service, idle_service: Service, visit: Open) -> None:
-    machine = service.get("/v1/meshes/dgx-a100") | {"name": "ours"}
-    machine.pop("device_count")
+    mesh = service.get("/v1/meshes/dgx-a100") | {"name": "ours"}
+    mesh.pop("device_count")
     first = posted_run(
         idle_service,
         posted_graph(idle_service),
-        mesh=machine,
+        mesh=mesh,
         objectives=["time_s", "price_usd"],
         constraints=["time_s<=5ms"],
         budget={"evaluations": 700},

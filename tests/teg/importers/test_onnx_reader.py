@@ -131,7 +131,7 @@ def test_a_constant_of_text_is_refused() -> None:
     assert "holds value_string, which is no number or tensor" in failure(model_of(nodes, {}, ["y"]))
 
 
-def test_operators_of_machine_learning_need_no_other_domain() -> None:
+def test_operators_of_ai_onnx_ml_need_no_other_domain() -> None:
     node = helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml", threshold=0.5)
     graph = helper.make_graph(
         [node],

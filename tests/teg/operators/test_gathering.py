@@ -46,6 +46,7 @@ def test_shards_of_the_vocabulary_add_up(rng):
 
 
 def test_a_gather_reads_the_rows_it_picks():
+    """Check the case that the convention "declared reads" of `docs/sharding.md` names."""
     table, indices = np.zeros((50257, 768), np.float32), np.zeros((1, 1024), np.int64)
     definition, outputs, types = defined(table, indices, 0)
 

@@ -11,7 +11,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.interface import pack_inputs
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.verify import verify
-from tests.hardware.simulator.programs import MESHES, machine, random_placements
+from tests.hardware.simulator.programs import MESHES, mesh_of, random_placements
 
 X = np.random.default_rng(7).standard_normal((4, 6, 5)).astype(np.float32)
 
@@ -36,6 +36,6 @@ def test_every_program_shards_without_changing_its_values(seed: int) -> None:
     explicit = expand(graph, placements, mesh_shape)
     assert verify(graph, explicit) == []
     whole = evaluate(graph, pack_inputs(graph, inputs))
-    parts = simulate(explicit, machine(mesh_shape), pack_inputs(graph, inputs)).outputs
+    parts = simulate(explicit, mesh_of(mesh_shape), pack_inputs(graph, inputs)).outputs
     for site, value in whole.items():
         np.testing.assert_allclose(parts[site], value, rtol=1e-4, atol=1e-5)

@@ -1,4 +1,7 @@
-"""Tests of expansions as nodes: the same values, and as many bytes between devices as the rules say."""
+"""Tests of expansions as nodes: the same values, and as many bytes between devices as the specs require.
+
+The bytes are those of the convention "received bytes" of `docs/sharding.md`.
+"""
 
 import numpy as np
 import pytest

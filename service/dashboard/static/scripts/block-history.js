@@ -1,5 +1,5 @@
 /**
- * How one block of a plan came about: the moves that made it, and the blocks that it stems from.
+ * The history of one block of a plan: the moves that made it, and the blocks that it stems from.
  * @module block-history
  */
 

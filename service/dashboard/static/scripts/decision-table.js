@@ -30,7 +30,7 @@ export function showDecisions(decisions) {
         ? several(found.length, "block")
         : `${plain(found.length)} of ${several(decisions.length, "block")}`,
     );
-    const head = ["", "block", "", hasKinds ? "what" : null, "strategy", "besides"].filter(
+    const head = ["", "block", "", hasKinds ? "role and type" : null, "strategy", "copies and layouts"].filter(
       (name) => name !== null,
     );
     const heads = head.map((name) =>
@@ -106,7 +106,7 @@ function rowsOf({ name, decisions }) {
 
 /** A site that shows its history when it is clicked. @param {string} site */
 function siteButton(site) {
-  const button = element("button", { type: "button", class: "site", title: "How it came about" }, site);
+  const button = element("button", { type: "button", class: "site", title: "History" }, site);
   button.addEventListener("click", () =>
     button.dispatchEvent(new CustomEvent("history", { bubbles: true, detail: site })),
   );

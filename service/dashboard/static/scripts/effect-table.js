@@ -31,7 +31,7 @@ export function showEffects(place, explanation, catalog) {
   const heads = [
     element("th", { scope: "col", class: "number" }, "move"),
     element("th", { scope: "col" }, "rule"),
-    element("th", { scope: "col" }, "where"),
+    element("th", { scope: "col" }, "place"),
     ...shown.map((one) =>
       element("th", { scope: "col", class: "number" }, `${one.objective.title} ${one.name}`.trim()),
     ),

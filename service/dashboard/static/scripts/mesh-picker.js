@@ -1,5 +1,5 @@
 /**
- * Which machine: one of the catalog, or an object with a mesh file's fields.
+ * The mesh: one of the catalog, or an object with a mesh file's fields.
  * @module mesh-picker
  */
 
@@ -9,14 +9,14 @@ import { plain, rounded, several } from "./units.js";
 
 const USUAL = "dgx-h100";
 
-/** `mesh` is what a request says of its machine. */
+/** `mesh` is what a request says of its mesh. */
 export class MeshPicker {
   /** @param {() => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
     /** @type {any[]} */
     this.meshes = [];
-    for (const input of document.querySelectorAll("input[name=machine]"))
+    for (const input of document.querySelectorAll("input[name=mesh-source]"))
       input.addEventListener("change", () => this.#source());
     byId("mesh").addEventListener("change", () => this.#show());
     byId("mesh-json").addEventListener("input", () => this.#read());
@@ -37,16 +37,16 @@ export class MeshPicker {
     this.#show();
   }
 
-  /** Choose what a request says of its machine: a name, or an object. @param {any} mesh */
+  /** Choose what a request says of its mesh: a name, or an object. @param {any} mesh */
   take(mesh) {
     if (typeof mesh === "string") return this.choose(mesh);
-    /** @type {any} */ (document.querySelector("input[name=machine][value=inline]")).checked = true;
+    /** @type {any} */ (document.querySelector("input[name=mesh-source][value=inline]")).checked = true;
     byId("mesh-json").value = JSON.stringify(mesh, null, 2);
     return this.#source();
   }
 
   get isInline() {
-    return /** @type {any} */ (document.querySelector("input[name=machine]:checked")).value === "inline";
+    return /** @type {any} */ (document.querySelector("input[name=mesh-source]:checked")).value === "inline";
   }
 
   /** @returns {any} a name or an object; null where the text is no JSON */
@@ -55,13 +55,13 @@ export class MeshPicker {
   }
 
   #source() {
-    byId("machine-catalog").hidden = this.isInline;
-    byId("machine-inline").hidden = !this.isInline;
+    byId("mesh-catalog").hidden = this.isInline;
+    byId("mesh-inline").hidden = !this.isInline;
     if (this.isInline && !byId("mesh-json").value.trim()) byId("mesh-json").value = this.#template();
     this.onChange();
   }
 
-  /** The chosen machine, to be changed. */
+  /** The chosen mesh, to be changed. */
   #template() {
     const mesh = this.meshes.find((one) => one.name === byId("mesh").value);
     if (!mesh) return "";

@@ -1,5 +1,5 @@
 /**
- * How a plan came about, move by move.
+ * The history of a plan, move by move.
  * @module move-list
  */
 

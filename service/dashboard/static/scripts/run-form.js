@@ -1,5 +1,5 @@
 /**
- * The fields of a run beyond its program and machine: read as a request, and filled from one.
+ * The fields of a run beyond its program and mesh: read as a request, and filled from one.
  * @module run-form
  */
 

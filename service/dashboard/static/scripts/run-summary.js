@@ -11,15 +11,15 @@ import { clock, duration, rounded } from "./units.js";
 /** What a service that has a key wants to see. */
 const KEY = '-H "Authorization: Bearer $TAPESTRY_API_KEY"';
 
-/** @param {string} name @param {any} machine */
-export function machineText(name, machine) {
-  const { device, axes } = machine;
+/** @param {string} name @param {any} mesh */
+export function meshText(name, mesh) {
+  const { device, axes } = mesh;
   const size = axes.map((/** @type {any} */ axis) => `${axis.name} ${axis.size}`).join(" × ");
   return `${name}: ${size}, ${device.name} (${rounded(device.memory_bytes, "GB")} each)`;
 }
 
 /**
- * What a request says of a run's machine: its name where the catalog has the very same, else all of it.
+ * What a request says of the mesh of a run: its name where the catalog has the very same, else all of it.
  * @param {any} run @param {any[]} meshes the catalog
  */
 export function meshOf(run, meshes) {
@@ -28,7 +28,7 @@ export function meshOf(run, meshes) {
   return known && JSON.stringify(comparable(known)) === JSON.stringify(own) ? run.mesh : own;
 }
 
-/** A machine's document without its sources, its members sorted. @param {any} value @returns {any} */
+/** The document of a mesh without its sources, its members sorted. @param {any} value @returns {any} */
 function comparable(value) {
   if (Array.isArray(value)) return value.map(comparable);
   if (typeof value !== "object" || value === null) return value;
@@ -62,7 +62,7 @@ export function showRequest(place, run) {
     place,
     pairs([
       ["Program", element("a", { href: pages.graph(run.graph_id) }, run.graph)],
-      ["Machine", machineText(run.mesh, run.mesh_document)],
+      ["Mesh", meshText(run.mesh, run.mesh_document)],
       ["Begins at", source],
       ...options,
     ]),

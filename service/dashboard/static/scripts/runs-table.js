@@ -35,7 +35,7 @@ const COLUMNS = [
       element("div", { class: "mono" }, run.id),
     ],
   ],
-  ["Machine", "", (run) => run.mesh],
+  ["Mesh", "", (run) => run.mesh],
   ["Objectives", "small", (run) => run.objectives.map(shortName).join(", ")],
   ["Budget", "number", (run) => budgetText(run.budget)],
   ["Searched", "number", (run) => (run.seconds > 0 ? duration(run.seconds) : "–")],

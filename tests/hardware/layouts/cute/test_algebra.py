@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.cute.integers import Static, number
 from tapestry.hardware.layouts.cute.inverse import left_inverse, right_inverse
 from tapestry.hardware.layouts.cute.layout import bound
 from tapestry.hardware.layouts.cute.recast import evenly_divides
-from tapestry.hardware.layouts.cute.strided import Strided, columnwise, identity, same_function
+from tapestry.hardware.layouts.cute.strided import Strided, columnwise, identity
 from tapestry.hardware.layouts.cute.text import parse_strided
 from tapestry.hardware.layouts.cute.tiling import (
     blocked_product,
@@ -26,6 +26,7 @@ from tapestry.hardware.layouts.cute.tiling import (
 )
 from tapestry.hardware.layouts.cute.tuples import integer
 from tapestry.hardware.layouts.layout import LayoutError
+from tests.hardware.layouts.cute.comparison import same_function
 from tests.hardware.layouts.cute.generators import injective, shapes
 
 laws = settings(max_examples=60, deadline=None)

@@ -4,9 +4,10 @@ import contextlib
 
 import pytest
 
-from tapestry.hardware.layouts.cute.expressions import evaluate, evaluated_text
+from tapestry.hardware.layouts.cute.expressions import evaluate
 from tapestry.hardware.layouts.cute.functions import FUNCTIONS
 from tapestry.hardware.layouts.cute.text import parse_strided, parse_tensor
+from tapestry.hardware.layouts.cute.tuples import shown
 from tapestry.hardware.layouts.layout import LayoutError
 
 
@@ -30,11 +31,11 @@ from tapestry.hardware.layouts.layout import LayoutError
     ],
 )
 def test_operators_templates_and_calls_read_as_in_cpp(text: str, printed: str) -> None:
-    assert evaluated_text(text) == printed
+    assert shown(evaluate(text)) == printed
 
 
 def test_a_tensor_is_printed_with_its_rules_between_matrices() -> None:
-    text = evaluated_text("print_tensor(make_tensor(counting_iterator<int>(0), make_shape(2, 2, 2)))")
+    text = shown(evaluate("print_tensor(make_tensor(counting_iterator<int>(0), make_shape(2, 2, 2)))"))
     assert text.splitlines() == [
         "counting_iter(0) o (2,2,2):(_1,2,4):", "    0    2", "    1    3", "----------", "    4    6", "    5    7",
     ]  # fmt: skip
@@ -94,4 +95,4 @@ def test_every_function_has_one_meaning_for_its_name() -> None:
 def test_wrong_arguments_are_refused_or_meant(name: str) -> None:
     for arguments in ("()", "(1)", "(_)", "(E<1>{},_)", "((1),_2{},3)", "<>(1)", "<-1>(1,2)", "<int>{}"):
         with contextlib.suppress(LayoutError):
-            assert evaluated_text(name + arguments), arguments
+            assert shown(evaluate(name + arguments)), arguments

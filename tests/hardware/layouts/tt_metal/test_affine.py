@@ -55,9 +55,9 @@ def test_given_any_expression_then_simplifying_keeps_its_value(pair: tuple, a: i
 def test_given_two_maps_then_composing_is_applying_one_after_the_other(
     one: tuple, two: tuple, a: int, b: int
 ) -> None:
-    outer = parse_affine_map(f"(d0, d1)[s0] -> ({one[0]}, {two[0]})").with_symbols([3])
-    inner = parse_affine_map(f"(d0, d1)[s0] -> ({two[0]}, {one[0]} + 1)").with_symbols([2])
-    assert outer.compose(inner).evaluate([a, b]) == outer.evaluate(inner.evaluate([a, b]))
+    outer = parse_affine_map(f"(d0, d1)[s0] -> ({one[0]}, {two[0]})")
+    inner = parse_affine_map(f"(d0, d1)[s0] -> ({two[0]}, {one[0]} + 1)")
+    assert outer.compose(inner).evaluate([a, b], [3, 2]) == outer.evaluate(inner.evaluate([a, b], [2]), [3])
 
 
 @pytest.mark.parametrize(

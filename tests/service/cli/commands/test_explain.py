@@ -58,7 +58,7 @@ def test_for_people_it_is_a_table_with_units_and_percent(tapestry: Run, found: d
     answer = tapestry("explain", plan["id"], "--run", found["run"])
     head, _, titles, first, *_ = answer.out.splitlines()
     assert head == f"plan {plan['id']} of two_layers on dgx-h100: {plan['move_count']} moves"
-    assert titles.split()[:4] == ["move", "rule", "where", "choice"]
+    assert titles.split()[:4] == ["move", "rule", "place", "choice"]
     assert {"time", "peak", "traffic", "energy"} <= set(titles.split())
     assert first.split()[:2] == ["as", "imported"]
     assert "%)" in answer.out
@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_reported_with_its_hint(tapestry: Run, saved: Path,
     [
         ("{", "is no JSON document"),
         ("7", "says no history"),
-        ('{"blocks": {}}', "placements alone do not say how they came about"),
+        ('{"blocks": {}}', "placements alone have no history"),
         ('{"frontier": []}', "has no plans"),
         ('{"moves": [{"rule": 1, "place": "x"}]}', "/moves/0: rule and choice are texts"),
         (

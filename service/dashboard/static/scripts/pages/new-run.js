@@ -1,4 +1,4 @@
-/** The form for a run: program, machine, objectives, constraints, budget; errors stand at their fields. */
+/** The form for a run: program, mesh, objectives, constraints, budget; errors stand at their fields. */
 
 import { get, pages, post, problemOf } from "../api.js";
 import { ConstraintBuilder } from "../constraint-builder.js";

@@ -1,4 +1,4 @@
-/** One plan: what it costs, what was checked, what it decides, how it came about, how it runs. */
+/** One plan: what it costs, what was checked, what it decides, its history, how it runs. */
 
 import { get, getFile, pages, problemOf } from "../api.js";
 import { checkChips, markChip } from "../badges.js";
@@ -14,7 +14,7 @@ import { marksOf } from "../marks.js";
 import { showMoves } from "../move-list.js";
 import { missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
-import { machineText } from "../run-summary.js";
+import { meshText } from "../run-summary.js";
 import { several } from "../units.js";
 import { showVerification } from "../verification.js";
 
@@ -45,7 +45,7 @@ function show(plan, run, frontier, objectives, graph) {
   fill(
     byId("subject"),
     element("a", { href: pages.graph(plan.graph_id) }, graph.name),
-    ` on ${machineText(plan.mesh, run.mesh_document)}`,
+    ` on ${meshText(plan.mesh, run.mesh_document)}`,
   );
   const crumb = byId("run-link");
   crumb.textContent = plan.run;

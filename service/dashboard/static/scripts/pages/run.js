@@ -1,4 +1,4 @@
-/** One run, live: its frontier, how it came about, and its options. */
+/** One run, live: its frontier, its history, and its options. */
 
 import { get, post, problemOf } from "../api.js";
 import { statusBadge } from "../badges.js";
@@ -17,7 +17,7 @@ import { PlanTable } from "../plan-table.js";
 import { showRefused } from "../refused-rules.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
-import { machineText, showCommands, showMaking, showRequest } from "../run-summary.js";
+import { meshText, showCommands, showMaking, showRequest } from "../run-summary.js";
 import { count, duration, plain, several } from "../units.js";
 
 const REDRAW_MS = 400;
@@ -98,7 +98,7 @@ async function finish() {
 function showSummary() {
   document.title = `${run.graph} on ${run.mesh} · Tapestry`;
   say(byId("title"), run.graph);
-  say(byId("machine"), machineText(run.mesh, run.mesh_document));
+  say(byId("mesh"), meshText(run.mesh, run.mesh_document));
   showRequest(byId("request"), run);
   showMaking(byId("making"), run);
   showCommands(byId("commands"), run, meshes);

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tapestry
-from tests.house.source import PACKAGES, ROOT, modules
+from tests.project.source import PACKAGES, ROOT, modules
 from tests.service.processes import Service
 
 LINKED = (*PACKAGES, "examples")

@@ -18,7 +18,7 @@ import pytest
 from tapestry.rewrites import PLACEMENT, RULES
 from tapestry.service.store.tables import Base
 from tapestry.teg.operators import OPERATORS
-from tests.house.source import PACKAGES, ROOT, modules
+from tests.project.source import PACKAGES, ROOT, modules
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 FOLDERS = (*PACKAGES, "examples", "benchmarks")
@@ -43,10 +43,11 @@ NAMED = re.compile(
 
 # Places of words not used, with the reason: a file, or a word in it.
 EXCEPTIONS = {
-    "tests/house/test_vocabulary.py": "its examples are words not used",
+    "tests/project/test_vocabulary.py": "its examples are words not used",
     "tests/vectors/cases": "cases of other projects, in their words",
     "tests/service/store/test_migrations.py: barren": "a column of the first releases",
     "tests/service/store/test_migrations.py: cure": "a key of the first releases",
+    "service/provenance.py: machine": "the processor architecture that `platform.machine` returns, a stored key",
 }
 
 
@@ -71,10 +72,15 @@ def unused_words(scope: str) -> tuple[str, ...]:
     return tuple(chain.from_iterable(QUOTED.findall(word) for word, _, where in rows if where == scope))
 
 
+@cache
+def phrases() -> re.Pattern[str]:
+    """Compile the phrases not used into one pattern, which finds their plurals too."""
+    return re.compile(rf"\b({'|'.join(w for w in unused_words('everywhere') if ' ' in w)})s?\b")
+
+
 def phrases_in(line: str) -> Iterator[str]:
     """Yield the phrases not used that a line contains, also as a part of an identifier."""
-    plain = line.lower().replace("_", " ")
-    yield from (w for w in unused_words("everywhere") if " " in w and w in plain)
+    yield from phrases().findall(line.lower().replace("_", " "))
 
 
 @cache
@@ -175,6 +181,12 @@ def test_the_pattern_finds_parts_of_identifiers_and_nothing_else() -> None:
     assert not any(map(is_barred, ("heartbeat", "insight", "raise", "otherwise", "precise", "Promise")))
     assert is_barred("given", "modules") and not is_barred("given")
     assert list(phrases_in("ISSUE_ORDERS = 3")) == ["issue order"] and not list(phrases_in("schedule order"))
+    assert list(phrases_in("Hand it in.")) == ["hand it in"] and not list(
+        phrases_in("beforehand in, hand inside")
+    )
+    assert (
+        is_barred("machineText", "names") and is_barred("my_machines", "names") and not is_barred("machine")
+    )
 
 
 def test_no_word_that_is_not_used_appears() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import networkx as nx
 import pytest
 
-from tests.house.source import PACKAGES, Module, direct_module, modules, package_of, resolve, under
+from tests.project.source import PACKAGES, Module, direct_module, modules, package_of, resolve, under
 
 # service -> optimizer -> rewrites | costmodel -> hardware -> teg
 MAY_IMPORT = {
@@ -152,13 +152,13 @@ def test_web_and_database_libraries_appear_in_service_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("room", "others"), APART)
-def test_rooms_of_the_service_stay_apart(room: str, others: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("part", "others"), APART)
+def test_parts_of_the_service_stay_apart(part: str, others: tuple[str, ...]) -> None:
     wrong = [
         f"{module.relative_path}:{found.line} imports {found.target}"
         for module in modules()
         for found in module.imports
-        if under(module.name, room) and any(under(found.target, other) for other in others)
+        if under(module.name, part) and any(under(found.target, other) for other in others)
     ]
     assert not wrong, "\n".join(wrong)
 

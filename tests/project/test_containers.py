@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tapestry.service.cli.parser import build_parser
-from tests.house.source import PACKAGES, ROOT
+from tests.project.source import PACKAGES, ROOT
 
 PINNED_IMAGE = re.compile(r"^[a-z/-]+:\d+\.\d+[\w.-]*$")
 REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
@@ -129,7 +129,7 @@ def test_every_command_is_one_that_the_program_understands() -> None:
     assert build_parser().parse_args(SERVICES["worker"]["command"]).command == "worker"
 
 
-def test_only_the_api_is_reachable_and_only_from_this_machine() -> None:
+def test_only_the_api_is_reachable_and_only_from_this_host() -> None:
     assert {name: service.get("ports") for name, service in SERVICES.items()} == {
         "postgres": None,
         "api": ["127.0.0.1:8000:8000"],

@@ -1,4 +1,4 @@
-"""The page `docs/generated/devices.md`; `python -m tests.docs.machines` writes it from the catalog."""
+"""The page `docs/generated/devices.md`; `python -m tests.docs.devices` writes it from the catalog."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ def _mesh(mesh: Mesh) -> str:
 
 
 def devices_page() -> str:
-    """Build the page of devices and meshes."""
+    """Build the page of the catalog's devices and meshes."""
     return page(
-        "Devices and meshes",
-        "tests.docs.machines",
-        "[Machines](../machines.md) explains the columns. Peak rates are those of matrix units on dense operands.",
+        "Catalog of devices and meshes",
+        "tests.docs.devices",
+        "[Devices and meshes](../meshes.md) explains the columns. Peak rates are those of matrix units on dense "
+        "operands.",
         "## Devices",
         device_table(),
         "## Meshes",

@@ -1,4 +1,4 @@
-"""Tests that the page about machines names every topology."""
+"""Tests that the page about devices and meshes names every topology."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from tests.docs.generated import ROOT
 
 
 def test_every_topology_is_named() -> None:
-    text = (ROOT / "docs" / "machines.md").read_text()
+    text = (ROOT / "docs" / "meshes.md").read_text()
     assert [n for n in TOPOLOGIES if f"`{n}`" not in text] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.house.source import PACKAGES, Defined, modules
+from tests.project.source import PACKAGES, Defined, modules
 
 EVERYWHERE = (*PACKAGES, "examples", "benchmarks", "tests")
 

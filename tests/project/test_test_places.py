@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.house.source import ROOT
+from tests.project.source import ROOT
 
-ABOUT_THE_WHOLE = {"contracts", "docs", "end_to_end", "house", "vectors"}
+ABOUT_THE_WHOLE = {"contracts", "docs", "end_to_end", "project", "vectors"}
 TESTS = [
     path.relative_to(ROOT / "tests")
     for path in sorted((ROOT / "tests").rglob("test_*.py"))

@@ -1,4 +1,4 @@
-"""Strict type checking of the package: `python -m tests.house.types` runs mypy and counts what it has checked.
+"""Strict type checking of the package: `python -m tests.project.types` runs mypy and counts what it has checked.
 
 mypy that follows a wrong path reports success over one file, so it must count all sources
 (and it counts folders of data, too).
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from tests.house.source import PACKAGES, ROOT, modules
+from tests.project.source import PACKAGES, ROOT, modules
 
 CHECKED = re.compile(r"(?:checked|in) (\d+) source files")
 

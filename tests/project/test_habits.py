@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.house.source import ROOT, modules
+from tests.project.source import ROOT, modules
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
 HEAVY = ("numba", "sqlalchemy", "onnx", "scipy", "deap", "moocore", "networkx", "fastapi", "torch", "jax")
