@@ -105,7 +105,6 @@ def _strategy(preferences: Sequence[Preference], block: Block, axes: tuple[str, 
 def _where_read(graph: Graph, source: Block, placed: dict[str, Placement]) -> Strategy:
     """Infer a source's strategy: the sharding its first reader needs, where that is a plain split; whole otherwise."""
     tensor = source.outputs[0]
-    rank = len(graph.tensors[tensor].shape)
     for block in graph.blocks:
         for k in range(len(block.inputs)):
             if block.site not in placed or read_of(graph, block.site, k).root != tensor:
@@ -114,5 +113,5 @@ def _where_read(graph: Graph, source: Block, placed: dict[str, Placement]) -> St
             spec = consumer_spec(
                 read.rows, graph.tensors[tensor].shape, block.signature, placed[block.site].strategy
             )
-            return whole_strategy(rank) if spec.is_windowed else Strategy(spec.dims)
-    return whole_strategy(rank)
+            return whole_strategy(source) if spec.is_windowed else Strategy(spec.dims)
+    return whole_strategy(source)

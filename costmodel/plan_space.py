@@ -19,15 +19,16 @@ from tapestry.costmodel.kernel_arrays import COSTS, CompiledSpace, EvaluationSta
 from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.resources import LARGEST, Resource, resources_of, too_much
 from tapestry.costmodel.storage_choice import BlockKinds, StorageChoice
-from tapestry.costmodel.strategies import StrategyFamily, aligned_granules
+from tapestry.costmodel.strategies import StrategyFamily, aligned_granules, pins_of_state
 from tapestry.costmodel.table_rows import TableCache, TableRows
 from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.boundary import stays_whole, viewed_state, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
-from tapestry.teg.sharding.strategy import Strategy, read_of
+from tapestry.teg.sharding.strategy import Read, Strategy, read_of
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 
@@ -84,50 +85,45 @@ class PlanSpace:
         self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.mesh_shape, layouts)
         self.view = view or default_view(self.mesh_shape)
         self.cache = cache or TableCache()
-        self.pins, self.given = dict(pins or {}), given or {}
+        self.pins, self.given = pins_of_state(graph, pins or {}), given or {}
         self.inputs, self.outputs = inputs, outputs
         self.resources = resources_of(graph) if resources is None else tuple(resources)
         self.slots = scheduled_blocks(graph, schedule_order)
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
         self.gene_of = {b.site: g for g, b in enumerate(self.blocks)}
+        self.state_genes = np.array(
+            [(self.gene_of[sink], self.gene_of[source.site]) for sink, source in graph.carriers.items()],
+            dtype=np.int64,
+        ).reshape(-1, 2)
         self.families: list[StrategyFamily] = []
         self._costs: list[BlockCosts] = []
-        granules = aligned_granules(graph)
+        self._granules, self._viewed = aligned_granules(graph), viewed_state(graph)
         self.class_of: list[object] = []
         for block in self.blocks:
-            key, family, costs = self._family(block, granules.get(block.site, ()))
+            key, family, costs = self._family(block)
             self.class_of.append(key)
             self.families.append(family)
             self._costs.append(costs)
         self.space, self.device_class = _Compiler(self).compile()
         self.state: EvaluationState = new_state(self.space)
 
-    def _family(self, block: Block, granules: tuple[int, ...]) -> tuple[object, StrategyFamily, BlockCosts]:
+    def _family(self, block: Block) -> tuple[object, StrategyFamily, BlockCosts]:
         graph = self.graph
-        reads = []
-        for k in range(len(block.inputs)):
-            read = read_of(graph, block.site, k)
-            reads.append((graph.tensors[read.root].shape, read.rows))
+        reads = tuple((graph.tensors[r.root].shape, r) for r in self._reads(block))
         inputs, outputs = graph.input_types(block), graph.output_types(block)
         pin = self.pins.get(block.site)
-        whole = (block.operator == "sink" and self.outputs == "gathered") or (
-            block.operator == "source" and self.inputs == "replicated"
-        )
-        given = self.given.get(block.site)
-        kind = (block.definition, tuple(reads), inputs, outputs, granules)
-        key = (*kind, pin, whole, self.storage.layouts, given, self.resources)
+        whole = stays_whole(graph, block, self.inputs, self.outputs)
+        given, granules = self._given(block), self._granules.get(block.site, ())
+        kind = (block.definition, tuple((shape, r.rows) for shape, r in reads), inputs, outputs, granules)
+        key = (*kind, pin, whole, block.site in self._viewed, self.storage.layouts, given, self.resources)
         if key not in self.cache.families:
-            read_values = tuple(
-                (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
-                for k in range(len(block.inputs))
-            )
-            kinds = BlockKinds(block.definition, read_values, inputs, outputs)
+            kinds = BlockKinds(block.definition, reads, inputs, outputs)
             strategies, orders = given or ((), self.storage.dimension_orders(kinds))
+            if block.site in self._viewed:
+                orders = orders[:1]
             ranks = tuple(len(t.shape) for t in outputs)
-            family = StrategyFamily(
-                block.definition, read_values, ranks, granules, self.view, orders, strategies
-            )
+            family = StrategyFamily(block.definition, reads, ranks, granules, self.view, orders, strategies)
             if whole:
                 family.keep([0])
             if pin is not None:
@@ -146,6 +142,18 @@ class PlanSpace:
             self.cache.families[key] = (family, costs)
         family, costs = self.cache.families[key]
         return key, family, costs
+
+    def _reads(self, block: Block) -> list[Read]:
+        return [read_of(self.graph, block.site, k) for k in range(len(block.inputs))]
+
+    def _given(self, block: Block) -> Given | None:
+        """Return the strategies and orders that are known beforehand: a sink that carries state has its source's."""
+        source = self.graph.carriers.get(block.site)
+        if source is None:
+            return self.given.get(block.site)
+        _, family, _ = self._family(source)
+        orders = tuple(DimensionOrders(o.makes, ()) for o in family.dimension_orders)
+        return tuple(family.strategies), orders
 
     @property
     def gene_count(self) -> int:
@@ -168,18 +176,27 @@ class PlanSpace:
             np.zeros(self.edge_count, dtype=np.int64),
         )
 
+    def with_state(self, strategies: np.ndarray) -> np.ndarray:
+        """Return strategy genes `(..., genes)` in which sinks that carry state have the genes of their sources."""
+        sinks, sources = self.state_genes.T
+        found = strategies.copy()
+        found[..., sinks] = strategies[..., sources]
+        return found
+
     def evaluate(self, genes: Genes) -> np.ndarray:
         """Compute the integer costs `(columns,)`: those of `costmodel.kernel_arrays`, then two per resource."""
         cost = np.zeros(self.cost_count, dtype=np.int64)
-        evaluate(self.space, self.state, genes.strategies, genes.prefetch, genes.regather, cost)
+        strategies = self.with_state(genes.strategies)
+        evaluate(self.space, self.state, strategies, genes.prefetch, genes.regather, cost)
         return cost
 
     def placements(self, genes: Genes) -> Placements:
         """Convert the plan to placements by site."""
+        strategies = self.with_state(genes.strategies)
         blocks = {}
         edge = 0
         for g, block in enumerate(self.blocks):
-            strategy, orders = self.families[g].at(int(genes.strategies[g]))
+            strategy, orders = self.families[g].at(int(strategies[g]))
             layouts = orders.makes if any(orders.makes) else ()
             if g < len(self.slots):
                 n = len(block.inputs)
@@ -205,6 +222,7 @@ class PlanSpace:
         Raises:
             ValueError: a placement's strategy, or its layouts, are not among those of this view.
         """
+        placements = with_boundary(self.graph, placements)
         genes = self.abstract_genes()
         edge = 0
         for g, block in enumerate(self.blocks):
@@ -319,6 +337,7 @@ class _Compiler:
             base_flops=base_flops(owner.graph),
             classes=classes,
             strategy_count=np.array([f.count for f in owner.families], dtype=np.int64),
+            state_gene=_other_genes(owner.state_genes, len(owner.blocks)),
             block_offset=block_offset,
             made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(
                 np.int64
@@ -357,6 +376,13 @@ class _Compiler:
             most = sum(int(costs.resources[r].max(initial=0)) for costs in self.owner._costs)
             if most * self.owner.mesh_shape.device_count > LARGEST:
                 raise too_much(resource)
+
+
+def _other_genes(pairs: np.ndarray, count: int) -> np.ndarray:
+    """Return the other gene of every gene that is in a pair, `(count,)`; -1 for those in none."""
+    other = np.full(count, -1, dtype=np.int64)
+    other[pairs] = pairs[:, ::-1]
+    return other
 
 
 _TENSOR_COLUMNS = (

@@ -19,6 +19,7 @@ import numpy as np
 
 from tapestry.teg.costs import Amount, ResourceCost, total
 from tapestry.teg.graph import Definition, Graph
+from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.strategy import index_boxes
@@ -142,6 +143,7 @@ def declared_resources(graph: Graph, placements: Placements, mesh_shape: MeshSha
 
 
 def _priced(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Iterator[Mapping[str, Amount]]:
+    placements = with_boundary(graph, placements)
     for block in graph.blocks:
         table = block.definition.costs
         if table is None or block.operator == "view":

@@ -27,6 +27,21 @@ class PinError(ValueError):
         self.site = site
 
 
+def pins_of_state(graph: Graph, pins: Mapping[str, str]) -> dict[str, str]:
+    """Return the pins with those of sinks that carry state moved to their sources, where the state begins.
+
+    Raises:
+        PinError: source and sink of one state are pinned to different specs.
+    """
+    found = dict(pins)
+    for sink, source in graph.carriers.items():
+        pin = found.pop(sink, None)
+        if pin is not None and found.setdefault(source.site, pin) != pin:
+            why = f"it carries {source.site!r}, which is pinned to {found[source.site]}: pin one of them"
+            raise PinError(sink, why)
+    return found
+
+
 class StrategyFamily:
     """All strategies of one class of blocks on one view, with the specs they name.
 

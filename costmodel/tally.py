@@ -9,6 +9,7 @@ import numpy as np
 from tapestry.costmodel.kernel_arrays import COLUMNS
 from tapestry.costmodel.resources import Resource, whole_amount
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.strategy import index_boxes
@@ -41,7 +42,7 @@ def amounts_per_device(
     graph: Graph, placements: Placements, mesh_shape: MeshShape, resource: Resource
 ) -> list[int]:
     """Count a resource on every device, in units of one over its scale: each part of each block from its table."""
-    found = [0] * mesh_shape.device_count
+    found, placements = [0] * mesh_shape.device_count, with_boundary(graph, placements)
     for block in graph.blocks:
         table = block.definition.costs
         cost = None if table is None or block.operator == "view" else table.named(resource.name)

@@ -196,10 +196,22 @@ class Graph:
         return tuple(b for b in self.blocks if b.operator == "sink")
 
     @cached_property
+    def carriers(self) -> Mapping[str, Block]:
+        """The source whose next value a sink takes, by the site of the sink."""
+        named = ((b.site, b.definition.get("carries")) for b in self.sinks)
+        return {site: self.by_site[name] for site, name in named if name in self.by_site}
+
+    @cached_property
+    def fixed_state(self) -> frozenset[str]:
+        """The sites of carried state that is never split: its source or its sink has no signature."""
+        pairs = ((self.by_site[sink], source) for sink, source in self.carriers.items())
+        fixed = (pair for pair in pairs if any(block.signature is None for block in pair))
+        return frozenset(block.site for pair in fixed for block in pair)
+
+    @cached_property
     def carried(self) -> frozenset[str]:
         """The tensors of sources whose next value a sink takes: the old value is not needed after its last reader."""
-        names = (b.definition.get("carries") for b in self.sinks)
-        return frozenset(t for name in names if name in self.by_site for t in self.by_site[name].outputs)
+        return frozenset(t for source in self.carriers.values() for t in source.outputs)
 
     @cached_property
     def sequence_points(self) -> tuple[Block, ...]:

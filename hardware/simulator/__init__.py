@@ -4,6 +4,7 @@ from tapestry.hardware.simulator.execution import Event, Execution, Live, OutOfM
 from tapestry.hardware.simulator.perfetto import to_perfetto
 from tapestry.hardware.simulator.pinned import PinnedRun, run_pinned
 from tapestry.hardware.simulator.run import simulate
+from tapestry.hardware.simulator.steps import simulate_steps
 
 __all__ = [
     "Event",
@@ -13,5 +14,6 @@ __all__ = [
     "PinnedRun",
     "run_pinned",
     "simulate",
+    "simulate_steps",
     "to_perfetto",
 ]

@@ -6,7 +6,7 @@ reads the same memory for the same index part is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,29 +22,43 @@ from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, I
 from tapestry.teg.views import apply_view
 from tapestry.teg.zspace import ZRange
 
+# The part of a tensor on every device, by the site of the source that begins as it.
+State = Mapping[str, Sequence[np.ndarray]]
+
 
 class ArrayBackend:
     """A backend that computes values; see `Backend`. `memory[device]` holds parts by buffer key, packed as stored.
+
+    State in `state` begins as what the devices held at the end of the step before; `inputs` need no value for it.
 
     Raises:
         ValueError: values of sources are missing, unknown, or of another shape or element type.
     """
 
     def __init__(
-        self, program: ExplicitGraph, inputs: Mapping[str, np.ndarray], storage: ShardStorage
+        self,
+        program: ExplicitGraph,
+        inputs: Mapping[str, np.ndarray],
+        storage: ShardStorage,
+        state: State | None = None,
     ) -> None:
         self.program, self.storage = program, storage
         self.devices = range(program.mesh_shape.device_count)
         self.memory: list[dict[str, Packed]] = [{} for _ in self.devices]
         self.unpacked: dict[str, Memo[np.ndarray]] = {}
-        self.values = source_values(program, inputs)
+        self.state = state or {}
+        self.values = source_values(program, inputs, self.state)
+        self.next_state: dict[str, list[np.ndarray]] = {}
         self.seen: dict[str, np.ndarray] = {}
 
     def place(self, site: str) -> np.ndarray:
         key = self.program.sources[site]
+        boxes = self.program.buffers[key].boxes
+        if site in self.state:
+            shapes = (boxes[:, :, 1] - boxes[:, :, 0]).tolist()
+            return self._store(key, [a.reshape(s) for a, s in zip(self.state[site], shapes, strict=True)])
         value = self.values[site]
-        local = [frozen(box_part(value, (0,) * value.ndim, box)) for box in self.program.buffers[key].boxes]
-        return self._store(key, local)
+        return self._store(key, [frozen(box_part(value, (0,) * value.ndim, box)) for box in boxes])
 
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
@@ -56,6 +70,10 @@ class ArrayBackend:
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
         if step.definition.operator == "sink":
             self.seen[step.site] = self._observe(step.site, step.reads[0])
+            source = self.program.abstract.carriers.get(step.site)
+            if source is not None:
+                parts = [self._read(step.reads[0], device) for device in self.devices]
+                self.next_state[source.outputs[0]] = parts
             return ()
         known: Memo[Sequence[np.ndarray]] = Memo()
         made = []
@@ -144,15 +162,19 @@ class ArrayBackend:
         return frozen(value)
 
 
-def source_values(program: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def source_values(
+    program: ExplicitGraph, inputs: Mapping[str, np.ndarray], known: Collection[str] = ()
+) -> dict[str, np.ndarray]:
     """Return whole read-only values by source tensor: from `inputs` (by source site), else from the graph's data.
+
+    Sources in `known` need none.
 
     Raises:
         ValueError: values are missing, unknown, or of another shape or element type; all are listed.
     """
     graph = program.abstract
     values, issues = {}, []
-    for site in program.sources:
+    for site in (site for site in program.sources if site not in known):
         name, wanted = graph.producers[site].site, graph.tensors[site]
         value = inputs.get(name, graph.data.get(site))
         if value is None:
@@ -164,8 +186,8 @@ def source_values(program: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> d
             )
         else:
             values[site] = frozen(value.view())
-    known = {graph.producers[site].site for site in program.sources}
-    issues += [f"there is no source {name!r}" for name in inputs if name not in known]
+    names = {graph.producers[site].site for site in program.sources}
+    issues += [f"there is no source {name!r}" for name in inputs if name not in names]
     if issues:
         raise ValueError(f"program {graph.name!r} cannot be run: " + "; ".join(issues))
     return values

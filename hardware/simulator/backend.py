@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +31,11 @@ class Backend(Protocol):
 
     def free(self, key: str) -> None:
         """Remove a buffer."""
+        ...
+
+    @property
+    def next_state(self) -> Mapping[str, Sequence[np.ndarray]]:
+        """The next value of carried state by the tensor of its source, as the part that each device holds."""
         ...
 
     def observed(self) -> Mapping[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class DryRunBackend:
     """A backend that counts instead of computing; see `Backend`."""
 
     def __init__(self, program: ExplicitGraph, storage: ShardStorage) -> None:
+        self.next_state: Mapping[str, Sequence[np.ndarray]] = {}
         self.program, self.storage = program, storage
         self.by_class = program.mesh_shape.device_count > LARGEST_FULL_MESH
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,8 @@ class Execution:
     `flops`, `accessed_bytes` `(devices,)`: work of the blocks, bytes they read and wrote.
     `events`: only when a trace was requested. `seed`: by which the inputs were drawn; None if they were given, or
     nothing was computed.
+    `state`: the next value of carried state by the tensor of its source, as the part that each device holds (empty
+    after a dry run).
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -59,6 +61,7 @@ class Execution:
     accessed_bytes: np.ndarray
     events: tuple[Event, ...] = ()
     seed: int | None = None
+    state: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return shown(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.simulator.arrays import ArrayBackend
+from tapestry.hardware.simulator.arrays import ArrayBackend, State
 from tapestry.hardware.simulator.backend import Backend
 from tapestry.hardware.simulator.clocks import Clocks
 from tapestry.hardware.simulator.dry_run import LARGEST_FULL_MESH, DryRunBackend
@@ -31,11 +31,13 @@ def simulate(
     capacity_check: bool = True,
     trace: bool = False,
     compute_dtype: str | None = None,
+    state: State | None = None,
 ) -> Execution:
     """Run `program` on the virtual devices of `mesh`; count memory, bytes and time along the way.
 
     `inputs` are whole arrays by source site; values supplied with the graph may be left out. A `dry` run
-    counts the same without computing. `compute_dtype` is the precision of contractions on the clock.
+    counts the same without computing. `compute_dtype` is the precision of contractions on the clock. `state` is that
+    of the step before (`Execution.state`), which begins as the devices hold it; `simulate_steps` passes it on.
 
     Raises:
         ValueError: the mesh is not the one the program was built for, or inputs do not fit.
@@ -49,7 +51,7 @@ def simulate(
         )
     storage = ShardStorage(mesh.device)
     backend: Backend = (
-        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage)
+        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage, state)
     )
     capacity_bytes = mesh.device.memory_bytes if capacity_check else None
     return _Run(program, mesh, backend, storage, capacity_bytes, trace, compute_dtype).execute()
@@ -118,6 +120,7 @@ class _Run:
             flops=self.flops,
             accessed_bytes=self.accessed_bytes,
             events=tuple(self.events),
+            state=dict(self.backend.next_state),
         )
 
     def _copy(self, copy: CopyStep) -> None:

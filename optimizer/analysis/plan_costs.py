@@ -19,6 +19,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.optimizer.run.variants import structure_of
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
@@ -107,6 +108,7 @@ class PlanCosts:
 
 def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:
     """Collect for each block the strategies and orders that the plans give it."""
+    plans = [with_boundary(graph, placements) for placements in plans]
     used: dict[str, Given] = {}
     for block in graph.blocks:
         strategies: dict[Strategy, None] = {}

@@ -62,6 +62,14 @@ def put(values, position, value, offset, digest):
 
 
 @njit(_nrt=False)
+def put_strategy(space, genes, g, value, digest):
+    """Set a strategy gene; the source and the sink of carried state change together."""
+    put(genes, g, value, 0, digest)
+    if space.state_gene[g] >= 0:
+        put(genes, space.state_gene[g], value, 0, digest)
+
+
+@njit(_nrt=False)
 def members_of(random_state, start, members, c):
     """Choose a range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
     low, high = start[c], start[c + 1]
@@ -100,7 +108,7 @@ def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
         if rule == PLACE_SOURCE:
             s = between(random_state, 0, space.strategy_count[search.gene_members[low]])
             for r in range(low, high):
-                put(genes, search.gene_members[r], s, 0, digest)
+                put_strategy(space, genes, search.gene_members[r], s, digest)
         else:
             for r in range(low, high):
                 source_follows(
@@ -127,7 +135,7 @@ def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
 
 @njit(_nrt=False, inline="always")
 def _set_slot(space, search, genes, g, s, follow, digest):
-    put(genes, g, s, 0, digest)
+    put_strategy(space, genes, g, s, digest)
     if follow:
         for e in range(space.edge_start[g], space.edge_start[g + 1]):
             t = space.edge_tensor[e]
@@ -140,7 +148,7 @@ def source_fits(space, search, genes, t, e, digest):
     """Set the source of tensor `t` to the spec that edge `e` needs."""
     s = fitting(space, search, genes, t, e)
     if s >= 0:
-        put(genes, space.made_gene[t], s, 0, digest)
+        put_strategy(space, genes, space.made_gene[t], s, digest)
 
 
 @njit(_nrt=False, inline="always")
@@ -310,4 +318,4 @@ def _lead(random_state, space, search, genes, low, high, digest):
         if producer < space.slot_count:
             _set_slot(space, search, genes, producer, s, True, digest)
         else:
-            put(genes, producer, s, 0, digest)
+            put_strategy(space, genes, producer, s, digest)

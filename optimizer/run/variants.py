@@ -118,7 +118,7 @@ def insert_seeds(variant: Variant, limit: int | None) -> int:
 def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
     """Evaluate and insert plans given as strategy rows `(n, genes)`; return how many entered the front."""
     space, goal = variant.space, variant.submesh.goal
-    plans = genes_rows(strategies, space.space)
+    plans = genes_rows(space.with_state(strategies), space.space)
     return int(insert_all(space.space, space.state, variant.archive, goal, *plans))
 
 
@@ -152,7 +152,7 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
         prefetch.append(pre)
         regather.append(cut)
     if rows:
-        arrays = (np.array(rows), np.array(prefetch), np.array(regather))
+        arrays = (child.space.with_state(np.array(rows)), np.array(prefetch), np.array(regather))
         insert_all(child.space.space, child.space.state, child.archive, goal, *arrays)
     return evaluated + len(rows)
 
@@ -204,15 +204,21 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
     best, least = np.int64(0), np.inf
     count = space.strategy_count[members[0]] if members.shape[0] > 0 else 0
     for s in range(count):
-        for g in members:
-            genes[g] = s
+        _set_all(space, genes, members, s)
         evaluate(space, state, genes, prefetch, regather, raw)
         found = score(goal, objective_values(goal, raw, value), value)
         if found < least:
             best, least = np.int64(s), found
-    for g in members:
-        genes[g] = best
+    _set_all(space, genes, members, best)
     return count
+
+
+@njit(_nrt=False, inline="always")
+def _set_all(space, genes, members, value):
+    for g in members:
+        genes[g] = value
+        if space.state_gene[g] >= 0:
+            genes[space.state_gene[g]] = value
 
 
 def coarsen_grids(variants: Sequence[Variant]) -> None:

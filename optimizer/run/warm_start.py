@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, keeps_pins, new_variant, structure_of
 from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
@@ -127,7 +129,7 @@ class _Fitting:
     """The strategies nearest to those of a plan for another mesh."""
 
     def __init__(self, variant: Variant, placements: Placements) -> None:
-        self.variant, self.placements = variant, placements
+        self.variant, self.placements = variant, with_boundary(variant.graph, placements)
         self.names = _renamed(placements, variant.space.mesh_shape)
         self.known: dict[tuple[int, Strategy], int] = {}
 
@@ -144,7 +146,7 @@ class _Fitting:
                     genes.prefetch[edge] = placement.prefetch_of(k)
                     genes.regather[edge] = placement.regather_of(k)
                     edge += 1
-        return genes
+        return replace(genes, strategies=space.with_state(genes.strategies))
 
     def _orders(self, gene: int, placement: Placement) -> int:
         """Return the number of the placement's dimension orders here; 0 (the program's own) if unavailable."""

@@ -8,17 +8,18 @@ out as nodes on demand.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tapestry.teg.brief import brief, counted, shown
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.issues import listing
+from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks, whole_strategy
+from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.spec import Spec, boxes
 from tapestry.teg.sharding.strategy import consumer_spec, index_boxes, producer_spec, read_of
 from tapestry.teg.views import ViewMap, root_of
@@ -108,7 +109,7 @@ def expand(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Expli
     issues = check_placements(graph, placements, mesh_shape)
     if issues:
         raise ValueError(listing("the placements do not fit the graph and the mesh", issues))
-    return _Expansion(graph, placements, mesh_shape.part(placements.devices)).run()
+    return _Expansion(graph, with_boundary(graph, placements), mesh_shape.part(placements.devices)).run()
 
 
 @dataclass
@@ -137,7 +138,7 @@ class _Expansion:
         sources = {}
         for block in self.graph.sources:
             tensor = block.outputs[0]
-            sources[tensor] = self._make(block, self._placement(block), slot=-1)[0]
+            sources[tensor] = self._make(block, self.placements.of(block), slot=-1)[0]
         blocks = scheduled_blocks(self.graph, self.placements.schedule_order)
         steps = [self._step(slot, block) for slot, block in enumerate(blocks)]
         issued: list[list[_Segment]] = [[] for _ in blocks]
@@ -154,14 +155,6 @@ class _Expansion:
             slots.append(Slot(copies, tuple(s.key for s in waits), step))
         return ExplicitGraph(self.graph, self.mesh_shape, self.buffers, sources, tuple(slots))
 
-    def _placement(self, block: Block) -> Placement:
-        placement = self.placements.of(block)
-        rank = len(block.signature.dims) if block.signature is not None else 0
-        gathered = (block.operator == "sink" and self.placements.outputs == "gathered") or (
-            block.operator == "source" and self.placements.inputs == "replicated"
-        )
-        return replace(placement, strategy=whole_strategy(rank)) if gathered else placement
-
     def _make(self, block: Block, placement: Placement, slot: int) -> tuple[str, ...]:
         keys = []
         for k, site in enumerate(block.outputs):
@@ -174,7 +167,7 @@ class _Expansion:
         return tuple(keys)
 
     def _step(self, slot: int, block: Block) -> ComputeStep:
-        placement = self._placement(block)
+        placement = self.placements.of(block)
         index = index_boxes(block.signature, placement.strategy, self.mesh_shape)
         reads = []
         for k, tensor in enumerate(block.inputs):

@@ -85,13 +85,12 @@ class Placements:
         known = self.blocks.get(block.site)
         if known is not None:
             return known
-        rank = len(block.signature.dims) if block.signature is not None else 0
-        return Placement(whole_strategy(rank))
+        return Placement(whole_strategy(block))
 
 
-def whole_strategy(rank: int) -> Strategy:
-    """Build the strategy by which every device computes everything."""
-    return Strategy((WHOLE,) * rank)
+def whole_strategy(block: Block) -> Strategy:
+    """Build the strategy of a block by which every device computes everything."""
+    return Strategy((WHOLE,) * (0 if block.signature is None else len(block.signature.dims)))
 
 
 def scheduled_blocks(graph: Graph, schedule_order: str) -> tuple[Block, ...]:

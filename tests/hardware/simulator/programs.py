@@ -39,8 +39,11 @@ def machine(mesh_shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
     return Mesh("made up", load_device(device), tuple(reversed(axes)))
 
 
-def random_program(rng: np.random.Generator, steps: int = 8) -> Graph:
-    """Build a random program over tensors `[n, c, l]`, drawing its steps from every family of operators."""
+def random_program(rng: np.random.Generator, steps: int = 8, *, state: bool = False) -> Graph:
+    """Build a random program over tensors `[n, c, l]`, drawing its steps from every family of operators.
+
+    With `state`, its input and some of its parameters have next values.
+    """
     b = GraphBuilder("random")
     shape = [int(rng.integers(1, 5)), int(rng.integers(3, 10)), int(rng.integers(5, 14))]
     tensors = [b.source("x", shape, "float64")]
@@ -51,7 +54,26 @@ def random_program(rng: np.random.Generator, steps: int = 8) -> Graph:
     for tensor in tensors:
         if tensor not in read:
             b.sink(tensor, site=f"see {tensor}")
+    if state:
+        _updated(b, rng, tensors)
     return b.build()
+
+
+def _updated(b: GraphBuilder, rng: np.random.Generator, tensors: Sequence[str]) -> None:
+    """Add next values of sources: computed, viewed, or another tensor of the same type."""
+    for source in [s.outputs[0] for s in b.blocks if s.operator == "source" and s.site[-1] != "i"]:
+        shape = b.tensors[source].shape
+        alike = [t for t in tensors if t != source and b.tensors[t].shape == shape]
+        choice = rng.random()
+        if choice < 0.4:
+            new = cell(b, f"{source}.new", ("mul", ("input", 0), ("const", 0.5)), (source,))
+        elif choice < 0.6:
+            new = view(b, f"{source}.new", source, reversed_along(shape, (int(rng.integers(len(shape))),)))
+        elif alike:
+            new = alike[int(rng.integers(len(alike)))]
+        else:
+            continue
+        b.sink(new, site=f"{source}.next", carries=source)
 
 
 def cell(b: GraphBuilder, site: str, expr: tuple[object, ...], tensors: Sequence[str]) -> str:

@@ -1,0 +1,51 @@
+"""The boundary of a plan: sources and sinks are placed by the plan's options and by the state that they carry.
+
+Imported by whatever turns placements into specs: expansion, the cost models, the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
+
+
+def with_boundary(graph: Graph, placements: Placements) -> Placements:
+    """Place the boundary as convention *Chosen boundaries* states; all other blocks keep their placements.
+
+    Where the options say so, inputs are replicated and outputs gathered. A sink that carries state takes strategy and
+    layout from its source, so that the next run finds the state where it begins; only the time of its copy is its own.
+    """
+    placed: dict[str, Placement] = {}
+    viewed = viewed_state(graph)
+    for block in (*graph.sources, *graph.sinks):
+        own, source = placements.of(block), graph.carriers.get(block.site)
+        if block.site in viewed:
+            own = replace(own, layouts=())
+        if stays_whole(graph, block, placements.inputs, placements.outputs):
+            own = replace(own, strategy=whole_strategy(block))
+        elif source is not None:
+            own = replace(own, strategy=placed[source.site].strategy)
+        if source is not None:
+            own = replace(own, read_layouts=placed[source.site].layouts)
+        placed[block.site] = own
+    return replace(placements, blocks={**placements.blocks, **placed})
+
+
+def stays_whole(graph: Graph, block: Block, inputs: str, outputs: str) -> bool:
+    """Return whether the boundary leaves a source or sink no strategy but the whole one.
+
+    State is carried between runs: it is no output that is gathered, and whole where its source or sink is fixed.
+    """
+    if block.site in graph.fixed_state:
+        return True
+    if block.operator == "source":
+        return inputs == "replicated"
+    return block.operator == "sink" and outputs == "gathered" and block.site not in graph.carriers
+
+
+def viewed_state(graph: Graph) -> frozenset[str]:
+    """Return the sources whose next value is a view of another tensor: they are stored in the program's order."""
+    named = ((graph.by_site[sink], source) for sink, source in graph.carriers.items())
+    return frozenset(source.site for sink, source in named if graph.producers[sink.inputs[0]].is_view)
