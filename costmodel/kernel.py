@@ -194,13 +194,15 @@ def _tensor(space, state, t, sign):
             continue
         key = space.key_offset[t] + n
         known = state.stamp[key] - generation
-        shared = known >= 0
-        read = (state.segment_last[known] & (FOREVER - 1)) >> 1 if shared else np.int64(-1)
-        if shared and not (state.regather[e] and read < k):
+        same = known >= 0
+        if not same:
+            known = _around(space, state, t, need, segments)
+        read = (state.segment_last[known] & (FOREVER - 1)) >> 1 if known >= 0 else np.int64(-1)
+        if known >= 0 and not (state.regather[e] and read < k):
             state.segment_last[known] = (state.segment_last[known] & FOREVER) | after
             continue
         issue = max(made_at + 1, k - state.prefetch[e])
-        if shared:
+        if same:
             issue = max(issue, read + 1)
         last_use = max(last_use, 2 * k)
         state.stamp[key] = generation + e
@@ -216,6 +218,19 @@ def _tensor(space, state, t, sign):
             for c in range(classes):
                 state.before[(state.segment_last[e] >> 1) + 1, c] -= sign * space.size_rows[row, c]
     _buffer(space, state, t, space.spec_ids[made, PLACED], last_use, last_seen, sign)
+
+
+@njit(_nrt=False, inline="always")
+def _around(space, state, t, need, segments):
+    """Find the last copy of tensor `t` that holds what row `need` of `spec_ids` asks for, as an edge; -1: none."""
+    wanted = space.inside_offset[t] + space.spec_ids[need, SPEC]
+    for r in range(segments):
+        e = state.segments[segments - 1 - r]
+        held = space.edge_needed[e] + state.genes[space.edge_slot[e]]
+        pair = wanted + space.spec_ids[held, SPEC] * space.needed_specs[t]
+        if space.spec_ids[held, ORDER] == space.spec_ids[need, ORDER] and space.inside[pair]:
+            return e
+    return np.int64(-1)
 
 
 @njit(_nrt=False, inline="always")

@@ -77,6 +77,7 @@ class CompiledSpace(NamedTuple):
     needed_count: np.ndarray  # placed needs: specs in their orders
     made_bytes_offset: np.ndarray  # row in size_rows
     needed_bytes_offset: np.ndarray
+    inside_offset: np.ndarray  # into `inside` of (needed spec 0, needed spec 0)
     key_offset: np.ndarray  # first shared-copy key of the tensor
     logical_bytes: np.ndarray
     is_persistent: np.ndarray  # parameters and the like: live throughout
@@ -89,6 +90,7 @@ class CompiledSpace(NamedTuple):
     # tables
     has_dimension_orders: bool  # without, nothing is stored in another order than it is read in
     spec_ids: np.ndarray  # (rows, 3)
+    inside: np.ndarray  # per pair of needed specs [m, n]: the part of n lies in that of m on all devices
     relayout_rows: np.ndarray  # (rows, 2)
     pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows
     staging_rows: np.ndarray  # (rows, classes); row 0 is zero

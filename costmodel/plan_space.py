@@ -294,6 +294,7 @@ class _Compiler:
                 needed.count,
                 offsets[1],
                 offsets[2],
+                offsets[4],
                 keys,
                 tensor.type.size_bytes,
                 gene >= slot_count
@@ -349,6 +350,7 @@ class _Compiler:
             **columns,
             has_dimension_orders=any(len(f.dimension_orders) > 1 for f in owner.families),
             spec_ids=np.concatenate(self.rows.spec_ids),
+            inside=self.rows.inside(),
             relayout_rows=self.rows.relayouts(),
             pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
             staging_rows=staging_rows,
@@ -395,6 +397,7 @@ _TENSOR_COLUMNS = (
     "needed_count",
     "made_bytes_offset",
     "needed_bytes_offset",
+    "inside_offset",
     "key_offset",
     "logical_bytes",
     "is_persistent",

@@ -19,6 +19,7 @@ from tapestry.costmodel.resharding_loops import (
     MeshArrays,
     distinct_rows,
     lay_all,
+    lie_inside,
     made_holdings,
     middles,
     reductions,
@@ -32,11 +33,11 @@ from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, v
 
 @dataclass(frozen=True)
 class ReshardingTable:
-    """The costs of copies per pair of specs.
+    """The costs of copies per pair of specs, and which of them are views of other copies.
 
     `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`; `staging_ids` names rows of the distinct
     `staging_bytes` `(rows, devices)`, the first of which is zero; buffer sizes `made_bytes` and `needed_bytes`
-    `(specs, devices)`.
+    `(specs, devices)`. `inside[m, n]` `(needed, needed)`: on every device, the part of spec n lies in that of spec m.
     """
 
     ticks: np.ndarray
@@ -46,6 +47,7 @@ class ReshardingTable:
     staging_bytes: np.ndarray
     made_bytes: np.ndarray
     needed_bytes: np.ndarray
+    inside: np.ndarray
 
 
 def copy_table(
@@ -90,6 +92,7 @@ def copy_table(
         staged[chosen[kept]] * item,
         volumes(held.boxes) * item,
         volumes(wanted.boxes) * item,
+        lie_inside(wanted.boxes),
     )
 
 

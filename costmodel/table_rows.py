@@ -44,11 +44,12 @@ class TableRows:
         self.spec_ids: list[np.ndarray] = []
         self.spec_id_count = 0
         self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
-        self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int]] = {}
+        self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int, int]] = {}
         self.tables: list[StorageTable] = []
         self.pair_row_count = 0
         self.size_row_count = 0
         self.relayout_row_count = 0
+        self.inside_count = 0
 
     def _distinct(self, lists: Sequence[list[Spec]]) -> tuple[Spec, ...]:
         """Return the specs of lists that families own, each once; equal tuples are one object."""
@@ -80,8 +81,10 @@ class TableRows:
 
     def table(
         self, kind: TensorType, made: SpecsWithDimensionOrders, needed: SpecsWithDimensionOrders
-    ) -> tuple[int, int, int, int]:
-        """Return the offsets of the pair rows, producer sizes, consumer sizes and relayout rows of a tensor class."""
+    ) -> tuple[int, int, int, int, int]:
+        """Return the offsets of the pair rows, producer sizes, consumer sizes, relayout rows and pairs of consumer
+        specs of a tensor class.
+        """
         known = (kind, id(made), id(needed))
         if known not in self.table_known:
             cache, key = self.cache, (kind, made, needed)
@@ -105,9 +108,11 @@ class TableRows:
                 self.size_row_count,
                 self.size_row_count + made.count,
                 self.relayout_row_count,
+                self.inside_count,
             )
             self.pair_row_count += len(made.specs) * len(needed.specs)
             self.relayout_row_count += len(made.dimension_orders) * needed.count
+            self.inside_count += len(needed.specs) ** 2
             self.size_row_count += made.count + needed.count
         return self.table_known[known]
 
@@ -115,6 +120,10 @@ class TableRows:
         """Collect ticks and energy of local copies between dimension orders, `(rows, 2)`."""
         rows = [np.stack([t.relayout_ticks, t.relayout_energy_pj], axis=-1) for t in self.tables]
         return np.concatenate([r.reshape(-1, 2) for r in rows])
+
+    def inside(self) -> np.ndarray:
+        """Collect which parts lie in which, for every pair of consumer specs."""
+        return np.concatenate([t.between.inside.ravel() for t in self.tables])
 
     def pairs(self) -> np.ndarray:
         """Collect ticks, traffic and energy of resharding, `(rows, 3)`."""

@@ -117,6 +117,8 @@ class _Segment:
     """A copy shared by the readers since its last cut."""
 
     key: str
+    needed: Spec
+    layout: str
     source: str
     plan: CopyPlan
     issue: int
@@ -132,7 +134,7 @@ class _Expansion:
     mesh_shape: MeshShape
     buffers: dict[str, Buffer] = field(default_factory=dict)
     made_at: dict[str, int] = field(default_factory=dict)
-    segments: dict[tuple[str, Spec, str], list[_Segment]] = field(default_factory=dict)
+    segments: dict[str, list[_Segment]] = field(default_factory=dict)
 
     def run(self) -> ExplicitGraph:
         sources = {}
@@ -191,20 +193,41 @@ class _Expansion:
             if layout == root.layout:
                 return root.key
             plan = local_copy(root.spec, needed)
-        segments = self.segments.setdefault((tensor, needed, layout), [])
-        cut = not segments or (placement.regather_of(position) and segments[-1].last_read < slot)
-        if not cut:
-            segments[-1].last_read = slot
-            return segments[-1].key
-        earliest = self.made_at[tensor] + 1
-        if segments:
-            earliest = max(earliest, segments[-1].last_read + 1)
-        issue = max(earliest, slot - placement.prefetch_of(position), 0)
-        key = f"{tensor}>{needed}{layout}" + (f"~{len(segments)}" if segments else "")
-        segments.append(_Segment(key, root.key, plan, issue, slot, (slot, position), slot))
+        segments = self.segments.setdefault(tensor, [])
         part = boxes(needed, shape, self.mesh_shape)
+        same, shared = self._shared(segments, needed, layout, part)
+        if shared and not (placement.regather_of(position) and shared.last_read < slot):
+            shared.last_read = slot
+            return shared.key
+        earliest = self.made_at[tensor] + 1
+        if same:
+            earliest = max(earliest, same[-1].last_read + 1)
+        issue = max(earliest, slot - placement.prefetch_of(position), 0)
+        key = f"{tensor}>{needed}{layout}" + (f"~{len(same)}" if same else "")
+        segments.append(_Segment(key, needed, layout, root.key, plan, issue, slot, (slot, position), slot))
         self.buffers[key] = Buffer(key, tensor, needed, part, root.dtype, layout)
         return key
+
+    def _shared(
+        self, segments: list[_Segment], needed: Spec, layout: str, part: np.ndarray
+    ) -> tuple[list[_Segment], _Segment | None]:
+        """Return the copies in this spec and layout, and the one to share: the last of them, or the last around it."""
+        alike = [s for s in segments if s.layout == layout]
+        same = [s for s in alike if s.needed == needed]
+        if same:
+            return same, same[-1]
+        around = (s for s in reversed(alike) if lies_inside(part, self.buffers[s.key].boxes))
+        return same, next(around, None)
+
+
+def lies_inside(part: np.ndarray, whole: np.ndarray) -> bool:
+    """Return whether on every device the box of `part` lies inside that of `whole`, both `(devices, rank, 2)`.
+
+    An empty box lies inside any.
+    """
+    empty = (part[:, :, 1] <= part[:, :, 0]).any(axis=1)
+    inside = ((part[:, :, 0] >= whole[:, :, 0]) & (part[:, :, 1] <= whole[:, :, 1])).all(axis=1)
+    return bool((empty | inside).all())
 
 
 def view_ranges(block: Block, position: int, shape: tuple[int, ...], index: np.ndarray) -> np.ndarray:

@@ -64,10 +64,28 @@ def test_three_consumers_share_one_copy() -> None:
     assert (copy.issue, copy.wait) == (0, 0)
 
 
-def test_consumers_that_need_other_specs_have_other_copies() -> None:
+def test_a_part_of_a_live_copy_is_a_view_of_it() -> None:
     explicit = checked(fan(3), plan(x=(ALL, WHOLE), read1=(WHOLE, ALL), out1=(WHOLE, ALL)))
-    assert {str(c.plan.needed) for c in copies(explicit)} == {"[-, -]", "[-, gpu.0*gpu.1*gpu.2]"}
+    (whole,) = copies(explicit)
+    readers = {slot.step.site: slot.step.reads[0].buffer for slot in explicit.slots}
+    assert str(whole.plan.needed) == "[-, -]"
+    assert readers["read0"] == readers["read1"] == readers["read2"] == whole.result
+
+
+def test_what_lies_in_no_live_copy_is_a_copy_of_its_own() -> None:
+    """Check copies in another spec: one that a later reader outgrows, and one that a gene cuts off."""
+    placements = plan(
+        x=(ALL, WHOLE), read0=(WHOLE, ALL), out0=(WHOLE, ALL), read2=(WHOLE, ALL), out2=(WHOLE, ALL)
+    )
+    explicit = checked(fan(3), placements)
+    assert [str(c.plan.needed) for c in copies(explicit)] == ["[-, gpu.0*gpu.1*gpu.2]", "[-, -]"]
     assert {c.source for c in copies(explicit)} == {"x"}
+    cut = Placement(Strategy((WHOLE, ALL)), regather=(True,))
+    explicit = checked(fan(3), Placements({**plan(x=(ALL, WHOLE)).blocks, "read1": cut}))
+    assert [str(c.plan.needed) for c in copies(explicit) if c.source == "x"] == [
+        "[-, -]",
+        "[-, gpu.0*gpu.1*gpu.2]",
+    ]
 
 
 def test_a_copy_is_keyed_by_root_so_views_share_it() -> None:
