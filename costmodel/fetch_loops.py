@@ -34,6 +34,66 @@ def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndar
     return np.concatenate(levels, axis=2).reshape(len(held), len(wanted), len(block) * devices)
 
 
+# Of what a device needs along one dimension: it is nothing, it comes in several pieces, one of them is longer than 1.
+EMPTY, CUT, WIDE = 1, 2, 4
+
+
+def cuts(held: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Find how the chunks of a dimension cut what devices need of it: flags `(held, wanted, devices)`, uint8.
+
+    `held` `(held, devices, 2)`, `wanted` likewise.
+    """
+    found = np.zeros((len(held), len(wanted), held.shape[1]), dtype=np.uint8)
+    start, end = wanted[..., 0], wanted[..., 1]
+    for h, ranges in enumerate(held):
+        chunks = np.unique(ranges[ranges[:, 1] > ranges[:, 0]], axis=0)
+        if not len(chunks):
+            continue
+        first = np.minimum(np.searchsorted(chunks[:, 1], start, side="right"), len(chunks) - 1)
+        last = np.maximum(np.searchsorted(chunks[:, 0], end, side="left") - 1, first)
+        length = chunks[:, 1] - chunks[:, 0]
+        inner = np.where(last > first + 1, length[np.minimum(first + 1, len(chunks) - 1)], 0)
+        outer = np.maximum(
+            np.minimum(end, chunks[first, 1]) - start, end - np.maximum(start, chunks[last, 0])
+        )
+        found[h] |= np.where(last > first, CUT, 0).astype(np.uint8)
+        found[h] |= np.where(np.maximum(inner, outer) > 1, WIDE, 0).astype(np.uint8)
+    found[:, end <= start] = EMPTY
+    return found
+
+
+@njit()
+def repacked(flags, base, held, wanted, used):
+    """Find the pairs `(holdings, needed)` in which pieces arrive on some device that are no runs of what it needs.
+
+    A piece is a run unless it is cut along a dimension, and has more than one row before it. `flags` are the tables of
+    `cuts`, flat, found by `base`, `held` and `wanted` as those of `fetches` are.
+    """
+    found = np.zeros(used.shape, np.bool_)
+    for h in range(used.shape[0]):
+        for n in range(used.shape[1]):
+            if used[h, n]:
+                found[h, n] = _is_repacked(flags, base, held[h], wanted[n])
+    return found
+
+
+@njit()
+def _is_repacked(flags, base, held, wanted):
+    rank, devices = held.shape[0], base[0, 2] if base.shape[0] > 0 else 0
+    for d in range(devices):
+        wide, several = False, False
+        for k in range(rank):
+            flag = flags[base[k, 0] + held[k] * base[k, 1] + wanted[k] * base[k, 2] + d]
+            if flag & EMPTY:
+                several = False
+                break
+            several |= wide and flag & CUT != 0
+            wide |= flag & WIDE != 0
+        if several:
+            return True
+    return False
+
+
 @njit()
 def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team, crossing):
     """Compute the transfers that assemble every consumer spec from every holding it is `used` with.

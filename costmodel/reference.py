@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,17 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import boxes, volumes
 
-Counts = tuple[int, int, list[int]]
-Counted = dict[tuple[CopyPlan, tuple[int, ...], int], Counts]
+
+class CopyCost(NamedTuple):
+    """The cost of one copy: ticks on links, traffic, per device what is staged, and of that what is repacked."""
+
+    ticks: int
+    traffic_bytes: int
+    staging_bytes: list[int]
+    landed_bytes: list[int]
+
+
+Counted = dict[tuple[CopyPlan, tuple[int, ...], int], CopyCost]
 
 
 def reference_cost(
@@ -80,7 +90,7 @@ class _Plain:
     def run(self) -> CostTally:
         last_read, last_copied = self._last_uses()
         for key in self.program.sources.values():
-            self._allocate((key, "buffer"), self._sizes(key), sample=False)
+            self._allocate((key, "buffer"), self._sizes(key))
         self._sample()
         compute = link = 0
         done: dict[str, int] = {}
@@ -96,12 +106,13 @@ class _Plain:
                     self.tally.energy_pj += int(
                         energy_pj(self.mesh.device, "float32", 0, 0, traffic, kind="vector")
                     )
+            self._sample()
             for key in slot.waited:
                 compute = max(compute, done[key])
                 del self.live[(key, "staging")]
             self._free(k, last_read, last_copied, waiting=True)
             for out in slot.step.outputs:
-                self._allocate((out, "buffer"), self._sizes(out), sample=False)
+                self._allocate((out, "buffer"), self._sizes(out))
             self._sample()
             compute += self._block(slot.step)
             self._free(k, last_read, last_copied, waiting=False)
@@ -151,10 +162,8 @@ class _Plain:
         shape = np.maximum(box[:, 1] - box[:, 0], 0)
         return int(stored_bytes(self.native, buffer.layout, shape, buffer.dtype))
 
-    def _allocate(self, key: tuple[str, str], sizes: list[int], sample: bool = True) -> None:
+    def _allocate(self, key: tuple[str, str], sizes: list[int]) -> None:
         self.live[key] = sizes
-        if sample and key[1] == "staging":
-            self._sample()
 
     def _sample(self) -> None:
         now = [sum(sizes[d] for sizes in self.live.values()) for d in self.devices]
@@ -165,27 +174,36 @@ class _Plain:
             logical = sum(self.graph.tensors[t].type.size_bytes for t in tensors)
             self.tally.memory_waste_bytes = sum(now) - logical
 
-    def _copy(self, copy: CopyStep) -> Counts:
-        """Compute ticks, traffic in bytes and staging bytes per device of one copy."""
+    def _copy(self, copy: CopyStep) -> tuple[int, int, list[int]]:
+        """Compute ticks, traffic in bytes and staging bytes per device of one copy; count the energy of its moves."""
         source = self.program.buffers[copy.source]
         shape, item = self.graph.tensors[source.tensor].shape, item_bytes(source.dtype)
         key = (copy.plan, shape, item)
         if key not in self.counted:
             self.counted[key] = _CopyCounter(copy.plan, shape, item, self.mesh).count()
-        ticks, traffic, staging = self.counted[key]
-        return ticks + self._relayout(source, self.program.buffers[copy.result]), traffic, staging
+        counts = self.counted[key]
+        ticks = counts.ticks + self._move([2 * size for size in counts.landed_bytes], source.dtype)
+        ticks += self._relayout(source, self.program.buffers[copy.result])
+        return ticks, counts.traffic_bytes, counts.staging_bytes
 
     def _relayout(self, source: Buffer, result: Buffer) -> int:
         """Compute the ticks of reading a copy's data in one layout and writing it in another; count its energy."""
         if source.layout == result.layout:
             return 0
-        slowest, device = 0, self.mesh.device
-        for box in result.boxes:
-            moved = self._stored(replace(result, layout=source.layout), box) + self._stored(result, box)
-            slowest = max(slowest, int(block_ticks(device, "move", 0, moved, result.dtype)))
-            if device.missing_energy_figure is None:
-                self.tally.energy_pj += int(energy_pj(device, result.dtype, 0, moved, 0, kind="vector"))
-        return slowest
+        moved = [
+            self._stored(replace(result, layout=source.layout), box) + self._stored(result, box)
+            for box in result.boxes
+        ]
+        return self._move(moved, result.dtype)
+
+    def _move(self, moved_bytes: list[int], dtype: str) -> int:
+        """Compute the ticks of reading and writing so many bytes on every device; count the energy."""
+        device = self.mesh.device
+        if device.missing_energy_figure is None:
+            self.tally.energy_pj += sum(
+                int(energy_pj(device, dtype, 0, moved, 0, kind="vector")) for moved in moved_bytes
+            )
+        return max(int(block_ticks(device, "move", 0, moved, dtype)) for moved in moved_bytes)
 
     def _block(self, step: ComputeStep) -> int:
         """Compute the ticks of a block: those of its slowest device; count its flops and energy."""
@@ -266,13 +284,29 @@ class _CopyCounter:
         self.traffic = 0
         self.staging = [0] * mesh.device_count
 
-    def count(self) -> Counts:
+    def count(self) -> CopyCost:
+        landed = [0] * self.mesh.device_count
         self._reductions()
         if self.plan.fetch:
             if self.plan.reduces:
                 self.staging = [s + int(v) for s, v in zip(self.staging, volumes(self.middle), strict=True)]
             self._fetch()
-        return self.ticks, self.traffic * self.item, [s * self.item for s in self.staging]
+            if self._is_repacked():
+                landed = [int(v) for v in volumes(self.wanted)]
+        staging = [(s + size) * self.item for s, size in zip(self.staging, landed, strict=True)]
+        return CopyCost(self.ticks, self.traffic * self.item, staging, [s * self.item for s in landed])
+
+    def _is_repacked(self) -> bool:
+        """Return whether a device gets a piece that is no run of its part: cut in a dimension behind several rows."""
+        for wanted in self.wanted:
+            for held in self.middle:
+                piece = np.minimum(wanted[:, 1], held[:, 1]) - np.maximum(wanted[:, 0], held[:, 0])
+                if (piece <= 0).any():
+                    continue
+                for k, size in enumerate(wanted[:, 1] - wanted[:, 0]):
+                    if piece[k] < size and np.prod(piece[:k]) > 1:
+                        return True
+        return False
 
     def _round(self, axis: str, kind: str, members: int, stride: int, received: list[int]) -> None:
         self.traffic += sum(received)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, overlaps, teams
+from tapestry.costmodel.fetch_loops import cuts, fetch_rounds, fetches, overlaps, repacked, teams
 from tapestry.costmodel.resharding_loops import (
     KINDS,
     MeshArrays,
@@ -26,7 +27,7 @@ from tapestry.costmodel.resharding_loops import (
     requests,
 )
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import energy_pj, step_ticks
+from tapestry.hardware.timing import block_ticks, energy_pj, step_ticks
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, volumes, window_bounds
 
@@ -73,27 +74,46 @@ def copy_table(
     ticks = np.append(reduced.ticks, 0)[reduced.request] + fetched.ticks[holding, column]
     ticks[~reduces & fetched.nested[holding, column]] = -1
     traffic = (np.append(reduced.traffic, 0)[reduced.request] + fetched.traffic[holding, column]) * item
-    device = mesh.device
-    if device.missing_energy_figure is None:
+    device, counts_energy = mesh.device, mesh.device.missing_energy_figure is None
+    energy = traffic * 0
+    if counts_energy:
         energy = energy_pj(device, "float32", 0, 0, traffic, kind="vector")
-    else:
-        energy = traffic * 0
+    again, needed_bytes = fetched.repacked[holding, column], volumes(wanted.boxes) * item
+    ticks += again * block_ticks(device, "move", 0, 2 * needed_bytes, "float32").max(axis=1)
+    if counts_energy:
+        moved = energy_pj(device, "float32", 0, 2 * needed_bytes, 0, kind="vector")
+        energy = energy + again * moved.sum(axis=1)
     # what is reduced and then fetched from is staged itself: a second row for every request
     also = reduced.staging + fetched.volume[ids[len(made) :]]
     staged = np.concatenate([np.zeros((1, mesh_shape.device_count), np.int64), reduced.staging, also])
     row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column], 0)
-    chosen = np.unique(np.append(row, 0))
-    kept, number = distinct_rows(staged[chosen])
+    staging_ids, staging = _staging(staged * item, row, again, needed_bytes)
     return ReshardingTable(
         ticks,
         traffic,
         energy,
-        number[np.searchsorted(chosen, row)],
-        staged[chosen[kept]] * item,
+        staging_ids,
+        staging,
         volumes(held.boxes) * item,
-        volumes(wanted.boxes) * item,
+        needed_bytes,
         lie_inside(wanted.boxes),
     )
+
+
+def _staging(
+    staged: np.ndarray, row: np.ndarray, repacked: np.ndarray, needed_bytes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the distinct staging sizes `(rows, devices)`, the first of them zero, and their rows `(made, needed)`.
+
+    A copy stages row `row` of `staged`, of which the first is zero, and if it is repacked all that is needed.
+    """
+    count = len(needed_bytes) + 1
+    key = row * count + np.where(repacked, 1 + np.arange(len(needed_bytes)), 0)
+    keys, place = np.unique(np.append(key.ravel(), 0), return_inverse=True)
+    landed = np.concatenate([np.zeros_like(staged[:1]), needed_bytes])
+    kept, number = distinct_rows(staged[keys // count] + landed[keys % count])
+    sizes = (staged[keys // count] + landed[keys % count])[kept]
+    return number[place.ravel()[:-1]].reshape(row.shape), sizes
 
 
 @dataclass(frozen=True)
@@ -136,7 +156,7 @@ class _Fetched:
     """Fetches per holding and consumer spec.
 
     `nested` and `same`: the spec is within, or equal to, the holding; ticks; elements moved. `volume` `(holdings,
-    devices)`.
+    devices)`. `repacked`: the parts arrive in another order than that of the spec.
     """
 
     nested: np.ndarray
@@ -144,6 +164,7 @@ class _Fetched:
     ticks: np.ndarray
     traffic: np.ndarray
     volume: np.ndarray
+    repacked: np.ndarray
 
 
 def _fetched(
@@ -159,11 +180,13 @@ def _fetched(
     used = np.zeros((len(rows), holding.shape[1]), dtype=np.bool_)
     used[holding, np.arange(holding.shape[1])] = True
     boxes = lay_all(shape, rows, arrays)
-    tables = _lengths(rows, boxes, wanted, arrays)
-    both = (volumes(boxes), volumes(wanted.boxes))
-    nested, same, traffic, moved = fetches(*tables, used, *both, *teams(wanted.boxes, arrays.block))
+    tables = _range_tables(rows, boxes, wanted, arrays)
+    ranges, both = (tables.held, tables.wanted, used), (volumes(boxes), volumes(wanted.boxes))
+    sharing = teams(wanted.boxes, arrays.block)
+    nested, same, traffic, moved = fetches(tables.lengths, tables.base, *ranges, *both, *sharing)
+    packed = repacked(tables.flags, tables.flag_base, *ranges)
     codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.windowed, arrays)
-    return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0])
+    return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0], packed)
 
 
 def mesh_arrays(mesh_shape: MeshShape) -> MeshArrays:
@@ -235,26 +258,43 @@ def _bounds(size: int, split: Split, window: ChunkWindow | None, mesh_shape: Mes
     return window_bounds(window, chunk_bounds(window.count, split, mesh_shape))
 
 
-def _lengths(
-    rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays: MeshArrays
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Build the tables of `overlaps` for every dimension, flat, as `fetches` reads them: lengths, base, both ranges."""
+class _RangeTables(NamedTuple):
+    """The tables of `overlaps` and of `cuts` for every dimension, flat, as `fetches` and `repacked` read them.
+
+    Each has a base that says where the row of two ranges begins; `held` `(holdings, rank)` and `wanted` number the
+    ranges.
+    """
+
+    lengths: np.ndarray
+    base: np.ndarray
+    flags: np.ndarray
+    flag_base: np.ndarray
+    held: np.ndarray
+    wanted: np.ndarray
+
+
+def _range_tables(rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays: MeshArrays) -> _RangeTables:
+    """Build the tables of every dimension; few of its ranges differ."""
     subs, rank = len(arrays.sizes), boxes.shape[2]
-    tables = []
-    base = np.zeros((rank, 3), dtype=np.int64)
+    lengths, flags = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)]
+    base, flag_base = np.zeros((rank, 3), dtype=np.int64), np.zeros((rank, 3), dtype=np.int64)
     held_range = np.zeros((len(rows), rank), dtype=np.int64)
     wanted_range = np.zeros((len(wanted.boxes), rank), dtype=np.int64)
-    length = 0
     for k in range(rank):
         constant = rows[:, subs + rank + 2 * k : subs + rank + 2 * k + 2]
         kinds = np.column_stack([rows[:, :subs] == k, rows[:, subs + k], constant]).astype(np.int64)
         first, held_range[:, k] = distinct_rows(kinds)
         _, at, wanted_range[:, k] = np.unique(wanted.ranges[:, k], return_index=True, return_inverse=True)
-        table = overlaps(boxes[first][:, :, k], wanted.boxes[at][:, :, k], arrays.block)
-        base[k] = length, table.shape[1] * table.shape[2], table.shape[2]
-        tables.append(table.ravel())
-        length += table.size
-    return np.concatenate(tables) if tables else np.zeros(0, np.int64), base, held_range, wanted_range
+        ranges = (boxes[first][:, :, k], wanted.boxes[at][:, :, k])
+        for table, known, bases in (
+            (overlaps(*ranges, arrays.block), lengths, base),
+            (cuts(*ranges), flags, flag_base),
+        ):
+            bases[k] = sum(map(len, known)), table.shape[1] * table.shape[2], table.shape[2]
+            known.append(table.ravel())
+    return _RangeTables(
+        np.concatenate(lengths), base, np.concatenate(flags), flag_base, held_range, wanted_range
+    )
 
 
 def _preferences(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from tapestry.hardware.simulator.classes import count_fetch_by_class
-from tapestry.hardware.simulator.fetches import count_fetch
+from tapestry.hardware.simulator.fetches import count_fetch, lands_in_order
 from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
 from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -23,6 +23,8 @@ def count_copy(
     `by_class` evaluates the fetch for one device of every class of equal devices and leaves links out.
     """
     links = None if by_class else no_links(mesh_shape.device_count)
+    result = volumes(boxes(plan.needed, shape, mesh_shape)) * item_bytes
+    landed = np.zeros_like(result)
     staging = np.zeros(mesh_shape.device_count, dtype=np.int64)
     exchanges = [
         *_count_scatter(plan, shape, mesh_shape, item_bytes, staging, links),
@@ -37,8 +39,10 @@ def count_copy(
             direct, gathered, by_link = count_fetch(plan, shape, mesh_shape)
             links += by_link * item_bytes
         exchanges += fetch_exchanges(plan, mesh_shape, direct * item_bytes, gathered * item_bytes)
-    result = volumes(boxes(plan.needed, shape, mesh_shape)) * item_bytes
-    return CopyCounts(result, staging, tuple(exchanges), links)
+        if not lands_in_order(plan, shape, mesh_shape):
+            landed = result
+            staging += landed
+    return CopyCounts(result, staging, tuple(exchanges), links, landed)
 
 
 def _count_scatter(

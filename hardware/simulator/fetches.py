@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tapestry.hardware.simulator.rounds import no_links
+from tapestry.hardware.simulator.rounds import is_run, no_links
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes, volumes
@@ -43,6 +43,18 @@ def count_fetch(
             np.add.at(gathered, (slowest_axis(member[other], other, mesh_shape), other), amount)
             np.add.at(links, (member[other], other), amount)
     return direct, gathered, links
+
+
+def lands_in_order(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> bool:
+    """Return whether every piece of every device's part is a run of it, from whichever device it comes."""
+    held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
+    chunks = held[distinct_rows(held.reshape(len(held), -1))[0]]
+    for part in wanted[distinct_rows(wanted.reshape(len(wanted), -1))[0]]:
+        low, high = np.maximum(part[:, 0], chunks[:, :, 0]), np.minimum(part[:, 1], chunks[:, :, 1])
+        pieces = (high - low)[(high > low).all(axis=1)]
+        if not is_run(pieces, part[:, 1] - part[:, 0]).all():
+            return False
+    return True
 
 
 def _nearest(held: np.ndarray, wanted: np.ndarray, mesh_shape: MeshShape) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,14 @@ from tapestry.hardware.simulator.parts import (
     same_bits,
     set_part,
 )
-from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links, per_device
+from tapestry.hardware.simulator.rounds import (
+    CopyCounts,
+    Exchange,
+    fetch_exchanges,
+    is_run,
+    no_links,
+    per_device,
+)
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -46,6 +53,7 @@ class ArrayMovement:
         self.links = no_links(mesh_shape.device_count)
         self.staging_bytes = np.zeros(mesh_shape.device_count, dtype=np.int64)
         self.exchanges: list[Exchange] = []
+        self.lands_in_order = True
 
     def run(self, held: Arrays) -> tuple[Arrays, CopyCounts]:
         """Compute the result on every device from the source's local buffers, and the counts of the copy."""
@@ -59,7 +67,10 @@ class ArrayMovement:
             shape = (self.wanted[device, :, 1] - self.wanted[device, :, 0]).tolist()
             result.append(frozen(array if array.size else np.empty(shape, array.dtype)))
         sizes = per_device([a.nbytes for a in result])
-        return result, CopyCounts(sizes, self.staging_bytes, tuple(self.exchanges), self.links)
+        landed = np.zeros_like(sizes) if self.lands_in_order else sizes
+        return result, CopyCounts(
+            sizes, self.staging_bytes + landed, tuple(self.exchanges), self.links, landed
+        )
 
     def _reduced(self, held: Arrays) -> Arrays:
         if self.plan.scatter:
@@ -162,8 +173,10 @@ class ArrayMovement:
             # Devices that read the same memory share the result; not one that replicas complete afterwards.
             boxes_read = (self.wanted[device].tobytes(), *(t.box for t in own))
             result.append(assemble() if split else known.get(pieces, assemble, boxes_read))
+            part = self.wanted[device, :, 1] - self.wanted[device, :, 0]
             for t, piece in zip(own, pieces, strict=True):
                 self._count(t, piece, direct)
+                self.lands_in_order &= bool(is_run(np.array(piece.shape), part))
         for t in transfers:
             if t.gathered:
                 piece = result[t.source][self._place(t, self.wanted[t.source])]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import step_ticks
+from tapestry.hardware.timing import block_ticks, step_ticks
 from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
@@ -25,12 +25,15 @@ class CopyCounts(NamedTuple):
     """The counts of one copy: sizes of result and staging `(devices,)`, its rounds in order, bytes per link.
 
     `link_bytes` `(devices, devices)` is by `[source, target]`; None where it was counted by device class.
+    `landed_bytes` `(devices,)` arrive in another order than that of the result, into which they are repacked: they are
+    part of the staging.
     """
 
     result_bytes: np.ndarray
     staging_bytes: np.ndarray
     exchanges: tuple[Exchange, ...]
     link_bytes: np.ndarray | None
+    landed_bytes: np.ndarray
 
     @property
     def received_bytes(self) -> np.ndarray:
@@ -41,8 +44,10 @@ class CopyCounts(NamedTuple):
         return total
 
     def ticks(self, mesh: Mesh) -> int:
-        """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes."""
-        total = 0
+        """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes, then what
+        has landed is read and written once more.
+        """
+        total = int(block_ticks(mesh.device, "move", 0, 2 * self.landed_bytes, "float32").max())
         for (name, kind, members, stride), received_bytes in self.exchanges:
             most = int(received_bytes.max(initial=0))
             total += int(step_ticks(mesh.axis(name), kind, members, most, stride))
@@ -77,6 +82,15 @@ def replica_round(needed: Spec, axis: str, mesh_shape: MeshShape) -> Round:
     free = tuple(name for name in mine if name not in used)
     # Windows may be equal by accident, along sub-axes that the spec does use.
     return reduce_round((axis, free or mine), "all_gather", mesh_shape)
+
+
+def is_run(piece: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Return whether pieces of parts are runs of them, `(...)`, given the sizes `(..., rank)` of both, none empty.
+
+    A piece that is cut along a dimension is a run if it is one row of all dimensions before it.
+    """
+    rows = np.cumprod(piece, axis=-1)[..., :-1]
+    return np.asarray(~((piece < part)[..., 1:] & (rows > 1)).any(axis=-1))
 
 
 def no_links(devices: int) -> np.ndarray:

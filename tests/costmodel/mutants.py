@@ -202,6 +202,30 @@ def forgets_ragged_devices(space: PlanSpace) -> CompiledSpace:
     return space.space._replace(size_rows=sizes)
 
 
+def forgets_repacking(space: PlanSpace) -> CompiledSpace:
+    """Return tables in which what arrives in another order than its reader's is taken to be in place."""
+    a = space.space
+    staged = a.staging_rows.copy()
+    parts = {tuple(row) for row in a.size_rows.tolist()}
+    staged[[k for k, row in enumerate(staged.tolist()) if tuple(row) in parts]] = 0
+    return a._replace(staging_rows=staged)
+
+
+def leaves_state(space: PlanSpace) -> CompiledSpace:
+    """Return tables in which carried state may end anywhere: moving it to where it begins is free."""
+    a = space.space
+    rows = a.pair_rows.copy()
+    for sink in space.graph.carriers:
+        for e in range(*a.edge_start[space.gene_of[sink] : space.gene_of[sink] + 2]):
+            t = int(a.edge_tensor[e])
+            if a.reader_start[t + 1] - a.reader_start[t] == 1:
+                first, count = int(a.pair_offset[t]), int(a.needed_specs[t])
+                for p in specs_of(space, t)[0]:
+                    for row in rows[first + p * count : first + (p + 1) * count]:
+                        as_view(row)
+    return a._replace(pair_rows=rows)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "forgets staging": Mutant("peak", forgets_staging),
     "forgets the second slice of a two-step scatter": Mutant("peak", forgets_the_second_slice),
@@ -221,5 +245,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "frees outputs": Mutant("peak", forgets_outputs),
     "frees parameters": Mutant("peak", forgets_parameters),
     "forgets replicas": Mutant("peak", forgets_replicas),
+    "forgets that gathers are repacked": Mutant("peak", forgets_repacking),
+    "lets state end anywhere": Mutant("traffic", leaves_state),
+    "never reads a part of a copy": Mutant(
+        "peak traffic", lambda s: s.space._replace(inside=0 * s.space.inside)
+    ),
     "forgets that devices differ": Mutant("total", forgets_ragged_devices),
 }

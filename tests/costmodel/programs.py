@@ -215,7 +215,7 @@ def random_genes(rng: np.random.Generator, space: PlanSpace) -> Genes:
     """Draw any strategy for every block; some edges prefetch up to four blocks ahead, some cut their shared copy."""
     edges = space.edge_count
     return Genes(
-        rng.integers(0, space.space.strategy_count).astype(np.int64),
+        space.with_state(rng.integers(0, space.space.strategy_count).astype(np.int64)),
         np.where(rng.random(edges) < 0.4, rng.integers(0, 5, edges), 0),
         (rng.random(edges) < 0.3).astype(np.int64),
     )

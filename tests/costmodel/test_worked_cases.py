@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernel_arrays import PEAK, TRAFFIC
+from tapestry.costmodel.kernel_arrays import PEAK, TIME, TRAFFIC
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
+from tapestry.hardware.timing import block_ticks
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placement, Placements
@@ -124,3 +125,21 @@ def test_a_strategy_outside_the_view_is_refused() -> None:
     foreign = Placement(Strategy((Split(("gpu.2", "gpu.0")), WHOLE)))
     with pytest.raises(ValueError, match=r"block 'residual': strategy .* is not one of this view's"):
         PlanSpace(graph, EIGHT).genes_of(Placements(placements | {"residual": foreign}))
+
+
+@pytest.mark.parametrize(("split", "staged_bytes"), [((Split(ALL), WHOLE), 0), ((WHOLE, Split(ALL)), 65_536)])
+def test_a_gather_of_columns_is_staged_and_repacked(split: tuple[Split, ...], staged_bytes: int) -> None:
+    """Check the peak of a gather: the eighth held, the whole of 128 x 128 values made, and before that all that lands.
+
+    The copy takes as much longer as a device takes to read and write the whole.
+    """
+    b = GraphBuilder("gather")
+    x = b.source("x", (128, 128), "float32")
+    b.sink(x, site="y")
+    graph = b.build()
+    cost = predicted(graph, {"x": on(*split), "y": on(WHOLE, WHOLE)})
+    assert cost[PEAK] == 8_192 + 65_536 + staged_bytes
+    assert cost[TRAFFIC] == 8 * 7 * 8_192
+    rows = predicted(graph, {"x": on(Split(ALL), WHOLE), "y": on(WHOLE, WHOLE)})
+    again = block_ticks(EIGHT.device, "move", 0, 2 * staged_bytes, "float32")
+    assert cost[TIME] - rows[TIME] == again

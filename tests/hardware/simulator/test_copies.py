@@ -78,6 +78,30 @@ def test_nothing_moves_when_everything_is_there() -> None:
     assert plan_copy(Spec((WHOLE,)), Spec((Split(GPU),)), (16,), GRID) is None
 
 
+@pytest.mark.parametrize(
+    ("source", "needed", "landed_bytes"),
+    [
+        (Spec((Split(GPU), WHOLE)), Spec((WHOLE, WHOLE)), 0),  # rows lie one behind the other
+        (
+            Spec((WHOLE, Split(GPU))),
+            Spec((WHOLE, WHOLE)),
+            512,
+        ),  # columns do not: all that arrived is moved again
+        (Spec((WHOLE, Split(GPU))), Spec((Split(GPU), WHOLE)), 128),  # nor the blocks of an all-to-all
+        (Spec((Split(NODE), Split(GPU))), Spec((Split(NODE), WHOLE)), 256),
+    ],
+)
+def test_what_arrives_in_another_order_is_repacked(source: Spec, needed: Spec, landed_bytes: int) -> None:
+    counts = count_copy(plan(source, needed, (16, 8)), (16, 8), GRID, 4, by_class=False)
+    assert counts.landed_bytes.tolist() == [landed_bytes] * 8
+    assert counts.staging_bytes.tolist() == [landed_bytes] * 8
+
+
+def test_columns_of_one_row_lie_one_behind_the_other() -> None:
+    counts = count_copy(plan(Spec((WHOLE, Split(GPU))), Spec((WHOLE, WHOLE)), (1, 8)), (1, 8), GRID, 4, False)
+    assert counts.landed_bytes.tolist() == [0] * 8
+
+
 @pytest.mark.parametrize("tens", range(6))
 @pytest.mark.parametrize("mesh_shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
 def test_three_counts_of_a_random_copy(mesh_shape: MeshShape, tens: int) -> None:
@@ -114,6 +138,7 @@ def three_counts_agree(mesh_shape: MeshShape, seed: int) -> None:
 def assert_equal_counts(a: CopyCounts, b: CopyCounts) -> None:
     assert (a.result_bytes == b.result_bytes).all()
     assert (a.staging_bytes == b.staging_bytes).all()
+    assert (a.landed_bytes == b.landed_bytes).all()
     assert [e.round for e in a.exchanges] == [e.round for e in b.exchanges]
     for left, right in zip(a.exchanges, b.exchanges, strict=True):
         assert left.received_bytes.tolist() == right.received_bytes.tolist()
