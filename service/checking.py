@@ -154,6 +154,19 @@ def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], di
     return inputs, evaluate(graph, inputs)
 
 
+def next_step(
+    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the inputs of the step after one that gave `outputs`, and the outputs of the unsharded program for them.
+
+    Carried state has its next value; all other inputs are the same again.
+    """
+    graph = canonicalize(graph)
+    later = {source.site: outputs[sink] for sink, source in graph.carriers.items()}
+    inputs = {**inputs, **later}
+    return inputs, evaluate(graph, inputs)
+
+
 def execute_plan(
     plan: Plan,
     mesh: Mesh,
@@ -162,8 +175,12 @@ def execute_plan(
     reference: Mapping[str, np.ndarray] | None,
     compute_dtype: str | None = None,
     trace: bool = False,
+    after: Run | None = None,
 ) -> tuple[NewExecution, Run]:
-    """Run a plan on the simulator, with numbers if there are `inputs`; return the record of it and the run itself."""
+    """Run a plan on the simulator, with numbers if there are `inputs`; return the record of it and the run itself.
+
+    `after` is the run of the step before, from which carried state goes on.
+    """
     known = {source.site for source in plan.graph.sources}
     verification = verify_plan(
         plan,
@@ -173,6 +190,7 @@ def execute_plan(
         reference=reference,
         compute_dtype=compute_dtype,
         trace=trace,
+        after=after,
     )
     run = verification.execution
     record = NewExecution(

@@ -11,6 +11,7 @@ import numpy as np
 from tapestry.costmodel.resources import declared_resources
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate
+from tapestry.hardware.simulator.steps import check_state
 from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.brief import shown
 from tapestry.teg.costs import Amount
@@ -109,16 +110,21 @@ def verify_plan(
     reference: Mapping[str, np.ndarray] | None = None,
     compute_dtype: str | None = None,
     trace: bool = False,
+    after: Execution | None = None,
 ) -> Verification:
     """Prove the plan's sharding and run it on the device simulator, with numbers when `execute` is set.
 
     `inputs` are whole arrays by source site (values supplied with the program may be left out); `reference`
-    the observed values of the unsharded program.
+    the observed values of the unsharded program. `after` is the run of the step before: carried state begins as its
+    devices hold it.
 
     Raises:
         ValueError: inputs are missing or do not fit.
+        RuntimeError: a step leaves state elsewhere than where it begins.
     """
     program = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
+    if after is not None:
+        check_state(program)
     issues = tuple(str(issue) for issue in verify(plan.graph, program))
     execution = simulate(
         program,
@@ -128,6 +134,7 @@ def verify_plan(
         capacity_check=False,
         trace=trace,
         compute_dtype=compute_dtype,
+        state=None if after is None else after.state,
     )
     method = "simulated" if execute else "dry"
     compared = reference if execute and reference is not None else {}

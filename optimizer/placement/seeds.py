@@ -47,6 +47,7 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
     rows = np.zeros((1 + 2 * len(tables), space.gene_count), dtype=np.int64)
     rows[0] = space.abstract_genes().strategies
     propagate_all(space.space, search, tables, rows[1:])
+    rows = space.with_state(rows)
     _, first = np.unique(rows, axis=0, return_index=True)
     return rows[np.sort(first)]
 

@@ -7,7 +7,8 @@ import pytest
 
 from tapestry.costmodel.kernel_arrays import PEAK, TIME, TOTAL, TRAFFIC
 from tapestry.costmodel.plan_space import Genes
-from tapestry.hardware.simulator import simulate
+from tapestry.hardware.simulator import simulate, simulate_steps
+from tapestry.teg.evaluate import evaluate
 from tapestry.teg.interface import unpack_outputs
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.verify import verify
@@ -58,6 +59,23 @@ def test_a_few_random_plans(model: str, mesh: str) -> None:
     space = space_of(model, ".winputs", mesh)
     for genes in random_plans(space, 2, seed=3):
         check_plan(model, ".winputs", mesh, genes)
+
+
+@pytest.mark.parametrize("mesh", ["8", pytest.param("2x4", marks=pytest.mark.slow), "3"])
+@pytest.mark.parametrize(
+    "model", [TRAINING[0], pytest.param("train_gpt2_small_b8_s1024_adam", marks=pytest.mark.slow)]
+)
+def test_two_training_steps_move_twice_the_bytes_of_one(model: str, mesh: str) -> None:
+    """Check two steps, the second from what the devices hold after the first, against the program run twice."""
+    twin, space = load_twin(model, ""), space_of(model, "", mesh)
+    later = {source.site: twin.reference[sink] for sink, source in twin.graph.carriers.items()}
+    expected = evaluate(twin.graph, twin.inputs | later)
+    assert later
+    for genes in random_plans(space, 3, seed=11):
+        program = expand(twin.graph, space.placements(genes), space.mesh_shape)
+        runs = list(simulate_steps(program, mesh_of(mesh), twin.inputs, steps=2))
+        assert sum(run.traffic_bytes for run in runs) == 2 * space.evaluate(genes)[TRAFFIC]
+        assert all(close(runs[1].outputs[site], value) for site, value in expected.items())
 
 
 @pytest.mark.parametrize("mesh", ["3", "2x4"])

@@ -6,7 +6,7 @@ import gzip
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tapestry.service.checking import (
     abstract_plan,
     execute_plan,
     failures_of,
+    next_step,
     reference_values,
 )
 from tapestry.service.cli.commands.pinned import run_explicit
@@ -51,26 +52,32 @@ def run(arguments: Namespace) -> int:
         _check_trace(arguments.trace)
     if arguments.plan is None and arguments.run is None:
         graph, mesh = _given(arguments)
+        if is_explicit(graph) and arguments.steps > 1:
+            raise CommandError(
+                "--steps: a program that is sharded and pinned already runs one step; give the program that it "
+                "shards, or a plan"
+            )
         if is_explicit(graph):
             return run_explicit(graph, mesh, arguments)
-        subject, execution = _execute(_abstract(graph, mesh, arguments), arguments)
+        subject, executions = _execute(_abstract(graph, mesh, arguments), arguments)
     else:
         store = open_store(arguments.database_url)
         try:
-            subject, execution = _execute(_stored(store, arguments), arguments)
+            subject, executions = _execute(_stored(store, arguments), arguments)
             if subject.key is not None and not arguments.no_store:
-                store.executions.save(subject.key, execution)
+                for execution in executions:
+                    store.executions.save(subject.key, execution)
         except StoreError as error:
             raise CommandError(str(error)) from error
         finally:
             store.close()
     if arguments.trace is not None:
-        _write_trace(arguments.trace, execution.trace)
-    failures = failures_of(subject.plan.id, execution.verified)
+        _write_trace(arguments.trace, executions[-1].trace)
+    failures = [line for e in executions for line in failures_of(subject.plan.id, e.verified)]
     if arguments.json:
-        print_json(_document(subject, execution))
+        print_json(_document(subject, executions))
     else:
-        _print(subject, execution)
+        _print(subject, executions)
     for line in failures:
         print(f"tapestry: {line}", file=sys.stderr)
     return FAILED if failures else OK
@@ -118,7 +125,8 @@ def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
     )
 
 
-def _execute(subject: SimulatedPlan, arguments: Namespace) -> tuple[SimulatedPlan, NewExecution]:
+def _execute(subject: SimulatedPlan, arguments: Namespace) -> tuple[SimulatedPlan, list[NewExecution]]:
+    """Run the plan's steps one after the other."""
     inputs = reference = None
     if not arguments.dry:
         if not fits_in_memory([subject.plan]):
@@ -127,16 +135,23 @@ def _execute(subject: SimulatedPlan, arguments: Namespace) -> tuple[SimulatedPla
                 f"the plan's devices hold {needed} in all, too much to compute here; use --dry"
             )
         inputs, reference = reference_values(subject.graph, arguments.seed)
-    execution, _ = execute_plan(
-        subject.plan,
-        subject.mesh,
-        arguments.seed,
-        inputs,
-        reference,
-        subject.compute_dtype,
-        trace=arguments.trace is not None,
-    )
-    return subject, execution
+    executions: list[NewExecution] = []
+    before = None
+    for step in range(arguments.steps):
+        if step and inputs is not None and reference is not None:
+            inputs, reference = next_step(subject.graph, inputs, reference)
+        execution, before = execute_plan(
+            subject.plan,
+            subject.mesh,
+            arguments.seed,
+            inputs,
+            reference,
+            subject.compute_dtype,
+            trace=arguments.trace is not None,
+            after=before,
+        )
+        executions.append(execution)
+    return subject, executions
 
 
 def _check_trace(path: str) -> None:
@@ -154,7 +169,9 @@ def _write_trace(path: str, trace: Mapping[str, Any] | None) -> None:
         raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
 
 
-def _document(subject: SimulatedPlan, execution: NewExecution) -> dict[str, Any]:
+def _document(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> dict[str, Any]:
+    execution = executions[-1]
+    steps = [{"counts": dict(e.counts), "verified": dict(e.verified)} for e in executions]
     return {
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
@@ -165,10 +182,12 @@ def _document(subject: SimulatedPlan, execution: NewExecution) -> dict[str, Any]
         "seed": execution.seed,
         "counts": dict(execution.counts),
         "verified": dict(execution.verified),
+        "steps": steps,
     }
 
 
-def _print(subject: SimulatedPlan, execution: NewExecution) -> None:
+def _print(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> None:
+    execution = executions[-1]
     kind = "stored plan" if subject.key is not None else "abstract plan"
     print(f"{kind} {subject.plan.id} of {subject.graph.name} on {subject.mesh.name}, {execution.backend}\n")
     rows = []
@@ -178,6 +197,9 @@ def _print(subject: SimulatedPlan, execution: NewExecution) -> None:
         values = [quantity(pair[side], unit_of(name)) for side in ("predicted", "counted")]
         rows.append((title_of(name), *values, verdict(same, "equal", "different")))
     print_table(("", "predicted", "counted", ""), rows, right=(1, 2))
+    if len(executions) > 1:
+        moved = sum(e.counts["traffic_bytes"]["counted"] for e in executions)
+        print(f"\n{len(executions)} steps, the last one shown: {quantity(moved, 'B')} of traffic in all")
     capacity = subject.mesh.device.memory_bytes
     fits = subject.plan.cost["peak_memory_bytes"] <= capacity
     print(f"\nfits into {quantity(capacity, 'B')} per device: {verdict(fits, 'yes', 'NO')}")

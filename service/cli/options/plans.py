@@ -15,7 +15,16 @@ def simulate(parser: Parser) -> None:
     parser.add_argument("--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
     parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
     parser.add_argument("--dry", action="store_true", help="count without computing values")
-    parser.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto (.json, .json.gz)")
+    parser.add_argument(
+        "--steps",
+        type=whole(1),
+        default=1,
+        metavar="N",
+        help="run so many steps, each with the state of the last",
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write a trace of the last step for Perfetto (.json, .json.gz)"
+    )
     parser.add_argument(
         "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
     )

@@ -18,6 +18,7 @@ from tapestry.service.store.runs import Runs
 from tapestry.teg.document import load, save
 from tests.service.conftest import Answer, Run, complaint
 from tests.service.programs import NOON, two_layers
+from tests.teg.importers.models import GRAPHS
 
 BUDGET = ("--mesh", "dgx-h100", "--evaluations", 3000, "--islands", 1, "--quiet")
 OBJECTIVES = ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
@@ -253,3 +254,16 @@ def test_a_run_of_the_service_is_shown_as_it_stands(tapestry: Run, home: Path) -
     assert "\nNo feasible plan: the bound is too small\n" in tapestry("show", run_id).out
     found = tapestry("show", run_id, "--json").json
     assert (found["status"], found["problem"], found["frontier"]) == ("failed", why, [])
+
+
+def test_steps_go_on_from_the_state_of_the_one_before(tapestry: Run) -> None:
+    model = GRAPHS / "tiny_train_mlp_784_4x4096_b1024_sgd.onnx"
+    ran = tapestry("simulate", model, "--mesh", "dgx-h100", "--steps", 2, "--json")
+    assert ran.code == 0, ran.err
+    first, second = ran.json["steps"]
+    assert first["verified"]["values"]["ok"] and second["verified"]["values"]["ok"]
+    assert first["counts"]["traffic_bytes"] == second["counts"]["traffic_bytes"]
+    assert ran.json["counts"] == second["counts"]
+    assert (
+        "2 steps, the last one shown" in tapestry("simulate", model, "--mesh", "dgx-h100", "--steps", 2).out
+    )
