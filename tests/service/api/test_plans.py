@@ -114,6 +114,7 @@ def test_a_plan_is_exported_to_what_others_read(shared: Service) -> None:
         "time_s,0.001,",
         "peak_memory_bytes,1048576,1048576",
         "compute_flops,1152921504606846977,",
+        "cost_model,2,",
     ]
     kind, text = export("dot")
     assert kind.startswith("text/vnd.graphviz")
