@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tapestry.costmodel.known_objectives import known_objectives
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware import Mesh
 from tapestry.optimizer import (
     Checkpoint,
@@ -191,9 +192,10 @@ class SearchJob:
         """
         run_id = self._job.subject
         shown = self._store.runs.frontier(run_id)
-        again = recost_plans(self._store, run_id, shown)
-        if not again.plans and not again.failures:
+        if all(plan.cost_model == COST_MODEL_VERSION for plan in shown):
             return
+        self._enter("compiling")
+        again = recost_plans(self._store, run_id, shown)
         log.warning(
             "run %s: %d published plans were costed by another cost model and are costed again; %d cannot be: %s",
             *(run_id, len(again.plans), len(again.failures), "; ".join(again.failures.values()) or "none"),
