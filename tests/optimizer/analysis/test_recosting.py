@@ -24,11 +24,9 @@ def older(*sites: str) -> Plan:
 
 
 def test_a_plan_is_costed_by_this_model_in_all_that_its_run_needs() -> None:
-    options = RunOptions(objectives=("time_s", "time_s + 2 * energy_j"), evaluations=1)
+    options = RunOptions(objectives=("time_s", "time_s + 2*energy_j"), evaluations=1)
     (plan,) = recost(leftovers(), [older()], MESH, options)
-    assert plan.cost["time_s + 2 * energy_j"] == pytest.approx(
-        plan.cost["time_s"] + 2 * plan.cost["energy_j"]
-    )
+    assert plan.cost["time_s + 2*energy_j"] == pytest.approx(plan.cost["time_s"] + 2 * plan.cost["energy_j"])
     assert (plan.cost_model, plan.feasible) == (COST_MODEL_VERSION, True)
 
 

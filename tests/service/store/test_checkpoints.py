@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.service.store import Job, Store, StoreError
 from tests.service.programs import NOON, finished_run, two_layers, verified
 from tests.service.store.submissions import LEASE_S, contents, later, plans, update_of
@@ -46,7 +47,7 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "id": f"{job.subject}-{slow.id}",
         "plan": slow.id,
         "cost": None,
-        "cost_model": 2,
+        "cost_model": COST_MODEL_VERSION,
         "cost_model_note": None,
         "feasible": True,
         "devices": "all",
@@ -111,7 +112,12 @@ def test_a_plan_that_comes_back_has_the_costs_of_the_newer_model(store: Store, j
     again = replace(plan, cost={**plan.cost, "time_s": 2e-3})
     store.jobs.checkpoint(job, later(5), LEASE_S, update_of([again]))
     (shown,) = store.runs.frontier(job.subject)
-    assert (shown.key, shown.cost, shown.cost_model, shown.verified) == (stored.key, again.cost, 2, None)
+    assert (shown.key, shown.cost, shown.cost_model, shown.verified) == (
+        stored.key,
+        again.cost,
+        COST_MODEL_VERSION,
+        None,
+    )
     assert store.plans.artifact(stored.key, "explanation") is None
 
 
@@ -123,13 +129,22 @@ def test_plans_are_costed_again_and_reported(store: Store, job: Job) -> None:
     store.jobs.verified(job, later(3), LEASE_S, first.id, verified(first), None)
     before = last_event(store, job)
     costed = {
-        plan.id: replace(plan, cost={**plan.cost, "time_s": 5e-3}, cost_model=2) for plan in (first, second)
+        plan.id: replace(plan, cost={**plan.cost, "time_s": 5e-3}, cost_model=COST_MODEL_VERSION)
+        for plan in (first, second)
     }
     store.jobs.recost(job, later(4), LEASE_S, costed, [second.id, third.id])
     (shown,) = store.runs.frontier(job.subject)
-    assert (shown.id, shown.cost["time_s"], shown.cost_model, shown.verified) == (first.id, 5e-3, 2, None)
+    assert (shown.id, shown.cost["time_s"], shown.cost_model, shown.verified) == (
+        first.id,
+        5e-3,
+        COST_MODEL_VERSION,
+        None,
+    )
     gone = [store.plans.get(f"{job.subject}-{plan.id}") for plan in (second, third)]
-    assert [(plan.cost["time_s"], plan.cost_model) for plan in gone] == [(5e-3, 2), (3e-3, 1)]
+    assert [(plan.cost["time_s"], plan.cost_model) for plan in gone] == [
+        (5e-3, COST_MODEL_VERSION),
+        (3e-3, 1),
+    ]
     (event,) = store.runs.events(job.subject, before)
     assert [plan["plan"] for plan in event.data["added"]] == [first.id]
     assert event.data["removed"] == [plan.public_id for plan in gone]
