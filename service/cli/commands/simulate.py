@@ -80,7 +80,9 @@ def run(arguments: Namespace) -> int:
         print_json(_document(subject, executions))
     else:
         _print(subject, executions)
-    outdated = [line for e in executions for line in outdated_predictions(subject.plan.id, e.verified)]
+    outdated = dict.fromkeys(
+        line for e in executions for line in outdated_predictions(subject.plan.id, e.verified)
+    )
     for line in (*failures, *outdated):
         print(f"tapestry: {line}", file=sys.stderr)
     return FAILED if failures else OK
