@@ -67,7 +67,7 @@ def comparable_costs(
     }
     if not failures:
         costs = {run_id: _costs(plans, again[run_id]) for run_id, plans in frontiers.items()}
-        return costs, [f"{note}; they are costed again here" for note in notes]
+        return costs, [*(f"{note}; they are costed again here" for note in notes), *_infeasible_notes(again)]
     first, why = next(iter(failures.items()))
     failed = f"{counted(len(failures), 'plan')} cannot be costed again ({first}: {why})"
     if len({plan.cost_model for plans in frontiers.values() for plan in plans}) == 1:
@@ -75,6 +75,15 @@ def comparable_costs(
         return costs, [*notes, f"{failed}, so all figures are by that model"]
     costs = {run_id: _costs(plans, again[run_id]) for run_id, plans in frontiers.items()}
     return costs, [*notes, f"{failed}: figures of different models stand side by side and do not compare"]
+
+
+def _infeasible_notes(again: Mapping[str, RecostedPlans]) -> list[str]:
+    broken = {run_id: sum(not plan.feasible for plan in r.plans.values()) for run_id, r in again.items()}
+    return [
+        f"run {run_id}: {number:,} of these plans would break a bound of the run by this model"
+        for run_id, number in broken.items()
+        if number
+    ]
 
 
 def _costs(plans: Sequence[StoredPlan], again: RecostedPlans) -> Costs:

@@ -27,9 +27,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def run_of(store: Store, *cost_models: int, unknown_rule: bool = False) -> tuple[str, tuple[StoredPlan, ...]]:
+def run_of(
+    store: Store, *cost_models: int, unknown_rule: bool = False, bound: str = "peak_memory_bytes<=1GiB"
+) -> tuple[str, tuple[StoredPlan, ...]]:
     """Store a run of two plans with these versions of their costs; return its id and its frontier."""
     finished = finished_run(two_layers())
+    finished = replace(finished, options=replace(finished.options, constraints=(bound,)))
     plans = [replace(p, cost_model=v) for p, v in zip(finished.result.frontier, cost_models, strict=True)]
     if unknown_rule:
         plans[0] = replace(plans[0], moves=(Move("gone_rule", "y"), *plans[0].moves))
@@ -65,6 +68,12 @@ def test_runs_of_different_models_are_compared_by_this_one(store: Store) -> None
         new_id: [plan.cost for plan in new],
     }
     assert notes == [f"run {old_id}: 2 plans {OLDER}; they are costed again here"]
+
+
+def test_plans_that_would_break_a_bound_by_this_model_are_noted(store: Store) -> None:
+    run_id, old = run_of(store, 1, 1, bound="peak_memory_bytes<=1KiB")
+    _, notes = comparable_costs(store, {run_id: old})
+    assert notes[1:] == [f"run {run_id}: 2 of these plans would break a bound of the run by this model"]
 
 
 def test_a_plan_that_cannot_be_made_again_is_named(store: Store) -> None:
