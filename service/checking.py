@@ -13,6 +13,7 @@ import numpy as np
 from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.reference import reference_cost
+from tapestry.costmodel.version import cost_model_note
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution as Run
 from tapestry.hardware.simulator import to_perfetto
@@ -42,17 +43,30 @@ class CheckResults:
 
 
 def failures_of(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
-    """List the checks that a plan failed, one line each."""
+    """List the checks that a plan failed, one line each; predictions of another cost model fail none."""
     lines = [f"plan {plan_id}: sharding: {issue}" for issue in verified["sharding"]["issues"][:3]]
-    lines += [
+    if "cost_model" not in verified:
+        lines += _count_differences(plan_id, verified)
+    if is_refuted(verified):
+        lines.append(f"plan {plan_id}: {_refutation(verified)}")
+    return lines
+
+
+def outdated_predictions(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
+    """List the counts that differ from the predictions of another version of the cost model, one line each."""
+    if "cost_model" not in verified:
+        return []
+    note = cost_model_note(verified["cost_model"]["predicted"])
+    return [f"{line}; it was {note}" for line in _count_differences(plan_id, verified)]
+
+
+def _count_differences(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
+    return [
         f"plan {plan_id}: predicted {what} {verified[what]['predicted']:,} B, the simulator counted "
         f"{verified[what]['counted']:,} B"
         for what in ("memory", "traffic")
         if verified[what]["predicted"] != verified[what]["counted"]
     ]
-    if is_refuted(verified):
-        lines.append(f"plan {plan_id}: {_refutation(verified)}")
-    return lines
 
 
 def _refutation(verified: Mapping[str, Any]) -> str:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapestry.costmodel.version import COST_MODEL_VERSION, cost_model_note
 from tapestry.optimizer.analysis.explanation import Explanation, ExplanationStep, first_line
 from tapestry.rewrites import Move
 from tapestry.rewrites.provenance import BlockHistory, Provenance, ProvenanceEvent
 
 
 def explanation_document(
-    reported: Explanation, objectives: Sequence[str], stored: Mapping[str, float] | None = None
+    reported: Explanation,
+    objectives: Sequence[str],
+    stored: Mapping[str, float] | None = None,
+    stored_cost_model: int = COST_MODEL_VERSION,
 ) -> dict[str, Any]:
     """Convert an explanation to JSON: the steps with costs; `stored` is the cost that the plan's search reported.
 
-    `as_stored` is true if both agree to the last digit; null where nothing is stored.
+    `as_stored` is true if both agree to the last digit; null where nothing is stored. `cost_model_note` is set if
+    another version of the cost model computed the stored cost.
     """
     return {
         "objectives": list(objectives),
@@ -24,6 +29,8 @@ def explanation_document(
         "steps": [_step(step) for step in reported.steps],
         "cost": dict(reported.cost),
         "as_stored": None if stored is None else not unlike(reported.cost, stored),
+        "cost_model": COST_MODEL_VERSION,
+        "cost_model_note": cost_model_note(stored_cost_model),
         "rules": {move.rule: first_line(move.rule) for step in reported.steps for move in step.moves},
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.costmodel.objective import Objective
+from tapestry.costmodel.version import cost_model_note
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
 from tapestry.service.refusals import refusal_documents
@@ -17,21 +18,31 @@ from tapestry.service.verdicts import count_verdicts
 def plan_document(
     plan_id: str,
     cost: Mapping[str, float],
+    cost_model: int,
     feasible: bool,
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`."""
+    """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`.
+
+    `cost_model` is the version of the cost model; `cost_model_note` is null unless it is another than this program's.
+    """
     options = (m["choice"] for m in moves if m["rule"] == "set_option" and m["place"] == "devices")
     return {
         "id": plan_id,
         "devices": next(options, "all"),
         "cost": dict(cost),
+        **cost_model_document(cost_model),
         "feasible": feasible,
         "move_count": len(moves),
         "moves": [dict(move) for move in moves],
         "verified": None if verified is None else dict(verified),
     }
+
+
+def cost_model_document(version: int) -> dict[str, Any]:
+    """Convert the version of the cost model that computed costs to JSON, with the note on costs of another version."""
+    return {"cost_model": version, "cost_model_note": cost_model_note(version)}
 
 
 def result_document(result: Any, checked: CheckResults, options: RunOptions) -> dict[str, Any]:
@@ -58,6 +69,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
             plan_document(
                 plan.id,
                 plan.cost,
+                plan.cost_model,
                 plan.feasible,
                 [move.to_json() for move in plan.moves],
                 checked.verified.get(plan.id),
@@ -73,6 +85,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
         "id": plan.public_id,
         "plan": plan.id,
         "cost": dict(plan.cost),
+        **cost_model_document(plan.cost_model),
         "feasible": plan.feasible,
         "devices": plan.devices,
         "move_count": plan.move_count,
@@ -99,7 +112,7 @@ def objective_document(objective: Objective) -> dict[str, str]:
 
 def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     """Convert a stored plan to JSON, in the form of a frontier's plans."""
-    return plan_document(plan.id, plan.cost, plan.feasible, plan.moves, plan.verified)
+    return plan_document(plan.id, plan.cost, plan.cost_model, plan.feasible, plan.moves, plan.verified)
 
 
 def options_document(options: RunOptions) -> list[dict[str, str]]:

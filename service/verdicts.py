@@ -28,13 +28,19 @@ WORDS = {
 
 
 def verdict_of(verified: Verified | None) -> str:
-    """Return one of `VERDICTS` for a plan, from the results of its checks (None: not checked)."""
+    """Return one of `VERDICTS` for a plan, from the results of its checks (None: not checked).
+
+    Counts that differ from the prediction of another version of the cost model refute nothing, and verify nothing.
+    """
     if verified is None:
         return UNCHECKED
     counted = all(verified[what]["predicted"] == verified[what]["counted"] for what in ("memory", "traffic"))
-    if not (verified["sharding"]["ok"] and counted) or is_refuted(verified):
+    is_other_model = "cost_model" in verified
+    if not (verified["sharding"]["ok"] and (counted or is_other_model)) or is_refuted(verified):
         return FAILED
-    return UNTRUSTED if verified.get("suspects") else VERIFIED
+    if verified.get("suspects"):
+        return UNTRUSTED
+    return VERIFIED if counted else UNCHECKED
 
 
 def is_refuted(verified: Verified) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapestry.costmodel.resources import declared_resources
+from tapestry.costmodel.version import COST_MODEL_VERSION, cost_model_note
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.hardware.simulator.steps import check_state
@@ -43,7 +44,7 @@ class Verification:
     """The outcome for one plan. `max_error` is max|a-b| / max|b| per observed value, where it was executed.
 
     `named_costs` are those supplied with the program, over all devices; `value_issues` describe the errors of outputs
-    whose error is infinite.
+    whose error is infinite. `cost_model` is the version of the model that predicted; counts are this release's.
     """
 
     issues: tuple[str, ...]
@@ -54,6 +55,7 @@ class Verification:
     execution: Execution
     named_costs: Mapping[str, Amount] = field(default_factory=dict)
     value_issues: tuple[str, ...] = ()
+    cost_model: int = COST_MODEL_VERSION
 
     def __repr__(self) -> str:
         values = f"values {'compared' if self.max_error else 'computed' if self.executed else 'not computed'}"
@@ -70,10 +72,11 @@ class Verification:
         """The checks that failed, one line each."""
         counts = (("peak memory", self.memory), ("traffic", self.traffic))
         wrong = {site: error for site, error in self.max_error.items() if not error <= TOLERANCE}
+        note = cost_model_note(self.cost_model)
         return (
             *(f"sharding: {issue}" for issue in self.issues),
             *(
-                f"{what}: predicted {found.predicted:,} B, counted {found.counted:,} B"
+                f"{what}: predicted {found.predicted:,} B, counted {found.counted:,} B{f'; {note}' if note else ''}"
                 for what, found in counts
                 if not found.ok
             ),
@@ -84,7 +87,10 @@ class Verification:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to the JSON document of the command line and the service."""
+        """Convert to the JSON document of the command line and the service.
+
+        `cost_model` is there only where another version predicted: then memory and traffic may differ.
+        """
         values: dict[str, Any] = {
             "executed": self.executed,
             "ok": self.executed and all(e <= TOLERANCE for e in self.max_error.values()),
@@ -98,6 +104,8 @@ class Verification:
             "traffic": self.traffic.to_json(),
             "values": values,
         }
+        if self.cost_model != COST_MODEL_VERSION:
+            document["cost_model"] = {"predicted": self.cost_model, "counted": COST_MODEL_VERSION}
         return {**document, "named_costs": dict(self.named_costs)} if self.named_costs else document
 
 
@@ -147,6 +155,7 @@ def verify_plan(
         execution,
         declared_resources(plan.graph, plan.placements, MeshShape(mesh.axis_sizes)),
         value_issues(execution.outputs, compared),
+        plan.cost_model,
     )
 
 

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tapestry.costmodel.objective import Objective
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of, html_of_plan
@@ -56,7 +57,7 @@ class Plan:
     """An executable plan: the rewritten graph, its placements, its history of moves and its cost.
 
     `moves` replay from the abstract graph: structural moves first, then placements. `cost` holds every
-    objective the device has figures for, in its unit.
+    objective the device has figures for, in its unit; `cost_model` is the version of the model that computed it.
     """
 
     graph: Graph
@@ -64,6 +65,7 @@ class Plan:
     moves: tuple[Move, ...]
     cost: Mapping[str, float]
     feasible: bool
+    cost_model: int = COST_MODEL_VERSION
 
     def __repr__(self) -> str:
         costs = [f"{name}={self.cost[name]:.4g}" for name in SHOWN_COSTS if name in self.cost]

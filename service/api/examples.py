@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapestry.costmodel.objectives import OBJECTIVES
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.layouts import describe, read_layout
 from tapestry.service.presentation import objective_document, options_document
@@ -83,6 +84,8 @@ _PLAN = {
     "id": PLAN_ID,
     "plan": PLAN,
     "cost": {"time_s": 1.6e-05, "peak_memory_bytes": 122880, "traffic_bytes": 28672},
+    "cost_model": COST_MODEL_VERSION,
+    "cost_model_note": None,
     "feasible": True,
     "devices": "all",
     "move_count": 1,
@@ -107,6 +110,8 @@ _EXPLANATION = {
     ],
     "cost": {"time_s": 1.6e-05, "traffic_bytes": 28672},
     "as_stored": True,
+    "cost_model": COST_MODEL_VERSION,
+    "cost_model_note": None,
     "rules": {"reshard": "A block computes elsewhere."},
     "events": [{"move": 1, **_MOVES[0], "effect": "placed", "site": "y"}],
     "blocks": {"y": {"events": [0], "origins": ["y"]}},

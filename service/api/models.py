@@ -211,6 +211,10 @@ class PlanAnswer(Answer):
     id: str
     plan: str = Field(description="derived from what the plan is: equal plans of two runs have equal ones")
     cost: dict[str, float | int]
+    cost_model: int = Field(description="version of the cost model that computed the costs")
+    cost_model_note: str | None = Field(
+        description="set where that is another version than this service's: then the costs do not compare with others"
+    )
     feasible: bool
     devices: str
     move_count: int
@@ -299,6 +303,10 @@ class ExplanationAnswer(Answer):
     cost: dict[str, float | int]
     as_stored: bool | None = Field(
         description="whether the history ends at the plan's cost, to the last digit"
+    )
+    cost_model: int = Field(description="version of the cost model that computed these costs")
+    cost_model_note: str | None = Field(
+        description="set where another version computed the plan's stored cost, which may then differ"
     )
     rules: dict[str, str] = Field(description="what each rule does, in a line")
     events: list[dict[str, Any]] = Field(description="what one move did to one block")

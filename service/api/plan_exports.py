@@ -56,13 +56,14 @@ def _placements(request: Request, plan: StoredPlan, _: Context) -> Response:
 
 
 def _csv(_: Request, plan: StoredPlan, __: Context) -> Response:
-    """Answer with the name and value of each cost, counted values beside predicted ones."""
+    """Answer with each cost by name, counted values beside predicted ones, and the version of the cost model."""
     checked = plan.verified or {}
     counted = {"peak_memory_bytes": "memory", "traffic_bytes": "traffic"}
     lines = ["objective,predicted,counted"]
     for name, value in plan.cost.items():
         figures = checked.get(counted.get(name, ""), {})
         lines.append(f"{name},{value!r},{figures.get('counted', '')}")
+    lines.append(f"cost_model,{plan.cost_model},")
     return _file("\r\n".join([*lines, ""]), "text/csv", f"{plan.public_id}.csv")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.costmodel.resources import ResourceError
 from tapestry.costmodel.strategies import PinError
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, canonicalize, explain
 from tapestry.optimizer.run.request_faults import pin_fault
@@ -40,8 +41,9 @@ from tapestry.teg.validate import InvalidGraphError
 MOST_FAULTS = 100
 LONGEST_NAME = 200
 MOST_SITES = 5  # near ones, of a pin that names none
-EXPLICIT = "explicit-graph"
-EXPLANATION = "explanation 2"  # of this form; what was kept in an earlier one is made again
+# Artifacts of this form and cost model; those of earlier ones are rendered again.
+EXPLICIT = f"explicit-graph, model {COST_MODEL_VERSION}"
+EXPLANATION = f"explanation 3, model {COST_MODEL_VERSION}"
 DOT_BLOCKS = 2000
 
 
@@ -197,7 +199,7 @@ def render_explanation(plan_id: str, url: str) -> str:
         return " ".join(str(error).split())
     document = {
         "plan": plan.public_id,
-        **explanation_document(reported, request.options.objectives, plan.cost),
+        **explanation_document(reported, request.options.objectives, plan.cost, plan.cost_model),
         **block_histories_document(Provenance(graph, moves)),
     }
     content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

@@ -8,7 +8,7 @@ from typing import Any
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.service.cli.output import column, paint, print_table
 from tapestry.service.presentation import title_of
-from tapestry.service.verdicts import FAILED, UNTRUSTED, verdict_of
+from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, verdict_of
 
 
 def unit_of(objective: str) -> str:
@@ -40,9 +40,9 @@ def print_frontier(
 
 def checks_of(verified: Mapping[str, Any] | None) -> str:
     """Summarize the checks of a plan in a few words."""
-    if verified is None:
-        return "no"
     verdict = verdict_of(verified)
+    if verified is None or verdict == UNCHECKED:
+        return "no"
     if verdict == FAILED:
         return paint("FAILED", "red")
     if verdict == UNTRUSTED:

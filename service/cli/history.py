@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
+from tapestry.costmodel.version import COST_MODEL_VERSION, UNVERSIONED
 from tapestry.optimizer import knee
 from tapestry.rewrites import Move
 from tapestry.service.cli.errors import CommandError
@@ -22,7 +23,10 @@ WANTED = "name a stored plan (`tapestry show RUN` lists a run's), or a file that
 
 @dataclass(frozen=True)
 class History:
-    """A plan's moves, and the rest of its document: names of plan, program and mesh, costs, objectives."""
+    """A plan's moves, and the rest of its document: names of plan, program and mesh, costs, objectives.
+
+    `cost_model` is the version of the cost model that computed `cost`.
+    """
 
     plan: str
     moves: tuple[Move, ...]
@@ -30,6 +34,7 @@ class History:
     objectives: tuple[str, ...] = ()
     mesh: str = ""
     compute_dtype: str | None = None
+    cost_model: int = COST_MODEL_VERSION
 
 
 def is_file(reference: str) -> bool:
@@ -75,7 +80,14 @@ def read_history(reference: str) -> History:
         _texts(shared.get("objectives")),
         mesh if isinstance(mesh, str) else "",
         dtype if isinstance(dtype, str) else None,
+        _version(plan),
     )
+
+
+def _version(plan: Mapping[str, Any]) -> int:
+    """Return the version of the cost model that a plan's document names; those of older releases name none."""
+    version = plan.get("cost_model")
+    return version if isinstance(version, int) else UNVERSIONED
 
 
 def _parts(reference: str) -> tuple[str, str]:

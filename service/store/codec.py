@@ -88,13 +88,17 @@ def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:
         "run_id": run_id,
         "plan_id": plan.id,
         "on_frontier": True,
-        "feasible": plan.feasible,
-        "cost": _figures(plan),
+        **cost_values(plan),
         "devices": plan.placements.devices or "all",
         "move_count": len(moves),
         "moves": moves,
         "placements": placements_to_document(plan.placements),
     }
+
+
+def cost_values(plan: Plan) -> dict[str, Any]:
+    """Compute the columns of a plan's row that the cost model decides."""
+    return {"feasible": plan.feasible, "cost": _figures(plan), "cost_model": plan.cost_model}
 
 
 def _figures(plan: Plan) -> dict[str, float]:
@@ -113,6 +117,7 @@ def plan_of(
     placements: Mapping[str, Any],
     cost: Mapping[str, float],
     feasible: bool,
+    cost_model: int,
 ) -> Plan:
     """Rebuild a plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite.
 
@@ -124,7 +129,7 @@ def plan_of(
         rewritten = replay(canonicalize(graph), [move for move in history if is_structural(move)])
     except (StaleMove, RuleError) as error:
         raise Unreadable(f"the stored plan cannot be made again here: {error}; {LACKING}") from error
-    return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible)
+    return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible, cost_model)
 
 
 def stored_plan(row: Row[Any]) -> StoredPlan:
@@ -137,6 +142,7 @@ def stored_plan(row: Row[Any]) -> StoredPlan:
         feasible=fields["feasible"],
         on_frontier=fields["on_frontier"],
         cost=fields["cost"],
+        cost_model=fields["cost_model"],
         devices=fields["devices"],
         move_count=fields["move_count"],
         verified=fields["verified"],

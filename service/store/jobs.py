@@ -15,9 +15,11 @@ from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
+from tapestry.optimizer import Plan
 from tapestry.service.lifecycle import Event, Status, next_status
-from tapestry.service.store.codec import plan_values, stored_options
+from tapestry.service.store.codec import stored_options
 from tapestry.service.store.executions import ended_values, outcome_values
+from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
 from tapestry.service.store.queue import append_event, append_status, waiting
 from tapestry.service.store.records import Job, Kind, NewExecution, RunUpdate
 from tapestry.service.store.sessions import Database, LeaseLost, UnknownId
@@ -118,13 +120,24 @@ class Jobs:
         run_id = job.subject
         with self._fenced(job, now, lease_s, is_progress=True) as connection:
             _put_checkpoint(connection, run_id, found.saved, now)
-            if found.removed:
-                gone = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(found.removed))
-                connection.execute(gone.values(on_frontier=False))
-            shown = _put_plans(connection, run_id, found)
+            take_off(connection, run_id, found.removed)
+            shown = put_plans(connection, run_id, found)
             _put_progress(connection, run_id, found, shown, now)
             _put_rules(connection, run_id, found, now)
             _put_refused(connection, run_id, found, now)
+
+    def recost(
+        self, job: Job, now: datetime, lease_s: float, costed: Mapping[str, Plan], removed: Sequence[str]
+    ) -> None:
+        """Store new costs of a run's plans, by their ids, and take those in `removed` off the frontier.
+
+        Their checks, what was rendered of them and the state of the search were about the old costs, and are deleted.
+        """
+        run_id = job.subject
+        with self._fenced(job, now, lease_s) as connection:
+            front = put_costs(connection, run_id, costed, removed, now)
+            connection.execute(update(RunRow).where(RunRow.id == run_id).values(front=front))
+            connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == run_id))
 
     def verified(
         self,
@@ -263,23 +276,6 @@ def _put_checkpoint(connection: Connection, run_id: str, saved: bytes, now: date
         connection.execute(insert(CheckpointRow).values(run_id=run_id, **kept))
 
 
-def _put_plans(connection: Connection, run_id: str, found: RunUpdate) -> list[dict[str, Any]]:
-    """Put plans on the frontier; earlier ones get their old rows back. Return them in the form of a frontier."""
-    ids = [plan.id for plan in found.added]
-    known = select(PlanRow.plan_id, PlanRow.verified).where(
-        PlanRow.run_id == run_id, PlanRow.plan_id.in_(ids)
-    )
-    returning = {row.plan_id: row.verified for row in connection.execute(known)} if ids else {}
-    if returning:
-        back = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(returning))
-        connection.execute(back.values(on_frontier=True))
-    rows = [plan_values(run_id, plan) | {"verified": returning.get(plan.id)} for plan in found.added]
-    new = [row for row in rows if row["plan_id"] not in returning]
-    if new:
-        connection.execute(insert(PlanRow), new)
-    return [_shown(run_id, row) for row in rows]
-
-
 def _put_progress(
     connection: Connection, run_id: str, found: RunUpdate, added: Sequence[Mapping[str, Any]], now: datetime
 ) -> None:
@@ -306,19 +302,7 @@ def _put_progress(
         connection, run_id, "progress", {**figures, "fraction": progress.fraction, "best": best}, now
     )
     if found.added or found.removed:
-        news = {
-            "added": added,
-            "removed": [f"{run_id}-{plan_id}" for plan_id in found.removed],
-            "size": size,
-        }
-        append_event(connection, run_id, "frontier", news, now)
-
-
-def _shown(run_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the form of a plan in an event, equal to that in a frontier."""
-    named = {"id": f"{run_id}-{values['plan_id']}", "plan": values["plan_id"]}
-    kept = ("cost", "feasible", "devices", "move_count", "verified")
-    return named | {name: values[name] for name in kept}
+        report(connection, run_id, added, found.removed, size, now)
 
 
 def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:

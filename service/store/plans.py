@@ -63,8 +63,10 @@ class Plans:
 
     def load_all(self, keys: Sequence[int]) -> list[Plan]:
         """Load the plans with these keys, in order; a graph that several rewrite is read once."""
-        columns = (PlanRow.key, PlanRow.moves, PlanRow.placements, PlanRow.cost, PlanRow.feasible)
-        query = select(*columns, RunRow.graph_id).join(RunRow, RunRow.id == PlanRow.run_id)
+        costs = (PlanRow.cost, PlanRow.feasible, PlanRow.cost_model)
+        query = select(PlanRow.key, PlanRow.moves, PlanRow.placements, *costs, RunRow.graph_id).join(
+            RunRow, RunRow.id == PlanRow.run_id
+        )
         with self._database.reading() as connection:
             rows = {row.key: row for row in connection.execute(query.where(PlanRow.key.in_(keys)))}
             missing = [key for key in keys if key not in rows]
@@ -76,7 +78,10 @@ class Plans:
             )
             graphs = {row.id: graph_of(row.document) for row in documents}
         ordered = (rows[key] for key in keys)
-        return [plan_of(graphs[r.graph_id], r.moves, r.placements, r.cost, r.feasible) for r in ordered]
+        return [
+            plan_of(graphs[r.graph_id], r.moves, r.placements, r.cost, r.feasible, r.cost_model)
+            for r in ordered
+        ]
 
     def artifact(self, key: int, kind: str) -> bytes | None:
         """Return an artifact rendered from the plan before, gzipped; None if it was not stored."""

@@ -106,7 +106,7 @@ class StoredPlan:
     """A stored plan without its placements; `key` is its primary key in the store.
 
     `moves` is empty where only its frontier was read; `move_count` is their number. `devices` is the submesh
-    that works, such as `gpu:4`, or `all`.
+    that works, such as `gpu:4`, or `all`. `cost_model` is the version of the cost model that computed `cost`.
     """
 
     key: int
@@ -115,6 +115,7 @@ class StoredPlan:
     feasible: bool
     on_frontier: bool
     cost: Mapping[str, float]
+    cost_model: int
     devices: str
     move_count: int
     verified: Mapping[str, Any] | None

@@ -65,6 +65,7 @@ _SHOWN = (
     PlanRow.feasible,
     PlanRow.on_frontier,
     PlanRow.cost,
+    PlanRow.cost_model,
     PlanRow.devices,
     PlanRow.move_count,
     PlanRow.verified,

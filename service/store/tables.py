@@ -122,7 +122,8 @@ class PlanRow(Base):
     """A plan that was on a run's frontier: its placements, moves and costs, and whether it is still on it.
 
     `plan_id` is derived from the content of the plan, so two runs may hold the same one; `key` distinguishes them. Its
-    rewritten graph is not stored: the moves make it from the run's.
+    rewritten graph is not stored: the moves make it from the run's. `cost_model` is the version of the cost model that
+    computed its costs.
     """
 
     __tablename__ = "plans"
@@ -133,6 +134,7 @@ class PlanRow(Base):
     on_frontier: Mapped[bool]
     feasible: Mapped[bool]
     cost: Mapped[dict[str, float]] = mapped_column(JSON)
+    cost_model: Mapped[int] = mapped_column(Integer)
     devices: Mapped[str] = mapped_column(Text)
     move_count: Mapped[int] = mapped_column(Integer)
     moves: Mapped[list[dict[str, Any]]] = mapped_column(CompressedJson)

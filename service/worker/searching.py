@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tapestry.costmodel.known_objectives import known_objectives
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware import Mesh
 from tapestry.optimizer import (
     Checkpoint,
@@ -24,11 +25,13 @@ from tapestry.optimizer import (
     Snapshot,
     publish,
 )
+from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.search import search
 from tapestry.service.checking import count_plans, plans_to_execute
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.provenance import host, versions
+from tapestry.service.recosting import recost_plans
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store import NewExecution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
 from tapestry.service.verdicts import is_refuted, problem_of, with_suspects
@@ -104,6 +107,13 @@ class PublishedFrontier:
         return [self._plans[key] for key in self._costs]
 
 
+def remaining(costs: Mapping[str, Mapping[str, float]], objectives: Sequence[str]) -> frozenset[str]:
+    """Return the ids of the plans that no other dominates; of equal ones the first."""
+    rows = [[float(cost[name]) for name in objectives] for cost in costs.values()]
+    mask = nondominated(np.array(rows, dtype=np.float64).reshape(-1, len(objectives)))
+    return frozenset(plan_id for plan_id, stays in zip(costs, mask, strict=True) if stays)
+
+
 def _breaks(bounds: Sequence[Constraint], cost: Mapping[str, float]) -> bool:
     return any(bound.excess(cost[bound.objective]) > ROUNDING for bound in bounds)
 
@@ -119,6 +129,7 @@ class SearchJob:
         self._checkpoint_s = checkpoint_s
         self._phase = ""
         self._task = self._read(islands)
+        self._recosted: tuple[Plan, ...] = ()
         self._shown = PublishedFrontier(store, self._job.subject, self._task.objectives)
 
     def _read(self, islands: int) -> SearchInput:
@@ -141,6 +152,7 @@ class SearchJob:
             LeaseLost: another worker has the run.
             ValueError: the request cannot be carried out.
         """
+        self.recost()
         saved = self._saved()
         self._store.jobs.begin(
             self._job,
@@ -172,6 +184,33 @@ class SearchJob:
             timings=timings,
         )
 
+    def recost(self) -> None:
+        """Cost the published plans that an earlier release left with the costs of another model again.
+
+        Those that break a bound by now, are dominated by then, or cannot be costed leave the frontier. The search
+        starts again from all that were costed: the state that was saved compares plans by the old costs.
+        """
+        run_id = self._job.subject
+        shown = self._store.runs.frontier(run_id)
+        if all(plan.cost_model == COST_MODEL_VERSION for plan in shown):
+            return
+        self._enter("compiling")
+        again = recost_plans(self._store, run_id, shown)
+        log.warning(
+            "run %s: %d published plans were costed by another cost model and are costed again; %d cannot be: %s",
+            *(run_id, len(again.plans), len(again.failures), "; ".join(again.failures.values()) or "none"),
+        )
+        costs = {plan.id: plan.cost for plan in shown if plan.id not in again.failures}
+        costs |= {plan_id: plan.cost for plan_id, plan in again.plans.items()}
+        infeasible = {plan_id for plan_id, plan in again.plans.items() if not plan.feasible}
+        names = [objective.name for objective in self._task.objectives]
+        staying = remaining({key: cost for key, cost in costs.items() if key not in infeasible}, names)
+        removed = [plan.id for plan in shown if plan.id not in staying]
+        now = datetime.now(UTC)
+        self._store.jobs.recost(self._job, now, self._held.lease_s, again.plans, removed)
+        self._recosted = tuple(again.plans.values())
+        self._shown = PublishedFrontier(self._store, run_id, self._task.objectives)
+
     def _saved(self) -> Checkpoint | None:
         saved = self._store.jobs.saved(self._job.subject)
         if saved is None:
@@ -193,6 +232,8 @@ class SearchJob:
 
     def _start(self) -> Sequence[Plan]:
         """Return the plans to start from: those already published, else those of the run named in the request."""
+        if self._recosted:
+            return self._recosted
         if len(self._shown.values):
             return self._shown.plans()
         source = self._task.request.options.start_from

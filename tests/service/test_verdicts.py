@@ -53,6 +53,14 @@ def test_where_every_rule_is_in_a_right_plan_too_the_moves_decide() -> None:
     assert suspects(histories, checked) == {"refuted": ("acme_wrong",), "third": ("acme_wrong",)}
 
 
+def test_counts_that_another_cost_model_did_not_predict_prove_nothing() -> None:
+    by_older = {"cost_model": {"predicted": 1, "counted": 2}}
+    assert verdict_of(verdict(counted=6)) == "failed"
+    assert verdict_of(verdict(counted=6) | by_older) == "unchecked"
+    assert verdict_of(verdict(counted=5) | by_older) == "verified"
+    assert verdict_of(verdict(True, False, counted=6) | by_older) == "failed"
+
+
 def test_plans_are_counted_as_what_they_are() -> None:
     checked = CHECKED | with_suspects(HISTORIES, CHECKED)
     assert {plan: verdict_of(checked.get(plan)) for plan in HISTORIES} == {

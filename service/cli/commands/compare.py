@@ -12,6 +12,7 @@ from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.presentation import title_of
+from tapestry.service.recosting import comparable_costs
 from tapestry.service.store import StoredRun, StoreError
 
 MOST_FIGURES = 20
@@ -22,6 +23,8 @@ def run(arguments: Namespace) -> int:
     store = open_store(arguments.database_url)
     try:
         first, second = store.runs.find(arguments.first), store.runs.find(arguments.second)
+        frontiers = {found.summary.id: found.frontier for found in (first, second)}
+        costs, notes = comparable_costs(store, frontiers)
     except StoreError as error:
         raise CommandError(str(error)) from error
     finally:
@@ -29,14 +32,15 @@ def run(arguments: Namespace) -> int:
     objectives = [
         name for name in first.summary.options.objectives if name in second.summary.options.objectives
     ]
-    one, other = ([plan.cost for plan in found.frontier] for found in (first, second))
     try:
-        sides = compare(one, other, objectives)
+        sides = compare(costs[first.summary.id], costs[second.summary.id], objectives)
     except ValueError as error:
         raise CommandError(str(error)) from error
     if arguments.json:
-        print_json(_document(first, second, objectives, sides))
+        print_json({**_document(first, second, objectives, sides), "notes": notes})
     else:
+        for note in notes:
+            print(f"note: {note}")
         _print(first, second, objectives, sides)
     return OK
 

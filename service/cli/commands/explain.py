@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tapestry.costmodel.known_objectives import known_objectives
+from tapestry.costmodel.version import cost_model_note
 from tapestry.hardware import Mesh
 from tapestry.optimizer import canonicalize, explain
 from tapestry.rewrites import Move, Provenance, RuleError, StaleMove
@@ -76,7 +77,7 @@ def run(arguments: Namespace) -> int:
         "plan": history.plan,
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
-        **explanation_document(explanation, objectives, history.cost or None),
+        **explanation_document(explanation, objectives, history.cost or None, history.cost_model),
     }
     if arguments.json:
         print_json(document)
@@ -86,8 +87,20 @@ def run(arguments: Namespace) -> int:
 
 
 def _compared(history: History, cost: Mapping[str, float]) -> int:
-    """Compare the costs with those that the plan's search reported; return the exit code and warn of a difference."""
+    """Compare the costs with those that the plan's search reported; return the exit code and warn of a difference.
+
+    Costs of another version of the cost model may differ.
+    """
     others = unlike(cost, history.cost)
+    note = cost_model_note(history.cost_model)
+    if others and note:
+        first = others[0]
+        print(
+            f"tapestry: plan {history.plan}: it was {note}, by which {first} = {history.cost[first]!r}; its history "
+            f"ends at {cost[first]!r} by this model",
+            file=sys.stderr,
+        )
+        return OK
     if others:
         first = others[0]
         print(
@@ -143,6 +156,7 @@ def _found(store: Store, arguments: Namespace) -> ExplainedPlan:
         run.summary.options.objectives,
         run.summary.mesh_name,
         arguments.compute_dtype or run.summary.options.compute_dtype,
+        plan.cost_model,
     )
     return ExplainedPlan(history, canonicalize(graph), mesh_of(run.mesh))
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from tapestry.costmodel.version import cost_model_note
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.frontier import checks_of, print_frontier, unit_of
@@ -14,6 +15,7 @@ from tapestry.service.cli.searching import open_store
 from tapestry.service.lifecycle import is_ended
 from tapestry.service.presentation import run_document, stored_plan_document, title_of
 from tapestry.service.provenance import plug_ins_of
+from tapestry.service.recosting import model_notes
 from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError
 from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
 from tapestry.teg.brief import counted
@@ -114,6 +116,8 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['hint']}")
     print()
     print_frontier(document["frontier"], document["objectives"], {})
+    for note in model_notes({summary.id: found.frontier}):
+        print(f"{note}: do not compare their figures with those of other runs")
     print(verdict_counts_text(document["checks"]))
 
 
@@ -141,6 +145,8 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
     costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
+    if note := cost_model_note(plan.cost_model):
+        print(note)
     print(f"\nverified: {checks_of(plan.verified)}; executed {counted(len(executions), 'time')}")
     for line in failures_of(plan.id, plan.verified) if plan.verified else ():
         print(line)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
+from tapestry.costmodel.version import cost_model_note
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan, knee
 from tapestry.optimizer.analysis.affordability import fits_in_memory
@@ -20,6 +21,7 @@ from tapestry.service.checking import (
     execute_plan,
     failures_of,
     next_step,
+    outdated_predictions,
     reference_values,
 )
 from tapestry.service.cli.commands.pinned import run_explicit
@@ -27,7 +29,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
-from tapestry.service.presentation import title_of
+from tapestry.service.presentation import cost_model_document, title_of
 from tapestry.service.store import NewExecution, Store, StoreError, mesh_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.external_graphs import is_explicit
@@ -78,7 +80,10 @@ def run(arguments: Namespace) -> int:
         print_json(_document(subject, executions))
     else:
         _print(subject, executions)
-    for line in failures:
+    outdated = dict.fromkeys(
+        line for e in executions for line in outdated_predictions(subject.plan.id, e.verified)
+    )
+    for line in (*failures, *outdated):
         print(f"tapestry: {line}", file=sys.stderr)
     return FAILED if failures else OK
 
@@ -176,6 +181,7 @@ def _document(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> dic
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
         "plan": subject.plan.id,
+        **cost_model_document(subject.plan.cost_model),
         "is_stored": subject.key is not None,
         "fits": subject.plan.cost["peak_memory_bytes"] <= subject.mesh.device.memory_bytes,
         "backend": execution.backend,
@@ -200,6 +206,8 @@ def _print(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> None:
     if len(executions) > 1:
         moved = sum(e.counts["traffic_bytes"]["counted"] for e in executions)
         print(f"\n{len(executions)} steps, the last one shown: {quantity(moved, 'B')} of traffic in all")
+    if note := cost_model_note(subject.plan.cost_model):
+        print(f"{note}: counts that differ from its predictions are no fault of the plan")
     capacity = subject.mesh.device.memory_bytes
     fits = subject.plan.cost["peak_memory_bytes"] <= capacity
     print(f"\nfits into {quantity(capacity, 'B')} per device: {verdict(fits, 'yes', 'NO')}")

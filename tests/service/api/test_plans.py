@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.rewrites import Move
 from tapestry.service.api.plan_exports import EXPORTS, PlanExport
-from tapestry.service.api.tasks import EXPLANATION
+from tapestry.service.api.tasks import EXPLANATION, EXPLICIT
 from tapestry.service.settings import Limits
 from tapestry.service.store import NewExecution
 from tapestry.teg.document import from_document
@@ -61,6 +62,19 @@ def test_a_history_is_costed_once_and_kept(shared: Service) -> None:
     assert kept is not None and json.loads(gzip.decompress(kept)) == reported
 
 
+def test_a_plan_of_an_older_cost_model_says_so_wherever_its_costs_are(shared: Service) -> None:
+    run = finished_run(two_layers())
+    older = replace(run.result.frontier[0], cost_model=1)
+    run_id = shared.store.runs.save_finished(replace(run, result=replace(run.result, frontier=(older,))))
+    path = f"/v1/plans/{run_id}-{older.id}"
+    (shown,) = shared.http.get(f"/v1/runs/{run_id}/frontier").json()["plans"]
+    reported = shared.http.get(f"{path}/explanation", timeout=120).json()
+    note = f"costed by an older model (1; this is {COST_MODEL_VERSION})"
+    for document in (shown, shared.http.get(path).json()):
+        assert (document["cost_model"], document["cost_model_note"]) == (1, note)
+    assert (reported["cost_model"], reported["cost_model_note"]) == (COST_MODEL_VERSION, note)
+
+
 def test_a_history_whose_rule_is_gone_is_refused_with_a_hint(shared: Service) -> None:
     graph = two_layers()
     run = finished_run(graph)
@@ -82,7 +96,7 @@ def test_an_explicit_graph_is_unfolded_once_and_kept(shared: Service) -> None:
     shards = {block.device: block.index for block in graph.blocks if block.site.startswith("y@")}
     rows = [(shards[device].start[0], shards[device].end[0]) for device in range(8)]
     assert rows == [(0, 32)] * 4 + [(32, 64)] * 4  # gpu.0 is the first of three halvings of eight devices
-    kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, "explicit-graph")
+    kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, EXPLICIT)
     assert kept is not None
     plain = shared.http.get(f"/v1/plans/{plan_id}/graph", headers={"Accept-Encoding": "identity"})
     assert plain.content == gzip.decompress(kept)
@@ -114,6 +128,7 @@ def test_a_plan_is_exported_to_what_others_read(shared: Service) -> None:
         "time_s,0.001,",
         "peak_memory_bytes,1048576,1048576",
         "compute_flops,1152921504606846977,",
+        f"cost_model,{COST_MODEL_VERSION},",
     ]
     kind, text = export("dot")
     assert kind.startswith("text/vnd.graphviz")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import RunOptions
 from tapestry.optimizer.analysis import affordability
@@ -37,7 +38,18 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
     assert isinstance(found["seconds"], float)
     assert found["frontier"]
     for plan in found["frontier"]:
-        assert set(plan) == {"id", "devices", "cost", "feasible", "move_count", "moves", "verified"}
+        versions = {"cost_model", "cost_model_note"}
+        assert set(plan) == {
+            "id",
+            "devices",
+            "cost",
+            "feasible",
+            "move_count",
+            "moves",
+            "verified",
+            *versions,
+        }
+        assert (plan["cost_model"], plan["cost_model_note"]) == (COST_MODEL_VERSION, None)
         assert plan["move_count"] == len(plan["moves"])
         assert set(OBJECTIVES) <= set(plan["cost"])
         assert plan["feasible"] is True

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.service.store import Job, Store, StoreError
 from tests.service.programs import NOON, finished_run, two_layers, verified
 from tests.service.store.submissions import LEASE_S, contents, later, plans, update_of
@@ -46,6 +47,8 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "id": f"{job.subject}-{slow.id}",
         "plan": slow.id,
         "cost": None,
+        "cost_model": COST_MODEL_VERSION,
+        "cost_model_note": None,
         "feasible": True,
         "devices": "all",
         "move_count": 2,
@@ -97,6 +100,56 @@ def test_a_plan_that_comes_back_is_reported_with_what_was_checked(store: Store, 
     store.jobs.checkpoint(job, later(5), LEASE_S, update_of([plan]))
     event = next(e for e in store.runs.events(job.subject, before) if e.kind == "frontier")
     assert [shown["verified"] for shown in event.data["added"]] == [verified(plan)]
+
+
+def test_a_plan_that_comes_back_has_the_costs_of_the_newer_model(store: Store, job: Job) -> None:
+    (plan,) = plans((1e-3, 1024))
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([replace(plan, cost_model=1)]))
+    store.jobs.verified(job, later(3), LEASE_S, plan.id, verified(plan), None)
+    (stored,) = store.runs.frontier(job.subject)
+    store.plans.save_artifact(stored.key, "explanation", b"of old costs", later(3))
+    store.jobs.checkpoint(job, later(4), LEASE_S, update_of(removed=[plan.id]))
+    again = replace(plan, cost={**plan.cost, "time_s": 2e-3})
+    store.jobs.checkpoint(job, later(5), LEASE_S, update_of([again]))
+    (shown,) = store.runs.frontier(job.subject)
+    assert (shown.key, shown.cost, shown.cost_model, shown.verified) == (
+        stored.key,
+        again.cost,
+        COST_MODEL_VERSION,
+        None,
+    )
+    assert store.plans.artifact(stored.key, "explanation") is None
+
+
+def test_plans_are_costed_again_and_reported(store: Store, job: Job) -> None:
+    first, second, third = (
+        replace(plan, cost_model=1) for plan in plans((1e-3, 1024), (2e-3, 512), (3e-3, 256))
+    )
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([first, second, third]))
+    store.jobs.verified(job, later(3), LEASE_S, first.id, verified(first), None)
+    before = last_event(store, job)
+    costed = {
+        plan.id: replace(plan, cost={**plan.cost, "time_s": 5e-3}, cost_model=COST_MODEL_VERSION)
+        for plan in (first, second)
+    }
+    store.jobs.recost(job, later(4), LEASE_S, costed, [second.id, third.id])
+    (shown,) = store.runs.frontier(job.subject)
+    assert (shown.id, shown.cost["time_s"], shown.cost_model, shown.verified) == (
+        first.id,
+        5e-3,
+        COST_MODEL_VERSION,
+        None,
+    )
+    gone = [store.plans.get(f"{job.subject}-{plan.id}") for plan in (second, third)]
+    assert [(plan.cost["time_s"], plan.cost_model) for plan in gone] == [
+        (5e-3, COST_MODEL_VERSION),
+        (3e-3, 1),
+    ]
+    (event,) = store.runs.events(job.subject, before)
+    assert [plan["plan"] for plan in event.data["added"]] == [first.id]
+    assert event.data["removed"] == [plan.public_id for plan in gone]
+    assert event.data["size"] == store.runs.get(job.subject).front == 1
+    assert store.jobs.saved(job.subject) is None
 
 
 def test_a_plan_shown_already_is_shown_once(store: Store, job: Job) -> None:

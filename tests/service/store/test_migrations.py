@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import multiprocessing
 import subprocess
 import sys
@@ -208,8 +209,40 @@ def test_hints_of_the_fifth_step_get_their_name(empty_url: str) -> None:
     store.close()
 
 
+def test_plans_of_the_sixth_step_were_costed_by_the_first_model(empty_url: str) -> None:
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        upgrade(connection, None, "0006")
+        tables = MetaData()
+        tables.reflect(connection)
+        row = {
+            **_without_options(ROWS["runs"][0]),
+            "options": RunOptions().to_stored(),
+            "phase": "done",
+            "attempt": 1,
+            "front": 1,
+            "hypervolume": 0.0,
+            "last_event": 0,
+            "refused": [],
+        }
+        plan = {"run_id": "run1", "plan_id": "p1", "on_frontier": True, "feasible": True, "devices": "all"}
+        costs = dict.fromkeys(RunOptions().objectives, 1.0)
+        moves = {"move_count": 0, "moves": gzip.compress(b"[]"), "placements": gzip.compress(b"{}")}
+        rendered = {"plan_key": 7, "kind": "explanation 2", "content": b"its costs", "created_at": NOON}
+        connection.execute(tables.tables["graphs"].insert().values({**ROWS["graphs"][0], "summary": None}))
+        connection.execute(tables.tables["runs"].insert().values(row))
+        connection.execute(tables.tables["plans"].insert().values(key=7, **plan, **moves, cost=costs))
+        connection.execute(tables.tables["artifacts"].insert().values(rendered))
+    engine.dispose()
+    store = Store(empty_url)
+    (stored,) = store.runs.frontier("run1")
+    assert (stored.cost_model, stored.cost) == (1, costs)
+    assert store.plans.artifact(stored.key, "explanation 2") is None
+    store.close()
+
+
 def check_plans(connection: Connection) -> None:
-    common = {"feasible": True, "placements": PLACEMENTS}
+    common = {"feasible": True, "placements": PLACEMENTS, "cost_model": 1}
     plans = connection.execute(select(PlanRow.__table__).order_by(PlanRow.key)).mappings()
     found = [dict(row) for row in plans]
     assert found == [
@@ -283,6 +316,7 @@ def test_references_and_keys_work_on_after_the_steps(empty_url: str) -> None:
     make_first_release(empty_url)
     with opened(empty_url) as engine, writing(engine).begin() as connection:
         plan = {"run_id": "run2", "plan_id": "p9", "on_frontier": True, "feasible": True, "cost": {}}
+        plan |= {"cost_model": 2}
         moves = {"devices": "all", "move_count": 0, "moves": [], "placements": {}}
         made = connection.execute(PlanRow.__table__.insert().values(**plan, **moves))
         assert made.inserted_primary_key == (4,)

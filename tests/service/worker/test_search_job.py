@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tapestry.optimizer import Checkpoint
+from tapestry.costmodel.version import COST_MODEL_VERSION
+from tapestry.optimizer import Checkpoint, Plan
+from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import Rule, catalog
 from tapestry.rewrites.rule import op, tensor
 from tapestry.service.store import LeaseLost, Store
 from tapestry.service.verdicts import verdict_of
 from tapestry.service.worker.executing import do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
-from tapestry.service.worker.searching import LARGEST_SHOWN
-from tests.service.programs import two_layers
-from tests.service.worker.conftest import OBJECTIVES, Bench
+from tapestry.service.worker.searching import LARGEST_SHOWN, SearchJob
+from tests.service.programs import plan_by_hand, two_layers
+from tests.service.store.submissions import update_of
+from tests.service.worker.conftest import LEASE_S, OBJECTIVES, Bench
 from tests.teg.sharding.test_external_graphs import paper
 
 
@@ -152,6 +156,53 @@ def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
     for plan_id, cost in visible.items():
         beaten = (values(final) <= np.array([cost[name] for name in OBJECTIVES])).all(axis=1).any()
         assert plan_id in final or beaten
+
+
+def older_plans(bench: Bench, store: Store, **requested: Any) -> tuple[str, list[Plan]]:
+    """Request a run for which an older release has published two plans, too cheap to be true, and a checkpoint."""
+    run_id = bench.ask(two_layers(), **requested)
+    cheap = dict.fromkeys((*OBJECTIVES, "compute_flops", "total_memory_bytes"), 1.0)
+    published = [
+        replace(plan_by_hand(two_layers(), 1e-9, 1, split), cost={**cheap, "time_s": time_s}, cost_model=1)
+        for split, time_s in (("(gpu.0, -, -)", 1e-9), ("(-, -, gpu.0*gpu.1*gpu.2)", 2e-9))
+    ]
+    held = bench.claim("older")
+    store.jobs.checkpoint(held.job, datetime.now(UTC), LEASE_S, update_of(published))
+    store.jobs.release(held.job, datetime.now(UTC))
+    return run_id, published
+
+
+def test_published_plans_of_an_older_cost_model_are_costed_again(bench: Bench, store: Store) -> None:
+    run_id, (first, second) = older_plans(bench, store)
+    job = SearchJob(store, bench.claim(), InlineExecutor(), islands=1, checkpoint_s=0.0)
+    job.recost()
+    shown = store.runs.frontier(run_id)
+    everyone = [store.plans.get(f"{run_id}-{plan.id}") for plan in (first, second)]
+    assert [plan.cost_model for plan in everyone] == [COST_MODEL_VERSION] * 2
+    assert all(plan.cost["time_s"] > 1e-6 for plan in everyone)
+    assert [plan.on_frontier for plan in everyone] == [plan.id in {s.id for s in shown} for plan in everyone]
+    assert store.jobs.saved(run_id) is None
+
+
+def test_plans_that_break_a_bound_by_this_cost_model_leave_the_frontier(bench: Bench, store: Store) -> None:
+    run_id, _ = older_plans(bench, store, constraints=("peak_memory_bytes<=1KiB",))
+    SearchJob(store, bench.claim(), InlineExecutor(), islands=1, checkpoint_s=0.0).recost()
+    assert store.runs.frontier(run_id) == ()
+    assert store.runs.get(run_id).front == 0
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_without_costs_of_an_older_cost_model(bench: Bench, store: Store) -> None:
+    run_id, _ = older_plans(bench, store)
+    bench.do(bench.claim())
+    shown = store.runs.frontier(run_id)
+    assert store.runs.get(run_id).status == "succeeded"
+    assert {plan.cost_model for plan in shown} == {COST_MODEL_VERSION}
+    assert {verdict_of(plan.verified) for plan in shown} == {"verified"}
+    found = values(plans(store, run_id))
+    no_worse = (found[:, None] <= found[None]).all(axis=2)
+    np.fill_diagonal(no_worse, False)
+    assert not no_worse.any()
 
 
 @pytest.mark.slow

@@ -33,10 +33,10 @@ export function checksOf(verified) {
     },
     {
       word: "counted",
-      ok: isEqual,
+      ok: isEqual || (verified.cost_model ? null : false),
       why: isEqual
         ? "the simulator counted the memory and traffic that were predicted, to the byte"
-        : "the simulator counted other bytes than were predicted",
+        : `the simulator counted other bytes than were predicted${verified.cost_model ? ", by another cost model" : ""}`,
     },
   ];
   if (values?.executed) {
@@ -84,9 +84,14 @@ export function checkChips(verified) {
   const checks = checksOf(verified);
   if (!checks.length)
     return [element("span", { class: "chip", title: "the run checks its plans at its end" }, "not yet")];
-  return checks.map(({ word, ok, why }) =>
-    element("span", { class: `chip ${ok ? "good" : "bad"}`, title: why }, `${ok ? "✓" : "✕"} ${word}`),
-  );
+  return checks.map((check) => checkChip(check, check.why));
+}
+
+/** @param {Check} check @param {string} [title] */
+export function checkChip({ word, ok }, title = "") {
+  const kind = ok === null ? "" : ok ? "good" : "bad";
+  const sign = ok === null ? "?" : ok ? "✓" : "✕";
+  return element("span", { class: `chip ${kind}`, ...(title ? { title } : {}) }, `${sign} ${word}`);
 }
 
 /** @param {string} mark */

@@ -9,12 +9,13 @@ export function frontierCsv(plans) {
   const rows = plans.map((plan) => [
     plan.id,
     ...costs.map((name) => plan.cost[name]),
+    plan.cost_model,
     plan.feasible,
     plan.devices,
     plan.move_count,
   ]);
   return (
-    [["plan", ...costs, "feasible", "devices", "moves"], ...rows]
+    [["plan", ...costs, "cost_model", "feasible", "devices", "moves"], ...rows]
       .map((row) => row.map(cell).join(","))
       .join("\r\n") + "\r\n"
   );

@@ -63,7 +63,9 @@ export function showEffects(place, explanation, catalog) {
       ? element(
           "p",
           { class: "notice" },
-          "The history ends at other costs than were stored: the plan was found by another release.",
+          explanation.cost_model_note
+            ? `The history ends at other costs than were stored: these were ${explanation.cost_model_note}.`
+            : "The history ends at other costs than were stored: the plan was found by another release.",
         )
       : null,
     element(

@@ -4,7 +4,7 @@
  */
 
 /** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, move_count: number,
- *   feasible: boolean, verified: any}} Plan */
+ *   feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null}} Plan */
 
 /** What a mark says. */
 export const MEANINGS = {

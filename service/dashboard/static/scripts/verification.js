@@ -3,7 +3,7 @@
  * @module verification
  */
 
-import { checksOf } from "./badges.js";
+import { checkChip, checksOf } from "./badges.js";
 import { element, fill } from "./dom.js";
 import { plain } from "./units.js";
 
@@ -18,14 +18,7 @@ export function showVerification(place, verified) {
     );
   }
   const { sharding, memory, traffic, values } = verified;
-  const words = checksOf(verified).map(({ word, ok, why }) =>
-    element(
-      "li",
-      {},
-      element("span", { class: `chip ${ok ? "good" : "bad"}` }, `${ok ? "✓" : "✕"} ${word}`),
-      ` ${why}`,
-    ),
-  );
+  const words = checksOf(verified).map((check) => element("li", {}, checkChip(check), ` ${check.why}`));
   const rows = [
     ["peak memory", memory],
     ["traffic", traffic],

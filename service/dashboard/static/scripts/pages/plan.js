@@ -2,6 +2,7 @@
 
 import { get, getFile, pages, problemOf } from "../api.js";
 import { checkChips, markChip } from "../badges.js";
+import { showCostModel } from "../cost-model.js";
 import { showCosts } from "../cost-table.js";
 import { showDecisions } from "../decision-table.js";
 import { decisionsOf } from "../decisions.js";
@@ -55,6 +56,7 @@ function show(plan, run, frontier, objectives, graph) {
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
   fill(byId("chips"), ...marks.map(markChip), ...left, ...infeasible, ...checkChips(plan.verified));
   enableExplicit(plan);
+  showCostModel(byId("cost-model"), [plan]);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives);
   showVerification(byId("verification"), plan.verified);
   new Executions(path, plan.executions, run.mesh_document.device.memory_bytes);

@@ -3,6 +3,7 @@
 import { get, post, problemOf } from "../api.js";
 import { statusBadge } from "../badges.js";
 import { save } from "../copying.js";
+import { showCostModel } from "../cost-model.js";
 import { frontierCsv } from "../csv.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
 import { follow } from "../events.js";
@@ -172,6 +173,7 @@ function showPlans() {
   byId("save-csv").disabled = byId("save-json").disabled = plans.length === 0;
   byId("plan-frame").hidden = plans.length === 0;
   const shown = byId("all-costs").checked ? catalog : chosen;
+  showCostModel(byId("cost-model"), plans);
   table.show({ plans, objectives: shown, marks });
   if (plans.length) plot.show({ plans, objectives: catalog, chosen, marks, view: view.view });
 }

@@ -1,0 +1,23 @@
+"""The version of the cost model: two versions may give one plan different costs, which do not compare.
+
+Raise `COST_MODEL_VERSION` with every change after which some plan costs something else on the same mesh: in what is
+counted (convention, columns, sizes), not in the figures of a device, which a stored run holds itself. Add a line here
+and store the costs of the reference plans again: `python -m tests.costmodel.golden`.
+
+1. All releases before costs had a version.
+2. Carried state ends where it begins; parts of live copies are views; fetches that arrive in another order are
+   repacked.
+"""
+
+from __future__ import annotations
+
+COST_MODEL_VERSION = 2
+UNVERSIONED = 1  # the version of costs that name none
+
+
+def cost_model_note(version: int) -> str | None:
+    """Return the note on costs of another version of the model; None for those of this one."""
+    if version == COST_MODEL_VERSION:
+        return None
+    age = "an older" if version < COST_MODEL_VERSION else "a newer"
+    return f"costed by {age} model ({version}; this is {COST_MODEL_VERSION})"
