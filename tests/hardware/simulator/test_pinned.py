@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tapestry.hardware import Mesh, load_mesh
+from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.simulator import run_pinned, simulate
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.costs import cost_table
@@ -84,21 +85,27 @@ def assert_peaks_where_planned(program: ExplicitGraph, mesh: Mesh) -> None:
 
     They may hold less: a slot allocates its copies together, ends them together, and replicates for devices that have
     no work; nodes come one after the other. So the factor is one, and the bound below is what any order needs.
+    In tiles, a run of elements is padded to whole ones where it waits, which slots do not count: there the peak of the
+    plan holds, not that of each device.
     """
     graph = materialize(program).graph
-    nodes = run_pinned(graph, mesh, dry=True).peak_memory_bytes
-    slots = simulate(program, mesh, dry=True, capacity_check=False).peak_memory_bytes
-    assert (nodes <= slots).all()
+    # Times are not compared; every device has a peak of this type.
+    nodes = run_pinned(graph, mesh, dry=True, compute_dtype="fp32").peak_memory_bytes
+    run = simulate(program, mesh, dry=True, capacity_check=False, compute_dtype="fp32")
+    slots = run.peak_memory_bytes
+    tiled = native_named(mesh.device.layouts[0]).tiles is not None
+    assert nodes.max() <= slots.max() if tiled else (nodes <= slots).all()
     assert (nodes >= least_memory(graph, mesh.device_count)).all()
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_nodes_hold_no_more_than_their_plan_counts(seed: int) -> None:
+@pytest.mark.parametrize("device", ["h100-sxm5-80gb", "wormhole-n150"])
+@pytest.mark.parametrize("seed", range(30))
+def test_nodes_hold_no_more_than_their_plan_counts(seed: int, device: str) -> None:
     rng = np.random.default_rng(seed)
     mesh_shape = MESHES[seed % len(MESHES)]
     graph = simulated_program(rng, state=bool(seed % 2))
     program = expand(graph, simulated_placements(rng, graph, mesh_shape), mesh_shape)
-    assert_peaks_where_planned(program, machine(mesh_shape))
+    assert_peaks_where_planned(program, machine(mesh_shape, device))
 
 
 @pytest.mark.parametrize("mesh", ["4", "2x4"])
