@@ -6,9 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from tapestry.hardware.simulator.rounds import is_run, no_links
+from tapestry.hardware.simulator.rounds import no_links
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.partition import is_run
 from tapestry.teg.sharding.spec import boxes, volumes
 
 

@@ -23,13 +23,13 @@ from tapestry.hardware.simulator.rounds import (
     CopyCounts,
     Exchange,
     fetch_exchanges,
-    is_run,
     no_links,
     per_device,
 )
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.partition import is_run
 from tapestry.teg.sharding.spec import boxes
 from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 

@@ -3,8 +3,10 @@ read.
 
 Blocks take their turn in program order; a block starts when its device is free, its inputs are available and the
 blocks it must follow are done. A tensor from another device is received once per reading device, and stays until
-its last reader there. Views are free and keep the tensors they view alive. Sources are available from the start;
-those that outlive a step, and the values observed by sinks, are kept to the end.
+its last reader there - but for a block that takes its inputs in one by one (`Operator.staging`): it receives each
+into its result, or into the staging that its operator states. Views are free and keep the tensors they view alive,
+and so do assemblies that continue another one in place. Sources are available from the start; those that outlive a
+step, and the values observed by sinks, are kept to the end.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from tapestry.teg.brief import counted, shown
 from tapestry.teg.costs import Amount, total
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.graph import Block, Graph, index_sizes
+from tapestry.teg.graph import Block, Definition, Graph, index_sizes
 from tapestry.teg.operators import catalog, operator_named
+from tapestry.teg.operators.collecting import continues, is_continuation
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.materialize import origin_of
 
@@ -108,9 +111,11 @@ class _Run:
     ready: dict[Place, int] = field(default_factory=dict)
     waiting: Counter[Place] = field(default_factory=Counter)
     roots: dict[Place, Place] = field(default_factory=dict)
+    staged: dict[Definition, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = self.mesh.device_count
+        self.continued = _continued(self.graph)
         self.native = native_named(self.mesh.device.layouts[0])
         self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.link = (
             np.zeros(count, dtype=np.int64) for _ in range(7)
@@ -119,10 +124,14 @@ class _Run:
     def execute(self, outputs: Mapping[str, np.ndarray]) -> PinnedRun:
         for block in self.graph.blocks:
             device = self.devices[block.site]
-            self.waiting.update((t, device) for t in block.inputs)
+            taken = self._taken_in(block)
+            self.waiting.update((t, device) for t in block.inputs if t not in taken)
+            self.waiting.update((t, self._home(t)) for t in taken)
         self._keep()
         for source in self.graph.sources:
             self._allocate((source.outputs[0], self.devices[source.site]))
+        for source in self.graph.sources:
+            self._free_unread((source.outputs[0], self.devices[source.site]))
         done: dict[str, int] = {}
         for block in self.graph.blocks:
             if block.operator != "source":
@@ -134,7 +143,7 @@ class _Run:
         )
 
     def _keep(self) -> None:
-        """Add a permanent reader to all that stays to the end, and one reader at the origin per remote reader."""
+        """Add a permanent reader to all that stays to the end, and one at the origin per time a tensor is received."""
         carried = {s.definition.get("carries") for s in self.graph.sinks}
         for block in self.graph.blocks:
             device = self.devices[block.site]
@@ -147,7 +156,7 @@ class _Run:
             if block.operator == "sink":
                 self.waiting[block.inputs[0], device] += 1
         for tensor, device in list(self.waiting):
-            home = self.devices[self.graph.producers[tensor].site]
+            home = self._home(tensor)
             if device != home:
                 self.waiting[tensor, home] += 1
 
@@ -155,19 +164,21 @@ class _Run:
         """Run one block; return its end time."""
         device = self.devices[block.site]
         start = max(int(self.clock[device]), after)
+        taken = self._taken_in(block)
         for t in dict.fromkeys(block.inputs):
-            start = max(start, self._obtain(t, device))
+            start = max(start, self._receive(t, device) if t in taken else self._obtain(t, device))
         view = (
             block.signature is not None
             and block.operator in catalog()
             and operator_named(block.operator).view
         )
         for t in block.outputs:
-            if view:
+            if view or block.site in self.continued:
                 self.roots[t, device] = self._root((block.inputs[0], device))
                 self.waiting[self.roots[t, device]] += self.waiting[t, device]
             else:
                 self._allocate((t, device))
+        self._stage(block, device)
         ticks = 0 if view else self._work(block, device)
         end = start + ticks
         self.clock[device] = end if not view else self.clock[device]
@@ -175,27 +186,59 @@ class _Run:
         for t in block.outputs:
             self.ready[t, device] = end
         for t in block.inputs:
-            self._release((t, device))
+            if t not in taken:
+                self._release((t, device))
         for t in block.outputs:
-            if not view and self.waiting[t, device] == 0:
-                self._free((t, device))
+            self._free_unread((t, device))
         return end
 
     def _obtain(self, tensor: str, device: int) -> int:
         """Return the time at which the tensor is on the device; receive it if it is not there."""
         place = (tensor, device)
-        home = (tensor, self.devices[self.graph.producers[tensor].site])
-        if place == home or place in self.ready:
+        if device == self._home(tensor) or place in self.ready:
             return self.ready.get(place, 0)
-        size = self._size(tensor)
         self._allocate(place)
+        self.ready[place] = self._receive(tensor, device)
+        return self.ready[place]
+
+    def _receive(self, tensor: str, device: int) -> int:
+        """Move a tensor to another device, into memory that is there; return the time at which it has come."""
+        home = (tensor, self._home(tensor))
+        size = self._size(tensor)
         axis = self._crossed(home[1], device)
         begin = max(self.ready.get(home, 0), int(self.link[device]))
         self.link[device] = begin + int(step_ticks(axis, "fetch", 2, size))
         self.received[device] += size
-        self.ready[place] = int(self.link[device])
         self._release(home)
-        return self.ready[place]
+        return int(self.link[device])
+
+    def _taken_in(self, block: Block) -> dict[str, None]:
+        """Return the inputs that a block takes in from other devices by itself, each as it comes."""
+        if self._staged(block.definition) is None:
+            return {}
+        device = self.devices[block.site]
+        return {t: None for t in self._pieces(block) if self._home(t) != device}
+
+    def _pieces(self, block: Block) -> tuple[str, ...]:
+        """Return the inputs that a block writes to its result, without what is there already."""
+        return block.inputs[1:] if block.site in self.continued else block.inputs
+
+    def _staged(self, definition: Definition) -> int | None:
+        if definition not in self.staged:
+            self.staged[definition] = _staged_elements(definition)
+        return self.staged[definition]
+
+    def _stage(self, block: Block, device: int) -> None:
+        """Count the staging of a block that takes its inputs in, beside its result."""
+        staged_bytes = (self._staged(block.definition) or 0) * self._item_bytes(block)
+        self.peak[device] = max(self.peak[device], self.held[device] + staged_bytes)
+
+    def _item_bytes(self, block: Block) -> int:
+        return item_bytes(work_dtype(self.graph.input_types(block), self.graph.output_types(block)))
+
+    def _home(self, tensor: str) -> int:
+        """Return the device on which a tensor is made."""
+        return self.devices[self.graph.producers[tensor].site]
 
     def _crossed(self, a: int, b: int) -> MeshAxis:
         """Return the slowest axis along which two devices differ."""
@@ -229,6 +272,12 @@ class _Run:
     def _moved(self, block: Block, work: Work, sizes: Mapping[str, int]) -> int:
         if work.kind == "none":
             return 0
+        staged = self._staged(block.definition)
+        if staged is not None and work.kind == "move":
+            taken = self._taken_in(block)
+            here = sum(self._stored(t) for t in self._pieces(block) if t not in taken)
+            # What lands in its place is written by the link.
+            return 2 * (staged * self._item_bytes(block) or here)
         read = 0
         for k, t in enumerate(block.inputs):
             size = self._stored(t)
@@ -263,8 +312,32 @@ class _Run:
         if self.waiting[root] == 0:
             self._free(root)
 
+    def _free_unread(self, place: Place) -> None:
+        """Free a tensor without a reader, if it has a buffer of its own."""
+        if self.waiting[self._root(place)] == 0:
+            self._free(self._root(place))
+
     def _free(self, place: Place) -> None:
         self.held[place[1]] -= self.live.pop(place, 0)
+
+
+def _staged_elements(definition: Definition) -> int | None:
+    """Return the elements a block stages where it takes its inputs in one by one; None where all must be there."""
+    operator = catalog().get(definition.operator)
+    return None if operator is None or operator.staging is None else operator.staging(definition)
+
+
+def _continued(graph: Graph) -> frozenset[str]:
+    """Return the assemblies that write what is missing into their first input, which becomes their result."""
+    found = Counter(b.inputs[0] for b in graph.blocks if is_continuation(b.definition))
+    return frozenset(
+        b.site
+        for b in graph.blocks
+        if is_continuation(b.definition)
+        and found[b.inputs[0]] == 1
+        and b.device == graph.producers[b.inputs[0]].device
+        and continues(graph.producers[b.inputs[0]].definition, b.definition)
+    )
 
 
 def _tiles(work: Work, sizes: Mapping[str, int]) -> dict[str, int]:

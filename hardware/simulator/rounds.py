@@ -87,15 +87,6 @@ def replica_round(needed: Spec, axis: str, mesh_shape: MeshShape) -> Round:
     return reduce_round((axis, free or mine), "all_gather", mesh_shape)
 
 
-def is_run(piece: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Return whether pieces of parts are runs of them, `(...)`, given the sizes `(..., rank)` of both, none empty.
-
-    A piece that is cut along a dimension is a run if it is one row of all dimensions before it.
-    """
-    rows = np.cumprod(piece, axis=-1)[..., :-1]
-    return np.asarray(~((piece < part)[..., 1:] & (rows > 1)).any(axis=-1))
-
-
 def no_links(devices: int) -> np.ndarray:
     """Return zero bytes for every link, `(devices, devices)`."""
     return np.zeros((devices, devices), dtype=np.int64)

@@ -8,6 +8,7 @@ from tapestry.teg.faults import no_such
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.boundary import BOUNDARY
 from tapestry.teg.operators.cells import CELLS
+from tapestry.teg.operators.collecting import COLLECTING
 from tapestry.teg.operators.contraction import CONTRACTION
 from tapestry.teg.operators.external import EXTERNALS
 from tapestry.teg.operators.factorizations import FACTORIZATIONS
@@ -36,6 +37,7 @@ SIMPLE: tuple[Operator, ...] = (
     *BOUNDARY,
     *VIEWS,
     *JOINING,
+    *COLLECTING,
     *WAYPOINTS,
     *PADDING,
     *RESHAPING,

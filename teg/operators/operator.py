@@ -207,7 +207,8 @@ class Operator:
     `work` says the marginal work. `examples` feed the contract tests. `view`: the output is a view of the
     single input (no work, no bytes). `meaningless`: values come from outside, `evaluate` always refuses.
     `input_shapes`: the shapes of the inputs, where boxes stick out of them; without it only windows do, by
-    at most their attribute `pads`.
+    at most their attribute `pads`. `staging(definition)`: the inputs are taken in one after the other, so that those of
+    other devices need no buffers of their own; so many elements wait at a time for their place in the result.
     """
 
     name: str
@@ -218,3 +219,4 @@ class Operator:
     view: bool = False
     meaningless: bool = False
     input_shapes: InputShapes | None = None
+    staging: Callable[[Definition], int] | None = None

@@ -26,7 +26,7 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
         )
     if not set(output) <= set(labels) or len(set(output)) != len(output):
         raise ValueError(f"attribute 'output' must list names among {labels}, each once, not {output!r}")
-    _check_monoid(given["monoid"], dtype, given.get("scale", 1.0))
+    check_monoid(given["monoid"], dtype, given.get("scale", 1.0))
     keep = integers(given.get("keep", ()), "keep", least=0)
     rank = len(output) + len(keep)
     if len(set(keep)) != len(keep) or any(k >= rank for k in keep):
@@ -43,7 +43,12 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(signature, (TensorType(result, dtype),))
 
 
-def _check_monoid(monoid: str, dtype: str, scale: float) -> None:
+def check_monoid(monoid: str, dtype: str, scale: float = 1.0) -> None:
+    """Check that a monoid reduces this element type, and may scale its result.
+
+    Raises:
+        ValueError: it does not.
+    """
     if monoid not in MONOIDS:
         raise ValueError(f"attribute 'monoid' must be one of {', '.join(MONOIDS)}, not {monoid!r}")
     if (monoid in ("any", "all")) != (dtype == "bool"):

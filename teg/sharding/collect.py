@@ -1,4 +1,4 @@
-"""Copies written out as nodes: slices on the senders, sums and concatenations on the receivers.
+"""Copies written out as nodes: slices on the senders, sums and joins on the receivers.
 
 Follows `copies` and `transfers` phase by phase: reduce-scatter steps, all-reduce steps on slices of the
 flattened shard and their gathers, then the fetch.
@@ -7,16 +7,17 @@ flattened shard and their gathers, then the fetch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
+from functools import reduce
+from itertools import accumulate, product
 
 import numpy as np
 
 from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.nodes import NodeWriter
+from tapestry.teg.sharding.nodes import NodeWriter, Placed
 from tapestry.teg.sharding.partition import lengths
 from tapestry.teg.sharding.spec import boxes, volumes
-from tapestry.teg.sharding.transfers import Box, fetch_transfers, scatter_sets
+from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 from tapestry.teg.zspace import ZRange
 
 Local = dict[int, str]
@@ -63,7 +64,7 @@ def _scatter(
             pieces = {}
             for box in _runs(coordinates):
                 terms = [_within(writer, name, int(m), held[int(m)], box) for m in members[device]]
-                pieces[box] = writer.combine(name, device, terms, plan.source.monoid, box)
+                pieces[box] = writer.accumulate(name, device, terms, plan.source.monoid, box)
             if pieces:
                 following[device] = pieces
         held = following
@@ -98,7 +99,7 @@ def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh_shape: MeshS
     full = {d: writer.boxes[t] for d, t in parts.items()}
     length = np.array([full[d].size if d in full else 0 for d in range(mesh_shape.device_count)])
     starts = np.zeros_like(length)
-    rows = {d: writer.flat(name, d, t) for d, t in parts.items()}
+    rows = dict(parts)
     for (_, names), (start, end) in zip(
         plan.reduce, flat_slices(length, plan.reduce, mesh_shape), strict=True
     ):
@@ -108,17 +109,26 @@ def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh_shape: MeshS
             a, b = int(start[d] - starts[d]), int(end[d] - starts[d])
             if a < b:
                 terms = [writer.flat_slice(name, int(m), rows[int(m)], a, b) for m in members[d]]
-                reduced[d] = writer.combine(name, d, terms, plan.source.monoid, None)
+                reduced[d] = writer.accumulate(name, d, terms, plan.source.monoid, None)
         rows, starts = reduced, start
-    for _, names in reversed(plan.reduce):
+    for step, (_, names) in reversed(list(enumerate(plan.reduce))):
         members = group_members(mesh_shape, names)
         gathered = {}
-        for d in full:
+        for d, box in full.items():
             pieces = [rows[int(m)] for m in members[d] if int(m) in rows]
             if pieces:
-                gathered[d] = writer.concat(name, d, pieces, 0)
+                gathered[d] = _gathered(writer, name, d, pieces, box if step == 0 else None)
         rows = gathered
-    return {d: writer.shaped(name, d, row, full[d]) for d, row in rows.items()}
+    return rows
+
+
+def _gathered(writer: NodeWriter, name: str, device: int, rows: list[str], box: ZRange | None) -> str:
+    """Write rows one after the other to a row, or to the box whose elements they are."""
+    if box is None:
+        return writer.assemble_row(name, device, rows)
+    firsts = accumulate((writer.tensors[t].shape[0] for t in rows), initial=0)
+    pieces = [Placed(t, box, first) for t, first in zip(rows, firsts, strict=False)]
+    return writer.assemble(name, device, pieces, box)
 
 
 def _fetch(
@@ -129,35 +139,41 @@ def _fetch(
     mesh_shape: MeshShape,
     middle: Local,
 ) -> Local:
-    """Slice pieces where they are held, gather them where a slow transfer was split, and join them at the receiver."""
+    """Slice pieces where they are held and write them to their places at the receiver.
+
+    Where replicas split a slow transfer, each continues its own assembly by what the others have received.
+    """
     transfers = fetch_transfers(plan, shape, mesh_shape)
-    forwarded = {(t.source, t.box, t.start) for t in transfers if t.gathered}
-    received: dict[tuple[int, Box, int], str] = {}
-    arrived: dict[int, dict[ZRange, list[tuple[int, str]]]] = {}
+    direct: dict[int, list[Placed]] = {}
+    gathered: dict[int, list[Transfer]] = {}
     for t in transfers:
-        box = ZRange(tuple(a for a, _ in t.box), tuple(b for _, b in t.box))
         if t.gathered:
-            piece = received[t.source, t.box, t.start]
-        else:
-            piece = writer.slice(name, t.source, middle[t.source], box)
-            whole = (t.start, t.end) == (0, box.size)
-            if not whole:
-                row = writer.flat(name, t.source, piece)
-                piece = writer.flat_slice(name, t.source, row, t.start, t.end)
-            if (t.target, t.box, t.start) in forwarded:
-                piece = writer.concat(name, t.target, [piece], 0, box if whole else None)
-                received[t.target, t.box, t.start] = piece
-        arrived.setdefault(t.target, {}).setdefault(box, []).append((t.start, piece))
+            gathered.setdefault(t.target, []).append(t)
+            continue
+        piece = _run(writer, name, t, middle[t.source])
+        direct.setdefault(t.target, []).append(Placed(piece, _box(t), t.start))
     result = {}
-    for device, pieces in arrived.items():
-        parts = {box: _whole(writer, name, device, box, rows) for box, rows in pieces.items()}
-        result[device] = writer.join(name, device, parts)
-    return result
+    for device, pieces in direct.items():
+        parts = [*(p.box for p in pieces), *map(_box, gathered.get(device, ()))]
+        held = reduce(ZRange.bounding, parts)
+        result[device] = writer.assemble(name, device, pieces, held, is_open=device in gathered)
+    complete = {}
+    for device, missing in gathered.items():
+        rows = [Placed(_run(writer, name, t, result[t.source]), _box(t), t.start) for t in missing]
+        begun = result.get(device)  # a share of a few elements may be empty
+        held = writer.boxes[begun] if begun else reduce(ZRange.bounding, (p.box for p in rows))
+        complete[device] = writer.assemble(name, device, rows, held, onto=begun)
+    return result | complete
 
 
-def _whole(writer: NodeWriter, name: str, device: int, box: ZRange, pieces: list[tuple[int, str]]) -> str:
-    """Combine the slices of a box's flattened elements to one box."""
-    rows = [piece for _, piece in sorted(pieces)]
-    if rows[0] in writer.boxes:
-        return rows[0]
-    return writer.shaped(name, device, writer.concat(name, device, rows, 0), box)
+def _run(writer: NodeWriter, name: str, transfer: Transfer, tensor: str) -> str:
+    """Write the slice of a tensor that a transfer moves, on the device that sends it."""
+    box = _box(transfer)
+    piece = writer.slice(name, transfer.source, tensor, box)
+    if (transfer.start, transfer.end) == (0, box.size):
+        return piece
+    return writer.flat_slice(name, transfer.source, piece, transfer.start, transfer.end)
+
+
+def _box(transfer: Transfer) -> ZRange:
+    return ZRange(tuple(a for a, _ in transfer.box), tuple(b for _, b in transfer.box))

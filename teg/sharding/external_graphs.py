@@ -216,7 +216,7 @@ class _Reading:
 
     def _whole(self, piece: Piece) -> Token | None:
         """Return the abstract tensor that is exactly this piece, or a view of one for a part; None if there is none."""
-        if piece.flat is not None or piece.terms or piece.stack:
+        if piece.flat is not None or piece.terms or piece.stack or piece.written is not None:
             return None
         if piece.token is None:
             return self._constant(piece)
@@ -277,7 +277,7 @@ class _Reading:
             if piece.box.is_empty:
                 nothing.append(piece)
                 continue
-            if piece.token is None or piece.flat is not None or piece.terms:
+            if piece.token is None or piece.flat is not None or piece.terms or piece.written is not None:
                 message = f"input {j} is a partial or flattened result"
                 self._issue("partial", k, message, "combine the shards' results first", f"inputs[{j}]")
                 continue

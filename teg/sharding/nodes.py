@@ -1,20 +1,25 @@
-"""Writer of local tensors and the small blocks between shards: slices, concatenations, sums, each on a device."""
+"""Writer of local tensors and the small blocks between shards: slices, joins, sums, each on a device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
 
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Attributes, Block, Definition, Tensor, TensorType, attributes
 from tapestry.teg.operators.monoids import identity
-from tapestry.teg.operators.selectors import sliced, unsqueezed, view_attributes
+from tapestry.teg.operators.selectors import sliced, view_attributes
 from tapestry.teg.zspace import ZRange
 
-# Functions of `cell` that combine two partial results; a logsumexp is a `reduce` over stacked ones.
-COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
-# Terms of one combining expression; more are combined in several blocks, which keeps expressions shallow.
-TERMS = 32
+
+class Placed(NamedTuple):
+    """A local tensor that is elements from `first` on of the flattened `box` of its abstract tensor."""
+
+    tensor: str
+    box: ZRange
+    first: int = 0
 
 
 @dataclass
@@ -99,69 +104,63 @@ class NodeWriter:
         view = view_attributes(sliced(held.shape, start, end))
         return self.rearranged(name, device, "view", view, tensor, box)
 
-    def flat(self, name: str, device: int, tensor: str) -> str:
-        """Flatten a local tensor to one row of elements."""
-        size = ZRange.of_shape(self.tensors[tensor].shape).size
-        return self.rearranged(name, device, "reshape", attributes(shape=(size,)), tensor, None)
-
     def flat_slice(self, name: str, device: int, tensor: str, start: int, end: int) -> str:
-        """Return elements `[start, end)` of a row; the row itself where that is all of it."""
-        (size,) = self.tensors[tensor].shape
-        if (start, end) == (0, size):
+        """Return elements `[start, end)` of a flattened tensor as a row; the tensor itself where that is all of it."""
+        if self.tensors[tensor].shape == (end - start,):
             return tensor
-        view = view_attributes(sliced((size,), (start,), (end,)))
-        return self.rearranged(name, device, "view", view, tensor, None)
+        return self.rearranged(name, device, "flat_slice", attributes(start=start, end=end), tensor, None)
 
-    def shaped(self, name: str, device: int, row: str, box: ZRange) -> str:
-        """Reshape a row of elements to a box."""
-        return self.apply(name, device, "reshape", attributes(shape=box.shape), (row,), box)
-
-    def concat(
-        self, name: str, device: int, parts: Sequence[str], axis: int, box: ZRange | None = None
+    def assemble(
+        self,
+        name: str,
+        device: int,
+        pieces: Sequence[Placed],
+        box: ZRange,
+        *,
+        onto: str | None = None,
+        is_open: bool = False,
     ) -> str:
-        """Concatenate parts along an axis on one device; one part alone is received, which is a block too."""
-        return self.apply(name, device, "concat", attributes(axis=axis), parts, box)
+        """Write pieces to their places in a box; one piece alone is received, which is a block too.
 
-    def join(self, name: str, device: int, parts: Mapping[ZRange, str], axis: int = 0) -> str:
-        """Concatenate the boxes of a grid into one, in nested steps where they differ in several dimensions."""
-        whole = next(iter(parts))
-        for box in parts:
-            whole = whole.bounding(box)
-        starts = sorted({box.start[axis] for box in parts})
-        if len(parts) == 1 or axis == whole.rank - 1:
-            ordered = [parts[box] for box in sorted(parts, key=lambda b: b.start)]
-            return self.concat(name, device, ordered, axis, whole)
-        if len(starts) == 1:
-            return self.join(name, device, parts, axis + 1)
-        rows = []
-        for start in starts:
-            row = {box: tensor for box, tensor in parts.items() if box.start[axis] == start}
-            alone = next(iter(row.values())) if len(row) == 1 else None
-            rows.append(alone or self.join(name, device, row, axis + 1))
-        return self.concat(name, device, rows, axis, whole)
+        `onto` is an open assembly of the box to continue; one that `is_open` is to be continued.
+        """
+        begun = () if onto is None else (onto,)
+        form = {"onto": True} if begun else {"open": True} if is_open else {}
+        return self._assemble(name, device, pieces, box, box, begun, form)
 
-    def combine(self, name: str, device: int, parts: Sequence[str], monoid: str, box: ZRange | None) -> str:
+    def assemble_row(self, name: str, device: int, rows: Sequence[str]) -> str:
+        """Write rows of elements one after the other to a row."""
+        sizes = [self.tensors[t].shape[0] for t in rows]
+        ends = list(accumulate(sizes))
+        pieces = [Placed(t, ZRange((b - n,), (b,))) for t, n, b in zip(rows, sizes, ends, strict=True)]
+        return self._assemble(name, device, pieces, ZRange((0,), (ends[-1],)), None)
+
+    def _assemble(
+        self,
+        name: str,
+        device: int,
+        pieces: Sequence[Placed],
+        whole: ZRange,
+        box: ZRange | None,
+        begun: Sequence[str] = (),
+        form: Mapping[str, bool] | None = None,
+    ) -> str:
+        moved = (p.box.translate(tuple(-s for s in whole.start)) for p in pieces)
+        attrs = attributes(
+            shape=whole.shape,
+            boxes=tuple((b.start, b.end) for b in moved),
+            firsts=tuple(p.first for p in pieces),
+            **(form or {}),
+        )
+        return self.apply(name, device, "assemble", attrs, [*begun, *(p.tensor for p in pieces)], box)
+
+    def accumulate(
+        self, name: str, device: int, terms: Sequence[str], monoid: str, box: ZRange | None
+    ) -> str:
         """Combine partial results of one shape on one device, in the given order."""
-        total = parts[0]
-        for k in range(1, len(parts), TERMS - 1):
-            total = self._combine(name, device, (total, *parts[k : k + TERMS - 1]), monoid, box)
-        return total
-
-    def _combine(self, name: str, device: int, parts: Sequence[str], monoid: str, box: ZRange | None) -> str:
-        tensor = self.tensors[parts[0]]
-        names = tuple(f"d{k}" for k in range(len(tensor.shape)))
-        if monoid in COMBINE:
-            expr: tuple[object, ...] = ("input", 0)
-            for k in range(1, len(parts)):
-                expr = (COMBINE[monoid], expr, ("input", k))
-            dims = tuple(zip(names, tensor.shape, strict=True))
-            attrs = attributes(expr=expr, labels=(names,) * len(parts), dims=dims, dtype=tensor.dtype)
-            return self.apply(name, device, "cell", attrs, parts, box)
-        lifted = view_attributes(unsqueezed(tensor.shape, (0,)))
-        rows = [self.apply(name, device, "view", lifted, (t,), None) for t in parts]
-        stack = self.concat(name, device, rows, 0)
-        attrs = attributes(monoid=monoid, labels=("term", *names), output=names)
-        return self.apply(name, device, "reduce", attrs, (stack,), box)
+        if len(terms) == 1:
+            return terms[0]
+        return self.apply(name, device, "accumulate", attributes(monoid=monoid), terms, box)
 
     def constant(self, name: str, device: int, box: ZRange, dtype: str, monoid: str = "sum") -> str:
         """Append a box full of a monoid's identity: the partial result of a device without work."""

@@ -28,6 +28,15 @@ def nonempty(boxes: np.ndarray) -> np.ndarray:
     return result
 
 
+def is_run(piece: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Return whether pieces of parts are runs of them, `(...)`, given the sizes `(..., rank)` of both, none empty.
+
+    A piece that is cut along a dimension is a run if it is one row of all dimensions before it.
+    """
+    rows = np.cumprod(piece, axis=-1)[..., :-1]
+    return np.asarray(~((piece < part)[..., 1:] & (rows > 1)).any(axis=-1))
+
+
 def box_ids(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Number the distinct non-empty boxes `(devices,)`, -1 for empty ones; return also the boxes `(count, rank, 2)`."""
     ids = np.full(len(boxes), -1, dtype=np.int64)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tapestry.teg.graph import Definition
+from tapestry.teg.operators.collecting import Written, writing_fault
 from tapestry.teg.operators.monoids import identity
 from tapestry.teg.views import ViewDim, parse
 from tapestry.teg.zspace import ZRange
@@ -27,8 +28,8 @@ class Piece:
     """The piece `box` of the tensor `token`; `flat`: elements `[start, end)` of that box as a row.
 
     `terms`: the ranges of the reduction dimensions that are summed up so far, by `monoid`; empty where nothing
-    is missing. A piece without token is full of one value: `fill` holds it and its element type; or it is a
-    `stack` of pieces along a new first dimension.
+    is missing. `written`: of an assembly that is open, the runs of boxes that are there. A piece without token is full
+    of one value: `fill` holds it and its element type; or it is a `stack` of pieces along a new first dimension.
     """
 
     token: Token | None
@@ -37,6 +38,7 @@ class Piece:
     terms: frozenset[ZRange] = frozenset()
     monoid: str | None = None
     fill: tuple[Any, str] | None = None
+    written: tuple[Written, ...] | None = None
     stack: tuple[Piece, ...] = ()
 
 
@@ -44,12 +46,21 @@ def made_piece(
     definition: Definition, inputs: Sequence[Piece], shape: tuple[int, ...], dtype: str
 ) -> Piece | None:
     """Return the piece that a block makes of the pieces it reads; None if it does more than move or combine them."""
+    moves = definition.is_view or definition.operator in ("flat_slice", "assemble")
+    if not moves and any(p.written is not None for p in inputs):
+        return None
     if definition.is_view and len(inputs) == 1:
         return _sliced(definition, inputs[0])
     if definition.operator == "reduce" and inputs[0].stack:
         labels, output = definition["labels"], definition["output"]
         plain = labels[1:] == output and not definition.get("keep") and definition.get("scale", 1.0) == 1.0
         return _summed(definition["monoid"], inputs[0].stack, dtype) if plain else None
+    if definition.operator == "flat_slice":
+        return _run(inputs[0], definition["start"], definition["end"])
+    if definition.operator == "accumulate":
+        return _summed(definition["monoid"], inputs, dtype)
+    if definition.operator == "assemble":
+        return _assembled(definition, inputs)
     if definition.operator == "reshape" and len(inputs) == 1:
         return _reshaped(inputs[0], shape)
     if definition.operator == "concat" and inputs:
@@ -70,7 +81,67 @@ def _sliced(definition: Definition, piece: Piece) -> Piece | None:
     start = tuple(d.offset for d in view.dims)
     if piece.flat is not None:
         return replace(piece, flat=(piece.flat[0] + start[0], piece.flat[0] + start[0] + view.shape[0]))
-    return replace(piece, box=ZRange.build(start, shape=view.shape).translate(piece.box.start))
+    part = ZRange.build(start, shape=view.shape).translate(piece.box.start)
+    if piece.written is None:
+        return replace(piece, box=part)
+    if any(run == (0, box.size) and box.contains(part) for box, run in piece.written):
+        return replace(piece, box=part, written=None)
+    return replace(piece, box=part, written=tuple(w for w in piece.written if w[0] == part))
+
+
+def _run(piece: Piece, start: int, end: int) -> Piece | None:
+    """Return elements `[start, end)` of a flattened piece; of a row that is no other form, a box."""
+    if piece.stack:
+        return None
+    if piece.written is not None:
+        if not any(box == piece.box and a <= start <= end <= b for box, (a, b) in piece.written):
+            return None
+        piece = replace(piece, written=None)
+    if piece.flat is None and piece.box.rank == 1:
+        first = piece.box.start[0]
+        return replace(piece, box=ZRange((first + start,), (first + end,)))
+    first = piece.flat[0] if piece.flat is not None else 0
+    return replace(piece, flat=(first + start, first + end))
+
+
+def _assembled(definition: Definition, inputs: Sequence[Piece]) -> Piece | None:
+    """Return the box, or the row of one, whose parts the inputs are, each in its place."""
+    first, shape = inputs[0], definition["shape"]
+    begun = inputs[:1] if definition.get("onto") else ()
+    if begun and (first.written is None or first.box.shape != shape):
+        return None
+    origins = {piece.box.start for piece in begun}
+    rows: set[tuple[ZRange, int]] = set()
+    placed: list[Written] = []
+    pieces = inputs[len(begun) :]
+    for piece, (low, high), start in zip(pieces, definition["boxes"], definition["firsts"], strict=True):
+        alike = replace(piece, box=first.box, flat=first.flat, written=first.written) == first
+        if not alike or piece.stack or piece.written is not None:
+            return None
+        box = ZRange(low, high)
+        if piece.box.shape == box.shape and (piece.flat is None or piece.flat[0] == start):
+            origins.add(tuple(a - b for a, b in zip(piece.box.start, low, strict=True)))
+        elif piece.flat is None and piece.box.rank == box.rank == 1:
+            origins.add((piece.box.start[0] - low[0] - start,))
+        elif piece.flat is not None and box.rank == 1:
+            rows.add((piece.box, piece.flat[0] - low[0] - start))
+        else:
+            return None
+        size = piece.box.size if piece.flat is None else piece.flat[1] - piece.flat[0]
+        placed.append((box, (start, start + size)))
+    if len(origins) + len(rows) != 1:
+        return None
+    if rows:
+        row, begin = rows.pop()
+        return replace(first, box=row, flat=(begin, begin + shape[0])) if not begun else None
+    origin = origins.pop()
+    whole = ZRange.build(origin, shape=shape)
+    written = (*(first.written or ()), *((box.translate(origin), run) for box, run in placed))
+    if definition.get("open"):
+        return replace(first, box=whole, flat=None, written=written)
+    if begun and writing_fault(written, whole) is not None:
+        return None
+    return replace(first, box=whole, flat=None, written=None)
 
 
 def _reshaped(piece: Piece, shape: tuple[int, ...]) -> Piece | None:

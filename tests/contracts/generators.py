@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
@@ -84,6 +85,38 @@ def concat(draw: Draw) -> OperatorExample:
 def interleave(draw: Draw) -> OperatorExample:
     kind = TensorType(shape_of(draw), draw(NUMBERS))
     return example([kind] * draw(st.integers(1, 4)), axis=axis_of(draw, kind.shape))
+
+
+def flat_slice(draw: Draw) -> OperatorExample:
+    kind = TensorType(shape_of(draw), draw(NUMBERS))
+    start = draw(st.integers(0, math.prod(kind.shape) - 1))
+    return example([kind], start=start, end=draw(st.integers(start + 1, math.prod(kind.shape))))
+
+
+def assemble(draw: Draw) -> OperatorExample:
+    """Draw a tensor cut along one dimension; each part comes whole or as rows of its elements, in any order."""
+    shape, dtype = shape_of(draw), draw(NUMBERS)
+    axis = axis_of(draw, shape)
+    cuts = sorted({0, shape[axis], *draw(st.lists(st.integers(0, shape[axis]), max_size=3))})
+    pieces = []
+    for a, b in pairwise(cuts):
+        start, end = [0] * len(shape), list(shape)
+        start[axis], end[axis] = a, b
+        part = tuple(e - s for s, e in zip(start, end, strict=True))
+        box = (tuple(start), tuple(end))
+        if draw(st.booleans()):
+            pieces.append((TensorType(part, dtype), box, 0))
+            continue
+        ends = sorted({0, math.prod(part), draw(st.integers(0, math.prod(part)))})
+        pieces += [(TensorType((n - m,), dtype), box, m) for m, n in pairwise(ends)]
+    kinds, boxes, firsts = zip(*draw(st.permutations(pieces)), strict=True)
+    return example(kinds, shape=shape, boxes=boxes, firsts=firsts)
+
+
+def accumulate(draw: Draw) -> OperatorExample:
+    monoid = draw(st.sampled_from(["sum", "max", "min", "prod", "logsumexp"]))
+    dtype = draw(FLOATS if monoid == "logsumexp" else NUMBERS)
+    return example([TensorType(shape_of(draw), dtype)] * draw(st.integers(1, 4)), monoid=monoid)
 
 
 def waypoint(draw: Draw) -> OperatorExample:
@@ -304,6 +337,9 @@ GENERATORS: Mapping[str, Generator] = {
     "view": view,
     "concat": concat,
     "interleave": interleave,
+    "flat_slice": flat_slice,
+    "assemble": assemble,
+    "accumulate": accumulate,
     "waypoint": waypoint,
     "pad": pad,
     "dilate": dilate,

@@ -3,19 +3,28 @@
 import numpy as np
 import pytest
 
-from tapestry.hardware import load_mesh
+from tapestry.hardware import Mesh, load_mesh
+from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.simulator import run_pinned, simulate
-from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.costs import cost_table
 from tapestry.teg.evaluate import random_inputs
-from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import materialize
+from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.materialize import materialize, origin_of
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
+from tests.end_to_end.twins import mesh_of, random_plans, space_of
+from tests.hardware.simulator.programs import MESHES, machine
+from tests.hardware.simulator.programs import random_placements as simulated_placements
+from tests.hardware.simulator.programs import random_program as simulated_program
 from tests.teg.sharding.programs import random_placements, random_program
 from tests.teg.sharding.test_external_graphs import paper
 
 MESH = load_mesh("dgx-h100")
+ALL = Split(("gpu.0", "gpu.1", "gpu.2"))
 
 
 def test_the_sharded_example_moves_nothing_and_the_fused_one_fetches_a_half() -> None:
@@ -48,6 +57,147 @@ def test_an_expansion_moves_no_more_as_nodes_than_slot_by_slot(seed: int) -> Non
     assert 0.5 * slots.traffic_bytes <= nodes.traffic_bytes <= slots.traffic_bytes
     # Combining partial results is a block among nodes, and part of a copy slot by slot.
     assert (nodes.flops >= slots.flops).all()
+
+
+def least_memory(graph: Graph, devices: int) -> np.ndarray:
+    """Compute what no order of blocks avoids: what outlives the step; and a block's results and largest input."""
+    kept, most = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
+    sizes = {site: tensor.type.size_bytes for site, tensor in graph.tensors.items()}
+    carried = {sink.definition.get("carries") for sink in graph.sinks}
+    lasting = [
+        s for s in graph.sources if s.definition["role"] != "activation" and origin_of(s.site) not in carried
+    ]
+    stays = {t for s in lasting for t in s.outputs}
+    for source in lasting:
+        kept[source.device] += sizes[source.outputs[0]]
+    for block in graph.blocks:
+        if block.index is not None and not block.is_view and block.operator != "source":
+            read = [
+                sizes[t] for t in block.inputs if t not in stays and graph.producers[t].operator != "view"
+            ]
+            held = sum(sizes[t] for t in block.outputs) + max(read, default=0)
+            most[block.device] = max(most[block.device], held)
+    return kept + most
+
+
+def assert_peaks_where_planned(program: ExplicitGraph, mesh: Mesh) -> None:
+    """Check that nodes run one by one hold on no device more than slots: all they collect goes to its place.
+
+    They may hold less: a slot allocates its copies together, ends them together, and replicates for devices that have
+    no work; nodes come one after the other. So the factor is one, and the bound below is what any order needs.
+    In tiles, a run of elements is padded to whole ones where it waits, which slots do not count: there the peak of the
+    plan holds, not that of each device.
+    """
+    graph = materialize(program).graph
+    # Times are not compared; every device has a peak of this type.
+    nodes = run_pinned(graph, mesh, dry=True, compute_dtype="fp32").peak_memory_bytes
+    run = simulate(program, mesh, dry=True, capacity_check=False, compute_dtype="fp32")
+    slots = run.peak_memory_bytes
+    tiled = native_named(mesh.device.layouts[0]).tiles is not None
+    assert nodes.max() <= slots.max() if tiled else (nodes <= slots).all()
+    assert (nodes >= least_memory(graph, mesh.device_count)).all()
+
+
+@pytest.mark.parametrize("device", ["h100-sxm5-80gb", "wormhole-n150"])
+@pytest.mark.parametrize("seed", range(30))
+def test_nodes_hold_no_more_than_their_plan_counts(seed: int, device: str) -> None:
+    rng = np.random.default_rng(seed)
+    mesh_shape = MESHES[seed % len(MESHES)]
+    graph = simulated_program(rng, state=bool(seed % 2))
+    program = expand(graph, simulated_placements(rng, graph, mesh_shape), mesh_shape)
+    assert_peaks_where_planned(program, machine(mesh_shape, device))
+
+
+@pytest.mark.parametrize("mesh", ["4", "2x4"])
+@pytest.mark.parametrize(
+    ("model", "form"),
+    [
+        ("gpt2_small_b1_s1024", ".winputs"),
+        ("resnet50_b16_224", ""),
+        ("train_mlp_784_4x4096_b1024_sgd", ""),
+        ("train_heat_inverse_20steps_grads", ""),
+    ],
+)
+def test_models_hold_no_more_than_their_plans_count(model: str, form: str, mesh: str) -> None:
+    space = space_of(model, form, mesh)
+    for genes in random_plans(space, 2, seed=5):
+        program = expand(space.graph, space.placements(genes), space.mesh_shape)
+        assert_peaks_where_planned(program, mesh_of(mesh))
+
+
+def product(k: int) -> Graph:
+    b = GraphBuilder("product")
+    x, w = b.source("x", (8, k), "float32"), b.source("w", (k, 64), "float32", "parameter")
+    (y,) = b.apply("contract", [x, w], site="y", labels=(("m", "k"), ("k", "n")), output=("m", "n"))
+    b.sink(y, site="out")
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    ("out", "peak"),
+    [
+        (
+            (WHOLE, WHOLE),
+            2 * 2048 + 256,
+        ),  # all-reduce: the partial product, the sum, and a slice of an eighth
+        (
+            (ALL, WHOLE),
+            2048 + 2 * 256,
+        ),  # reduce-scatter: the partial product, an eighth of the sum, and a term of it
+    ],
+)
+def test_a_reduction_holds_its_result_and_one_incoming_slice(out: tuple[Split, ...], peak: int) -> None:
+    mesh_shape = MeshShape(MESH.axis_sizes)
+    splits = {"x": (WHOLE, ALL), "w": (ALL, WHOLE), "y": (WHOLE, WHOLE, ALL), "out": out}
+    placements = Placements({site: Placement(Strategy(s)) for site, s in splits.items()})
+    program = expand(product(8), placements, mesh_shape)
+    slots = simulate(program, MESH, dry=True).peak_memory_bytes
+    # 8 x 1 of x is given up after the product; 1 x 64 of w stays.
+    np.testing.assert_array_equal(slots, 256 + peak)
+    nodes = run_pinned(materialize(program).graph, MESH, dry=True).peak_memory_bytes
+    assert (nodes <= slots).all() and nodes.max() >= 256 + peak - 2048
+
+
+def test_a_part_that_is_repacked_is_staged() -> None:
+    """Check a gather of 8 x 64: by rows it lands in place; by columns all of it lands before it is placed."""
+    b = GraphBuilder("gather")
+    b.sink(b.source("x", (8, 64), "float32"), site="out")
+    mesh_shape = MeshShape(MESH.axis_sizes)
+    for splits, peak in (((ALL, WHOLE), 256 + 2048), ((WHOLE, ALL), 256 + 2 * 2048)):
+        program = expand(b.build(), Placements({"x": Placement(Strategy(splits))}), mesh_shape)
+        nodes = run_pinned(materialize(program).graph, MESH, dry=True)
+        np.testing.assert_array_equal(nodes.peak_memory_bytes, peak)
+        np.testing.assert_array_equal(simulate(program, MESH, dry=True).peak_memory_bytes, peak)
+        assert nodes.traffic_bytes == 8 * 7 * 256
+
+
+def assembly(*continuations: tuple[int, int]) -> Graph:
+    """Build an open assembly of eight numbers with the first four, and continuations of it from `start` to `end`."""
+    four, eight = (TensorType((n,), "float32") for n in (4, 8))
+    source, _ = define("source", attributes(shape=(4,), dtype="float32", role="activation"), ())
+    sink, _ = define("sink", (), (eight,))
+    begun, _ = define(
+        "assemble", attributes(shape=(8,), boxes=(((0,), (4,)),), firsts=(0,), open=True), (four,)
+    )
+    blocks = [Block(t, source, (), (t,), device=0) for t in ("a", "b")]
+    blocks.append(Block("begun", begun, ("a",), ("begun",), device=0))
+    for k, (start, end) in enumerate(continuations):
+        place = attributes(shape=(8,), boxes=(((start,), (end,)),), firsts=(0,), onto=True)
+        further, _ = define("assemble", place, (eight, four))
+        blocks.append(Block(f"c{k}", further, ("begun", "b"), (f"c{k}",), device=0))
+        blocks.append(Block(f"out{k}", sink, (f"c{k}",), (), device=0))
+    tensors = {t: Tensor(t, b.definition.get("shape"), "float32") for b in blocks for t in b.outputs}
+    return Graph("assembly", tuple(blocks), tensors)
+
+
+def test_an_assembly_is_continued_in_place_only_where_nobody_has_written() -> None:
+    once, twice, over = (assembly(*c) for c in ([(4, 8)], [(4, 8), (4, 8)], [(2, 6)]))
+    assert run_pinned(once, MESH, dry=True).peak_memory_bytes[0] == 2 * 16 + 32
+    # Two continuations, or one that overwrites, make tensors of their own.
+    assert run_pinned(twice, MESH, dry=True).peak_memory_bytes[0] == 16 + 3 * 32
+    assert run_pinned(over, MESH, dry=True).peak_memory_bytes[0] == 16 + 2 * 32
+    values = {"a": np.ones(4, np.float32), "b": np.full(4, 2, np.float32)}
+    assert run_pinned(over, MESH, values).outputs["out0"].tolist() == [1, 1, 2, 2, 2, 2, 0, 0]
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:

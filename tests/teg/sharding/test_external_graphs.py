@@ -11,6 +11,7 @@ from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
+from tapestry.teg.operators.selectors import sliced, view_attributes
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.external_graphs import is_explicit, recover_external, verify_external
 from tapestry.teg.sharding.materialize import materialize
@@ -135,6 +136,46 @@ def test_partial_results_must_be_summed_before_they_are_read() -> None:
     ]
     found = recover_external(partial.replace(summed, [Tensor("sum", (4,), "float32")]))
     assert found.structural_hash == graph.structural_hash
+
+
+def forwarded(onto: tuple[int, int], read: int = 2, complete: bool = True) -> Graph:
+    """Build rows that device 1 assembles from two others; device 2 reads the first `read` of them before the rest."""
+    source, _ = define("source", attributes(shape=(4, 3), dtype="float32", role="activation"), ())
+    half = TensorType((2, 3), "float32")
+    rows = [ZRange((0, 0), (2, 3)), ZRange((2, 0), (4, 3))]
+    sink, _ = define("sink", (), (TensorType((4, 3), "float32"),))
+    seen, _ = define("sink", (), (TensorType((read, 3), "float32"),))
+    boxes = [((a, 0), (a + 2, 3)) for a in onto]
+    begun, _ = define(
+        "assemble", attributes(shape=(4, 3), boxes=(boxes[0],), firsts=(0,), open=True), (half,)
+    )
+    given = attributes(shape=(4, 3), boxes=(boxes[1],), firsts=(0,), onto=True)
+    further, _ = define("assemble", given, (TensorType((4, 3), "float32"), half))
+    start = sliced((4, 3), (onto[0], 0), (onto[0] + read, 3))
+    part, _ = define("view", view_attributes(start), (TensorType((4, 3), "float32"),))
+    blocks = [Block(f"x@{k}", source, (), (f"x@{k}",), rows[k], 2 * k) for k in range(2)]
+    blocks += [
+        Block("begun", begun, ("x@0",), ("begun",), device=1),
+        Block("part", part, ("begun",), ("part",), device=1),
+        Block("seen", seen, ("part",), (), device=2),
+        Block("whole", further, ("begun", "x@1"), ("whole",), device=1),
+        Block("out", sink, ("whole" if complete else "begun",), (), device=1),
+    ]
+    shapes = {"x@0": (2, 3), "x@1": (2, 3), "begun": (4, 3), "part": (read, 3), "whole": (4, 3)}
+    return Graph("forwarded", tuple(blocks), {t: Tensor(t, s, "float32") for t, s in shapes.items()})
+
+
+def test_what_is_read_of_an_open_assembly_must_be_there() -> None:
+    found = verify_external(forwarded((0, 2)))
+    assert found.issues == () and found.abstract is not None
+    assert sorted(b.operator for b in found.abstract.blocks) == ["sink", "sink", "source", "view"]
+    for wrong in (forwarded((0, 2), read=3), forwarded((0, 2), complete=False)):
+        issues = verify_external(wrong).issues
+        assert any(i.kind == "partial" for i in issues), issues
+    # Overwritten rows, or rows in other places than their tensor has them, are no piece of a tensor.
+    for strange in (forwarded((0, 0)), forwarded((2, 0))):
+        found = verify_external(strange)
+        assert found.abstract is None or "assemble" in {b.operator for b in found.abstract.blocks}
 
 
 def changed(graph: Graph, rng: np.random.Generator) -> Graph:
