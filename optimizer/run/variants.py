@@ -24,6 +24,7 @@ from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_se
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
+from tapestry.teg.stopping import CheckStop, never_stop
 
 FRONT_CAPACITY = 256
 POOL_CAPACITY = 32
@@ -84,9 +85,14 @@ def structure_of(graph: Graph) -> str:
 
 
 def new_variant(
-    number: int, submesh: SubMesh, graph: Graph, moves: tuple[Move, ...], options: RunOptions
+    number: int,
+    submesh: SubMesh,
+    graph: Graph,
+    moves: tuple[Move, ...],
+    options: RunOptions,
+    check_stop: CheckStop = never_stop,
 ) -> Variant:
-    """Compile a variant with an empty archive."""
+    """Compile a variant with an empty archive; `check_stop` is called between units of work."""
     space = PlanSpace(
         graph,
         submesh.mesh,
@@ -99,7 +105,9 @@ def new_variant(
         layouts=options.layouts,
         cache=submesh.cache,
         resources=submesh.known.resources,
+        check_stop=check_stop,
     )
+    check_stop()
     return Variant(number, submesh, graph, moves, space, search_space(space), _empty(submesh.goal, space))
 
 

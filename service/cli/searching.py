@@ -15,7 +15,7 @@ from pathlib import Path
 from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions, optimize
 from tapestry.service.checking import CheckResults, check_frontier
-from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, CommandError
+from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
 from tapestry.service.cli.progress import Reporter
 from tapestry.service.provenance import host, versions
@@ -97,7 +97,7 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
         with _workers(request.options.islands or 1) as executor:
             result = _search(request, reporter, executor)
             if not result.frontier:
-                raise CommandError(_nothing_found(result))
+                raise CommandError(*_nothing_found(result))
             checked = check_frontier(
                 result,
                 request.options.verify,
@@ -143,10 +143,13 @@ def warn_of(refused: Sequence[Mapping[str, str]]) -> None:
         )
 
 
-def _nothing_found(result: Result) -> str:
+def _nothing_found(result: Result) -> tuple[str, int]:
+    """Return why there is no plan, and the exit code that says so."""
     if result.shortfall is not None:
-        return str(result.shortfall)
-    return "no plan was found; give the search more time"
+        return str(result.shortfall), WRONG
+    if result.stopped in ("cancelled", "interrupted"):
+        return "interrupted before the first plan was found", INTERRUPTED
+    return "no plan was found; give the search more time", WRONG
 
 
 @contextmanager

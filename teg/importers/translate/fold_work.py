@@ -19,7 +19,7 @@ LINEAR = ELEMENTWISE.union(
         *("LogSoftmax", "Mean", "NonZero", "OneHot", "Pad", "QuantizeLinear", "Range", "ReduceL1"),
         *("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
         *("ReduceProd", "ReduceSum", "ReduceSumSquare", "Reshape", "Size", "Slice", "Softmax", "Softplus"),
-        *("Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze"),
+        *("Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unique", "Unsqueeze"),
     )
 )
 # The reference goes over windows or steps one by one; these all have translations to steps, or fixed blocks.

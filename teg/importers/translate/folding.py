@@ -35,7 +35,17 @@ KEPT_ON_WEIGHTS = frozenset(
 # Results have no more elements than the operands together.
 NEVER_LARGER = KEPT_ON_WEIGHTS.union(
     ELEMENTWISE,
-    ("Compress", "Concat", "Constant", "ConstantOfShape", "NonZero", "ScatterND", "ReduceProd", "ReduceSum"),
+    (
+        "Compress",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "NonZero",
+        "ScatterND",
+        "ReduceProd",
+        "ReduceSum",
+        "Unique",
+    ),
 ) - {"Gather", "Expand"}
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
