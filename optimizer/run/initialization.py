@@ -114,7 +114,9 @@ def initialize(
         for variant in ours if seeds else ():
             check_stop()
             left = None if limit is None else max(0, limit - state.evaluations)
-            state.evaluations += insert_seeds(variant, left) if variant.has_choice else 0
+            for count in insert_seeds(variant, left) if variant.has_choice else ():
+                state.evaluations += count
+                check_stop()
     state.tighten()
     for variant in state.variants:
         set_parent_weights(variant.archive)

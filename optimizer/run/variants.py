@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +30,7 @@ FRONT_CAPACITY = 256
 POOL_CAPACITY = 32
 LARGEST_VARIANTS = 8
 INHERITED = 24
+SEED_BATCH = 256
 FULL_SHARE = 0.75
 COARSER = 1.5
 
@@ -116,11 +117,13 @@ def _empty(goal: Goal, space: PlanSpace) -> Archive:
     return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes)
 
 
-def insert_seeds(variant: Variant, limit: int | None) -> int:
-    """Insert the seeds by propagation, at most `limit`; return how many plans were evaluated."""
+def insert_seeds(variant: Variant, limit: int | None) -> Iterator[int]:
+    """Insert the seeds by propagation, at most `limit`, batch by batch; yield how many plans each batch evaluated."""
     rows = stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit]
-    insert_plans(variant, rows)
-    return len(rows)
+    for start in range(0, len(rows), SEED_BATCH):
+        batch = rows[start : start + SEED_BATCH]
+        insert_plans(variant, batch)
+        yield len(batch)
 
 
 def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
