@@ -27,6 +27,10 @@ class FoldBudget:
         self.spent += elements
         return True
 
+    def add_node(self) -> None:
+        """Allow what one more node of the program may take."""
+        self.limit += PER_NODE
+
     @property
     def reason(self) -> str:
         """The clause of a message that says that a limit was met; empty if none was."""

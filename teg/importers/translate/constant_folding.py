@@ -45,6 +45,7 @@ class FoldingTranslation(Translation):
 
     def emit(self, step: Step) -> str:
         """Append a step, or record its output as known."""
+        self.budget.add_node()
         inputs = [self.known.get(n) for n in inputs_of(step)]
         if None not in inputs and not isinstance(step, Fixed):
             value = self.program.values[step.output]

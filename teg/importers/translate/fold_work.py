@@ -30,8 +30,11 @@ WINDOWED = frozenset(
         *("RNN", "Resize", "RoiAlign", "STFT", "Upsample"),
     )
 )
-# An element of any other operator counts as so many: the reference may handle each in Python.
-IN_PYTHON = 512
+# The reference takes rows one by one in Python: each element of these counts as so many ...
+BY_ROW = frozenset(("GatherND", "ScatterElements", "ScatterND"))
+PER_ROW = 16
+# ... and each of any other operator as so many.
+IN_PYTHON = 128
 
 
 def fold_work(node: OnnxNode, inputs: Sequence[Literal | None], outputs: Sequence[Shape]) -> int | None:
@@ -44,4 +47,4 @@ def fold_work(node: OnnxNode, inputs: Sequence[Literal | None], outputs: Sequenc
         return read + made * max((n for n in shapes[0]), default=1)
     if node.op == "Einsum":
         return math.prod(max(math.prod(shape), 1) for shape in shapes)
-    return (read + made) * (1 if node.op in LINEAR else IN_PYTHON)
+    return (read + made) * (1 if node.op in LINEAR else PER_ROW if node.op in BY_ROW else IN_PYTHON)
