@@ -1,4 +1,4 @@
-"""Requests to stop a search, heard between units of work: before its first round, and while a rewritten graph is
+"""Requests to stop a search, which take effect between units of work: before its first round, and while a rewritten graph is
 compiled.
 """
 

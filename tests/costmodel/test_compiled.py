@@ -127,7 +127,7 @@ def test_a_global_without_a_value_is_refused() -> None:
         fingerprint(loop.py_func)
 
 
-def test_a_stop_is_heard_between_loops_and_what_was_begun_can_be_compiled_later(
+def test_a_stop_takes_effect_between_loops_and_what_was_begun_can_be_compiled_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TAPESTRY_CACHE", str(tmp_path))
@@ -140,17 +140,17 @@ def test_a_stop_is_heard_between_loops_and_what_was_begun_can_be_compiled_later(
     def summed(x):
         return doubled(x) + 1
 
-    asked: list[int] = []
+    checks: list[int] = []
 
     def check() -> None:
-        asked.append(1)
-        if len(asked) == 2:
+        checks.append(1)
+        if len(checks) == 2:
             raise InterruptedError
 
     with pytest.raises(InterruptedError), stoppable(check):
         summed(3)
 
-    assert len(asked) == 2
+    assert len(checks) == 2
     assert (doubled.signatures, summed.signatures) == ([], [])
     assert summed(3) == 7
-    assert len(asked) == 2
+    assert len(checks) == 2

@@ -1,4 +1,4 @@
-"""Tests that a request to stop is heard between units of work, and that no work follows it."""
+"""Tests that a request to stop takes effect between units of work, and that no work follows it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Request:
     """A user who asks for a stop at the `number`-th question whether to stop; it counts questions and work."""
 
     def __init__(self, number: int) -> None:
-        self.number, self.asked = number, 0
+        self.number, self.checks = number, 0
         self.work_after = 0
 
     def __call__(self) -> bool:
-        self.asked += 1
-        return self.asked >= self.number
+        self.checks += 1
+        return self.checks >= self.number
 
     def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **keywords: Any) -> Any:
-            self.work_after += self.asked >= self.number
+            self.work_after += self.checks >= self.number
             return function(*arguments, **keywords)
 
         return call
@@ -60,18 +60,20 @@ def questions_before(phase: str) -> int:
 
     def note(progress: Progress) -> None:
         if progress.phase == phase:
-            seen.append(request.asked)
+            seen.append(request.checks)
 
     search(should_stop=request, on_progress=note)
     return seen[0]
 
 
-def test_a_stop_while_compiling_is_heard_at_once_and_leaves_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_while_compiling_takes_effect_at_once_and_leaves_no_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     last = questions_before("seeding")
     for number in (1, 2, last // 4, last // 2, last - 1, last):
         request, result, phases = stopped_at(number, monkeypatch)
         assert (result.stopped, result.frontier, result.shortfall) == ("cancelled", (), None)
-        assert (request.asked, request.work_after) == (number, 0)
+        assert (request.checks, request.work_after) == (number, 0)
         assert phases == ["compiling"]
 
 
@@ -94,10 +96,10 @@ def test_a_stop_while_seeding_publishes_what_there_is() -> None:
 
 
 def test_a_space_asks_for_each_block_and_each_tensor() -> None:
-    graph, asked = GRAPHS["attention"](), list[int]()
-    PlanSpace(graph, EIGHT, default_view(MeshShape(EIGHT.axis_sizes)), check_stop=lambda: asked.append(1))
+    graph, checks = GRAPHS["attention"](), list[int]()
+    PlanSpace(graph, EIGHT, default_view(MeshShape(EIGHT.axis_sizes)), check_stop=lambda: checks.append(1))
     tensors = sum(len(block.outputs) for block in graph.blocks)
-    assert len(asked) == len(graph.blocks) + tensors
+    assert len(checks) == len(graph.blocks) + tensors
 
 
 def test_a_child_that_is_stopped_while_compiling_ends_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,17 +128,17 @@ def test_a_child_that_is_stopped_while_compiling_ends_the_last_round(monkeypatch
 
 def test_waiting_for_workers_ends_with_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopping, "POLL_S", 0.0)
-    waiting, asked = [Future[None](), Future[None]()], list[int]()
+    waiting, checks = [Future[None](), Future[None]()], list[int]()
 
     def check() -> None:
-        asked.append(1)
-        if len(asked) == 3:
+        checks.append(1)
+        if len(checks) == 3:
             raise StopRequested
 
     with pytest.raises(StopRequested):
         await_all(waiting, check)
 
-    assert len(asked) == 3
+    assert len(checks) == 3
     assert all(future.cancelled() for future in waiting)
 
 
