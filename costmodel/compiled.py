@@ -13,7 +13,9 @@ import hashlib
 import logging
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -23,11 +25,28 @@ import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
 
+from tapestry.teg.stopping import CheckStop, never_stop
+
 # Versions of one loop that are kept beside each other, such as those of two checkouts.
 KEPT_VERSIONS = 4
 
 _log = logging.getLogger("tapestry.compiled")
 _announced: list[bool] = []
+_checks = threading.local()
+
+
+@contextmanager
+def stoppable(check_stop: CheckStop) -> Iterator[None]:
+    """Call `check_stop` before each loop that numba compiles in this thread while the block runs.
+
+    A loop that is being compiled is finished; the next one is not begun if the check raises.
+    """
+    before = getattr(_checks, "current", never_stop)
+    _checks.current = check_stop
+    try:
+        yield
+    finally:
+        _checks.current = before
 
 
 def cache_folder() -> Path:
@@ -162,6 +181,7 @@ class _LoopCache(FunctionCache):  # type: ignore[misc]
             self.flush()
             found = None
         if found is None:
+            getattr(_checks, "current", never_stop)()
             _announce()
         return found
 

@@ -30,6 +30,7 @@ from tapestry.teg.sharding.boundary import stays_whole, viewed_state, with_bound
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.strategy import Read, Strategy, read_of
+from tapestry.teg.stopping import CheckStop, never_stop
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 
@@ -51,7 +52,8 @@ class PlanSpace:
     """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only the pairs listed
     there.
 
-    `resources` are those of the program's own that are counted: by default all that its cost tables name.
+    `resources` are those of the program's own that are counted: by default all that its cost tables name. `check_stop`
+    is called for each block and each tensor while the space is compiled; what it raises ends that.
 
     Raises:
         ResourceError: amounts of a resource add up to more than can be counted.
@@ -75,6 +77,7 @@ class PlanSpace:
         cache: TableCache | None = None,
         given: Mapping[str, Given] | None = None,
         resources: Sequence[Resource] | None = None,
+        check_stop: CheckStop = never_stop,
     ) -> None:
         self.graph, self.mesh, self.schedule_order, self.compute_dtype = (
             graph,
@@ -102,11 +105,12 @@ class PlanSpace:
         self._granules, self._viewed = aligned_granules(graph), viewed_state(graph)
         self.class_of: list[object] = []
         for block in self.blocks:
+            check_stop()
             key, family, costs = self._family(block)
             self.class_of.append(key)
             self.families.append(family)
             self._costs.append(costs)
-        self.space, self.device_class = _Compiler(self).compile()
+        self.space, self.device_class = _Compiler(self, check_stop).compile()
         self.state: EvaluationState = new_state(self.space)
 
     def _family(self, block: Block) -> tuple[object, StrategyFamily, BlockCosts]:
@@ -248,8 +252,8 @@ class PlanSpace:
 class _Compiler:
     """A compiler of the flat arrays of a space; tables are appended once per class."""
 
-    def __init__(self, owner: PlanSpace) -> None:
-        self.owner = owner
+    def __init__(self, owner: PlanSpace, check_stop: CheckStop) -> None:
+        self.owner, self.check_stop = owner, check_stop
         self.rows = TableRows(owner.mesh, owner.mesh_shape, owner.storage, owner.cache)
         self.block_known: dict[object, int] = {}
         self.block_parts: list[BlockCosts] = []
@@ -274,6 +278,7 @@ class _Compiler:
         edge_needed = np.zeros(len(edges), dtype=np.int64)
         keys = 0
         for t, site in enumerate(tensors):
+            self.check_stop()
             gene, position = producers[site]
             tensor = graph.tensors[site]
             family = owner.families[gene]

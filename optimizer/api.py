@@ -102,8 +102,9 @@ def optimize(
       abstract plan alone.
     - `start_from` are plans of an earlier search of the same program, perhaps on another mesh; choices that this mesh
       lacks become the nearest that it has.
-    - `on_progress` is called after every phase and round. `should_stop` is asked before every round. Ctrl-C keeps
-      the frontier found (`stopped` is "interrupted").
+    - `on_progress` is called after every phase and round. `should_stop` is asked between units of work, also
+      while graphs are compiled; once it is true the search ends (`stopped` is "cancelled") with the frontier found,
+      which is empty before the first plan. Ctrl-C keeps the frontier found (`stopped` is "interrupted").
     - `on_checkpoint` is called about every `checkpoint_s` seconds with the state between two rounds, and once at the
       end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
       stopped.

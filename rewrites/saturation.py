@@ -19,6 +19,7 @@ from tapestry.rewrites.replacement import apply_match
 from tapestry.rewrites.rule import Rule, RuleError
 from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.stopping import CheckStop, never_stop
 
 
 class Saturated(NamedTuple):
@@ -30,12 +31,17 @@ class Saturated(NamedTuple):
 
 
 def saturate(
-    graph: Graph, rules: Sequence[Rule], limit: int | None = None, changes: Changes | None = None
+    graph: Graph,
+    rules: Sequence[Rule],
+    limit: int | None = None,
+    changes: Changes | None = None,
+    check_stop: CheckStop = never_stop,
 ) -> Saturated:
     """Apply the rules wherever they match, rule by rule, each in program order, until none does.
 
     The rewrites of one rule in one pass are one move of many places. `changes` are those of the moves made since the
-    graph was last saturated: then only their neighborhood is searched.
+    graph was last saturated: then only their neighborhood is searched. `check_stop` is called before each rule and
+    after each move.
 
     It ends because the measure (`rewrites.measure`) falls: every move is checked for that as far as its
     neighborhood decides it, and there may be `limit` moves (by default 20 per block) for which it does not.
@@ -57,11 +63,13 @@ def saturate(
     while places:
         tracked = TrackedGraph(edited)
         for rule, sites in _by_rule(edited, index, places).items():
+            check_stop()
             for site in sites:
                 while (move := _first(edited, tracked, index, rule, site)) is not None:
                     tracked = TrackedGraph(edited)
                     fired.append(move)
                     ending.check(edited, move)
+                    check_stop()
         new = changes_of(edited)
         blocks |= new.blocks
         tensors |= new.tensors

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from tapestry.teg.faults import one_of, value_text
 
 PADDING_MODES = ("edge", "reflect", "wrap")
+# Padding that goes over the line more often than this is refused: each time is a part of its own.
+MOST_PARTS = 4096
 
 IndexFunction = Callable[[int, int], int]
 """The position of the element that is put at a position outside a line: `(position, size) -> position`."""
@@ -33,8 +35,8 @@ def padding_parts(size: int, low: int, high: int, mode: str | IndexFunction) -> 
     position of the element to put there; `lambda k, size: k % size` is wrap.
 
     Raises:
-        ValueError: the mode is unknown, a width is negative, there are no elements to pad by, or the index function
-            gives a position outside the line.
+        ValueError: the mode is unknown, a width is negative, there are no elements to pad by, the line is repeated
+            too often, or the index function gives a position outside the line.
     """
     if not callable(mode) and mode not in PADDING_MODES:
         raise ValueError(f"expected {one_of(PADDING_MODES)} or an index function, not {value_text(mode)}")
@@ -52,11 +54,38 @@ def padding_parts(size: int, low: int, high: int, mode: str | IndexFunction) -> 
         ends = [PaddingPart(range(1), low), PaddingPart(range(size), size)]
         ends.append(PaddingPart(range(size - 1, size), high))
         return [part for part in ends if part.length]
-    period = size if mode == "wrap" else max(2 * size - 2, 1)
-    places = [k % period for k in range(-low, size + high)] if size else []
-    if mode == "reflect":
-        places = [min(k, 2 * size - 2 - k) for k in places]
-    return [PaddingPart(run, len(run)) for run in _runs(places)]
+    if size <= 1:
+        return [PaddingPart(range(1), low + size + high)] if size else []
+    return [PaddingPart(run, len(run)) for run in _turns(size, low, high, mode)]
+
+
+def _turns(size: int, low: int, high: int, mode: str) -> list[range]:
+    """Return the runs of a line that is repeated (wrap), or read to and fro (reflect), around itself.
+
+    Raises:
+        ValueError: there are too many.
+    """
+    stretch = size if mode == "wrap" else size - 1
+    if (low + high) // stretch > MOST_PARTS:
+        raise ValueError(
+            f"padding a line of {size} elements by {low} and {high} more repeats it more than {MOST_PARTS} times"
+        )
+    runs, at, end = [], -low, size + high
+    while at < end:
+        turn, past = divmod(at, stretch)
+        if mode == "wrap":
+            count = min(stretch - past, end - at)
+            runs.append(range(past, past + count))
+        else:  # both ends of a stretch belong to it: the next one begins behind them
+            count = min(stretch - past + 1, end - at)
+            runs.append(range(past, past + count) if turn % 2 == 0 else _down(stretch - past, count))
+        at += count
+    return runs
+
+
+def _down(first: int, count: int) -> range:
+    """Return `count` positions from `first` downwards; a single one as a range upwards."""
+    return range(first, first - count, -1) if count > 1 else range(first, first + 1)
 
 
 def _positions(function: IndexFunction, size: int, places: range) -> list[int]:

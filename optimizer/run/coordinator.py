@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from deap import base
 
+from tapestry.costmodel.compiled import stoppable
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge, set_parent_weights
 from tapestry.optimizer.archive.goal import refilter
@@ -26,6 +27,7 @@ from tapestry.optimizer.placement.variation import RELAYOUT
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.snapshot import Publisher
 from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.stopping import StopRequested, await_all, stop_check
 from tapestry.optimizer.run.variants import (
     LARGEST_VARIANTS,
     Variant,
@@ -35,6 +37,7 @@ from tapestry.optimizer.run.variants import (
 )
 from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
 from tapestry.optimizer.structure.search import try_child
+from tapestry.teg.stopping import CheckStop, never_stop
 
 STRUCTURAL_SLOTS = 256
 # Epochs of the first rounds are short and double every few rounds, so that rewrites of a small graph are tried before
@@ -58,13 +61,16 @@ class Coordinator:
         self.state, self.budget, self.folder = state, budget, folder
         self.publisher, self.on_progress, self.toolbox = publisher, on_progress, toolbox
         self.files: dict[int, VariantFile] = {}
+        self.check_stop: CheckStop = never_stop
 
     def loop(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
         """Run rounds until the budget is spent, the front stops improving, or a stop is requested."""
-        self.state.stopped = ""
+        self.state.stopped, self.check_stop = "", stop_check(should_stop)
         try:
             self._warm_up(executor)
             self.state.stopped = self._rounds(executor, should_stop)
+        except StopRequested:
+            self.state.stopped = "cancelled"
         except KeyboardInterrupt:
             self.state.stopped = "interrupted"
 
@@ -78,12 +84,13 @@ class Coordinator:
     def _warm_up(self, executor: Executor) -> None:
         """Load compiled code in this process, then in the workers, before the clock starts."""
         began = time.perf_counter()
+        self.check_stop()
         first = self.state.variants[0]
         empty = self._epoch(first, 0, self.state.first_random_state)
-        run(empty)
-        load_compiled(first)
-        for future in [executor.submit(run, empty) for _ in range(self.state.islands)]:
-            future.result()
+        with stoppable(self.check_stop):
+            run(empty)
+            load_compiled(first)
+        await_all([executor.submit(run, empty) for _ in range(self.state.islands)], self.check_stop)
         self.state.timings["compile_s"] += time.perf_counter() - began
 
     def _rounds(self, executor: Executor, should_stop: Callable[[], bool]) -> str:
@@ -204,7 +211,12 @@ class Coordinator:
         state = self.state
         number = max(v.number for v in state.variants) + 1
         parent = self._choose_variant()
-        child, rule, spent = try_child(state.structural, parent, number, state.options, state.rng, left)
+        try:
+            child, rule, spent = try_child(
+                state.structural, parent, number, state.options, state.rng, left, self.check_stop
+            )
+        except StopRequested:  # the round ends without a child, and is the last one
+            return None
         state.evaluations += spent
         return None if child is None else (child, rule)
 

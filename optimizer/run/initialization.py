@@ -7,6 +7,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -28,6 +29,7 @@ from tapestry.optimizer.run.checkpoint import (
 )
 from tapestry.optimizer.run.plan import Budget, Plan
 from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.stopping import StopRequested
 from tapestry.optimizer.run.variants import (
     SubMesh,
     Variant,
@@ -44,6 +46,7 @@ from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.rewrites.rules import plug_ins as rules
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import plug_ins as operators
+from tapestry.teg.stopping import CheckStop, never_stop
 
 Report = Callable[[str], None]
 
@@ -66,20 +69,24 @@ def initialize(
     budget: Budget,
     plans: Sequence[Plan],
     report: Report,
+    check_stop: CheckStop = never_stop,
 ) -> None:
     """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
 
     Presearch compares graphs by `criteria`. The budget bounds the evaluations spent on it and on seeds; on one device,
-    where presearch is most of the search, its time too.
+    where presearch is most of the search, its time too. `check_stop` is called between units of work; once every
+    variant has a plan, a stop it requests leaves the further seeds out.
 
     Raises:
+        StopRequested: the search is to stop, and has no plan yet.
         ValueError: there are `plans` to start from, but none is of this program.
     """
     began, limit = time.perf_counter(), budget.evaluations
     until_s = math.inf if budget.seconds is None else began + budget.seconds
     report("compiling")
+    check_stop()
     state.structural.start(graph)
-    simple, moves = state.structural.simplified(graph)
+    simple, moves = state.structural.simplified(graph, check_stop)
     if not keeps_pins(simple, state.options.pins):
         simple, moves = graph, ()
     state.structural.known.update({graph.structural_hash, simple.structural_hash})
@@ -87,22 +94,29 @@ def initialize(
     if moves:
         starts.append((state.submeshes[0], graph, ()))
     for number, (submesh, program, history) in enumerate(starts):
-        state.variants.append(new_variant(number, submesh, program, history, state.options))
+        state.variants.append(new_variant(number, submesh, program, history, state.options, check_stop))
     if seeds:
-        for submesh, evaluated_graph in _rewritten(state, criteria, simple, moves, limit, until_s):
-            state.variants.append(_joining(state, submesh, evaluated_graph))
+        for submesh, evaluated_graph in _rewritten(
+            state, criteria, simple, moves, limit, until_s, check_stop
+        ):
+            state.variants.append(_joining(state, submesh, evaluated_graph, check_stop))
     ours = list(state.variants)
     if plans:
-        start_from_plans(state, graph, plans)
+        start_from_plans(state, graph, plans, check_stop)
     state.timings["compile_s"] += time.perf_counter() - began
     began = time.perf_counter()
     report("seeding")
+    check_stop()
     for variant in ours:
         state.evaluations += _seed_abstract(variant)
-    # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
-    for variant in ours if seeds else ():
-        left = None if limit is None else max(0, limit - state.evaluations)
-        state.evaluations += insert_seeds(variant, left) if variant.has_choice else 0
+    with suppress(StopRequested):
+        # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
+        for variant in ours if seeds else ():
+            check_stop()
+            left = None if limit is None else max(0, limit - state.evaluations)
+            for count in insert_seeds(variant, left) if variant.has_choice else ():
+                state.evaluations += count
+                check_stop()
     state.tighten()
     for variant in state.variants:
         set_parent_weights(variant.archive)
@@ -129,6 +143,7 @@ def _rewritten(
     moves: tuple[Move, ...],
     limit: int | None,
     until_s: float,
+    check_stop: CheckStop,
 ) -> list[tuple[SubMesh, EvaluatedGraph]]:
     """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
 
@@ -144,7 +159,7 @@ def _rewritten(
     presearch = structural.presearch(
         graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
-    found = presearch.run(until_s if is_alone else math.inf)
+    found = presearch.run(until_s if is_alone else math.inf, check_stop)
     front = [s for s in found if s.graph.structural_hash not in structural.known]
     state.evaluations += presearch.evaluated
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
@@ -168,14 +183,26 @@ def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
     return [front[k] for k in sorted(chosen)]
 
 
-def _joining(state: SearchState, submesh: SubMesh, evaluated_graph: EvaluatedGraph) -> Variant:
+def _joining(
+    state: SearchState, submesh: SubMesh, evaluated_graph: EvaluatedGraph, check_stop: CheckStop
+) -> Variant:
     """Build a variant of the search from a rewritten graph on a mesh."""
     number = 1 + max(v.number for v in state.variants)
-    return new_variant(number, submesh, evaluated_graph.graph, evaluated_graph.moves, state.options)
+    return new_variant(
+        number, submesh, evaluated_graph.graph, evaluated_graph.moves, state.options, check_stop
+    )
 
 
-def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
+def restore(
+    saved: Checkpoint,
+    state: SearchState,
+    graph: Graph,
+    report: Report,
+    check_stop: CheckStop = never_stop,
+) -> None:
     """Restore the state that was saved; rewrite and compile the variants again.
+
+    `check_stop` is called between units of work; what it raises ends the restoration.
 
     Raises:
         StaleCheckpoint: it is of another search, or of another release.
@@ -191,7 +218,7 @@ def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report)
     for submesh, epsilon in zip(state.submeshes, saved.epsilons, strict=True):
         submesh.goal.epsilon[:] = epsilon
         submesh.goal.best[:] = saved.best
-    state.variants = [_restored(state, graph, variant) for variant in saved.variants]
+    state.variants = [_restored(state, graph, variant, check_stop) for variant in saved.variants]
     structural = state.structural
     structural.start(graph)
     structural.refused = dict(saved.refused)
@@ -211,7 +238,8 @@ def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report)
     state.timings["compile_s"] += time.perf_counter() - began
 
 
-def _restored(state: SearchState, graph: Graph, saved: SavedVariant) -> Variant:
+def _restored(state: SearchState, graph: Graph, saved: SavedVariant, check_stop: CheckStop) -> Variant:
+    check_stop()
     try:
         program = replay(graph, saved.moves)
     except (StaleMove, RuleError) as error:
@@ -219,7 +247,7 @@ def _restored(state: SearchState, graph: Graph, saved: SavedVariant) -> Variant:
             f"the checkpoint's variant {saved.number} cannot be rewritten: {error}"
         ) from error
     submesh = state.submeshes[saved.submesh]
-    variant = new_variant(saved.number, submesh, program, saved.moves, state.options)
+    variant = new_variant(saved.number, submesh, program, saved.moves, state.options, check_stop)
     if variant.structure != saved.structure or not _fits(variant, saved.archive):
         raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
     variant.archive.size[:] = saved.archive.size

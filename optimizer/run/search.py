@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from deap import base
 
+from tapestry.costmodel.compiled import stoppable
 from tapestry.costmodel.known_objectives import KnownObjectives, known_objectives
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.plan_space import PlanSpace
@@ -38,6 +39,7 @@ from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.stopping import StopRequested, stop_check
 from tapestry.optimizer.run.variants import SubMesh
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.optimizer.structure.criteria import Criteria, criteria_of
@@ -88,16 +90,26 @@ def search(
     state, operators = _new_state(request), completed(toolbox)
     if resume is not None or on_checkpoint is not None:
         state.fingerprint = request.fingerprint(state, described(operators))
-    if resume is not None:
-        restore(resume, state, request.graph, _phases(state, on_progress))
-    else:
-        report = _phases(state, on_progress)
-        initialize(state, request.graph, request.criteria, seeds, request.budget, start_from, report)
+    report, stopping = _phases(state, on_progress), should_stop or (lambda: False)
+    check_stop = stop_check(stopping)
+    try:
+        with stoppable(check_stop):
+            if resume is not None:
+                restore(resume, state, request.graph, report, check_stop)
+            else:
+                given_plans = (seeds, request.budget, start_from)
+                initialize(state, request.graph, request.criteria, *given_plans, report, check_stop)
+    except (
+        StopRequested
+    ):  # before the first plan: there is nothing to publish, and a saved state stays as it is
+        state.stopped = "cancelled"
+        state.variants.clear()
+        return _result(state, request)
     publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
         coordinator = Coordinator(state, request.budget, Path(folder), publisher, on_progress, operators)
         if search:
-            _run(coordinator, executor, should_stop or (lambda: False))
+            _run(coordinator, executor, stopping)
         else:
             state.stopped = "seeds"
         coordinator.finish()
@@ -219,7 +231,7 @@ def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Calla
 
 def _result(state: SearchState, request: _Request) -> Result:
     began = time.perf_counter()
-    plans = frontier_of(state.variants, state.anchors)
+    plans = frontier_of(state.variants, state.anchors) if state.variants else ()
     bounds = current_constraints(request.bounds, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,11 +24,13 @@ from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_se
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
+from tapestry.teg.stopping import CheckStop, never_stop
 
 FRONT_CAPACITY = 256
 POOL_CAPACITY = 32
 LARGEST_VARIANTS = 8
 INHERITED = 24
+SEED_BATCH = 256
 FULL_SHARE = 0.75
 COARSER = 1.5
 
@@ -84,9 +86,14 @@ def structure_of(graph: Graph) -> str:
 
 
 def new_variant(
-    number: int, submesh: SubMesh, graph: Graph, moves: tuple[Move, ...], options: RunOptions
+    number: int,
+    submesh: SubMesh,
+    graph: Graph,
+    moves: tuple[Move, ...],
+    options: RunOptions,
+    check_stop: CheckStop = never_stop,
 ) -> Variant:
-    """Compile a variant with an empty archive."""
+    """Compile a variant with an empty archive; `check_stop` is called between units of work."""
     space = PlanSpace(
         graph,
         submesh.mesh,
@@ -99,7 +106,9 @@ def new_variant(
         layouts=options.layouts,
         cache=submesh.cache,
         resources=submesh.known.resources,
+        check_stop=check_stop,
     )
+    check_stop()
     return Variant(number, submesh, graph, moves, space, search_space(space), _empty(submesh.goal, space))
 
 
@@ -108,11 +117,13 @@ def _empty(goal: Goal, space: PlanSpace) -> Archive:
     return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes)
 
 
-def insert_seeds(variant: Variant, limit: int | None) -> int:
-    """Insert the seeds by propagation, at most `limit`; return how many plans were evaluated."""
+def insert_seeds(variant: Variant, limit: int | None) -> Iterator[int]:
+    """Insert the seeds by propagation, at most `limit`, batch by batch; yield how many plans each batch evaluated."""
     rows = stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit]
-    insert_plans(variant, rows)
-    return len(rows)
+    for start in range(0, len(rows), SEED_BATCH):
+        batch = rows[start : start + SEED_BATCH]
+        insert_plans(variant, batch)
+        yield len(batch)
 
 
 def insert_plans(variant: Variant, strategies: np.ndarray) -> int:

@@ -20,6 +20,7 @@ from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.stopping import CheckStop, never_stop
 
 PLACED = frozenset({rule.name for rule in PLACEMENT} | {"set_option"})
 LARGEST_DISTANCE = 127
@@ -28,7 +29,9 @@ LARGEST_DISTANCE = 127
 Groups = dict[tuple[tuple[Move, ...], int], list[Plan]]
 
 
-def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) -> None:
+def start_from_plans(
+    state: SearchState, graph: Graph, plans: Sequence[Plan], check_stop: CheckStop = never_stop
+) -> None:
     """Start from plans of the same program; rewritten graphs join the variants, those with most plans first.
 
     A placement that this mesh does not have is replaced by the nearest one that it has; plans of a graph that may not
@@ -40,6 +43,7 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
     graphs: dict[tuple[Move, ...], Graph | None] = {}
     groups: Groups = {}
     for plan in plans:
+        check_stop()
         moves = tuple(move for move in plan.moves if move.rule not in PLACED)
         if moves not in graphs:
             graphs[moves] = _replayed(graph, moves)
@@ -53,7 +57,7 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
         )
     joined = 0
     for (moves, submesh), group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        variant = _variant(state, submesh, graphs[moves], moves, joined < LARGEST_VARIANTS)
+        variant = _variant(state, submesh, graphs[moves], moves, joined < LARGEST_VARIANTS, check_stop)
         if all(variant is not known for known in state.variants):
             state.variants.append(variant)
             state.structural.known.add(variant.graph.structural_hash)
@@ -81,7 +85,12 @@ def _submesh_of(state: SearchState, plan: Plan) -> int:
 
 
 def _variant(
-    state: SearchState, submesh: int, graph: Graph | None, moves: tuple[Move, ...], may_join: bool
+    state: SearchState,
+    submesh: int,
+    graph: Graph | None,
+    moves: tuple[Move, ...],
+    may_join: bool,
+    check_stop: CheckStop,
 ) -> Variant:
     """Return the variant for a group of plans: one of equal structure, a new one, or the first of the mesh."""
     assert graph is not None
@@ -94,7 +103,7 @@ def _variant(
     if not may_join or not {m.rule for m in moves} <= chosen or not keeps_pins(graph, state.options.pins):
         return there[0]
     number = max(v.number for v in state.variants) + 1
-    return new_variant(number, state.submeshes[submesh], graph, moves, state.options)
+    return new_variant(number, state.submeshes[submesh], graph, moves, state.options, check_stop)
 
 
 def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:

@@ -15,6 +15,7 @@ from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.rewrites import Changes, Move, Rule, Saturated, Worklist
 from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
+from tapestry.teg.stopping import CheckStop, never_stop
 
 # How much worse than the best so far by the leading criterion, with the others equal, a graph may be to be rewritten
 # further.
@@ -62,7 +63,8 @@ class EvaluatedGraph:
 class Evaluator:
     """An evaluator that rewrites graphs and keeps the non-dominated `front` by all criteria.
 
-    At most `most` graphs are evaluated, none when `time.perf_counter()` is past `until_s`. `waiting` are those that
+    At most `most` graphs are evaluated, none when `time.perf_counter()` is past `until_s`; `check_stop` is called
+    before each. `waiting` are those that
     may be worth rewriting further. Of the schedule orders, each graph has the one in which it needs
     the least memory.
     """
@@ -79,6 +81,7 @@ class Evaluator:
         self.criteria, self.rules, self.rewrite = criteria, tuple(rules), rewrite
         self.costs = UnshardedCosts(criteria.device, compute_dtype, criteria.resources)
         self.most, self.schedule_orders, self.until_s = most, tuple(schedule_orders), math.inf
+        self.check_stop: CheckStop = never_stop
         self.evaluated = 0
         self.front: Front[EvaluatedGraph] = Front()
         self.waiting: list[EvaluatedGraph] = []
@@ -98,6 +101,7 @@ class Evaluator:
 
     def rewritten(self, graph: Graph, move: Move) -> Saturated | None:
         """Apply a move to a graph and count the evaluation; None where the move fails or the limit is reached."""
+        self.check_stop()
         made = self.rewrite(graph, move) if self.has_more else None
         self.evaluated += made is not None
         return made

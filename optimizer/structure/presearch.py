@@ -24,6 +24,7 @@ from tapestry.optimizer.structure.rematerialization import Rematerialization
 from tapestry.rewrites import Move, Rule
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
+from tapestry.teg.stopping import CheckStop, never_stop
 
 # Rewritten graphs that a presearch may evaluate: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096
@@ -83,15 +84,16 @@ class Presearch:
         """The number of rewritten graphs that were built."""
         return self.evaluator.evaluated
 
-    def run(self, until_s: float = math.inf) -> list[EvaluatedGraph]:
+    def run(self, until_s: float = math.inf, check_stop: CheckStop = never_stop) -> list[EvaluatedGraph]:
         """Return the non-dominated graphs by all criteria, best by the leading one first.
 
         Where one of them keeps all bounds, only such graphs are returned.
         The search stops when nothing promising is left, nothing new is found, the limit is reached, or
-        `time.perf_counter()` passes `until_s`.
+        `time.perf_counter()` passes `until_s`. `check_stop` is called before each graph; what it raises ends
+        the search.
         """
         evaluator = self.evaluator
-        evaluator.until_s = until_s
+        evaluator.until_s, evaluator.check_stop = until_s, check_stop
         # The start comes first in any order; where many orders take turns, the leading one's is not spent on it.
         quiet, turn = 0, -1 if len(self.orders) > 3 else 0
         while evaluator.waiting and evaluator.has_more and quiet < QUIET:

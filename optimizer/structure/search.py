@@ -32,6 +32,7 @@ from tapestry.rewrites import (
 )
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
+from tapestry.teg.stopping import CheckStop, never_stop
 
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
 # A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
@@ -63,15 +64,16 @@ class StructuralSearch:
         self._origins: dict[int, tuple[Graph, int, Changes]] = {}
         self._most = (inf, inf)
 
-    def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
+    def simplified(self, graph: Graph, check_stop: CheckStop = never_stop) -> tuple[Graph, tuple[Move, ...]]:
         """Saturate the graph by the terminating rules and recompose expanded operators; return it and the moves to
         it.
 
-        This happens only here: the search may keep its own later expansions.
+        This happens only here: the search may keep its own later expansions. `check_stop` is called between moves.
         """
-        result = self._saturated(graph, None)
+        result = self._saturated(graph, None, check_stop)
         moves, graph = list(result.moves), result.graph
         for _ in range(MOST_RECOMPOSITIONS):
+            check_stop()
             try:
                 usable = [r for r in self.recompositions if r.name not in self.refused]
                 again = find_tied(graph, usable)[:1]
@@ -81,7 +83,7 @@ class StructuralSearch:
             except RuleError as error:
                 self.refuse(error.rule, error.reason)
                 continue
-            result = self._saturated(applied.graph, applied.changes)
+            result = self._saturated(applied.graph, applied.changes, check_stop)
             moves, graph = [*moves, *again, *result.moves], result.graph
         for move in moves:
             self.applied[move.rule] += 1
@@ -152,11 +154,13 @@ class StructuralSearch:
         """Disable a rule, and remember the reason."""
         self.refused.setdefault(rule, reason)
 
-    def _saturated(self, graph: Graph, changes: Changes | None) -> Saturated:
+    def _saturated(
+        self, graph: Graph, changes: Changes | None, check_stop: CheckStop = never_stop
+    ) -> Saturated:
         while True:
             try:
                 usable = [r for r in self.saturating if r.name not in self.refused]
-                return saturate(graph, usable, changes=changes)
+                return saturate(graph, usable, changes=changes, check_stop=check_stop)
             except RuleError as error:
                 self.refuse(error.rule, error.reason)
 
@@ -215,10 +219,11 @@ def try_child(
     options: RunOptions,
     rng: np.random.Generator,
     limit: int | None,
+    check_stop: CheckStop = never_stop,
 ) -> tuple[Variant | None, str, int]:
     """Propose, compile and polish one child; return it (or None), its rule and the evaluations spent.
 
-    `limit` bounds the evaluations spent on the plans it inherits.
+    `limit` bounds the evaluations spent on the plans it inherits; `check_stop` is called between units of work.
     """
     proposal = structural.propose(parent, number, rng)
     if proposal is None:
@@ -226,5 +231,5 @@ def try_child(
     graph, moves, rule = proposal
     if not keeps_pins(graph, options.pins):
         return None, "", 0
-    child = new_variant(number, parent.submesh, graph, moves, options)
+    child = new_variant(number, parent.submesh, graph, moves, options, check_stop)
     return child, rule, inherit(child, parent, limit)

@@ -16,7 +16,7 @@ from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
 from tapestry.optimizer.run.search import search
 from tapestry.service.checking import CheckResults, check_frontier
-from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, CommandError
+from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
 from tapestry.service.cli.progress import Reporter
 from tapestry.service.provenance import host, versions
@@ -98,7 +98,7 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
         with _workers(request.options.islands or 1) as executor:
             result = _search(request, reporter, executor)
             if not result.frontier:
-                raise CommandError(_nothing_found(result))
+                raise CommandError(*_nothing_found(result))
             checked = check_frontier(
                 result,
                 request.options.verify,
@@ -144,10 +144,13 @@ def warn_of(refused: Sequence[Mapping[str, str]]) -> None:
         )
 
 
-def _nothing_found(result: Result) -> str:
+def _nothing_found(result: Result) -> tuple[str, int]:
+    """Return why there is no plan, and the exit code that says so."""
     if result.shortfall is not None:
-        return str(result.shortfall)
-    return "no plan was found; give the search more time"
+        return str(result.shortfall), WRONG
+    if result.stopped in ("cancelled", "interrupted"):
+        return "interrupted before the first plan was found", INTERRUPTED
+    return "no plan was found; give the search more time", WRONG
 
 
 @contextmanager

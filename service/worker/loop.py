@@ -41,7 +41,7 @@ class WorkerSettings:
     name: str = field(default_factory=new_name)
     islands: int = field(default_factory=lambda: os.cpu_count() or 1)
     lease_s: float = 15.0
-    beat_s: float = 2.0
+    beat_s: float = 1.0
     checkpoint_s: float = 1.0
     poll_s: float = 0.5
 

@@ -43,6 +43,7 @@ log = logging.getLogger("tapestry.worker")
 
 LARGEST_SHOWN = 64
 ROUNDING = 1e-9  # a value and a bound computed from it may differ by so much
+BEFORE_SEARCH = ("", "compiling", "seeding")
 UNCHECKED = {"values": {"executed": False}}
 
 
@@ -253,8 +254,18 @@ class SearchJob:
             on_progress=self._progress,
             on_checkpoint=self._checkpoint,
             checkpoint_s=self._checkpoint_s,
-            should_stop=lambda: self._held.is_cancelled,
+            should_stop=self._should_stop,
         )
+
+    def _should_stop(self) -> bool:
+        """Return whether the user cancelled the run; a worker that must end hands it back as it was, before its search.
+
+        Once the search has begun, the next checkpoint is written first.
+        """
+        self._held.check()
+        if self._held.is_draining and self._phase in BEFORE_SEARCH:
+            raise Drained
+        return self._held.is_cancelled
 
     def _progress(self, progress: Progress) -> None:
         self._held.check()

@@ -197,9 +197,9 @@ class Factoring:
         preferences = []
         for (whole, size, stride), starts in covers.items():
             total = self._sizes[whole]
-            if stride == 1 and starts == set(range(0, total, size)) and total % size == 0:
+            if stride == 1 and len(starts) * size == total and all(start % size == 0 for start in starts):
                 preferences.append((whole, size))
-            elif stride > 1 and starts == set(range(stride)) and total == size * stride:
+            elif stride > 1 and len(starts) == stride > max(starts) and total == size * stride:
                 preferences.append((whole, stride))
         return preferences
 

@@ -17,6 +17,8 @@ def literal(array: np.ndarray) -> Literal:
     shape = array.shape
     if array.size == 0:
         return Literal(np.zeros((1,) * array.ndim, array.dtype), shape)
+    # What numpy repeats without storing it is not written out either.
+    array = array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
     if array.nbytes <= COMPRESS_LIMIT_BYTES:
         for axis in range(array.ndim):
             first = array[(slice(None),) * axis + (slice(0, 1),)]

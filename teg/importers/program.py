@@ -20,6 +20,25 @@ Labels = tuple[str, ...]
 LARGEST_COUNT = 2**63 - 1
 # Results larger than this, and than their inputs together, are computed by the program, not by the import.
 FOLD_LIMIT_BYTES = 64 * 1024
+# A known value that repeats a smaller array is written out where an import reads its elements, up to so many.
+LARGEST_WRITTEN = 2**22
+
+
+class ImportLimitError(ValueError):
+    """Error raised where an import would read, write or emit more than its limits; whoever knows the place adds it."""
+
+
+def check_written(elements: int) -> None:
+    """Check that an import may write a known value of so many elements out.
+
+    Raises:
+        ImportLimitError: there are more than `LARGEST_WRITTEN`.
+    """
+    if elements > LARGEST_WRITTEN:
+        raise ImportLimitError(
+            f"a constant of {elements:,} elements would be written out; an import writes at most "
+            f"{LARGEST_WRITTEN:,}"
+        )
 
 
 @dataclass(frozen=True)
@@ -56,8 +75,19 @@ class Literal:
     shape: tuple[int, ...]
 
     @property
+    def is_writable(self) -> bool:
+        """True if the elements are few enough to be read one by one at the logical shape."""
+        return self.array.shape == self.shape or math.prod(self.shape) <= LARGEST_WRITTEN
+
+    @property
     def full(self) -> np.ndarray:
-        """The value at its logical shape."""
+        """The value at its logical shape, a view.
+
+        Raises:
+            ImportLimitError: it repeats its array too often to be read.
+        """
+        if not self.is_writable:
+            check_written(math.prod(self.shape))
         return np.broadcast_to(self.array, self.shape)
 
 

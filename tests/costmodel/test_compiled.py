@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tapestry.costmodel.compiled import KEPT_VERSIONS, fingerprint, njit
+from tapestry.costmodel.compiled import KEPT_VERSIONS, fingerprint, njit, stoppable
 
 CONSTANTS = "FACTOR = {factor}\n\n\nclass Record:  # {comment}\n    pass\n"
 INNER = """
@@ -125,3 +125,32 @@ def test_a_global_without_a_value_is_refused() -> None:
         TypeError, match="a compiled loop uses 'uncountable', a object: import the value itself"
     ):
         fingerprint(loop.py_func)
+
+
+def test_a_stop_takes_effect_between_loops_and_what_was_begun_can_be_compiled_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAPESTRY_CACHE", str(tmp_path))
+
+    @njit()
+    def doubled(x):
+        return 2 * x
+
+    @njit()
+    def summed(x):
+        return doubled(x) + 1
+
+    checks: list[int] = []
+
+    def check() -> None:
+        checks.append(1)
+        if len(checks) == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError), stoppable(check):
+        summed(3)
+
+    assert len(checks) == 2
+    assert (doubled.signatures, summed.signatures) == ([], [])
+    assert summed(3) == 7
+    assert len(checks) == 2

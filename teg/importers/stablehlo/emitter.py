@@ -74,9 +74,9 @@ class Emitter(StepEmitter):
         return ImportFailure(f"{self.operation.where} {reason}")
 
     def known(self, value: Value) -> np.ndarray | None:
-        """Return the value's elements where they are known at import, else None."""
+        """Return the value's elements where they are known at import and few enough to be read, else None."""
         found = self.translation.literal(value.name)
-        return None if found is None else found.full
+        return None if found is None or not found.is_writable else found.full
 
     def know(self, array: np.ndarray, shape: Sequence[int]) -> Value:
         """Register a constant of `shape`; `array` has size 1 where its slices are equal."""
@@ -139,8 +139,9 @@ class Emitter(StepEmitter):
         if found is not None:
             if found.array.size == 1:
                 return self.know(found.array.reshape((1,) * len(shape)), shape)
-            packed = literal(found.full.reshape(tuple(shape)))
-            return self.know(packed.array, packed.shape)
+            if found.is_writable:
+                packed = literal(found.full.reshape(tuple(shape)))
+                return self.know(packed.array, packed.shape)
         output = self.fresh()
         return self.value(self.translation.reshape(output, value.name, output, tuple(shape)))
 

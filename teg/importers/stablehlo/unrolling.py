@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.program import ImportLimitError, Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.module import Function, Module, Operation, Region, Type
 
@@ -88,11 +88,14 @@ class Runner:
             )
         self.emitter.begin(operation)
         operands = [scope[n] for n in operation.operands]
-        if isinstance(translator, RegionTranslator):
-            self.scope = scope
-            results = translator.translate(self, operation, operands)
-        else:
-            results = translator.translate(self.emitter, operation, operands)
+        try:
+            if isinstance(translator, RegionTranslator):
+                self.scope = scope
+                results = translator.translate(self, operation, operands)
+            else:
+                results = translator.translate(self.emitter, operation, operands)
+        except ImportLimitError as error:
+            raise ImportFailure(f"{operation.where}: {error}") from None
         made = [results] if isinstance(results, Value) else list(results)
         for number, value, kind in zip(operation.results, made, operation.types, strict=True):
             if not self._elementwise and kind.parts is None and kind.dtype != "token":

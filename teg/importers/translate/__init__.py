@@ -6,10 +6,11 @@ import numpy as np
 
 from tapestry.teg.importers.carried_state import with_carried_state
 from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
+from tapestry.teg.importers.fold_budget import FoldBudget
 from tapestry.teg.importers.literals import literal, nothing
 from tapestry.teg.importers.onnx_names import reads_of
 from tapestry.teg.importers.onnx_reader import Model, OnnxNode
-from tapestry.teg.importers.program import Entry, Literal, StepProgram, Value
+from tapestry.teg.importers.program import Entry, ImportLimitError, Literal, StepProgram, Value
 from tapestry.teg.importers.translate.attention import ATTENTION
 from tapestry.teg.importers.translate.casting import CASTING
 from tapestry.teg.importers.translate.columns import COLUMNS
@@ -93,6 +94,8 @@ def translation_of(model: Model) -> Translation:
     """
     program = StepProgram(model.name)
     t = Translation(program, model.opset, model.versions)
+    stored = sum(array.size for array in model.initializers.values())
+    t.budget = FoldBudget(len(model.nodes), stored)
     for value, role in model.inputs:
         program.values[value.name] = value
         if value.size == 0:
@@ -130,6 +133,8 @@ def _refusal(node: OnnxNode, error: Exception) -> ImportFailure:
     """Convert an error to a refusal: a file's attributes and operands may be anything, and translators trust them."""
     if isinstance(error, ImportFailure):
         return error
+    if isinstance(error, ImportLimitError):
+        return ImportFailure(f"{node.where}: {error}")
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return ImportFailure(f"{node.where} has attributes or operands that do not fit the operator ({reason})")
 

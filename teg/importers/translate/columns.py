@@ -11,7 +11,7 @@ from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
-from tapestry.teg.importers.translate.translation import OnnxTranslator
+from tapestry.teg.importers.translate.translation import OnnxTranslator, check_taps
 
 Ints = Sequence[int]
 
@@ -37,6 +37,7 @@ def added_columns(
         (w - d * (k - 1) - 1) // s + 1 for w, d, k, s in zip(wide, dilations, kernel, strides, strict=True)
     ]
     taps = math.prod(kernel)
+    check_taps(taps)
     n, channels, count = x.shape
     if min(out) < 1 or count != math.prod(out) or channels % taps:
         raise b.refuse(

@@ -13,6 +13,7 @@ import numpy as np
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.importers.factoring import Factoring
+from tapestry.teg.importers.fold_budget import FoldBudget
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.lowering.lower import lower
 from tapestry.teg.importers.program import (
@@ -44,33 +45,49 @@ class FoldingTranslation(Translation):
 
     def emit(self, step: Step) -> str:
         """Append a step, or record its output as known."""
+        self.budget.add_node()
         inputs = [self.known.get(n) for n in inputs_of(step)]
         if None not in inputs and not isinstance(step, Fixed):
             value = self.program.values[step.output]
-            found = fold_step(step, [c for c in inputs if c is not None], value)
+            found = fold_step(step, [c for c in inputs if c is not None], value, self.budget)
             if found is not None:
                 self.know(step.output, found)
                 return step.output
         return super().emit(step)
 
 
-def fold_step(step: Step, inputs: Sequence[Literal], value: Value) -> Literal | None:
-    """Compute the output of a step with known inputs; return None if it would be large."""
+def fold_step(step: Step, inputs: Sequence[Literal], value: Value, budget: FoldBudget) -> Literal | None:
+    """Compute the output of a step with known inputs; return None if it would be large or beyond the budget."""
     limit = max(FOLD_LIMIT_BYTES, sum(c.array.nbytes for c in inputs))
     with np.errstate(all="ignore"):
         if isinstance(step, Compute) and step.operator == "cell":
-            return _cell(step, inputs, value, limit)
+            return _cell(step, inputs, value, limit, budget)
         if isinstance(step, Relabel):
             return Literal(_placed(inputs[0].array, step.input_labels, step.output_labels), value.shape)
         if isinstance(step, Slice):
             return Literal(_sliced(inputs[0].array, step, value.shape), value.shape)
         if max((math.prod(c.shape) * c.array.itemsize for c in inputs), default=0) > LINE_LIMIT_BYTES:
             return None
-        return (
-            None
-            if _bytes(value.shape, value.dtype) > _limit(value.shape, limit)
-            else _run(step, inputs, value)
-        )
+        if _bytes(value.shape, value.dtype) > _limit(value.shape, limit) or not budget.take(
+            _work(step, inputs, value)
+        ):
+            return None
+        return _run(step, inputs, value)
+
+
+def _work(step: Step, inputs: Sequence[Literal], value: Value) -> int:
+    """Return the number of elements touched at most: those read and written, or all points of a labeled step."""
+    touched = value.size + sum(math.prod(c.shape) for c in inputs)
+    if not isinstance(step, Compute):
+        return touched
+    if step.positional or step.operator in ("conv", "pool"):
+        return touched * max(value.size, *(math.prod(c.shape) for c in inputs), 1)
+    sizes = {
+        label: size
+        for labels, constant in zip(step.input_labels, inputs, strict=True)
+        for label, size in zip(labels, constant.shape, strict=True)
+    }
+    return touched + (math.prod(sizes.values()) if step.operator == "contract" else 0)
 
 
 def _bytes(shape: Sequence[int], dtype: str) -> int:
@@ -103,19 +120,22 @@ def _sliced(array: np.ndarray, step: Slice, shape: Sequence[int]) -> np.ndarray:
     return array
 
 
-def _cell(step: Compute, inputs: Sequence[Literal], value: Value, limit: int) -> Literal | None:
+def _cell(
+    step: Compute, inputs: Sequence[Literal], value: Value, limit: int, budget: FoldBudget
+) -> Literal | None:
     expr, target = step.attributes["expr"], step.output_labels
     steps = steps_of(expr)
     arrays = [_placed(c.array, own, target) for c, own in zip(inputs, step.input_labels, strict=True)]
     lines = {s.payload for s in steps if s.name == "index"}
+    along = tuple(n if d in lines else 1 for d, n in zip(target, value.shape, strict=True))
+    shape = np.broadcast_shapes(along, *(a.shape for a in arrays))
+    if _bytes(shape, value.dtype) > _limit(shape, limit) or not budget.take(math.prod(shape) * len(steps)):
+        return None
     coordinates: Mapping[str, np.ndarray] = {
         d: np.arange(value.shape[k]).reshape([-1 if j == k else 1 for j in range(len(target))])
         for k, d in enumerate(target)
         if d in lines
     }
-    shape = np.broadcast_shapes((1,) * len(target), *(a.shape for a in (*arrays, *coordinates.values())))
-    if _bytes(shape, value.dtype) > _limit(shape, limit):
-        return None
     result = np.asarray(run_steps(steps, arrays, coordinates)).astype(numpy_dtype(value.dtype))
     return Literal(np.broadcast_to(result, shape).copy(), value.shape)
 

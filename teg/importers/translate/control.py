@@ -17,7 +17,7 @@ from tapestry.teg.importers.translate.translation import OnnxTranslator, Transla
 
 # Longer loops, and programs whose bodies come to more nodes than this when they are unrolled, are refused.
 MOST_ITERATIONS = 4096
-MOST_NODES = 50_000
+MOST_NODES = 16_384
 
 
 def run_body(t: Translation, node: OnnxNode, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:

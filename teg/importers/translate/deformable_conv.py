@@ -9,7 +9,7 @@ import numpy as np
 
 from tapestry.teg.dtypes import is_float, numpy_dtype
 from tapestry.teg.importers.onnx_reader import OnnxNode
-from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.program import Value, check_written
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand, optional_operand
 from tapestry.teg.importers.translate.sampling import Rules, interpolated
@@ -23,6 +23,7 @@ def _tap_lines(node: OnnxNode, kernel: Sequence[int], out: Sequence[int]) -> lis
     rank = len(kernel)
     strides, dilations = ([int(v) for v in node.get(a) or (1,) * rank] for a in ("strides", "dilations"))
     low = [int(v) for v in node.get("pads") or (0,) * 2 * rank][:rank]
+    check_written(math.prod((*kernel, *out)))
     grid = np.meshgrid(*map(np.arange, kernel), *map(np.arange, out), indexing="ij")
     return [
         (grid[k] * dilations[k] + grid[rank + k] * strides[k] - low[k]).reshape(1, math.prod(kernel), *out)

@@ -13,7 +13,8 @@ from tapestry.teg.importers.constants import ELEMENTWISE, fold, literal
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Literal
-from tapestry.teg.importers.translate.inference import infer_types, static_type
+from tapestry.teg.importers.translate.fold_work import Shape, fold_work
+from tapestry.teg.importers.translate.inference import InferredOutput, infer_types, static_type
 from tapestry.teg.importers.translate.translation import Translation
 
 # Moving weights about costs nothing later, so they are not copied here.
@@ -31,9 +32,20 @@ KEPT_ON_WEIGHTS = frozenset(
         "Gather",
     )
 )
-# Results have no more elements than the operands together, or their sizes are checked elsewhere.
+# Results have no more elements than the operands together.
 NEVER_LARGER = KEPT_ON_WEIGHTS.union(
-    ELEMENTWISE, ("Concat", "Constant", "ConstantOfShape", "NonZero", "ScatterND", "ReduceProd", "ReduceSum")
+    ELEMENTWISE,
+    (
+        "Compress",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "NonZero",
+        "ScatterND",
+        "ReduceProd",
+        "ReduceSum",
+        "Unique",
+    ),
 ) - {"Gather", "Expand"}
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -49,8 +61,6 @@ CONSTANT_FORMS: Mapping[str, Any] = {
 }
 # What is never computed at import: other numbers each time, and loops that may not end.
 UNFOLDED = RANDOM | {"If", "Loop", "Scan", "SequenceMap"}
-# Known values that unfold to more than this are left to steps, where their operator has any.
-UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 def fold_node(t: Translation, node: OnnxNode, has_steps: bool) -> bool:
@@ -70,9 +80,9 @@ def fold_node(t: Translation, node: OnnxNode, has_steps: bool) -> bool:
     if unknown or node.op in UNFOLDED or (node.op in KEPT_ON_WEIGHTS and weights):
         return False
     results = _compressed(node, inputs)
-    if results is None and not _unfolds(inputs):
+    if results is None:
         versions = {"": t.opset, node.domain: t.version(node.domain)}
-        if _grows(t, node, inputs, versions):
+        if not _is_small(t, node, inputs, versions):
             return False
         try:
             results = fold(node, inputs, versions)
@@ -86,24 +96,41 @@ def fold_node(t: Translation, node: OnnxNode, has_steps: bool) -> bool:
     return True
 
 
-def _unfolds(inputs: Sequence[Literal | None]) -> bool:
-    return any(c is not None and math.prod(c.shape) * c.array.itemsize > UNFOLD_LIMIT_BYTES for c in inputs)
-
-
-def _grows(
+def _is_small(
     t: Translation, node: OnnxNode, inputs: Sequence[Literal | None], versions: Mapping[str, int]
 ) -> bool:
-    """Return whether the result of an operator that may grow its inputs would be too large to compute here."""
+    """Return whether the node may be computed here: its result replaces its inputs, and the work is in the budget."""
+    known = [c for c in inputs if c is not None]
+    if node.op in ELEMENTWISE:
+        made = np.broadcast_shapes(*(c.array.shape for c in known))
+        return t.budget.take(math.prod(made) * (len(known) + 1))
+    outputs: list[Shape] = []
     if node.op in NEVER_LARGER:
-        return False
-    given = sum(c.array.nbytes for c in inputs if c is not None)
+        outputs = [c.shape for c in known]
+    else:
+        found = _output_types(t, node, inputs, versions)
+        given = sum(c.array.nbytes for c in known)
+        if found is None or _bytes_of(found) > max(FOLD_LIMIT_BYTES, given):
+            return False
+        outputs = [shape for shape, _ in found]
+    work = fold_work(node, inputs, outputs)
+    return work is not None and t.budget.take(work)
+
+
+def _output_types(
+    t: Translation, node: OnnxNode, inputs: Sequence[Literal | None], versions: Mapping[str, int]
+) -> list[InferredOutput] | None:
+    """Return shapes and types of the outputs; None where they are not known before the node is computed."""
     operands = {n: (t.value(n), c) for n, c in zip(node.inputs, inputs, strict=True) if n}
     try:
         found = [static_type(kind, node) for kind in infer_types(node, versions, operands).values()]
-    except ImportFailure:  # said better by whoever evaluates it
-        return False
-    sizes = [math.prod(shape) * item_bytes(dtype) for shape, dtype in filter(None, found)]
-    return sum(sizes) > max(UNFOLD_LIMIT_BYTES, given)
+    except ImportFailure:  # said better by whoever translates it
+        return None
+    return [kind for kind in found if kind is not None] if None not in found else None
+
+
+def _bytes_of(types: Sequence[InferredOutput]) -> int:
+    return sum(math.prod(shape) * item_bytes(dtype) for shape, dtype in types)
 
 
 def _compressed(node: OnnxNode, inputs: Sequence[Literal | None]) -> tuple[Literal, ...] | None:
@@ -146,6 +173,23 @@ def _unsqueeze(node: OnnxNode, inputs: Sequence[Literal]) -> Literal:
     return Literal(array, tuple(1 if k in new else next(sizes) for k in range(array.ndim)))
 
 
+def _reshape(node: OnnxNode, inputs: Sequence[Literal]) -> Literal | None:
+    """Reshape equal elements, or an array that has all of them; None for one that is repeated."""
+    if "shape" in node.attributes or len(inputs) != 2:
+        return None
+    array, old = inputs[0].array, inputs[0].shape
+    wanted = [int(n) for n in inputs[1].full.reshape(-1)]
+    if not node.get("allowzero", 0):
+        wanted = [old[k] if n == 0 and k < len(old) else n for k, n in enumerate(wanted)]
+    rest = math.prod(n for n in wanted if n != -1)
+    shape = tuple(math.prod(old) // max(rest, 1) if n == -1 else n for n in wanted)
+    if math.prod(shape) != math.prod(old) or not math.prod(old):
+        return None
+    if array.size == 1:
+        return Literal(array.reshape((1,) * len(shape)), shape)
+    return Literal(array.reshape(shape), shape) if array.shape == old else None
+
+
 def _transpose(node: OnnxNode, inputs: Sequence[Literal]) -> Literal:
     order = node.get("perm") or tuple(range(inputs[0].array.ndim))[::-1]
     return Literal(inputs[0].array.transpose(order), tuple(inputs[0].shape[k] for k in order))
@@ -170,6 +214,7 @@ _BY_OP: dict[str, Callable[[OnnxNode, Sequence[Literal]], Literal | None]] = {
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,
+    "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
     "Transpose": _transpose,
     "Concat": _concat,

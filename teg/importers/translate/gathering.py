@@ -25,7 +25,7 @@ def _gather(t: Translation, node: OnnxNode) -> None:
     rank = len(t.value(node.inputs[0]).shape)
     axis = normal_axis(node, int(node.get("axis", 0)), rank)
     known = t.literal(node.inputs[1])
-    if known is not None and _sliced(t, node, axis, known.full):
+    if known is not None and known.is_writable and _sliced(t, node, axis, known.full):
         return
     read_rows(t, node.name, node.inputs[0], node.inputs[1], node.outputs[0], axis)
 

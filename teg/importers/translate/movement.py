@@ -121,6 +121,8 @@ def _split(t: Translation, node: OnnxNode) -> None:
     sizes = t.integers(node, 1, "split")
     if sizes is None:
         count = int(node.get("num_outputs", len(node.outputs)))
+        if count != len(node.outputs):
+            raise ImportFailure(f"{node.where} splits into {count} parts but names {len(node.outputs)}")
         chunk = -(-shape[axis] // count)
         sizes = tuple(max(0, min(chunk, shape[axis] - k * chunk)) for k in range(count))
     start = 0

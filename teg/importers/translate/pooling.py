@@ -10,11 +10,11 @@ import numpy as np
 
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.importers.onnx_reader import OnnxNode
-from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.program import Value, check_written
 from tapestry.teg.importers.translate.arithmetic import call
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed
-from tapestry.teg.importers.translate.translation import OnnxTranslator
+from tapestry.teg.importers.translate.translation import OnnxTranslator, check_taps
 from tapestry.teg.importers.translate.windows import geometry_of
 from tapestry.teg.operators.monoids import HALF, identity
 from tapestry.teg.operators.windows import WindowGeometry
@@ -57,8 +57,10 @@ def shares_of(
     for o, s, k, d, low, high, n in zip(
         w.out, w.strides, w.kernel, w.dilations, w.low, w.high, size, strict=True
     ):
+        check_written(o * k)
         places = np.arange(o)[:, None] * s + np.arange(k) * d - low
         inside = (places >= -low) & (places < n + high) if included else (places >= 0) & (places < n)
+        check_written(counts.size * o)
         counts = np.multiply.outer(counts, inside.sum(axis=1))
     return b.cast(b.literal((taps / counts).astype(np.float64)), dtype)
 
@@ -74,6 +76,7 @@ def places_of_maxima(
     size = x.shape[2:]
     paces = [math.prod(size[k + 1 :]) for k in range(len(size))] if paces is None else paces
     padded = b.pad(x, [0, 0, *w.low], [0, 0, *w.beyond(size)], fill=identity("max", x.dtype))
+    check_taps(math.prod(w.kernel))
     taps = list(np.ndindex(*w.kernel))
     parts = [_tap(b, padded, tap, w) for tap in taps]
     result: Any = ("const", 0)

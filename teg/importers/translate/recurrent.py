@@ -14,6 +14,7 @@ from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Labels, Literal
+from tapestry.teg.importers.translate.control import MOST_ITERATIONS
 from tapestry.teg.importers.translate.linear import contract
 from tapestry.teg.importers.translate.recurrent_functions import ONE, ZERO, Activation, Expr, activations
 from tapestry.teg.importers.translate.translation import OnnxTranslator, Translation
@@ -182,6 +183,8 @@ KINDS = {
 
 def _recurrent(t: Translation, node: OnnxNode) -> None:
     kind, turned = KINDS[node.op], bool(node.get("layout", 0))
+    if (steps := t.value(node.inputs[0]).shape[1 if turned else 0]) > MOST_ITERATIONS:
+        raise ImportFailure(f"{node.where} runs {steps:,} steps; at most {MOST_ITERATIONS} are unrolled")
     x = _by_step(t, node, node.inputs[0]) if turned else node.inputs[0]
     given = [n if k < len(node.inputs) and (n := node.inputs[k]) else None for k in range(8)]
     ways = t.value(node.inputs[1]).shape[0]
@@ -269,7 +272,7 @@ def _unroll(way: _Way, kind: _Kind, state: State, lengths: str | None, backwards
     """
     t = way.t
     known = t.literal(lengths) if lengths else None
-    if lengths and known is not None and (known.full == way.steps).all():
+    if lengths and known is not None and (known.array == way.steps).all():
         lengths = None
     limits = (
         t.reshape(f"{way.name}.lengths", lengths, way.fresh("lengths"), (way.batch, 1)) if lengths else None

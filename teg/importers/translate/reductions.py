@@ -14,6 +14,7 @@ from tapestry.teg.importers.translate.movement import pad
 from tapestry.teg.importers.translate.translation import (
     OnnxTranslator,
     Translation,
+    check_taps,
     normal_axis,
     plain_labels,
 )
@@ -214,6 +215,7 @@ def _local_response_norm(t: Translation, node: OnnxNode) -> None:
     """Divide each channel by the squares of its neighbors: slices of the padded squares, then one cell."""
     value, size = t.value(node.inputs[0]), int(node.get("size"))
     output, dtype, rank = node.outputs[0], value.dtype, len(value.shape)
+    check_taps(size)
     square = ("mul", ("input", 0), ("input", 0))
     squares = t.cell(f"{node.name}.squares", (value.name,), f"{output}.squares", square, dtype)
     before, after = (size - 1) // 2, size // 2

@@ -110,6 +110,7 @@ def _types(
                 raise ImportFailure(
                     f"{node.where} has no translation here, and the shape of its output {name!r} is not static: "
                     "state it in the model's value_info, or make what it depends on constant"
+                    f"{t.budget.reason}"
                 )
             found[name] = static[0]
     return found

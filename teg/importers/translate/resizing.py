@@ -14,7 +14,7 @@ import numpy as np
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import OnnxNode
-from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.program import Value, check_written
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed
 from tapestry.teg.importers.translate.gathering import read_rows
@@ -46,6 +46,7 @@ class Line(NamedTuple):
 
 def _places(line: Line, transformation: str) -> np.ndarray:
     """Compute each output element's position among the input's; `width` is the exact size that the factor gives."""
+    check_written(line.out)
     width, at = line.scale * line.size, np.arange(line.out, dtype=np.float64)
     half = (at + 0.5) / line.scale - 0.5
     if transformation == "half_pixel":
@@ -82,6 +83,7 @@ def _weights(places: np.ndarray, line: Line, settings: Mapping[str, Any]) -> np.
     kernel = cubic_kernel(settings["cubic_coeff_a"]) if mode == "cubic" else linear_kernel
     narrow = min(line.scale, 1.0) if settings["antialias"] else 1.0
     reach = math.ceil(REACH[mode] / narrow)
+    check_written(line.out * max(line.size, 2 * reach + 2))
     taps = np.floor(places).astype(int)[:, None] + np.arange(-reach, reach + 2)
     weights = kernel((taps - places[:, None]) * narrow)
     if settings["antialias"]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tapestry.teg.dtypes import COMPLEX_DTYPES, REAL_DTYPES
 from tapestry.teg.importers.onnx_reader import OnnxNode
-from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.program import Value, check_written
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand, optional_operand
 from tapestry.teg.importers.translate.gathering import read_rows
@@ -122,6 +122,7 @@ def _stft(b: Builder, node: OnnxNode) -> Value:
     count = 1 + (signal.shape[1] - length) // step if step > 0 else 0
     if count < 1 or width > length:
         raise b.refuse(f"has no frame of {length} with a window of {width} in {signal.shape[1]} elements")
+    check_written(count * width)
     rows = b.literal(np.arange(count)[:, None] * step + np.arange(width))
     site = b.fresh()
     frames = b.value(read_rows(t, site, signal.name, rows.name, site, 1))

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapestry.teg.dtypes import item_bytes
-from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
+from tapestry.teg.importers.fold_budget import FoldBudget
 from tapestry.teg.importers.literals import literal, nothing
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import (
@@ -17,6 +18,7 @@ from tapestry.teg.importers.program import (
     Compute,
     Concat,
     Fixed,
+    ImportLimitError,
     Labels,
     Literal,
     Relabel,
@@ -27,6 +29,11 @@ from tapestry.teg.importers.program import (
     Value,
     outputs_of,
 )
+
+# A tensor has at most so many dimensions (numpy's limit), and a program so many steps: no loop is unrolled further.
+MOST_DIMENSIONS, MOST_STEPS = 64, 2**19
+# A window whose taps become a step each has at most so many.
+MOST_TAPS = 4096
 
 
 class Translation:
@@ -40,6 +47,7 @@ class Translation:
         self._aliases: dict[str, str] = {}
         self._producers: dict[str, Step] = {}
         self.unrolled_nodes = 0
+        self.budget = FoldBudget()
         # How a node becomes steps, the values read later given: for translators of nodes that hold others.
         self.translate_node: Callable[[OnnxNode, set[str]], None] = _nowhere
 
@@ -74,7 +82,7 @@ class Translation:
         """Return the value of an optional input that must be known at import; None where it is left out.
 
         Raises:
-            ImportFailure: it depends on the program's inputs.
+            ImportFailure: it depends on the program's inputs, or has too many elements to be read.
         """
         if position >= len(node.inputs) or not node.inputs[position]:
             return None
@@ -82,8 +90,12 @@ class Translation:
         if found is None:
             raise ImportFailure(
                 f"{node.where} is supported only where its {what} is constant; {node.inputs[position]!r} is not"
+                f"{self.budget.reason}"
             )
-        return found.full
+        try:
+            return found.full
+        except ImportLimitError as error:
+            raise WrongProgramError(f"{node.where}: its {what}: {error}") from None
 
     def integers(self, node: OnnxNode, position: int, name: str) -> tuple[int, ...] | None:
         """Return the integers of attribute `name` or, in newer operator versions, of a constant input; None if left
@@ -99,11 +111,15 @@ class Translation:
         """Declare a value that the next step produces.
 
         Raises:
-            ImportFailure: there is one of this name, or it has more bytes than can be counted.
+            ImportFailure: there is one of this name, it has too many dimensions, or more bytes than can be counted.
         """
         sizes = tuple(int(s) for s in shape)
         if name in self.program.values:
             raise ImportFailure(f"value {name!r} would be made twice; rename it in the program")
+        if len(sizes) > MOST_DIMENSIONS:
+            raise ImportFailure(
+                f"value {name!r} has {len(sizes):,} dimensions; a tensor has at most {MOST_DIMENSIONS}"
+            )
         if math.prod(s for s in sizes if s) * item_bytes(dtype) > LARGEST_COUNT:
             raise ImportFailure(f"value {name!r} of shape {list(sizes)} has more than 2^63 bytes")
         self.program.values[name] = Value(name, sizes, dtype)
@@ -118,7 +134,14 @@ class Translation:
         """Append a step, whose outputs must be declared, and return the first output's name.
 
         Values without elements are known without a step.
+
+        Raises:
+            ImportFailure: the program has too many steps.
         """
+        if len(self.program.steps) >= MOST_STEPS:
+            raise ImportFailure(
+                f"the program unrolls to more than {MOST_STEPS:,} steps, at {outputs_of(step)[0]!r}"
+            )
         made = [self.program.values[name] for name in outputs_of(step)]
         if any(value.size for value in made):
             self.program.steps.append(step)
@@ -215,6 +238,18 @@ class Translation:
 
 def _nowhere(node: OnnxNode, _: set[str]) -> None:
     raise ImportFailure(f"{node.where} lies in a body, which nothing here translates")
+
+
+def check_taps(count: int) -> None:
+    """Check that each of so many taps of a window may become a step of its own.
+
+    Raises:
+        ImportLimitError: there are more than `MOST_TAPS`.
+    """
+    if count > MOST_TAPS:
+        raise ImportLimitError(
+            f"a window has {count:,} taps, each of which would be a step; at most are {MOST_TAPS:,}"
+        )
 
 
 def plain_labels(rank: int) -> Labels:

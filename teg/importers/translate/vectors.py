@@ -113,12 +113,13 @@ def flat_positions(t: Translation, node: OnnxNode, vectors: Vectors, table: Sequ
     columns = [_column(t, node, k) for k in vectors.dynamic]
     known = [t.literal(c) for c in columns]
     if all(c is not None for c in known):
-        places = np.zeros(vectors.outer, np.int64)
+        places = np.zeros((1,) * len(vectors.outer), np.int64)
         for column, size, stride in zip(known, sizes, strides, strict=True):
             assert column is not None
-            full = column.full.astype(np.int64)
-            places = places + np.where(full < 0, full + size, full) * stride
-        return t.add_literal(output, places)
+            rows = column.array.astype(np.int64)
+            places = places + np.where(rows < 0, rows + size, rows) * stride
+        t.know(output, Literal(places, vectors.outer))
+        return output
     if len(columns) == 1:
         return columns[0]
     terms = [
@@ -136,7 +137,9 @@ def _column(t: Translation, node: OnnxNode, k: int) -> str:
     index, output = t.value(node.inputs[1]), f"{node.outputs[0]}.index.{k}"
     known, outer = t.literal(index.name), index.shape[:-1]
     if known is not None:
-        return t.add_literal(output, known.full[..., k])
+        column = np.broadcast_to(known.array, (*known.array.shape[:-1], index.shape[-1]))[..., k]
+        t.know(output, Literal(column, outer))
+        return output
     ranges = [*map(range, outer), range(k, k + 1)]
     part = t.slice(f"{node.name}.column", index.name, f"{output}.column", ranges)
     return t.reshape(f"{node.name}.column", part, output, outer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -133,6 +134,71 @@ def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     for plan_id, cost in visible.items():
         beaten = (values(final) <= np.array([cost[name] for name in OBJECTIVES])).all(axis=1).any()
         assert plan_id in final or beaten
+
+
+def at_phase(monkeypatch: pytest.MonkeyPatch, bench: Bench, phase: str, request: Callable[[], None]) -> None:
+    """Make a request of the worker as soon as its run is in a phase."""
+    write = bench.store.jobs.phase
+
+    def noted(*arguments: Any) -> None:
+        write(*arguments)
+        if arguments[-1] == phase:
+            request()
+
+    monkeypatch.setattr(bench.store.jobs, "phase", noted)
+
+
+@pytest.mark.parametrize("phase", ["compiling", "seeding"])
+def test_a_run_cancelled_before_its_search_ends_as_cancelled(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    run_id = bench.ask(two_layers(width=64))
+    held = bench.claim()
+    at_phase(monkeypatch, bench, phase, lambda: setattr(held, "is_cancelled", True))
+
+    bench.do(held)
+
+    run = bench.store.runs.get(run_id)
+    assert (run.status, run.stopped, run.problem) == ("cancelled", "cancelled", None)
+    assert bench.store.jobs.saved(run_id) is None
+
+
+@pytest.mark.parametrize("phase", ["compiling", "seeding"])
+def test_a_worker_that_must_end_before_the_search_hands_the_run_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    run_id = bench.ask(two_layers(width=64), evaluations=2_000, rules=())
+    with monkeypatch.context() as patch:
+        at_phase(patch, bench, phase, bench.draining.set)
+        with pytest.raises(Drained):
+            bench.do(bench.claim("first"))
+    assert bench.store.jobs.saved(run_id) is None
+    bench.draining.clear()
+    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+
+    bench.do(bench.claim("second"))
+
+    assert bench.store.runs.get(run_id).status == "succeeded"
+
+
+def test_a_run_cancelled_while_it_is_restored_keeps_what_it_had_published(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = bench.ask(two_layers(width=64), rules=())
+    with monkeypatch.context() as patch:
+        drain_at(patch, bench, 1)
+        with pytest.raises(Drained):
+            bench.do(bench.claim("first"))
+    published = plans(bench.store, run_id)
+    bench.draining.clear()
+    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    held = bench.claim("second")
+    at_phase(monkeypatch, bench, "compiling", lambda: setattr(held, "is_cancelled", True))
+
+    bench.do(held)
+
+    assert bench.store.runs.get(run_id).status == "cancelled"
+    assert published and plans(bench.store, run_id) == published
 
 
 @pytest.mark.slow

@@ -103,8 +103,8 @@ def _function(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Va
 
 def _whole_division(e: Emitter, name: str, operands: Sequence[Value]) -> Value:
     """Divide integers; as in XLA, division by 0 gives all ones as the quotient, and the dividend as the remainder."""
-    divisor = e.known(operands[1])
-    if divisor is not None and np.all(divisor != 0):
+    divisor = e.translation.literal(operands[1].name)
+    if divisor is not None and np.all(divisor.array != 0):
         return e.cell((FUNCTIONS[name], X, Y), *operands)
     limits = np.iinfo(numpy_dtype(operands[0].dtype))
     by_zero, nothing = X, ("eq", Y, const(0))

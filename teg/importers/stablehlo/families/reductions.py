@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.program import Value, check_written
 from tapestry.teg.importers.stablehlo.emitter import Emitter, X, Y
 from tapestry.teg.importers.stablehlo.module import Operation, Region
 from tapestry.teg.importers.stablehlo.regions import COMBINE, arg_kind, monoid_of
@@ -62,6 +62,7 @@ def _extreme(
     """
     e = runner.emitter
     places = e.translation.literal(values[1].name)
+    check_written(values[1].shape[axis])
     line = np.arange(values[1].shape[axis]).reshape(
         [-1 if k == axis else 1 for k in range(len(values[1].shape))]
     )

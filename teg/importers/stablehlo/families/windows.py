@@ -15,7 +15,7 @@ from tapestry.teg.importers.stablehlo.families.reductions import combine, with_f
 from tapestry.teg.importers.stablehlo.module import Operation, Region
 from tapestry.teg.importers.stablehlo.regions import COMBINE, monoid_of, replaces
 from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner
-from tapestry.teg.importers.translate.translation import plain_labels
+from tapestry.teg.importers.translate.translation import check_taps, plain_labels
 from tapestry.teg.operators.monoids import identity
 
 
@@ -180,6 +180,7 @@ def _taps(e: Emitter, operation: Operation, value: Value, w: HloWindows, first: 
     known = e.known(first)
     if known is None:
         raise e.refuse("is supported only where what it begins with is known at import")
+    check_taps(math.prod(w.taps))
     fill = float(known.reshape(())) if is_float(value.dtype) else known.reshape(()).item()
     padded = e.pad(_opened(e, operation, value, w.rank, fill), w.low, w.high, fill)
     counts = [
