@@ -20,7 +20,7 @@ OLDER = f"costed by an older model (1; this is {COST_MODEL_VERSION})"
 
 def test_pages_note_plans_of_an_older_cost_model(idle_service: Service, visit: Open) -> None:
     store = Store(idle_service.database_url)
-    finished = finished_run(two_layers())
+    finished = replace(finished_run(two_layers()), executions={})
     first, second = finished.result.frontier
     older = replace(finished.result, frontier=(replace(first, cost_model=1), second))
     run_id = store.runs.save_finished(replace(finished, result=older))
