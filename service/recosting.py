@@ -53,7 +53,7 @@ def _recosted(store: Store, request: RunRequest, plans: Sequence[StoredPlan]) ->
 def comparable_costs(
     store: Store, frontiers: Mapping[str, Sequence[StoredPlan]]
 ) -> tuple[dict[str, Costs], list[str]]:
-    """Return the costs of frontiers, by run id, by one version of the cost model, and notes on how that came about.
+    """Return the costs of frontiers, by run id, by one version of the cost model, and notes on which were costed again.
 
     Plans that another version has costed are costed again. Where that is impossible for one, all costs are those that
     are stored if these are by one version; else those of different versions stand side by side, and a note says so.

@@ -17,7 +17,8 @@ from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tests.end_to_end.twins import mesh_of, random_plans, space_of
-from tests.hardware.simulator.programs import MESHES, machine
+from tests.hardware.simulator.programs import MESHES
+from tests.hardware.simulator.programs import mesh_of as simulated_mesh
 from tests.hardware.simulator.programs import random_placements as simulated_placements
 from tests.hardware.simulator.programs import random_program as simulated_program
 from tests.teg.sharding.programs import random_placements, random_program
@@ -105,7 +106,7 @@ def test_nodes_hold_no_more_than_their_plan_counts(seed: int, device: str) -> No
     mesh_shape = MESHES[seed % len(MESHES)]
     graph = simulated_program(rng, state=bool(seed % 2))
     program = expand(graph, simulated_placements(rng, graph, mesh_shape), mesh_shape)
-    assert_peaks_where_planned(program, machine(mesh_shape, device))
+    assert_peaks_where_planned(program, simulated_mesh(mesh_shape, device))
 
 
 @pytest.mark.parametrize("mesh", ["4", "2x4"])

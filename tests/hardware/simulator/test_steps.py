@@ -18,7 +18,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
-from tests.hardware.simulator.programs import MESHES, cell, machine, random_placements, random_program
+from tests.hardware.simulator.programs import MESHES, cell, mesh_of, random_placements, random_program
 
 FOUR = MeshShape.of(gpu=4)
 ROWS = Placement(Strategy((Split(("gpu.0", "gpu.1")), WHOLE)))
@@ -42,7 +42,7 @@ def update() -> Graph:
     ],
 )
 def test_state_ends_where_it_begins(placed: dict[str, Placement], traffic_bytes: int) -> None:
-    graph, placements, mesh = update(), Placements(placed), machine(FOUR)
+    graph, placements, mesh = update(), Placements(placed), mesh_of(FOUR)
     space = PlanSpace(graph, mesh)
     fast = space.evaluate(space.genes_of(placements))
     execution = simulate(expand(graph, placements, FOUR), mesh, dry=True)
@@ -52,7 +52,7 @@ def test_state_ends_where_it_begins(placed: dict[str, Placement], traffic_bytes:
 
 
 def test_genes_of_a_sink_have_no_meaning_of_their_own() -> None:
-    space = PlanSpace(update(), machine(FOUR))
+    space = PlanSpace(update(), mesh_of(FOUR))
     genes = space.genes_of(Placements({"w": ROWS, "new": ROWS}))
     other = replace(genes, strategies=genes.strategies.copy())
     other.strategies[space.gene_of["next"]] = 0
@@ -68,7 +68,7 @@ def test_two_steps_of_random_programs(mesh_shape: MeshShape, seed: int) -> None:
     explicit = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
     check_state(explicit)
     inputs = {s.site: _value(rng, graph, s.outputs[0]) for s in graph.sources}
-    first, second = simulate_steps(explicit, machine(mesh_shape), inputs, steps=2)
+    first, second = simulate_steps(explicit, mesh_of(mesh_shape), inputs, steps=2)
     assert second.traffic_bytes == first.traffic_bytes
     assert second.makespan_ticks == first.makespan_ticks
     wanted = evaluate(graph, inputs)
@@ -90,4 +90,4 @@ def test_a_program_whose_state_moves_between_steps_is_refused() -> None:
     whole = expand(update(), Placements(), FOUR)
     wrong = replace(explicit, buffers={**explicit.buffers, "w": whole.buffers["w"]})
     with pytest.raises(RuntimeError, match=r"device 0 ends a step with the part .* of state 'w'"):
-        list(simulate_steps(wrong, machine(FOUR), dry=True, steps=2))
+        list(simulate_steps(wrong, mesh_of(FOUR), dry=True, steps=2))

@@ -36,8 +36,8 @@ def test_what_was_requested_comes_back(store: Store, graph_id: str) -> None:
         start_from="0123456789ab",
         compute_dtype="bf16",
         devices="all",
-        inputs="whole",
-        outputs="any",
+        inputs="replicated",
+        outputs="gathered",
         verify="none",
     )
     submitted = store.runs.submit(requested, NOON)
