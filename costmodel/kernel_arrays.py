@@ -58,9 +58,7 @@ class CompiledSpace(NamedTuple):
     classes: np.ndarray  # (classes,)
     # per gene
     strategy_count: np.ndarray
-    state_gene: (
-        np.ndarray
-    )  # the other gene of carried state (its source's, its sink's), always equal; -1: none
+    state_gene: np.ndarray  # the equal gene of the other end of carried state, source or sink; -1: none
     block_offset: np.ndarray  # row in block_rows of the gene's first strategy
     made_start: np.ndarray  # (genes + 1,): tensors made by the gene's block
     made_tensor: np.ndarray

@@ -199,6 +199,8 @@ class _Plain:
 
     def _move(self, moved_bytes: list[int], dtype: str) -> int:
         """Compute the ticks of reading and writing so many bytes on every device; count the energy."""
+        if not any(moved_bytes):
+            return 0
         device = self.mesh.device
         if device.missing_energy_figure is None:
             self.tally.energy_pj += sum(

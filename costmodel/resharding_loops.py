@@ -397,23 +397,3 @@ def stride_on_axis(chosen, a, mesh):
             break
         stride *= mesh.sizes[s]
     return stride
-
-
-@njit()
-def lie_inside(boxes):
-    """Find the pairs [m, n] of specs whose part n lies inside part m on every device; an empty part lies in any."""
-    count, devices, rank = boxes.shape[:3]
-    inside = np.ones((count, count), np.bool_)
-    for n in range(count):
-        for m in range(count):
-            for d in range(devices):
-                empty, within = False, True
-                for k in range(rank):
-                    empty |= boxes[n, d, k, 1] <= boxes[n, d, k, 0]
-                    within &= (
-                        boxes[m, d, k, 0] <= boxes[n, d, k, 0] and boxes[n, d, k, 1] <= boxes[m, d, k, 1]
-                    )
-                if not (empty or within):
-                    inside[m, n] = False
-                    break
-    return inside

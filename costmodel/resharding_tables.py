@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.fetch_loops import cuts, fetch_rounds, fetches, overlaps, repacked, teams
+from tapestry.costmodel.fetch_loops import cuts, fetch_rounds, fetches, lie_inside, overlaps, repacked, teams
 from tapestry.costmodel.resharding_loops import (
     KINDS,
     MeshArrays,
     distinct_rows,
     lay_all,
-    lie_inside,
     made_holdings,
     middles,
     reductions,

@@ -50,7 +50,9 @@ class CopyCounts(NamedTuple):
         """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes, then what
         has landed is read and written once more.
         """
-        total = int(block_ticks(mesh.device, "move", 0, 2 * self.landed_bytes, "float32").max())
+        total = 0
+        if self.landed_bytes.any():
+            total = int(block_ticks(mesh.device, "move", 0, 2 * self.landed_bytes, "float32").max())
         for (name, kind, members, stride), received_bytes in self.exchanges:
             most = int(received_bytes.max(initial=0))
             total += int(step_ticks(mesh.axis(name), kind, members, most, stride))
