@@ -24,6 +24,32 @@ class Event(NamedTuple):
     size_bytes: int
 
 
+@dataclass(frozen=True)
+class Recovery:
+    """The recovery from a loss of devices: what was lost, and what it took to go on.
+
+    `lost` devices, and the survivors (`hosts`) that do their share from then on. The loss came at tick `at_ticks`,
+    before the block of `slot`. `lost_bytes` are live parts of the lost devices. `received_bytes` came from survivors,
+    `reloaded_bytes` of sources from the host. `rerun_blocks` and `rerun_copies`, each on one device, were run again,
+    with `rerun_flops`; `executed_flops` are those of all devices up to then, which a run from the beginning repeats.
+    `interrupted_copies` were in flight, and made again by all devices. All this took `recovery_ticks`.
+    """
+
+    lost: tuple[int, ...]
+    hosts: tuple[int, ...]
+    slot: int
+    at_ticks: int
+    recovery_ticks: int
+    lost_bytes: int
+    received_bytes: int
+    reloaded_bytes: int
+    rerun_blocks: int
+    rerun_copies: int
+    rerun_flops: int
+    executed_flops: int
+    interrupted_copies: int
+
+
 @dataclass(frozen=True, eq=False)
 class Execution:
     """The values and counts of one run. All counts are int64; `devices` and `slots` are numbers of them.
@@ -44,6 +70,7 @@ class Execution:
     nothing was computed.
     `state`: the next value of carried state by the tensor of its source, as the part that each device holds (empty
     after a dry run).
+    `recovery`: only if devices were lost.
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -62,6 +89,7 @@ class Execution:
     events: tuple[Event, ...] = ()
     seed: int | None = None
     state: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
+    recovery: Recovery | None = None
 
     def __repr__(self) -> str:
         return shown(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from tapestry.hardware.simulator.execution import Live, OutOfMemory
@@ -10,13 +12,15 @@ from tapestry.hardware.simulator.execution import Live, OutOfMemory
 class Ledger:
     """The live bytes per device, `(devices,)`; every allocation has a name and a size on each device.
 
-    With a capacity, an allocation that does not fit raises OutOfMemory.
+    With a capacity, an allocation that does not fit raises OutOfMemory. `hosts` `(devices,)` are the devices in whose
+    memory the allocations really are; `peak_bytes` are theirs.
     """
 
     def __init__(self, devices: int, capacity_bytes: int | None) -> None:
         self.capacity_bytes = capacity_bytes
         self.live_bytes = np.zeros(devices, dtype=np.int64)
         self.peak_bytes = np.zeros(devices, dtype=np.int64)
+        self.hosts = np.arange(devices)
         self.allocations: dict[str, np.ndarray] = {}
         self.slot, self.where = -1, "before the first slot"
 
@@ -30,17 +34,28 @@ class Ledger:
             raise RuntimeError(f"{name!r} is allocated twice ({self.where})")
         self.allocations[name] = size_bytes
         self.live_bytes = self.live_bytes + size_bytes
-        self.peak_bytes = np.maximum(self.peak_bytes, self.live_bytes)
-        if self.capacity_bytes is not None and (self.live_bytes > self.capacity_bytes).any():
-            self._refuse(self.capacity_bytes)
+        held_bytes = self.held_bytes()
+        self.peak_bytes = np.maximum(self.peak_bytes, held_bytes)
+        if self.capacity_bytes is not None and (held_bytes > self.capacity_bytes).any():
+            self._refuse(held_bytes, self.capacity_bytes)
+
+    def held_bytes(self) -> np.ndarray:
+        """Return the live bytes in the memory of each host, `(devices,)`."""
+        return self._on_hosts(self.live_bytes)
+
+    def _on_hosts(self, size_bytes: np.ndarray) -> np.ndarray:
+        total = np.zeros_like(size_bytes)
+        np.add.at(total, self.hosts, size_bytes)
+        return total
 
     def free(self, name: str) -> None:
         """Release one allocation."""
         self.live_bytes = self.live_bytes - self.allocations.pop(name)
 
-    def _refuse(self, capacity_bytes: int) -> None:
-        device = int(np.flatnonzero(self.live_bytes > capacity_bytes)[0])
-        live = [Live(name, int(size[device])) for name, size in self.allocations.items() if size[device]]
+    def _refuse(self, held_bytes: np.ndarray, capacity_bytes: int) -> NoReturn:
+        device = int(np.flatnonzero(held_bytes > capacity_bytes)[0])
+        sizes = {name: int(self._on_hosts(size)[device]) for name, size in self.allocations.items()}
+        live = [Live(name, size) for name, size in sizes.items() if size]
         live.sort(key=lambda entry: (-entry.size_bytes, entry.name))
-        needed_bytes = int(self.live_bytes[device])
+        needed_bytes = int(held_bytes[device])
         raise OutOfMemory(device, self.slot, needed_bytes, capacity_bytes, live, self.where)

@@ -57,7 +57,7 @@ class Lifetimes:
             change = np.concatenate([sizes[:, device], -sizes[:, device]])
             moments, place = np.unique(times, return_inverse=True)
             live = np.cumsum(np.bincount(place, weights=change, minlength=len(moments)).astype(np.int64))
-            slot = np.searchsorted(begin[:, device], moments, side="right") - 1
+            slot = np.maximum(np.searchsorted(begin[:, device], moments, side="right") - 1, 0)
             excess = live - counted_bytes[slot, :, device].max(axis=1)
             if (excess > 0).any():
                 worst = int(excess.argmax())

@@ -5,7 +5,7 @@ What counts as traffic is the convention "received bytes" of `docs/sharding.md`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,16 +46,16 @@ class CopyCounts(NamedTuple):
             total += exchange.received_bytes
         return total
 
-    def ticks(self, mesh: Mesh) -> int:
+    def ticks(self, mesh: Mesh, slowed: Callable[[str, int], int] = lambda axis, ticks: ticks) -> int:
         """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes, then what
-        has landed is read and written once more.
+        has landed is read and written once more. `slowed(axis, ticks)` lengthens a round over slow links.
         """
         total = 0
         if self.landed_bytes.any():
             total = int(block_ticks(mesh.device, "move", 0, 2 * self.landed_bytes, "float32").max())
         for (name, kind, members, stride), received_bytes in self.exchanges:
             most = int(received_bytes.max(initial=0))
-            total += int(step_ticks(mesh.axis(name), kind, members, most, stride))
+            total += slowed(name, int(step_ticks(mesh.axis(name), kind, members, most, stride)))
         return total
 
 

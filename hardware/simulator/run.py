@@ -12,7 +12,8 @@ from tapestry.hardware.simulator.arrays import ArrayBackend, State
 from tapestry.hardware.simulator.backend import Backend
 from tapestry.hardware.simulator.clocks import Clocks
 from tapestry.hardware.simulator.dry_run import LARGEST_FULL_MESH, DryRunBackend
-from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution
+from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution, Recovery
+from tapestry.hardware.simulator.failure import Slowdown
 from tapestry.hardware.simulator.ledger import Ledger
 from tapestry.hardware.simulator.lifetimes import Lifetimes
 from tapestry.hardware.simulator.liveness import Liveness
@@ -32,12 +33,14 @@ def simulate(
     trace: bool = False,
     compute_dtype: str | None = None,
     state: State | None = None,
+    slowdown: Slowdown | None = None,
 ) -> Execution:
     """Run `program` on the virtual devices of `mesh`; count memory, bytes and time along the way.
 
     `inputs` are whole arrays by source site; values supplied with the graph may be left out. A `dry` run
     counts the same without computing. `compute_dtype` is the precision of contractions on the clock. `state` is that
     of the step before (`Execution.state`), which begins as the devices hold it; `simulate_steps` passes it on.
+    `slowdown` lengthens what slow devices and links do.
 
     Raises:
         ValueError: the mesh is not the one the program was built for, or inputs do not fit.
@@ -54,11 +57,19 @@ def simulate(
         DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage, state)
     )
     capacity_bytes = mesh.device.memory_bytes if capacity_check else None
-    return _Run(program, mesh, backend, storage, capacity_bytes, trace, compute_dtype).execute()
+    run = Simulation(
+        program, mesh, backend, storage, capacity_bytes, trace, compute_dtype, slowdown or Slowdown()
+    )
+    return run.execute()
 
 
-class _Run:
-    """The state of one run; every slot goes through issue, wait, block and free."""
+class Simulation:
+    """The state of one run; every slot goes through issue, wait, block and free.
+
+    `hosts` `(devices,)` are the devices that run what the plan has its devices do: each its own share, until one is
+    lost.
+    `in_flight` are the copies that have been issued and not waited for.
+    """
 
     def __init__(
         self,
@@ -69,10 +80,13 @@ class _Run:
         capacity_bytes: int | None,
         trace: bool,
         compute_dtype: str | None,
+        slowdown: Slowdown,
     ) -> None:
         devices = mesh.device_count
         self.program, self.mesh, self.backend, self.storage = program, mesh, backend, storage
-        self.compute_dtype = compute_dtype
+        self.compute_dtype, self.slowdown = compute_dtype, slowdown
+        self.hosts = np.arange(devices)
+        self.in_flight: dict[str, CopyStep] = {}
         self.ledger = Ledger(devices, capacity_bytes)
         self.liveness = Liveness(program)
         self.clocks = Clocks(devices)
@@ -89,27 +103,41 @@ class _Run:
         self.events: list[Event] = []
 
     def execute(self) -> Execution:
+        """Run all slots and return values and counts."""
+        self.begin()
+        for k in range(len(self.program.slots)):
+            self.run_slot(k)
+        return self.finish()
+
+    def begin(self) -> None:
+        """Place the sources."""
         for site, key in self.program.sources.items():
             self._allocate(key, self.backend.place(site), 0)
-        source_memory_bytes = self.ledger.live_bytes
-        for k, slot in enumerate(self.program.slots):
-            self.ledger.enter(k, slot.step.site)
-            self.lifetimes.begin_slot(self.clocks.compute_ticks)
-            for copy in slot.issued:
-                self._copy(copy)
-            self.memory_bytes[k, 0] = self.ledger.live_bytes
-            self._wait(slot)
-            self._block(slot)
-            self.memory_bytes[k, 1] = self.ledger.live_bytes
-            for key in self.liveness.after_block(slot):
-                self._free(key)
+        self.source_memory_bytes = self.ledger.live_bytes
+
+    def run_slot(self, k: int) -> None:
+        """Run one slot."""
+        slot = self.program.slots[k]
+        self.ledger.enter(k, slot.step.site)
+        self.lifetimes.begin_slot(self.clocks.compute_ticks)
+        for copy in slot.issued:
+            self._copy(copy)
+        self.memory_bytes[k, 0] = self.ledger.live_bytes
+        self._wait(slot)
+        self._block(slot)
+        self.memory_bytes[k, 1] = self.ledger.live_bytes
+        for key in self.liveness.after_block(slot):
+            self._free(key)
+
+    def finish(self, recovery: Recovery | None = None) -> Execution:
+        """Check the lifetimes and collect values and counts."""
         if self.mesh.device_count <= LARGEST_FULL_MESH:
             self.lifetimes.check(self.liveness.kept, self.memory_bytes)
         return Execution(
             outputs=dict(self.backend.observed()),
             peak_memory_bytes=self.ledger.peak_bytes,
             memory_bytes=self.memory_bytes,
-            source_memory_bytes=source_memory_bytes,
+            source_memory_bytes=self.source_memory_bytes,
             staging_bytes=self.staging_bytes,
             received_bytes=self.received_bytes,
             link_bytes=self.links,
@@ -121,12 +149,22 @@ class _Run:
             accessed_bytes=self.accessed_bytes,
             events=tuple(self.events),
             state=dict(self.backend.next_state),
+            recovery=recovery,
         )
+
+    def issue_again(self, copy: CopyStep) -> None:
+        """Issue a copy again that was interrupted."""
+        self._free(copy.result)
+        self.ledger.free(_staging(copy.result))
+        self._copy(copy)
 
     def _copy(self, copy: CopyStep) -> None:
         """Issue a copy: allocate its result and staging at once, and run its time on the other stream."""
         counts = self.backend.copy(copy)
-        ticks = counts.ticks(self.mesh) + relayout_ticks(self.program, copy, self.mesh.device, self.storage)
+        self.in_flight[copy.result] = copy
+        ticks = counts.ticks(self.mesh, self.slowdown.link) + relayout_ticks(
+            self.program, copy, self.mesh.device, self.storage
+        )
         start, end = self.clocks.copy(copy.result, ticks)
         self._allocate(copy.result, counts.result_bytes, start)
         self._allocate(_staging(copy.result), counts.staging_bytes, start)
@@ -149,6 +187,7 @@ class _Run:
     def _wait(self, slot: Slot) -> None:
         for name in slot.waited:
             self.ledger.free(_staging(name))
+            del self.in_flight[name]
         for key in self.liveness.after_waits(slot):
             self._free(key)
 
@@ -156,20 +195,27 @@ class _Run:
         step = slot.step
         sizes = self.backend.compute(step)
         work = block_work(self.program, step, self.mesh.device, self.storage, self.compute_dtype)
-        start, end = self.clocks.block(slot.waited, work.ticks)
+        ticks = self._on_hosts(self.slowdown.compute(work.ticks))
+        start, end = self.clocks.block(slot.waited, ticks)
         for key, size_bytes in zip(step.outputs, sizes, strict=True):
             self._allocate(key, size_bytes, start)
         for name in (*(read.buffer for read in step.reads), *step.outputs):
             self.lifetimes.used(name, end)
         self.flops += work.flops
         self.accessed_bytes += work.accessed_bytes
-        self.busy_ticks += work.ticks
+        self.busy_ticks += ticks
         if self.trace:
             rows = zip(start.tolist(), end.tolist(), work.accessed_bytes.tolist(), strict=True)
             self.events.extend(
                 Event(device, COMPUTE, step.site, begin, until, size_bytes)
                 for device, (begin, until, size_bytes) in enumerate(rows)
             )
+
+    def _on_hosts(self, ticks: np.ndarray) -> np.ndarray:
+        """Add up the durations of what one host does one after the other, for each of its devices."""
+        total = np.zeros_like(ticks)
+        np.add.at(total, self.hosts, ticks)
+        return total[self.hosts]
 
     def _allocate(self, name: str, size_bytes: np.ndarray, ticks: np.ndarray | int) -> None:
         self.ledger.allocate(name, size_bytes)

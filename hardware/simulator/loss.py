@@ -1,0 +1,186 @@
+"""Runs in which devices are lost: the survivors find again what was lost, and go on in the place of the lost devices.
+
+A device is lost at a moment of the run's undisturbed time. Every survivor then stops before the block that the lost
+device was at, copies in flight are made again, and each lost device's share of the plan moves to the survivor with the
+most free memory, its *host*. Outputs are those of the undisturbed run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator.arrays import ArrayBackend, State
+from tapestry.hardware.simulator.dry_run import DryRunBackend
+from tapestry.hardware.simulator.execution import COMPUTE, Event, Execution, Recovery
+from tapestry.hardware.simulator.failure import Failure, Slowdown
+from tapestry.hardware.simulator.recovery import BlockRerun, Part, RecoveryPlan, copied_from, plan_recovery
+from tapestry.hardware.simulator.restoring import restore
+from tapestry.hardware.simulator.run import Simulation
+from tapestry.hardware.simulator.storage import ShardStorage
+from tapestry.hardware.simulator.work import BlockWork, block_work
+from tapestry.hardware.timing import step_ticks
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.sharding.expand import ExplicitGraph
+from tapestry.teg.sharding.spec import volumes
+
+
+def simulate_loss(
+    program: ExplicitGraph,
+    mesh: Mesh,
+    failure: Failure,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    dry: bool = False,
+    capacity_check: bool = True,
+    trace: bool = False,
+    compute_dtype: str | None = None,
+    state: State | None = None,
+    slowdown: Slowdown | None = None,
+) -> Execution:
+    """Run `program` as `simulate` does, but lose the failure's devices; `Execution.recovery` reports what that took.
+
+    Memory is counted by survivor from then on. What the recovery itself holds beside the lost parts is not counted, nor
+    is the time of reading sources from the host again.
+
+    Raises:
+        ValueError: the inputs do not fit.
+        OutOfMemory: a survivor has no room for a lost device's share.
+    """
+    storage = ShardStorage(mesh.device)
+    capacity_bytes = mesh.device.memory_bytes if capacity_check else None
+    slow = slowdown or Slowdown()
+    counting = Simulation(
+        program, mesh, DryRunBackend(program, storage), storage, None, False, compute_dtype, slow
+    )
+    at_ticks = int(counting.execute().makespan_ticks * failure.fraction)
+    slot = _slot_at(counting, failure, at_ticks)
+    run = Simulation(
+        program,
+        mesh,
+        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage, state),
+        storage,
+        capacity_bytes,
+        trace,
+        compute_dtype,
+        slow,
+    )
+    run.begin()
+    for k in range(slot):
+        run.run_slot(k)
+    recovery = _Loss(run, failure, slot, at_ticks).recover()
+    for k in range(slot, len(program.slots)):
+        run.run_slot(k)
+    return run.finish(recovery)
+
+
+def _slot_at(run: Simulation, failure: Failure, at_ticks: int) -> int:
+    """Return the slot that the first of the failure's devices is at, by its own clock."""
+    begin = np.stack([ticks[list(failure.devices)] for ticks in run.lifetimes.begin_ticks])
+    return max(int((begin <= at_ticks).all(axis=1).sum()) - 1, 0)
+
+
+class _Loss:
+    """The recovery of one run from a failure, at the beginning of a slot."""
+
+    def __init__(self, run: Simulation, failure: Failure, slot: int, at_ticks: int) -> None:
+        self.run, self.program, self.mesh = run, run.program, run.mesh
+        self.lost, self.slot, self.at_ticks = failure.devices, slot, at_ticks
+        self.ticks = np.zeros(self.mesh.device_count, dtype=np.int64)
+        self.received_bytes: Counter[tuple[int, int]] = Counter()
+
+    def recover(self) -> Recovery:
+        """Find every lost part again, hand the lost devices' shares to their hosts, repeat interrupted copies."""
+        run = self.run
+        executed_flops = int(run.flops.sum())
+        live = [n for n in run.ledger.allocations if n in self.program.buffers and n not in run.in_flight]
+        lost_bytes = sum(int(run.ledger.allocations[n][list(self.lost)].sum()) for n in live)
+        plan = plan_recovery(self.program, self.slot, live, self.lost, live)
+        run.hosts = self._hosts()
+        run.ledger.hosts = run.hosts
+        self._count(plan)
+        if isinstance(run.backend, ArrayBackend):
+            restore(run.backend, plan, live, self.lost)
+        begun = int(max(run.clocks.compute_ticks.max(), run.clocks.communication_ticks.max()))
+        taken = int(self.ticks.max()) + self._transfer_ticks()
+        run.clocks.compute_ticks[:] = begun + taken
+        run.clocks.communication_ticks[:] = begun + taken
+        if run.trace:
+            run.events.extend(
+                Event(device, COMPUTE, "recovery", begun, begun + taken, 0)
+                for device in set(run.hosts.tolist())
+            )
+        interrupted = list(run.in_flight.values())
+        for copy in interrupted:
+            run.issue_again(copy)
+        blocks = [r for r in plan.reruns if isinstance(r, BlockRerun)]
+        return Recovery(
+            lost=self.lost,
+            hosts=tuple(int(run.hosts[d]) for d in self.lost),
+            slot=self.slot,
+            at_ticks=self.at_ticks,
+            recovery_ticks=taken,
+            lost_bytes=lost_bytes,
+            received_bytes=sum(self.received_bytes.values()),
+            reloaded_bytes=sum(self._size_bytes(part) for part in plan.reloaded),
+            rerun_blocks=len(blocks),
+            rerun_copies=len(plan.reruns) - len(blocks),
+            rerun_flops=sum(int(self._work(r).flops[r.device]) for r in blocks),
+            executed_flops=executed_flops,
+            interrupted_copies=len(interrupted),
+        )
+
+    def _hosts(self) -> np.ndarray:
+        """Choose for each lost device the survivor with the most free memory, the nearest of several."""
+        hosts = np.arange(self.mesh.device_count)
+        survivors = [d for d in range(self.mesh.device_count) if d not in self.lost]
+        held_bytes = self.run.ledger.live_bytes.copy()
+        place = self.program.mesh_shape.axis_coordinates
+        for device in self.lost:
+            differs = {d: tuple((place[d] != place[device]).tolist()) for d in survivors}
+            hosts[device] = min(survivors, key=lambda d: (int(held_bytes[d]), differs[d], d))
+            held_bytes[hosts[device]] += held_bytes[device]
+        return hosts
+
+    def _count(self, plan: RecoveryPlan) -> None:
+        """Count the transfers and the time of a plan; each host does its part of it."""
+        for part, pieces in plan.read.items():
+            for piece in pieces:
+                self._receive(part.device, piece.part.device, part.buffer, int(volumes(piece.box)))
+        for rerun in plan.reruns:
+            if isinstance(rerun, BlockRerun):
+                self.ticks[self.run.hosts[rerun.device]] += int(self._work(rerun).ticks[rerun.device])
+                continue
+            for member, box in copied_from(self.program, rerun.copy, rerun.device):
+                self._receive(rerun.device, member, rerun.copy.source, int(volumes(box)))
+
+    def _receive(self, target: int, source: int, buffer: str, elements: int) -> None:
+        hosts = self.run.hosts
+        to, from_ = int(hosts[target]), int(hosts[source])
+        if to != from_:
+            place = self.program.mesh_shape.axis_coordinates
+            axis = int(np.flatnonzero(place[to] != place[from_])[0])
+            self.received_bytes[axis, to] += elements * item_bytes(self.program.buffers[buffer].dtype)
+
+    def _transfer_ticks(self) -> int:
+        """Compute the time of all transfers: axis by axis, each as long as its busiest receiver takes."""
+        most: dict[int, int] = {}
+        for (axis, _), size_bytes in self.received_bytes.items():
+            most[axis] = max(most.get(axis, 0), size_bytes)
+        axes = self.mesh.axes
+        return sum(
+            self.run.slowdown.link(axes[k].name, int(step_ticks(axes[k], "fetch", axes[k].size, size_bytes)))
+            for k, size_bytes in most.items()
+        )
+
+    def _work(self, rerun: BlockRerun) -> BlockWork:
+        run = self.run
+        work = block_work(self.program, rerun.step, self.mesh.device, run.storage, run.compute_dtype)
+        return work._replace(ticks=run.slowdown.compute(work.ticks))
+
+    def _size_bytes(self, part: Part) -> int:
+        buffer = self.program.buffers[part.buffer]
+        return int(volumes(buffer.boxes[part.device])) * item_bytes(buffer.dtype)
