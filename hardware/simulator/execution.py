@@ -31,7 +31,7 @@ class Recovery:
     `lost` devices, and the survivors (`hosts`) that do their share from then on. The loss came at tick `at_ticks`,
     before the block of `slot`. `lost_bytes` are live parts of the lost devices. `received_bytes` came from survivors,
     `reloaded_bytes` of sources from the host. `rerun_blocks` and `rerun_copies`, each on one device, were run again,
-    with `rerun_flops`; `executed_flops` are those of all devices up to then, which a run from the beginning repeats.
+    with `rerun_flops`; `executed_flops` are those of all devices up to then, which a restart repeats.
     `interrupted_copies` were in flight, and made again by all devices. All this took `recovery_ticks`.
     """
 

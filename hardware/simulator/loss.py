@@ -84,7 +84,7 @@ def _slot_at(run: Simulation, failure: Failure, at_ticks: int) -> int:
 
 
 class _Loss:
-    """The recovery of one run from a failure, at the beginning of a slot."""
+    """The recovery of one run from a failure, at the start of a slot."""
 
     def __init__(self, run: Simulation, failure: Failure, slot: int, at_ticks: int) -> None:
         self.run, self.program, self.mesh = run, run.program, run.mesh

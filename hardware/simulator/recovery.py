@@ -1,4 +1,4 @@
-"""The plan of a recovery: how the parts that lost devices held are found again, without beginning anew.
+"""The plan of a recovery: how the parts that lost devices held are found again, without a restart.
 
 A lost part is read from survivors that hold its elements; from the host where it is a source that nobody else holds;
 and otherwise computed again, from parts that are found in the same way. The unit is one block, or one copy, on one
@@ -20,7 +20,7 @@ from tapestry.teg.sharding.spec import volumes
 
 
 class Part(NamedTuple):
-    """What one device holds of a buffer."""
+    """A device's part of a buffer."""
 
     buffer: str
     device: int
@@ -51,7 +51,7 @@ class CopyRerun(NamedTuple):
 
 @dataclass
 class RecoveryPlan:
-    """How each lost part is found: `read` from survivors, `reloaded` from the host, or by `reruns`, in order."""
+    """The parts to be `read` from survivors, to be `reloaded` from the host, and all other `reruns`, in order."""
 
     read: dict[Part, list[SurvivingPiece]] = field(default_factory=dict)
     reloaded: list[Part] = field(default_factory=list)
@@ -61,7 +61,7 @@ class RecoveryPlan:
 def plan_recovery(
     program: ExplicitGraph, slot: int, live: Collection[str], lost: Sequence[int], wanted: Collection[str]
 ) -> RecoveryPlan:
-    """Plan how the `lost` devices' parts of the `wanted` buffers are found again, at the beginning of a slot.
+    """Plan how the `lost` devices' parts of the `wanted` buffers are found again, at the start of a slot.
 
     `live` are the buffers that all other devices hold, complete, at that moment.
     """

@@ -60,7 +60,8 @@ class _Restoration:
 
     def _assembled(self, part: Part, pieces: Sequence[SurvivingPiece]) -> np.ndarray:
         box = self.program.buffers[part.buffer].boxes[part.device]
-        if len(pieces) == 1 and pieces[0].part.buffer == part.buffer:  # a replica, in the memory order that it has
+        # A replica keeps the memory order that it has: kernels round as they did.
+        if len(pieces) == 1 and pieces[0].part.buffer == part.buffer:
             return self._value(pieces[0].part)
         result = self.backend.empty(part.buffer, box)
         for piece in pieces:

@@ -46,7 +46,7 @@ def test_outputs_equal_those_of_the_unsharded_program(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_recomputed_work_is_at_most_half_of_a_new_beginning_in_the_median() -> None:
+def test_recomputed_work_is_at_most_half_of_a_restart_in_the_median() -> None:
     shares = []
     for name in PROGRAMS:
         graph, mesh = from_onnx(GRAPHS / f"tiny_{name}.onnx"), mesh_of("8")

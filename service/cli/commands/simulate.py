@@ -24,6 +24,12 @@ from tapestry.service.checking import (
     outdated_predictions,
     reference_values,
 )
+from tapestry.service.cli.commands.disturbed import (
+    DisturbedRun,
+    disturbance_of,
+    print_disturbed,
+    run_disturbed,
+)
 from tapestry.service.cli.commands.pinned import run_explicit
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import unit_of
@@ -61,11 +67,11 @@ def run(arguments: Namespace) -> int:
             )
         if is_explicit(graph):
             return run_explicit(graph, mesh, arguments)
-        subject, executions = _execute(_abstract(graph, mesh, arguments), arguments)
+        subject, executions, disturbed = _execute(_abstract(graph, mesh, arguments), arguments)
     else:
         store = open_store(arguments.database_url)
         try:
-            subject, executions = _execute(_stored(store, arguments), arguments)
+            subject, executions, disturbed = _execute(_stored(store, arguments), arguments)
             if subject.key is not None and not arguments.no_store:
                 for execution in executions:
                     store.executions.save(subject.key, execution)
@@ -76,10 +82,14 @@ def run(arguments: Namespace) -> int:
     if arguments.trace is not None:
         _write_trace(arguments.trace, executions[-1].trace)
     failures = [line for e in executions for line in failures_of(subject.plan.id, e.verified)]
+    if disturbed is not None and not disturbed.ok:
+        failures.append(f"plan {subject.plan.id}: the disturbed run's values differ from the reference")
     if arguments.json:
-        print_json(_document(subject, executions))
+        print_json(_document(subject, executions, disturbed))
     else:
         _print(subject, executions)
+        if disturbed is not None:
+            print_disturbed(disturbed, subject.plan)
     outdated = dict.fromkeys(
         line for e in executions for line in outdated_predictions(subject.plan.id, e.verified)
     )
@@ -130,8 +140,11 @@ def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
     )
 
 
-def _execute(subject: SimulatedPlan, arguments: Namespace) -> tuple[SimulatedPlan, list[NewExecution]]:
-    """Run the plan's steps one after the other."""
+def _execute(
+    subject: SimulatedPlan, arguments: Namespace
+) -> tuple[SimulatedPlan, list[NewExecution], DisturbedRun | None]:
+    """Run the plan's steps one after the other, then once more on the disturbed mesh that is asked for."""
+    disturbance = disturbance_of(arguments, subject.mesh)
     inputs = reference = None
     if not arguments.dry:
         if not fits_in_memory([subject.plan]):
@@ -156,7 +169,12 @@ def _execute(subject: SimulatedPlan, arguments: Namespace) -> tuple[SimulatedPla
             after=before,
         )
         executions.append(execution)
-    return subject, executions
+    disturbed = None
+    if disturbance is not None:
+        disturbed = run_disturbed(
+            subject.plan, subject.mesh, disturbance, inputs, reference, subject.compute_dtype
+        )
+    return subject, executions, disturbed
 
 
 def _check_trace(path: str) -> None:
@@ -174,9 +192,12 @@ def _write_trace(path: str, trace: Mapping[str, Any] | None) -> None:
         raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
 
 
-def _document(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> dict[str, Any]:
+def _document(
+    subject: SimulatedPlan, executions: Sequence[NewExecution], disturbed: DisturbedRun | None
+) -> dict[str, Any]:
     execution = executions[-1]
     steps = [{"counts": dict(e.counts), "verified": dict(e.verified)} for e in executions]
+    more = {} if disturbed is None else {"disturbed": disturbed.to_json()}
     return {
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
@@ -189,6 +210,7 @@ def _document(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> dic
         "counts": dict(execution.counts),
         "verified": dict(execution.verified),
         "steps": steps,
+        **more,
     }
 
 

@@ -21,6 +21,18 @@ def simulate(parser: Parser) -> None:
         help="run so many steps, each with the state of the last",
     )
     parser.add_argument(
+        "--fail",
+        metavar="AXIS:N@T",
+        help="lose devices after a fraction of the run: gpu:3@0.4, node:1,gpu:0@0.9",
+    )
+    parser.add_argument(
+        "--slow",
+        metavar="AXIS[:N]=F",
+        action="append",
+        default=[],
+        help="slow devices (gpu:3=1.5) or links (node=2) down by a factor; may be repeated",
+    )
+    parser.add_argument(
         "--trace", metavar="FILE", help="write a trace of the last step for Perfetto (.json, .json.gz)"
     )
     parser.add_argument(
