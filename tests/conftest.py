@@ -7,15 +7,26 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cases import EXAMPLES, QUICK_EXAMPLES
 from tests.project.source import PACKAGES, modules
 
 pytest_plugins = ("tests.service.databases",)
 
 # Repeatable everywhere: the same examples on each run; a shared machine's pauses are not failures.
 settings.register_profile(
-    "project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "project",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+    max_examples=EXAMPLES,
 )
-settings.load_profile("project")
+settings.register_profile("quick", settings.get_profile("project"), max_examples=QUICK_EXAMPLES)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples of a property where slow tests are left out."""
+    settings.load_profile("quick" if config.option.markexpr == "not slow" else "project")
 
 
 def pytest_collection_finish() -> None:

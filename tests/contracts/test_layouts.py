@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import NOTATIONS, Layout, LayoutError, Notation, parse_layout
 from tapestry.hardware.layouts.layout import every_coordinate
+from tests.cases import examples
 from tests.contracts.layout_members import STRATEGIES
 
 MEMBERS = [
@@ -19,7 +20,7 @@ MEMBERS = [
 ]
 MOST_ELEMENTS = 2**17
 notations = pytest.mark.parametrize("notation", NOTATIONS, ids=lambda n: n.name)
-examples = pytest.mark.parametrize(("name", "text"), MEMBERS)
+each_text = pytest.mark.parametrize(("name", "text"), MEMBERS)
 
 
 def assert_layout(layout: Layout) -> None:
@@ -63,7 +64,7 @@ def assert_picture(layout: Layout) -> None:
     assert layout.coordinates(offsets)[1].sum() == layout.element_count
 
 
-@examples
+@each_text
 def test_a_text_is_read_and_printed_back(name: str, text: str) -> None:
     layout = parse_layout(text)
     assert layout.notation == name
@@ -71,7 +72,7 @@ def test_a_text_is_read_and_printed_back(name: str, text: str) -> None:
     assert parse_layout(f"  {text}\n") == layout
 
 
-@examples
+@each_text
 def test_an_example_holds_what_layouts_promise(name: str, text: str) -> None:
     layout = parse_layout(text)
     assert_sizes(layout)
@@ -81,7 +82,7 @@ def test_an_example_holds_what_layouts_promise(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_generated_layouts_hold_what_layouts_promise(name: str, data: st.DataObject) -> None:
     layout = data.draw(STRATEGIES[name])
@@ -103,7 +104,7 @@ def test_a_notation_recognizes_its_own_texts_alone(notation: Notation) -> None:
     assert not notation.recognizes("")
 
 
-@examples
+@each_text
 def test_elements_outside_are_refused(name: str, text: str) -> None:
     layout = parse_layout(text)
     end = layout.buffer_count * layout.buffer_elements
@@ -119,7 +120,7 @@ def test_elements_outside_are_refused(name: str, text: str) -> None:
         layout.unpack(np.zeros((layout.buffer_count, layout.buffer_elements + 1)))
 
 
-@examples
+@each_text
 def test_arrays_of_places_are_checked(name: str, text: str) -> None:
     layout = parse_layout(text)
     rank, end = len(layout.shape), layout.buffer_count * layout.buffer_elements
@@ -140,7 +141,7 @@ def test_arrays_of_places_are_checked(name: str, text: str) -> None:
     assert layout.offsets(np.zeros((0, rank), int)).shape == (0,)
 
 
-@examples
+@each_text
 def test_coordinates_are_integers_inside_the_shape(name: str, text: str) -> None:
     layout = parse_layout(text)
     for dim, extent in enumerate(layout.shape):
@@ -156,7 +157,7 @@ def test_coordinates_are_integers_inside_the_shape(name: str, text: str) -> None
             layout.offsets(np.zeros((1, len(layout.shape))))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_a_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
     """Check that any typing error gives a layout, or a `LayoutError` that fits on a few lines."""
@@ -172,7 +173,7 @@ def test_a_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
         assert 0 < len(str(refusal)) < 2000
 
 
-@examples
+@each_text
 def test_a_text_that_ends_too_soon_is_refused_with_the_place(name: str, text: str) -> None:
     """Check that the error for a text cut anywhere behind the part that identifies the notation names a character."""
     notation = next(n for n in NOTATIONS if n.name == name)

@@ -15,19 +15,25 @@ from tapestry.optimizer.run.plan import Shortfall
 from tapestry.rewrites import Move
 from tapestry.service.examples import DEMO_MODEL, example_model
 from tapestry.teg.costs import cost_table
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.external_graphs import verify_external
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tests.cases import first
+from tests.costmodel.programs import GRAPHS
 
 LONGEST = 200
+COUNTS = {
+    "attention": "16 blocks, 5 sources, 2 sinks",
+    "gpt2_small_b1_s1024": "491 blocks, 149 sources, 1 sink",
+}
 
 
-def results() -> dict[str, Any]:
-    """Search GPT-2 for a moment; collect one value of every class that a user meets."""
+def results(graph: Graph) -> dict[str, Any]:
+    """Search a program for a moment; collect one value of every class that a user meets."""
     snapshots: list[Snapshot] = []
-    found = tapestry.optimize(
-        example_model(DEMO_MODEL), "dgx-h100", evaluations=300, islands=1, on_checkpoint=snapshots.append
-    )
+    found = tapestry.optimize(graph, "dgx-h100", evaluations=300, islands=1, on_checkpoint=snapshots.append)
     plan = max(found.frontier, key=lambda plan: len(plan.moves))
     checked = tapestry.verify(found, plan, execute=False)
     bound = tapestry.Constraint("peak_memory_bytes", 1.0, "B")
@@ -65,9 +71,11 @@ def results() -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def values() -> dict[str, Any]:
-    return results()
+@pytest.fixture(scope="module", params=first(1, ["attention", "GPT-2"]))
+def values(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return results(
+        GRAPHS["attention"]() if request.param == "attention" else from_onnx(example_model(DEMO_MODEL))
+    )
 
 
 @pytest.mark.slow
@@ -83,11 +91,10 @@ def test_public_values_are_short_and_name_their_class(values: dict[str, Any]) ->
 
 def test_a_result_names_what_was_searched_and_found(values: dict[str, Any]) -> None:
     result, plan = values["result"], values["plan"]
-    assert repr(result).startswith(
-        f"Result(gpt2_small_b1_s1024 on dgx-h100, {len(result.frontier)} plans over time_s"
-    )
-    assert repr(plan).startswith(f"Plan({plan.id}, gpt2_small_b1_s1024, time_s=")
-    assert repr(result.graph) == "Graph('gpt2_small_b1_s1024', 491 blocks, 149 sources, 1 sink)"
+    name = result.graph.name
+    assert repr(result).startswith(f"Result({name} on dgx-h100, {len(result.frontier)} plans over time_s")
+    assert repr(plan).startswith(f"Plan({plan.id}, {name}, time_s=")
+    assert repr(result.graph) == f"Graph({name!r}, {COUNTS[name]})"
     assert repr(result.mesh) == "Mesh('dgx-h100', gpu=8, 8 devices h100-sxm5-80gb)"
 
 

@@ -31,6 +31,7 @@ from tapestry.teg.sharding.verify import verify
 from tapestry.teg.signature import PARALLEL
 from tapestry.teg.validate import validate
 from tapestry.teg.zspace import ZRange
+from tests.cases import examples
 from tests.contracts.generators import GENERATORS
 from tests.costmodel.programs import random_genes
 from tests.hardware.simulator.programs import mesh_of, random_placements
@@ -117,7 +118,7 @@ def test_every_operator_that_shards_has_a_generator():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operator", GENERATORS)
-@settings(max_examples=35)
+@settings(max_examples=examples(35))
 @given(data=st.data(), devices=st.tuples(DEVICES, DEVICES), seed=st.integers(0, 99))
 def test_parts_along_every_dimension_and_pair_make_the_whole(operator, data, devices, seed):
     assert_shards(GENERATORS[operator](data.draw), operator, devices, seed)
@@ -138,7 +139,7 @@ def alone(operator: str, drawn: OperatorExample, inputs: Sequence[np.ndarray]) -
 
 
 @pytest.mark.parametrize("operator", GENERATORS)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data(), shape=MESHES, seed=st.integers(0, 999))
 def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(operator, data, shape, seed):
     drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)

@@ -1,5 +1,7 @@
 """Tests that a state moved from plan to plan costs each one as a new state would, bit for bit."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import search_space
 from tapestry.optimizer.placement.variation import RULES, hash_plan, vary
+from tests.cases import one_in
 from tests.costmodel.programs import GRAPHS, random_genes
 
 
@@ -19,8 +22,7 @@ def fresh_cost(space: PlanSpace, *plan: np.ndarray) -> np.ndarray:
     return cost
 
 
-@pytest.mark.parametrize("mesh", ["dgx-h100", "tpu-v5e-4x4"])
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("name", "mesh"), one_in(3, product(GRAPHS, ["dgx-h100", "tpu-v5e-4x4"])))
 def test_a_walk_of_every_rule(name: str, mesh: str, rng: np.random.Generator) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
     search, random_state = search_space(space), new_rng(rng)

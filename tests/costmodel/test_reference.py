@@ -12,6 +12,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tests.cases import examples, first, one_in
 from tests.costmodel.programs import GRAPHS, MESHES, random_genes
 from tests.hardware.simulator.programs import mesh_of, random_program
 from tests.teg.sharding import programs as float_programs
@@ -36,19 +37,21 @@ def assert_equal_costs(graph: Graph, mesh: Mesh, seed: int, plans: int, dtype: s
         assert fast.tolist() == reference_cost(graph, placements, mesh, dtype).vector().tolist(), placements
 
 
-@pytest.mark.parametrize("mesh", [MESHES[0], *(pytest.param(m, marks=pytest.mark.slow) for m in MESHES[1:])])
+@pytest.mark.parametrize("mesh", first(1, MESHES))
 @pytest.mark.parametrize("name", GRAPHS)
 def test_hand_made_graphs(name: str, mesh: str) -> None:
     assert_equal_costs(GRAPHS[name](), load_mesh(mesh), seed=1, plans=4)
 
 
-@pytest.mark.parametrize("mesh_shape", OTHER_SHAPES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+@pytest.mark.parametrize(
+    "mesh_shape", one_in(2, OTHER_SHAPES), ids=lambda m: "x".join(str(n) for _, n in m.axes)
+)
 def test_other_shapes(mesh_shape: MeshShape) -> None:
     for name in ("convolutions", "attention"):
         assert_equal_costs(GRAPHS[name](), mesh_of(mesh_shape), seed=2, plans=4)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 def test_random_graphs(seed: int, mesh: str) -> None:
     rng = np.random.default_rng(seed)
@@ -57,7 +60,7 @@ def test_random_graphs(seed: int, mesh: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 def test_many_random_graphs(seed: int, mesh: str) -> None:
     graph = random_program(np.random.default_rng(seed), steps=12)

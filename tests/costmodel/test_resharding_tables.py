@@ -13,6 +13,7 @@ from tapestry.teg.sharding.copies import plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec, boxes, volumes
 from tapestry.teg.sharding.text import parse_spec
+from tests.cases import examples
 from tests.hardware.simulator.programs import mesh_of
 from tests.teg.sharding.specs import random_mesh, random_needed, random_shape, random_spec
 
@@ -101,7 +102,7 @@ def test_what_comes_from_afar_is_gathered_over_every_nearer_axis() -> None:
     assert table.ticks[0, 0] == expected == count_copy(plan, (6400,), mesh_shape, BYTES, False).ticks(cube)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 2**32 - 1))
 def test_random_pairs_on_a_torus_take_as_long_as_counted(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -120,7 +121,7 @@ def test_random_pairs_on_a_torus_take_as_long_as_counted(seed: int) -> None:
     assert max(0, table.ticks[0, 0]) == pytest.approx(counted, rel=0.01)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.integers(0, 2**32 - 1))
 def test_random_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)

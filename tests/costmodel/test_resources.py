@@ -27,6 +27,7 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.costs import CostTable, cost_table
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tests.cases import examples
 from tests.costmodel.programs import TANH, random_genes, weight
 
 LABELS = (("m", "k"), ("k", "n"))
@@ -91,7 +92,7 @@ def test_the_fast_path_and_the_reference_count_the_same(mesh: str, rng: np.rando
     assert len(seen) > 3, "plans differ in what they need"
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_random_tables(data: st.DataObject) -> None:
     amount = st.one_of(st.integers(0, 10**6), st.floats(0, 100, allow_nan=False))

@@ -24,6 +24,9 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+# Pages whose Python searches for seconds.
+SEARCHING = ("tutorial.md", "builder.md")
+
 documents = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 
 
@@ -31,7 +34,15 @@ def blocks(document: Path, language: str) -> list[str]:
     return [text for name, text in FENCE.findall(document.read_text()) if name == language]
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d != README], ids=name_of)
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(d, marks=[pytest.mark.slow] if d.name in SEARCHING else [])
+        for d in DOCUMENTS
+        if d != README
+    ],
+    ids=name_of,
+)
 def test_python_blocks_run_in_order(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "\n".join(blocks(document, "python"))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -70,6 +81,7 @@ def test_make_targets_exist(document: Path) -> None:
     assert named <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_the_site_builds_and_loads_nothing_from_outside(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

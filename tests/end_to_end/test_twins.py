@@ -12,6 +12,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.interface import unpack_outputs
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.verify import verify
+from tests.cases import first
 from tests.end_to_end.twins import FORMS, MESHES, MODELS, TRAINING, load_twin, mesh_of, random_plans, space_of
 
 TOLERANCE = 1e-4
@@ -51,20 +52,16 @@ def test_a_twin_evaluates_to_its_recorded_outputs(model: str, form: str) -> None
     assert all(close(outputs[name], value) for name, value in twin.recorded.items())
 
 
-@pytest.mark.parametrize(
-    "mesh", ["2x4", *(pytest.param(m, marks=pytest.mark.slow) for m in ("2", "6", "tpu-v6e-2x4", "n300"))]
-)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("mesh", first(1, ["2x4", "2", "6", "tpu-v6e-2x4", "n300"]))
+@pytest.mark.parametrize("model", first(1, MODELS))
 def test_a_few_random_plans(model: str, mesh: str) -> None:
     space = space_of(model, ".winputs", mesh)
     for genes in random_plans(space, 2, seed=3):
         check_plan(model, ".winputs", mesh, genes)
 
 
-@pytest.mark.parametrize("mesh", ["8", pytest.param("2x4", marks=pytest.mark.slow), "3"])
-@pytest.mark.parametrize(
-    "model", [TRAINING[0], pytest.param("train_gpt2_small_b8_s1024_adam", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("mesh", first(1, ["3", "8", "2x4"]))
+@pytest.mark.parametrize("model", first(1, [TRAINING[0], "train_gpt2_small_b8_s1024_adam"]))
 def test_two_training_steps_move_twice_the_bytes_of_one(model: str, mesh: str) -> None:
     """Check two steps, the second from what the devices hold after the first, against the program run twice."""
     twin, space = load_twin(model, ""), space_of(model, "", mesh)
@@ -78,7 +75,7 @@ def test_two_training_steps_move_twice_the_bytes_of_one(model: str, mesh: str) -
         assert all(close(runs[1].outputs[site], value) for site, value in expected.items())
 
 
-@pytest.mark.parametrize("mesh", ["3", "2x4"])
+@pytest.mark.parametrize("mesh", first(1, ["3", "2x4"]))
 @pytest.mark.parametrize("model", TRAINING)
 def test_training_steps_under_random_plans(model: str, mesh: str) -> None:
     space = space_of(model, "", mesh)
@@ -100,7 +97,7 @@ def test_thirty_random_plans(model: str, form: str, mesh: str) -> None:
     assert len(costs) > 12, "the plans differ"
 
 
-@pytest.mark.parametrize("mesh", ["8", "2x4"])
+@pytest.mark.parametrize("mesh", first(1, ["8", "2x4"]))
 def test_both_forms_of_a_twin_give_the_same_values_under_the_same_plan(mesh: str) -> None:
     """Check that nothing differs but the weights, inside the program or as inputs."""
     model = MODELS[0]

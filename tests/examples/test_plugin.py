@@ -106,6 +106,7 @@ def listed(answer: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {f"{p['distribution']} {p['group'].removeprefix('tapestry.')} {p['name']}": p for p in found}
 
 
+@pytest.mark.slow
 def test_an_installed_plug_in_adds_what_it_says_and_keeps_every_promise(site: Path) -> None:
     answer = tapestry("plugins", "--check", "--json", folders=(site,))
 

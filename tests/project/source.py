@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,7 +74,7 @@ class Module:
             tuple(_imports_in(tree, self, inner=False)),
             tuple(dict.fromkeys(packages)),
             tuple(_defined(node) for node in nodes if isinstance(node, DEFINITIONS)),
-            tuple((ast.unparse(n), n.lineno) for n in nodes if isinstance(n, ast.Attribute) and _is_plain(n)),
+            tuple((_dotted(n), n.lineno) for n in nodes if isinstance(n, ast.Attribute) and _is_plain(n)),
             tuple(name for statement in tree.body for name in _assigned(statement)),
             tuple(_annotated(nodes)),
         )
@@ -100,13 +101,18 @@ def package_of(target: str) -> str:
 @cache
 def modules(packages: Sequence[str] = PACKAGES) -> tuple[Module, ...]:
     """Return every module of the packages, in order of name."""
+    return tuple(sorted(chain.from_iterable(map(_modules_of, packages)), key=lambda module: module.name))
+
+
+@cache
+def _modules_of(package: str) -> tuple[Module, ...]:
+    """Return every module of a package; each is one object, whoever asks, so that it is parsed once."""
     found = []
-    for package in packages:
-        for path in (ROOT / package).rglob("*.py"):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            name = ".".join(("tapestry", *(parts[:-1] if parts[-1] == "__init__" else parts)))
-            found.append(Module(name, path))
-    return tuple(sorted(found, key=lambda module: module.name))
+    for path in (ROOT / package).rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(("tapestry", *(parts[:-1] if parts[-1] == "__init__" else parts)))
+        found.append(Module(name, path))
+    return tuple(found)
 
 
 @cache
@@ -147,7 +153,7 @@ def _defined(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFuncti
         getattr(node, "name", ""),
         getattr(node, "lineno", 1),
         ast.get_docstring(node) or "",
-        tuple(map(ast.unparse, decorators)),
+        tuple(map(_dotted, decorators)),
     )
 
 
@@ -161,9 +167,16 @@ def _annotated(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str, str]]:
     """Yield line, name and type of each parameter, field, attribute and variable that has an annotation."""
     for node in nodes:
         if isinstance(node, ast.arg) and node.annotation:
-            yield node.lineno, node.arg, ast.unparse(node.annotation).strip("'")
+            yield node.lineno, node.arg, _dotted(node.annotation).strip("'")
         elif isinstance(node, ast.AnnAssign):
-            yield node.lineno, ast.unparse(node.target), ast.unparse(node.annotation).strip("'")
+            yield node.lineno, _dotted(node.target), _dotted(node.annotation).strip("'")
+
+
+def _dotted(node: ast.expr) -> str:
+    """Return the text of an expression; of names and their attributes quicker than `ast.unparse`."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{_dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ast.unparse(node)
 
 
 def _is_plain(node: ast.Attribute) -> bool:

@@ -17,6 +17,7 @@ from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rules import rule_named
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
+from tests.cases import first
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -130,6 +131,7 @@ def searched(graph: Graph, evaluations: int, rules: list[str] | None = None) -> 
     )
 
 
+@pytest.mark.slow
 def test_the_search_transforms_integrals_one_index_at_a_time() -> None:
     graph = transformed_integrals(64)
     assert flops(graph) > 1e15
@@ -139,6 +141,7 @@ def test_the_search_transforms_integrals_one_index_at_a_time() -> None:
     assert flops(fastest.graph) == 8 * 64**5
 
 
+@pytest.mark.slow
 def test_the_search_gets_there_pair_by_pair_too() -> None:
     found = searched(transformed_integrals(64), 100_000, ["order_contract"])
     assert min(flops(plan.graph) for plan in found.frontier) == 8 * 64**5
@@ -180,7 +183,7 @@ def test_einsums_of_many_kinds_keep_their_values(text: str, choice: str, rng: np
     np.testing.assert_allclose(got, np.einsum(text, *arrays), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+@pytest.mark.parametrize("seed", first(1, range(3)))
 def test_chains_of_products_are_bracketed_anew_by_the_search(seed: int) -> None:
     rng, b = np.random.default_rng(seed), ExampleBuilder("chain")
     count = 5 + seed

@@ -182,6 +182,7 @@ def test_fusions_are_found_in_exported_models(name: str, found: Mapping[str, int
     assert moves == found
 
 
+@pytest.mark.slow
 def test_a_training_step_whose_fusions_are_all_made_means_the_same() -> None:
     graph = saturate(
         from_onnx(GRAPHS / "tiny_train_gpt2_small_b8_s1024_adam.onnx"), [r for r in RULES if r.saturating]

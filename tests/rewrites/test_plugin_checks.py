@@ -33,6 +33,7 @@ def without_cells(_: ExampleSizes) -> Graph:
     return s.result(s.tensor("x", 3))
 
 
+@pytest.mark.slow
 def test_every_rule_of_the_catalog_would_be_let_in() -> None:
     assert all(checked_rule(rule) is rule for rule in RULES)
 

@@ -80,6 +80,7 @@ def test_a_rule_that_goes_back_and_forth_is_stopped_by_name() -> None:
         saturate(graph, [swap], limit=20)
 
 
+@pytest.mark.slow
 def test_a_rule_that_grows_a_cell_without_bound_is_stopped_by_name() -> None:
     def doubled(form: CellForm) -> CellForm:
         return replace(form, expr=("add", ("sub", form.expr, form.expr), form.expr))

@@ -8,10 +8,11 @@ fixtures; what they need is loaded by those that do.
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,22 @@ class Postgres:
             connection.execute(statement.encode())
 
 
+@cache
+def _folder_of_template() -> tempfile.TemporaryDirectory[str]:
+    """Make a database file with our tables in a folder that ends with the process of the tests."""
+    from tapestry.service.store.database import open_database
+
+    folder = tempfile.TemporaryDirectory(prefix="tapestry-sqlite-")
+    open_database(f"sqlite:///{folder.name}/{TEMPLATE}.db").dispose()
+    return folder
+
+
+def file_with_tables(path: Path) -> str:
+    """Copy a database file with our tables and no rows to `path`, and return its URL; making one takes longer."""
+    shutil.copy(Path(_folder_of_template().name) / f"{TEMPLATE}.db", path)
+    return f"sqlite:///{path}"
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """Run a PostgreSQL server of this test process's own."""
@@ -120,7 +137,7 @@ def empty_url(new_database: Callable[[], str]) -> str:
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Yield the URL of a database of each kind, empty of rows, to be opened with `Store`."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'store.db'}"
+        yield file_with_tables(tmp_path / "store.db")
         return
     server: Postgres = request.getfixturevalue("postgres")
     url = server.create_with_tables()

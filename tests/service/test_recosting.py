@@ -15,6 +15,7 @@ from tapestry.optimizer.archive.report import costs_of
 from tapestry.rewrites import Move
 from tapestry.service.recosting import comparable_costs, model_notes, recost_plans
 from tapestry.service.store import Store, StoredPlan
+from tests.service.databases import file_with_tables
 from tests.service.programs import finished_run, two_layers
 
 OLDER = f"costed by an older model (1; this is {COST_MODEL_VERSION})"
@@ -22,7 +23,7 @@ OLDER = f"costed by an older model (1; this is {COST_MODEL_VERSION})"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(f"sqlite:///{tmp_path / 'runs.db'}")
+    opened = Store(file_with_tables(tmp_path / "runs.db"))
     yield opened
     opened.close()
 

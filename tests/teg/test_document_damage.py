@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tapestry.teg.decoding import DocumentError
 from tapestry.teg.document import from_document, load, loads, to_document
 from tapestry.teg.validate import InvalidGraphError, check, validate
+from tests.cases import examples
 from tests.teg.graphs import programs, small_program
 
 Place = tuple[Any, Any]  # a container and a key in it
@@ -58,7 +59,7 @@ def damaged(draw: st.DrawFn) -> Any:
     return document
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(damaged())
 def test_given_a_damaged_document_then_issues_with_places(document: Any) -> None:
     try:

@@ -13,6 +13,7 @@ from tapestry.teg.operators import catalog
 from tapestry.teg.operators.testing import random_values as operands_of
 from tapestry.teg.pullback import pull_back, pull_back_block
 from tapestry.teg.zspace import ZRange
+from tests.cases import examples
 from tests.contracts.generators import GENERATORS
 from tests.teg.sharding.programs import random_program
 
@@ -29,7 +30,7 @@ def inside(box: ZRange) -> tuple[slice, ...]:
 
 
 @pytest.mark.parametrize("operator", SELECTORS)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data())
 def test_a_selectors_ranges_are_the_boxes_around_what_it_selects(operator, data):
     drawn = GENERATORS[operator](data.draw)
@@ -59,7 +60,7 @@ def test_a_selectors_ranges_are_the_boxes_around_what_it_selects(operator, data)
 
 
 @pytest.mark.parametrize("operator", GENERATORS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_nothing_else_of_the_inputs_matters(operator, data, seed):
     """Check that the part of the result stays the same when everything outside of the ranges is changed."""
@@ -77,7 +78,7 @@ def test_nothing_else_of_the_inputs_matters(operator, data, seed):
     np.testing.assert_allclose(second, first, rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_whole_programs(seed, data):
     rng = np.random.default_rng(seed)

@@ -21,6 +21,7 @@ from tapestry.hardware.layouts.native import (
     stored_bytes,
 )
 from tapestry.teg.dtypes import NAMES, item_bytes
+from tests.cases import examples
 
 TILED = [native for native in NATIVES if native.tiles is not None]
 SHAPES = st.lists(st.integers(1, 37), max_size=4).map(tuple)
@@ -31,7 +32,7 @@ def size(native: str, order: str, shape: tuple[int, ...], dtype: str) -> int:
 
 
 @pytest.mark.parametrize("native", TILED, ids=lambda n: n.name)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(shape=SHAPES, dtype=st.sampled_from(NAMES), data=st.data())
 def test_what_is_counted_is_what_is_packed(native, shape, dtype, data) -> None:
     order = data.draw(st.sampled_from(candidate_dimension_orders(native, shape, dtype)))
@@ -75,7 +76,7 @@ def test_texts_of_the_vendors() -> None:
 
 
 @pytest.mark.parametrize("native", TILED, ids=lambda n: n.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(shape=SHAPES)
 def test_orders_that_are_offered_take_no_more_than_the_programs(native, shape) -> None:
     candidates = candidate_dimension_orders(native, shape, "float32")

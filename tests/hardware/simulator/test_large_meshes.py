@@ -25,6 +25,7 @@ def test_by_class_as_in_full(mesh_shape: MeshShape, monkeypatch: pytest.MonkeyPa
         assert full.makespan_ticks == by_class.makespan_ticks
 
 
+@pytest.mark.slow
 def test_a_thousand_devices() -> None:
     mesh_shape = MeshShape.of(pod=8, row=8, column=16)
     rng = np.random.default_rng(0)

@@ -18,6 +18,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
+from tests.cases import first
 from tests.hardware.simulator.programs import MESHES, cell, mesh_of, random_placements, random_program
 
 FOUR = MeshShape.of(gpu=4)
@@ -61,7 +62,7 @@ def test_genes_of_a_sink_have_no_meaning_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("mesh_shape", MESHES, ids=str)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first(1, range(4)))
 def test_two_steps_of_random_programs(mesh_shape: MeshShape, seed: int) -> None:
     rng = np.random.default_rng([seed, *dict(mesh_shape.axes).values()])
     graph = random_program(rng, state=True)

@@ -28,7 +28,7 @@ def plain(graph: Graph, moves: list[Move]) -> dict[str, float]:
 
 @pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
 def test_the_last_line_is_the_plans_cost_to_the_last_digit(mesh: str) -> None:
-    result = search(mesh=load_mesh(mesh), evaluations=600)
+    result = search(GRAPHS["observed"](), mesh=load_mesh(mesh), evaluations=600)
     for plan in result.frontier:
         reported = explain(result.graph, plan.moves, result.mesh)
         assert reported.cost == plan.cost
@@ -59,7 +59,7 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
 def test_compiled_costs_are_those_of_the_plain_model(mesh: str) -> None:
-    result = search(mesh=load_mesh(mesh), evaluations=600)
+    result = search(GRAPHS["observed"](), mesh=load_mesh(mesh), evaluations=600)
     mesh_shape = MeshShape(result.mesh.axis_sizes)
     for plan in result.frontier[::3]:
         states = [replay_plan(result.graph, plan.moves[:k], mesh_shape) for k in range(len(plan.moves) + 1)]
@@ -159,7 +159,7 @@ def test_a_stale_history_is_refused_with_its_move_and_a_hint(move: Move, message
 
 def test_progress_is_reported_to_its_end() -> None:
     calls: list[tuple[int, int]] = []
-    result = search(evaluations=500)
+    result = search(GRAPHS["observed"](), evaluations=500)
     explain(result.graph, result.frontier[0].moves, EIGHT, on_step=lambda *at: calls.append(at))
     assert calls == [(k, calls[-1][1]) for k in range(1, calls[-1][1] + 1)]
 

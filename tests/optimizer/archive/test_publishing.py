@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,6 +110,7 @@ def test_nothing_comes_of_nothing() -> None:
         assert (entering.tolist(), leaving.tolist()) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_front_shown_as_it_grows_is_about_as_good_as_one_chosen_at_the_end() -> None:
     """Check a front that moves towards the origin in steps, with a few points of it found in each."""
     rng = np.random.default_rng(7)

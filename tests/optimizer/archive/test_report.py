@@ -81,8 +81,10 @@ def test_every_plan_keeps_a_bound_in_percent_of_the_runs_best(islands: int) -> N
         budget=budget,
         islands=islands,
         constraints=("time_s<=120%",),
+        rules=(),
     )
-    free = search(graph, EIGHT, ("peak_memory_bytes", "traffic_bytes"), budget=budget, islands=islands)
+    requested = ("peak_memory_bytes", "traffic_bytes")
+    free = search(graph, EIGHT, requested, budget=budget, islands=islands, rules=())
     times = [plan.cost["time_s"] for plan in found.frontier]
     assert times
     assert max(times) <= 1.2 * min(times) * (1 + 1e-12) or len(times) == 1
@@ -100,7 +102,12 @@ def test_a_search_within_percent_resumes_as_if_it_had_never_stopped() -> None:
         saved.append(snapshot.checkpoint().to_bytes())
 
     graph, requested = GRAPHS["attention"](), ("peak_memory_bytes", "traffic_bytes")
-    options = {"budget": Budget(evaluations=4000), "islands": 1, "constraints": ("time_s<=110%",)}
+    options = {
+        "budget": Budget(evaluations=4000),
+        "islands": 1,
+        "constraints": ("time_s<=110%",),
+        "rules": (),
+    }
     whole = search(graph, EIGHT, requested, **options, on_checkpoint=keep, checkpoint_s=0)
     for content in (saved[1], saved[len(saved) // 2]):
         resumed = search(graph, EIGHT, requested, **options, resume=Checkpoint.from_bytes(content))

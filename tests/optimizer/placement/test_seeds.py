@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.placement.search_space import search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans
+from tests.cases import one_in
 from tests.costmodel.programs import GRAPHS, layers
 
 
@@ -19,8 +22,9 @@ def costs_by_seed(space: PlanSpace) -> tuple[np.ndarray, np.ndarray]:
     return seeds, np.array([space.evaluate(Genes(s, nothing, nothing)) for s in seeds])
 
 
-@pytest.mark.parametrize("mesh", ["dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4", "cpu-node"])
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(
+    ("name", "mesh"), one_in(5, product(GRAPHS, ["dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4", "cpu-node"]))
+)
 def test_seeds_are_legal_and_different(name: str, mesh: str) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
     seeds = seed_plans(space, search_space(space))

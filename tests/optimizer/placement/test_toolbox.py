@@ -12,6 +12,7 @@ from tapestry.optimizer.archive.fronts import crowding_weights
 from tapestry.optimizer.placement.toolbox import Individual, completed, default_toolbox, described
 from tapestry.optimizer.run.snapshot import Snapshot
 from tapestry.teg.faults import ArgumentError
+from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import frontier, search
 
 
@@ -61,7 +62,8 @@ def test_operators_that_a_toolbox_lacks_are_the_default_ones() -> None:
 
 
 def test_a_plain_toolbox_of_deap_searches_like_the_default_one() -> None:
-    assert frontier(search(toolbox=base.Toolbox())) == frontier(search())
+    graph = GRAPHS["perceptron"]()
+    assert frontier(search(graph, toolbox=base.Toolbox())) == frontier(search(graph))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +87,9 @@ def test_every_callable_can_be_described(operator: object, description: str) -> 
 def test_a_function_set_as_an_operator_takes_part_in_checkpoints() -> None:
     toolbox, kept = base.Toolbox(), list[Snapshot]()
     toolbox.mutate = mutated
-    result = search(toolbox=toolbox, on_checkpoint=kept.append, checkpoint_s=0)
-    again = search(toolbox=toolbox, resume=kept[0].checkpoint())
+    graph = GRAPHS["perceptron"]()
+    result = search(graph, toolbox=toolbox, on_checkpoint=kept.append, checkpoint_s=0)
+    again = search(graph, toolbox=toolbox, resume=kept[0].checkpoint())
     assert frontier(again) == frontier(result)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer.placement.rng import between, new_rng, unit
 from tapestry.optimizer.placement.search_space import search_space
 from tapestry.optimizer.placement.variation import FOLLOW, LEAD, LONGEST_PREFETCH, RULES, hash_plan, vary
+from tests.cases import one_in
 from tests.costmodel.programs import GRAPHS, layers, random_genes
 
 Plan = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -32,9 +35,9 @@ def assert_legal(space: PlanSpace, plan: Plan) -> None:
     assert set(np.unique(regather)) <= {0, 1}
 
 
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-@pytest.mark.parametrize("mesh", ["2x-dgx-h100", "tpu-v5e-4x4"])
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(
+    ("name", "mesh", "tied"), one_in(5, product(GRAPHS, ["2x-dgx-h100", "tpu-v5e-4x4"], [True, False]))
+)
 def test_every_rule_keeps_plans_legal_and_hashes_current(
     name: str, mesh: str, tied: bool, rng: np.random.Generator
 ) -> None:

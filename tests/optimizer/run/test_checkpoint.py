@@ -22,12 +22,14 @@ from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.checkpoint import MAGIC, SavedVariant
 from tapestry.optimizer.run.serialization import serialize
 from tapestry.optimizer.run.workers import InlineExecutor
+from tests.cases import first
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.run.test_processes import are_gone, children_of, command_of
 from tests.optimizer.searches import EIGHT, search
 
 EVALUATIONS = 300_000
+FEW = 40_000
 
 
 class Watcher:
@@ -63,6 +65,12 @@ def leftovers() -> tuple[Result, Watcher]:
     return watched("observed", seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor())
 
 
+@pytest.fixture(scope="module")
+def brief() -> tuple[Result, Watcher]:
+    """Run a search of a few rounds; return it with all its snapshots."""
+    return watched("observed", seed=2, islands=2, evaluations=FEW, executor=InlineExecutor())
+
+
 @pytest.mark.slow
 def test_the_search_below_rewrites_the_program(leftovers: tuple[Result, Watcher]) -> None:
     last = leftovers[1].snapshots[-1].checkpoint()
@@ -78,15 +86,20 @@ def test_watching_changes_nothing(leftovers: tuple[Result, Watcher]) -> None:
     assert reported(alone) == reported(leftovers[0])
 
 
-@pytest.mark.parametrize("at", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, -2, -1))])
-def test_resumed_anywhere_a_search_gives_the_same(leftovers: tuple[Result, Watcher], at: int) -> None:
-    result, watcher = leftovers
+@pytest.mark.parametrize(
+    ("searched", "at"), first(1, [("brief", 1), *(("leftovers", at) for at in (0, 4, -2, -1))])
+)
+def test_resumed_anywhere_a_search_gives_the_same(
+    searched: str, at: int, request: pytest.FixtureRequest
+) -> None:
+    result, watcher = request.getfixturevalue(searched)
+    evaluations = FEW if searched == "brief" else EVALUATIONS
     saved = Checkpoint.from_bytes(watcher.saved[at])
     again = search(
         GRAPHS["observed"](),
         seed=2,
         islands=2,
-        evaluations=EVALUATIONS,
+        evaluations=evaluations,
         executor=InlineExecutor(),
         resume=saved,
     )
@@ -186,8 +199,8 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def test_bytes_are_read_back_bit_for_bit(leftovers: tuple[Result, Watcher]) -> None:
-    for snapshot in leftovers[1].snapshots:
+def test_bytes_are_read_back_bit_for_bit(brief: tuple[Result, Watcher]) -> None:
+    for snapshot in brief[1].snapshots:
         saved = snapshot.checkpoint()
         again = Checkpoint.from_bytes(saved.to_bytes())
         different = [
@@ -197,8 +210,8 @@ def test_bytes_are_read_back_bit_for_bit(leftovers: tuple[Result, Watcher]) -> N
         assert again.to_bytes() == saved.to_bytes()
 
 
-def test_damaged_bytes_are_refused(leftovers: tuple[Result, Watcher], rng: np.random.Generator) -> None:
-    content = leftovers[1].saved[2]
+def test_damaged_bytes_are_refused(brief: tuple[Result, Watcher], rng: np.random.Generator) -> None:
+    content = brief[1].saved[1]
     for place in rng.integers(0, len(content), 200):
         damaged = bytearray(content)
         damaged[place] ^= 1 << int(rng.integers(8))
@@ -237,30 +250,30 @@ def test_other_bytes_are_refused() -> None:
     ],
 )
 def test_a_checkpoint_of_another_search_is_stale(
-    leftovers: tuple[Result, Watcher], changed: dict[str, Any], what: str
+    brief: tuple[Result, Watcher], changed: dict[str, Any], what: str
 ) -> None:
-    saved = leftovers[1].snapshots[1].checkpoint()
+    saved = brief[1].snapshots[1].checkpoint()
     options = {"program": "observed", "seed": 2, "islands": 2, "executor": InlineExecutor(), **changed}
     with pytest.raises(StaleCheckpoint, match=f"of another {what}: start anew"):
         search(GRAPHS[options.pop("program")](), resume=saved, **options)
 
 
 def test_a_checkpoint_of_another_release_is_stale(
-    leftovers: tuple[Result, Watcher], monkeypatch: pytest.MonkeyPatch
+    brief: tuple[Result, Watcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = Checkpoint.from_bytes(leftovers[1].saved[1])
+    saved = Checkpoint.from_bytes(brief[1].saved[1])
     monkeypatch.setattr("tapestry.optimizer.run.initialization._release", lambda: "another")
     with pytest.raises(StaleCheckpoint, match="of another release"):
         search(GRAPHS["observed"](), seed=2, islands=2, executor=InlineExecutor(), resume=saved)
 
 
 def test_a_larger_budget_goes_on_from_the_end_and_a_spent_one_ends_at_once(
-    leftovers: tuple[Result, Watcher],
+    brief: tuple[Result, Watcher],
 ) -> None:
-    saved = Checkpoint.from_bytes(leftovers[1].saved[-1])
+    saved = Checkpoint.from_bytes(brief[1].saved[-1])
     options = {"seed": 2, "islands": 2, "executor": InlineExecutor(), "resume": saved}
-    longer = search(GRAPHS["observed"](), evaluations=EVALUATIONS + 40_000, **options)
-    assert longer.evaluations >= EVALUATIONS + 40_000
+    longer = search(GRAPHS["observed"](), evaluations=FEW + 40_000, **options)
+    assert longer.evaluations >= FEW + 40_000
     assert list(longer.history[: len(saved.history)]) == list(saved.history)
     spent = search(GRAPHS["observed"](), budget=Budget(seconds=saved.timings["search_s"] / 2), **options)
     assert (spent.evaluations, spent.stopped) == (saved.evaluations, "budget")
@@ -275,7 +288,7 @@ def test_a_converged_search_stays_converged() -> None:
     assert reported(again) == reported(result)
 
 
-def test_either_resumed_or_started_from_plans(leftovers: tuple[Result, Watcher]) -> None:
-    result, watcher = leftovers
+def test_either_resumed_or_started_from_plans(brief: tuple[Result, Watcher]) -> None:
+    result, watcher = brief
     with pytest.raises(ValueError, match="give one of them"):
         search(resume=watcher.snapshots[0].checkpoint(), start_from=result.frontier)

@@ -25,7 +25,7 @@ PLACEMENTS = {rule.name for rule in PLACEMENT} | {"set_option"}
 @pytest.fixture(scope="module", params=["dgx-h100", pytest.param("2x-dgx-h100", marks=pytest.mark.slow)])
 def found(request: pytest.FixtureRequest) -> Result:
     """Run a search long enough for structural moves to enter the frontier."""
-    return search(mesh=load_mesh(request.param), evaluations=150_000, seed=1)
+    return search(mesh=load_mesh(request.param), evaluations=30_000, seed=1)
 
 
 def structural(plan: Plan) -> list[Move]:

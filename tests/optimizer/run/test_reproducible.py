@@ -9,6 +9,8 @@ import pytest
 
 from tapestry.optimizer import Budget, Result
 from tapestry.optimizer.run.workers import InlineExecutor
+from tests.cases import first
+from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import frontier, search
 
 EPOCH = 16_384  # evaluations per island and round; a smaller budget keeps only some islands busy
@@ -23,10 +25,12 @@ def repeats(result: Result, other: Result) -> bool:
     )
 
 
-@pytest.mark.parametrize("islands", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_twice_the_same(islands: int) -> None:
+@pytest.mark.parametrize(
+    ("program", "islands"), first(1, [("perceptron", 1), ("attention", 1), ("attention", 3)])
+)
+def test_twice_the_same(program: str, islands: int) -> None:
     several = {"islands": islands, "evaluations": 2 * islands * EPOCH}
-    runs = [search(seed=5, executor=InlineExecutor(), **several) for _ in range(2)]
+    runs = [search(GRAPHS[program](), seed=5, executor=InlineExecutor(), **several) for _ in range(2)]
     assert len(runs[0].frontier) > 5
     assert repeats(*runs)
 

@@ -50,7 +50,7 @@ def stopped_at(number: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Request, R
         patch.setattr(Evaluator, "kept", request.counted(Evaluator.kept))
         patch.setattr(variants, "insert_plans", request.counted(variants.insert_plans))
         patch.setattr(coordinator, "run", request.counted(coordinator.run))
-        result = search(should_stop=request, on_progress=note)
+        result = search(GRAPHS["perceptron"](), should_stop=request, on_progress=note)
     return request, result, phases
 
 
@@ -62,7 +62,7 @@ def questions_before(phase: str) -> int:
         if progress.phase == phase:
             seen.append(request.checks)
 
-    search(should_stop=request, on_progress=note)
+    search(GRAPHS["perceptron"](), should_stop=request, on_progress=note)
     return seen[0]
 
 
@@ -89,7 +89,7 @@ def test_a_stop_while_seeding_keeps_the_first_plans_and_adds_no_seed(monkeypatch
 def test_a_stop_while_seeding_publishes_what_there_is() -> None:
     request, saved = Request(questions_before("seeding") + 2), list[Any]()
 
-    result = search(should_stop=request, on_checkpoint=saved.append)
+    result = search(GRAPHS["perceptron"](), should_stop=request, on_checkpoint=saved.append)
 
     assert [snapshot.is_last for snapshot in saved] == [True]
     assert len(saved[0].values) >= len(result.frontier) > 0

@@ -16,7 +16,7 @@ from tests.optimizer.searches import search
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return search(evaluations=300, objectives=("time_s", "peak_memory_bytes", "traffic_bytes"))
+    return search(evaluations=300, rules=(), objectives=("time_s", "peak_memory_bytes", "traffic_bytes"))
 
 
 def test_a_notebook_shows_the_frontier_as_a_table(result: Result) -> None:
@@ -78,7 +78,7 @@ def test_a_figure_draws_two_costs(result: Result) -> None:
 
 
 def test_one_objective_needs_another_cost_to_be_drawn_against() -> None:
-    result = search(evaluations=100, objectives=("time_s",))
+    result = search(evaluations=100, objectives=("time_s",), rules=())
     with pytest.raises(ValueError, match="the run has one objective, time_s; name another cost"):
         result.plot()
     assert result.plot(y="traffic_bytes").layout.yaxis.title.text == "traffic_bytes"

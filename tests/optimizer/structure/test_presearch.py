@@ -235,6 +235,7 @@ def test_a_search_on_one_device_begins_with_it_and_ends_by_itself() -> None:
     assert fastest.cost["time_s"] < 0.25 * reference_cost(graph, Placements(), MESH).time_ticks / TICKS_PER_S
 
 
+@pytest.mark.slow
 def test_a_part_of_one_device_begins_with_what_is_found_for_a_device_alone() -> None:
     seeds = search(search=False)
     alone = search(mesh=EIGHT.part((("gpu", 1),)), search=False)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import load_device
 from tapestry.optimizer.structure.search_stage import search_on
@@ -13,6 +15,7 @@ MODEL = Path(__file__).resolve().parents[2] / "data" / "graphs" / "tiny_gpt2_sma
 DEVICE = load_device("h100")
 
 
+@pytest.mark.slow
 def test_the_stage_makes_a_faster_program_than_the_pipeline_without_it() -> None:
     graph, costs = from_onnx(MODEL), UnshardedCosts(DEVICE)
     without = run_pipeline(graph, [stage for stage in standard_pipeline() if stage.how != "search"])

@@ -37,6 +37,7 @@ def folded(graph: Graph) -> Graph:
     return graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, count", [("resnet50_b16_224", 53), ("light_resnet50", 53)])
 def test_every_batch_norm_of_a_published_network_folds(name: str, count: int) -> None:
     moves = find(saturated(name), named("fold_into_conv"))

@@ -19,6 +19,7 @@ from tapestry.service.graphs import summarize
 from tapestry.service.serving import ServiceServer
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store
+from tests.service.databases import file_with_tables
 from tests.service.programs import NOON, finished_run, two_layers
 
 PROBLEM = "application/problem+json"
@@ -67,10 +68,16 @@ def shared_pool() -> SharedPool:
     return opened
 
 
+def file_of(folder: Path) -> str:
+    """Return the URL of the database of services in a folder, which is made by the first."""
+    path = folder / "api.db"
+    return f"sqlite:///{path}" if path.exists() else file_with_tables(path)
+
+
 @contextmanager
 def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
     """Run a service without workers, with settings as given and its database in a folder, or at a URL."""
-    url = place if isinstance(place, str) else f"sqlite:///{place / 'api.db'}"
+    url = place if isinstance(place, str) else file_of(place)
     chosen = ServiceSettings(url, **{"port": 0, **settings})
     with (
         patch("tapestry.service.api.app.TaskPool", shared_pool),
@@ -78,7 +85,8 @@ def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
         server.in_background(),
     ):
         store = Store(url)
-        with httpx.Client(base_url=server.address, timeout=30, trust_env=False) as http:
+        # No certificates are read: that takes longer than to start the service.
+        with httpx.Client(base_url=server.address, timeout=30, trust_env=False, verify=False) as http:
             yield Service(http, store, server.address)
         store.close()
 

@@ -18,7 +18,7 @@ from tests.service.api.conftest import Service
         "/v1/runs/{run}/frontier",
         "/v1/plans/{plan}",
         "/v1/plans/{plan}/moves",
-        "/v1/plans/{plan}/explanation",
+        pytest.param("/v1/plans/{plan}/explanation", marks=pytest.mark.slow),
         "/v1/plans/{plan}/graph",
         "/v1/meshes",
         "/v1/meshes/dgx-h100",

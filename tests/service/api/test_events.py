@@ -124,6 +124,7 @@ def test_a_viewer_of_the_future_gets_everything(service: Service) -> None:
     assert watch.numbers() == other.numbers() == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_one_asks_the_database_for_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     job = claimed(service)
     runs = type(service.store.runs)

@@ -71,6 +71,7 @@ def test_no_plan_on_the_frontier_is_beaten_by_another(tapestry: Run, document: P
         assert not any(b != a and all(x <= y for x, y in zip(b, a, strict=True)) for b in vectors)
 
 
+@pytest.mark.slow
 def test_the_same_evaluations_give_the_same_frontier(tapestry: Run, document: Path) -> None:
     first, second = (optimize(tapestry, document, "--json").json for _ in range(2))
     assert first["frontier"] == second["frontier"]
@@ -220,6 +221,7 @@ def test_simulate_the_abstract_plan(tapestry: Run, document: Path, tmp_path: Pat
     assert "values: not computed" in text
 
 
+@pytest.mark.slow
 def test_simulate_a_stored_plan(tapestry: Run, document: Path) -> None:
     found = optimize(tapestry, document, "--json", "--verify", "dry").json
     for plan in found["frontier"][:3]:

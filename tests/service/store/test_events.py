@@ -110,6 +110,7 @@ def test_a_transaction_that_fails_uses_up_no_number(store: Store, store_url: str
     assert [event.number for event in store.runs.events(job.subject)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_worker_and_impatient_users_end_a_run_once(store: Store, store_url: str, job: Job) -> None:
     """Check that nothing is lost or reported twice if users request the end again and again while the worker writes."""
     rounds, users = 15, 3

@@ -17,6 +17,7 @@ from tapestry.service.store import RunRequest, Store, mesh_to_document
 from tapestry.service.worker.heartbeat import ClaimedJob
 from tapestry.service.worker.searching import SearchJob
 from tapestry.teg.graph import Graph
+from tests.service.databases import file_with_tables
 
 LEASE_S = 60.0
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
@@ -24,7 +25,7 @@ OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(f"sqlite:///{tmp_path / 'worker.db'}")
+    opened = Store(file_with_tables(tmp_path / "worker.db"))
     yield opened
     opened.close()
 

@@ -22,6 +22,7 @@ def heartbeat(store: Store) -> Heartbeat:
     return Heartbeat(store, "worker", threading.Event(), lease_s=LEASE_S, beat_s=BEAT_S)
 
 
+@pytest.mark.slow
 def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heartbeat: Heartbeat) -> None:
     bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), LEASE_S)

@@ -13,6 +13,7 @@ from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, gro
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains, volumes
 from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
+from tests.cases import examples
 from tests.teg.sharding.specs import cells, random_mesh, random_needed, random_shape, random_spec
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -38,7 +39,7 @@ def received(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> i
 
 
 @given(SEEDS)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_fetch_delivers_what_is_wanted_once(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mesh_shape, shape = random_mesh(rng), random_shape(rng)
@@ -70,7 +71,7 @@ def test_a_fetch_delivers_what_is_wanted_once(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_elements_come_from_the_nearest_holder(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mesh_shape, shape = random_mesh(rng), random_shape(rng)
@@ -87,7 +88,7 @@ def test_elements_come_from_the_nearest_holder(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_scatter_steps_partition_what_a_group_carries(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mesh_shape, shape = random_mesh(rng), random_shape(rng)

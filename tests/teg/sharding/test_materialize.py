@@ -22,6 +22,7 @@ from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.transfers import fetch_transfers, scatter_sets
 from tapestry.teg.validate import validate
 from tapestry.teg.zspace import ZRange
+from tests.cases import examples
 from tests.teg.sharding.explicit_values import evaluate_explicit
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
@@ -72,7 +73,7 @@ def close(values: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> No
 
 @pytest.mark.slow
 @given(SEEDS, st.sampled_from(MESHES))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_random_plans_keep_all_values(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)

@@ -17,6 +17,7 @@ from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.zspace import ZRange
+from tests.cases import examples
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
 FOUR = MeshShape.of(gpu=4)
@@ -24,7 +25,7 @@ ALL = Split(("gpu.0", "gpu.1"))
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_random_expansions_lead_back(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
@@ -94,6 +95,7 @@ def test_shards_of_another_definition_are_refused(nodes: MaterializedGraph) -> N
         recover(edited(nodes, "y@2", definition=other.definition))
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_views_leads_back() -> None:
     b = GraphBuilder("flips")
     x = b.source("x", (4,), "float32")

@@ -18,6 +18,7 @@ from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.verify import verify
+from tests.cases import examples
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
 MESH_SHAPE = MeshShape.of(node=2, gpu=2)
@@ -25,7 +26,7 @@ ALL, NODE, GPU = Split(("node.0", "gpu.0")), Split(("node.0",)), Split(("gpu.0",
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_random_legal_plans_have_no_issue(seed: int, mesh_shape: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
@@ -330,7 +331,7 @@ def test_a_thousand_blocks_are_proven_in_about_a_second(mesh_shape: MeshShape, l
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_one_wrong_number_anywhere_is_found(seed: int, mesh_shape: MeshShape) -> None:
     """Check that some end of some box (index range, range read, buffer) moved by one is found."""
     rng = np.random.default_rng(seed)

@@ -26,10 +26,11 @@ from tapestry.hardware.layouts.cute.tiling import (
 )
 from tapestry.hardware.layouts.cute.tuples import integer
 from tapestry.hardware.layouts.layout import LayoutError
+from tests.cases import examples
 from tests.hardware.layouts.cute.comparison import same_function
 from tests.hardware.layouts.cute.generators import injective, shapes
 
-laws = settings(max_examples=60, deadline=None)
+laws = settings(max_examples=examples(60), deadline=None)
 
 
 def images(layout: Strided) -> list[int]:
@@ -206,7 +207,7 @@ flat_layouts = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 12)), min_si
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(flat_layouts, flat_layouts, st.booleans())
 def test_a_composition_is_refused_or_right_for_any_integers(a: Strided, b: Strided, is_static: bool) -> None:
     """Check any modes, including those that interleave or carry into each other; B stays inside A."""

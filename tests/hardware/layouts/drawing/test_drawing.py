@@ -13,12 +13,13 @@ from tapestry.hardware.layouts.drawing.diagram import MOST_CELLS, MOST_PANELS
 from tapestry.hardware.layouts.drawing.terminal import ASCII
 from tapestry.hardware.layouts.drawing.tile_borders import BUFFER, INNER, OUTER, PLAIN, kept, tile_borders
 from tapestry.hardware.layouts.ttnn import tiled
+from tests.cases import examples
 from tests.contracts.layout_members import STRATEGIES
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_cell_agrees_with_the_layout(data: st.DataObject) -> None:
     layout = data.draw(STRATEGIES[data.draw(st.sampled_from(sorted(STRATEGIES)))])

@@ -15,6 +15,7 @@ from tapestry.hardware.layouts.tt_metal.expression import (
     Symbol,
     evaluate,
 )
+from tests.cases import examples
 
 DIMS = ("d0", "d1")
 
@@ -39,7 +40,7 @@ def texts(draw: st.DrawFn, depth: int = 3) -> tuple[str, object]:
     return f"({left}) {operation} {k}", lambda d, s: meaning.get(operation, lambda a: a % k)(f(d, s))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(texts(), st.integers(-50, 50), st.integers(-50, 50), st.integers(-5, 5))
 def test_given_any_expression_then_simplifying_keeps_its_value(pair: tuple, a: int, b: int, c: int) -> None:
     text, meaning = pair
@@ -50,7 +51,7 @@ def test_given_any_expression_then_simplifying_keeps_its_value(pair: tuple, a: i
     assert again == found and hash(again) == hash(found) and str(again) == str(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(texts(), texts(), st.integers(-9, 9), st.integers(-9, 9))
 def test_given_two_maps_then_composing_is_applying_one_after_the_other(
     one: tuple, two: tuple, a: int, b: int

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tapestry.hardware.layouts import Layout, LayoutError
 from tapestry.hardware.layouts.tt_metal import AlignedAttribute, AlignedMetalLayout, parse_metal_layout
 from tapestry.hardware.layouts.tt_metal.element import scalar, tile
+from tests.cases import examples
 
 
 @st.composite
@@ -24,7 +25,7 @@ def layouts(draw: st.DrawFn) -> AlignedMetalLayout:
     return AlignedMetalLayout(shape, attribute.device_shape(grid), scalar("f32"), attribute)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(layouts())
 def test_given_any_aligned_layout_then_packing_and_offsets_agree(layout: AlignedMetalLayout) -> None:
     array = np.arange(1, layout.element_count + 1, dtype=np.int32).reshape(layout.shape)
@@ -36,7 +37,7 @@ def test_given_any_aligned_layout_then_packing_and_offsets_agree(layout: Aligned
     assert layout.size_bytes == 4 * packed.size and parse_metal_layout(str(layout)) == layout
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(layouts())
 def test_given_any_aligned_layout_then_host_strides_address_the_aligned_tensor(
     layout: AlignedMetalLayout,

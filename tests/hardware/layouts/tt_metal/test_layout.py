@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import Layout, LayoutError, parse_layout
 from tapestry.hardware.layouts.tt_metal import MetalLayout, parse_metal_layout
+from tests.cases import examples
 
 
 @st.composite
@@ -45,7 +46,7 @@ def offset_by_definition(layout: MetalLayout, coords: tuple[int, ...]) -> int:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts())
 def test_given_any_layout_then_elements_lie_where_the_definition_says(layout: MetalLayout) -> None:
     array = np.arange(1, layout.element_count + 1, dtype=np.int32).reshape(layout.shape)
@@ -58,7 +59,7 @@ def test_given_any_layout_then_elements_lie_where_the_definition_says(layout: Me
     assert np.array_equal(layout.unpack(packed), array)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts())
 def test_given_any_layout_then_cells_that_are_no_padding_are_the_elements(layout: MetalLayout) -> None:
     slots = np.arange(layout.buffer_count * layout.buffer_elements)
@@ -69,7 +70,7 @@ def test_given_any_layout_then_cells_that_are_no_padding_are_the_elements(layout
     assert parse_metal_layout(str(layout)) == layout
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts())
 def test_given_any_layout_then_sizes_without_making_it_agree(layout: MetalLayout) -> None:
     remade = MetalLayout(layout.shape, "f32", layout.attribute)

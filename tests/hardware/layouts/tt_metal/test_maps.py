@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tapestry.hardware.layouts import Layout, LayoutError
 from tapestry.hardware.layouts.tt_metal import MetalAttribute, MetalLayout, parse_affine_map
 from tapestry.hardware.layouts.tt_metal.element import scalar, tile
+from tests.cases import examples
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_steps_that_pass_64_bits_are_refused() -> None:
         layout.offset_of((1, 0))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(1, 30), st.integers(1, 30), st.integers(1, 4), st.integers(1, 4), st.sampled_from([4, 8, 32])
 )

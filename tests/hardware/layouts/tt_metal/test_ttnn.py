@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import LayoutError
 from tapestry.hardware.layouts.tt_metal import MetalLayout, parse_metal_layout, ttnn_attribute
+from tests.cases import examples
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_height_and_width_sharded_grids_list_cores_for_one_dimension(memory: str
         parse_metal_layout(text.format("2x1", memory))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 3), st.integers(1, 3))
 def test_given_any_sharded_tensor_then_each_tile_is_of_one_matrix(
     shape: list, rows: int, columns: int

@@ -16,11 +16,12 @@ from tapestry.hardware.layouts.ttnn import (
     encode,
     parse,
 )
+from tests.cases import examples
 from tests.hardware.layouts.ttnn.definition import slot_by_definition
 from tests.hardware.layouts.ttnn.generators import KINDS, PAGES, bound, layouts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(layouts())
 def test_packing_agrees_with_the_offset_of_every_element_and_is_undone(layout: TtnnLayout) -> None:
     array = np.arange(1, layout.element_count + 1).reshape(layout.shape)
@@ -33,14 +34,14 @@ def test_packing_agrees_with_the_offset_of_every_element_and_is_undone(layout: T
     assert (layout.offsets(coords[real]) == slots[real]).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(layouts(), st.data())
 def test_offsets_follow_the_definition(layout: TtnnLayout, data: st.DataObject) -> None:
     coords = tuple(data.draw(st.integers(0, size - 1)) for size in layout.shape)
     assert layout.offset_of(coords) == slot_by_definition(layout, coords)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(layouts())
 def test_the_stored_matrix_holds_the_tensor(layout: TtnnLayout) -> None:
     array = np.arange(1, layout.element_count + 1).reshape(layout.shape)
@@ -50,7 +51,7 @@ def test_the_stored_matrix_holds_the_tensor(layout: TtnnLayout) -> None:
     assert (decode(layout.spec.layout, layout.shape, matrix) == array).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(layouts())
 def test_sizes_are_exact_and_the_text_is_read_back(layout: TtnnLayout) -> None:
     assert math.prod(layout.physical_shape) == layout.buffer_count * layout.buffer_elements
@@ -59,7 +60,7 @@ def test_sizes_are_exact_and_the_text_is_read_back(layout: TtnnLayout) -> None:
     assert parse(str(layout)) == layout
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts(KINDS[2:]))
 def test_cores_hold_the_pages_that_the_buffers_hold(layout: TtnnLayout) -> None:
     distribution = layout.spec.distribution

@@ -36,6 +36,7 @@ from tapestry.hardware.layouts.ttnn import (
     strides_of_map,
 )
 from tapestry.hardware.layouts.ttnn.cores import merged
+from tests.cases import examples
 from tests.hardware.layouts.ttnn.generators import layouts
 
 ROWS = PageConfig(PageLayout.ROW_MAJOR)
@@ -57,7 +58,7 @@ def in_memory(layout: TtnnLayout, memory: MemoryConfig) -> TtnnLayout:
     return TtnnLayout(TensorSpec(layout.shape, found))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(layouts(("nd",)))
 def test_a_2d_sharding_found_for_an_nd_one_puts_every_element_on_the_same_core(layout: TtnnLayout) -> None:
     legacy = legacy_of_nd(layout.spec)
@@ -66,7 +67,7 @@ def test_a_2d_sharding_found_for_an_nd_one_puts_every_element_on_the_same_core(l
     assert held_by_cores(in_memory(layout, legacy)) == held_by_cores(layout)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(layouts(("HEIGHT", "WIDTH", "BLOCK")))
 def test_every_2d_sharding_is_an_nd_sharding(layout: TtnnLayout) -> None:
     nd = nd_of_legacy(layout.spec)
@@ -75,7 +76,7 @@ def test_every_2d_sharding_is_an_nd_sharding(layout: TtnnLayout) -> None:
     assert held_by_cores(same) == held_by_cores(layout)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_squeezing_ranks_changes_no_slot(data: st.DataObject) -> None:
     tensor = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
@@ -92,14 +93,14 @@ def test_squeezing_ranks_changes_no_slot(data: st.DataObject) -> None:
     assert np.array_equal(mappings[0], mappings[1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))))
 def test_merged_ranges_hold_exactly_the_cores(points: set[tuple[int, int]]) -> None:
     cores = {Core(x, y) for x, y in points}
     assert set(merged(cores).cores()) == cores
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8))
 def test_printed_shapes_are_read_back(pairs: list[tuple[int, int]]) -> None:
     shape = Shape(tuple(d for d, _ in pairs), tuple(d + more for d, more in pairs))

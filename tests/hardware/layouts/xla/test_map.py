@@ -10,10 +10,11 @@ from tapestry.hardware.layouts.binding import native_text
 from tapestry.hardware.layouts.layout import every_coordinate
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.layouts.xla import XlaLayout, array_size, parse
+from tests.cases import examples
 from tests.hardware.layouts.xla.generators import layouts, split_layouts, tiled_by_numpy
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts())
 def test_packing_is_pad_reshape_transpose_and_the_index_formula_agrees(layout: XlaLayout) -> None:
     values = np.arange(layout.element_count).reshape(layout.shape)
@@ -26,7 +27,7 @@ def test_packing_is_pad_reshape_transpose_and_the_index_formula_agrees(layout: X
     assert (layout.unpack(packed) == values).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts() | split_layouts())
 def test_every_slot_is_one_element_or_padding(layout: XlaLayout) -> None:
     slots = layout.buffer_count * layout.buffer_elements
@@ -38,7 +39,7 @@ def test_every_slot_is_one_element_or_padding(layout: XlaLayout) -> None:
     assert np.prod(layout.physical_shape, dtype=int) == slots
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(split_layouts())
 def test_split_arrays_come_back_and_their_text_too(layout: XlaLayout) -> None:
     values = np.arange(layout.element_count).reshape(layout.shape)
@@ -46,7 +47,7 @@ def test_split_arrays_come_back_and_their_text_too(layout: XlaLayout) -> None:
     assert parse(str(layout)) == layout
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(layouts())
 def test_text_and_values_are_the_same(layout: XlaLayout) -> None:
     assert parse(str(layout)) == layout
@@ -101,7 +102,7 @@ def test_every_default_of_a_tpu() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(1, 2000), max_size=3).map(tuple),
     st.sampled_from(("float32", "bfloat16", "int8", "bool")),

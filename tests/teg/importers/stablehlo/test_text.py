@@ -192,6 +192,7 @@ def test_calls_of_foreign_code_are_refused_by_name() -> None:
         from_stablehlo(text)
 
 
+@pytest.mark.slow
 def test_calls_that_double_are_refused_in_bounded_time() -> None:
     doubling = "".join(
         f"func.func private @f{k}(%x: tensor<2xf32>) -> tensor<2xf32> {{\n"

@@ -146,6 +146,7 @@ def test_buffers_that_a_model_changes_are_carried_on() -> None:
         assert_close(found[carried[name]], to_numpy(buffer), name)
 
 
+@pytest.mark.slow
 def test_gradients_of_an_exported_joint_graph_are_named_after_their_parameters() -> None:
     from torch.export.experimental import _export_forward_backward
 

@@ -136,6 +136,7 @@ def test_a_scan_goes_along_an_axis_in_either_direction(backward: int) -> None:
     np.testing.assert_allclose(found["squares"], states**2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_loops_in_loops_that_never_end_are_refused_soon() -> None:
     copies = [node("Identity", ["go"], ["go_on"]), node("Identity", ["given"], ["kept"])]
     forever = body(copies, ["i", "go", "given"], ["go_on", "kept"])
