@@ -9,30 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tapestry.costmodel.block_cost import BlockCosts, base_flops, block_costs
-from tapestry.costmodel.classes import device_classes
+from tapestry.costmodel.block_cost import BlockCosts, block_costs
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import COSTS, CompiledSpace, EvaluationState, new_state
+from tapestry.costmodel.kernel_arrays import COSTS, EvaluationState, new_state
 from tapestry.costmodel.layout_choices import DimensionOrders
-from tapestry.costmodel.resources import LARGEST, Resource, resources_of, too_much
+from tapestry.costmodel.resources import Resource, resources_of
+from tapestry.costmodel.space_compiler import SpaceBlocks, SpaceCompiler
 from tapestry.costmodel.storage_choice import BlockKinds, StorageChoice
 from tapestry.costmodel.strategies import StrategyFamily, aligned_granules, pins_of_state
 from tapestry.costmodel.table_rows import TableCache, TableRows
 from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
-from tapestry.teg.graph import Block, Graph
+from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.boundary import stays_whole, viewed_state, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.strategy import Read, Strategy, read_of
 from tapestry.teg.stopping import CheckStop, never_stop
-
-LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class PlanSpace:
             dtype=np.int64,
         ).reshape(-1, 2)
         self.families: list[StrategyFamily] = []
-        self._costs: list[BlockCosts] = []
+        all_costs: list[BlockCosts] = []
         self._granules, self._viewed = aligned_granules(graph), viewed_state(graph)
         self.class_of: list[object] = []
         for block in self.blocks:
@@ -109,8 +106,19 @@ class PlanSpace:
             key, family, costs = self._family(block)
             self.class_of.append(key)
             self.families.append(family)
-            self._costs.append(costs)
-        self.space, self.device_class = _Compiler(self, check_stop).compile()
+            all_costs.append(costs)
+        blocks = SpaceBlocks(
+            graph,
+            self.slots,
+            self.sources,
+            self.class_of,
+            self.families,
+            all_costs,
+            self.state_genes,
+            self.resources,
+        )
+        rows = TableRows(mesh, self.mesh_shape, self.storage, self.cache)
+        self.space, self.device_class = SpaceCompiler(blocks, rows, check_stop).compile()
         self.state: EvaluationState = new_state(self.space)
 
     def _family(self, block: Block) -> tuple[object, StrategyFamily, BlockCosts]:
@@ -119,11 +127,15 @@ class PlanSpace:
         inputs, outputs = graph.input_types(block), graph.output_types(block)
         pin = self.pins.get(block.site)
         whole = stays_whole(graph, block, self.inputs, self.outputs)
-        given, granules = self._given(block), self._granules.get(block.site, ())
-        kind = (block.definition, tuple((shape, r.rows) for shape, r in reads), inputs, outputs, granules)
-        key = (*kind, pin, whole, block.site in self._viewed, self.storage.layouts, given, self.resources)
+        source = graph.carriers.get(block.site)
+        known = self.given.get(block.site) if source is None else self._family(source)[1]
+        granules = self._granules.get(block.site, ())
+        kind = (tuple((shape, r.rows) for shape, r in reads), inputs, outputs, granules)
+        kind = (*kind, pin, whole, block.site in self._viewed, self.storage.layouts, known, self.resources)
+        key = (_without_state(block.definition), *kind)
         if key not in self.cache.families:
             kinds = BlockKinds(block.definition, reads, inputs, outputs)
+            given = _of_source(known) if isinstance(known, StrategyFamily) else known
             strategies, orders = given or ((), self.storage.dimension_orders(kinds))
             if block.site in self._viewed:
                 orders = orders[:1]
@@ -146,19 +158,10 @@ class PlanSpace:
             )
             self.cache.families[key] = (family, costs)
         family, costs = self.cache.families[key]
-        return key, family, costs
+        return (block.definition, *kind), family, costs
 
     def _reads(self, block: Block) -> list[Read]:
         return [read_of(self.graph, block.site, k) for k in range(len(block.inputs))]
-
-    def _given(self, block: Block) -> Given | None:
-        """Return the strategies and orders that are known beforehand: a sink that carries state has its source's."""
-        source = self.graph.carriers.get(block.site)
-        if source is None:
-            return self.given.get(block.site)
-        _, family, _ = self._family(source)
-        orders = tuple(DimensionOrders(o.makes, ()) for o in family.dimension_orders)
-        return tuple(family.strategies), orders
 
     @property
     def gene_count(self) -> int:
@@ -249,176 +252,14 @@ class PlanSpace:
         return genes
 
 
-class _Compiler:
-    """A compiler of the flat arrays of a space; tables are appended once per class."""
-
-    def __init__(self, owner: PlanSpace, check_stop: CheckStop) -> None:
-        self.owner, self.check_stop = owner, check_stop
-        self.rows = TableRows(owner.mesh, owner.mesh_shape, owner.storage, owner.cache)
-        self.block_known: dict[object, int] = {}
-        self.block_parts: list[BlockCosts] = []
-        self.block_row_count = 0
-
-    def compile(self) -> tuple[CompiledSpace, np.ndarray]:
-        owner = self.owner
-        graph = owner.graph
-        slot_count = len(owner.slots)
-        tensors = [t for b in owner.sources for t in b.outputs] + [t for b in owner.slots for t in b.outputs]
-        number = {t: k for k, t in enumerate(tensors)}
-        producers = {t: (g, k) for g, b in enumerate(owner.blocks) for k, t in enumerate(b.outputs)}
-        edges = [
-            (slot, k, number[read_of(graph, b.site, k).root])
-            for slot, b in enumerate(owner.slots)
-            for k in range(len(b.inputs))
-        ]
-        readers: list[list[int]] = [[] for _ in tensors]
-        for e, (_, _, t) in enumerate(edges):
-            readers[t].append(e)
-        columns = {name: np.zeros(len(tensors), dtype=np.int64) for name in _TENSOR_COLUMNS}
-        edge_needed = np.zeros(len(edges), dtype=np.int64)
-        keys = 0
-        for t, site in enumerate(tensors):
-            self.check_stop()
-            gene, position = producers[site]
-            tensor = graph.tensors[site]
-            family = owner.families[gene]
-            makes = [o.makes[position] for o in family.dimension_orders]
-            made = self.rows.placed([family.made[position]], makes)
-            reading = [(owner.families[edges[e][0]], edges[e][1]) for e in readers[t]]
-            needed = self.rows.placed(
-                [reader.needed[k] for reader, k in reading],
-                [o.reads[k] for reader, k in reading for o in reader.dimension_orders],
-            )
-            offsets = self.rows.table(tensor.type, made, needed)
-            row = (
-                -1 if gene >= slot_count else gene,
-                gene,
-                self.rows.ids(family.made[position], makes, made),
-                offsets[0],
-                len(needed.specs),
-                offsets[3],
-                needed.count,
-                offsets[1],
-                offsets[2],
-                offsets[4],
-                keys,
-                tensor.type.size_bytes,
-                gene >= slot_count
-                and owner.blocks[gene].definition.get("role") in LIVES_ON
-                and site not in graph.carried,
-            )
-            for name, value in zip(_TENSOR_COLUMNS, row, strict=True):
-                columns[name][t] = value
-            keys += needed.count
-            for e, (reader, k) in zip(readers[t], reading, strict=True):
-                edge_needed[e] = self.rows.ids(
-                    reader.needed[k], [o.reads[k] for o in reader.dimension_orders], needed
-                )
-        columns["is_persistent"] = columns["is_persistent"].astype(np.bool_)
-        return self._space(columns, edges, edge_needed, number)
-
-    def _block(self, gene: int) -> int:
-        key = self.owner.class_of[gene]
-        if key not in self.block_known:
-            self.block_known[key] = self.block_row_count
-            self.block_parts.append(self.owner._costs[gene])
-            self.block_row_count += len(self.owner._costs[gene].ticks)
-        return self.block_known[key]
-
-    def _space(
-        self,
-        columns: dict[str, np.ndarray],
-        edges: list[tuple[int, int, int]],
-        edge_needed: np.ndarray,
-        number: dict[str, int],
-    ) -> tuple[CompiledSpace, np.ndarray]:
-        owner = self.owner
-        self._check_amounts()
-        slot_count, devices = len(owner.slots), owner.mesh_shape.device_count
-        block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
-        classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
-        staging_rows, staging_ids = self.rows.staging(representative)
-        space = CompiledSpace(
-            slot_count=slot_count,
-            source_count=len(owner.sources),
-            base_flops=base_flops(owner.graph),
-            classes=classes,
-            strategy_count=np.array([f.count for f in owner.families], dtype=np.int64),
-            state_gene=_other_genes(owner.state_genes, len(owner.blocks)),
-            block_offset=block_offset,
-            made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(
-                np.int64
-            ),
-            made_tensor=np.array([number[t] for b in owner.blocks for t in b.outputs], dtype=np.int64),
-            is_sink=np.array([b.operator == "sink" for b in owner.slots], dtype=np.bool_),
-            edge_needed=edge_needed,
-            **_edge_arrays(edges, slot_count, len(number)),
-            **columns,
-            has_dimension_orders=any(len(f.dimension_orders) > 1 for f in owner.families),
-            spec_ids=np.concatenate(self.rows.spec_ids),
-            inside=self.rows.inside(),
-            relayout_rows=self.rows.relayouts(),
-            pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
-            staging_rows=staging_rows,
-            size_rows=self.rows.sizes(representative),
-            block_rows=self._block_rows(representative),
-        )
-        # One memory order for all: numba compiles every loop again for another one.
-        ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
-        return CompiledSpace(*ordered), label
-
-    def _block_rows(self, representative: np.ndarray) -> np.ndarray:
-        """Build the table of the blocks' costs: per strategy and device class, of which devices are given."""
-        return np.concatenate(
-            [
-                np.column_stack(
-                    [c.ticks, c.energy_pj, *(a[:, representative] for a in (c.flops, *c.resources))]
-                )
-                for c in self.block_parts
-            ]
-        )
-
-    def _check_amounts(self) -> None:
-        """Check that no plan's resources can exceed what an integer holds."""
-        for r, resource in enumerate(self.owner.resources):
-            most = sum(int(costs.resources[r].max(initial=0)) for costs in self.owner._costs)
-            if most * self.owner.mesh_shape.device_count > LARGEST:
-                raise too_much(resource)
+def _without_state(definition: Definition) -> Definition:
+    """Return the definition without the state that it names: sinks that carry state differ in nothing else."""
+    if definition.get("carries") is None:
+        return definition
+    attributes = tuple(a for a in definition.attributes if a[0] != "carries")
+    return Definition(definition.operator, attributes, definition.signature, definition.costs)
 
 
-def _other_genes(pairs: np.ndarray, count: int) -> np.ndarray:
-    """Return the other gene of every gene that is in a pair, `(count,)`; -1 for those in none."""
-    other = np.full(count, -1, dtype=np.int64)
-    other[pairs] = pairs[:, ::-1]
-    return other
-
-
-_TENSOR_COLUMNS = (
-    "made_at",
-    "made_gene",
-    "made_offset",
-    "pair_offset",
-    "needed_specs",
-    "relayout_offset",
-    "needed_count",
-    "made_bytes_offset",
-    "needed_bytes_offset",
-    "inside_offset",
-    "key_offset",
-    "logical_bytes",
-    "is_persistent",
-)
-
-
-def _edge_arrays(edges: Sequence[tuple[int, int, int]], slots: int, tensors: int) -> dict[str, np.ndarray]:
-    """Build the columns of edges `(slot, input, tensor)`, in slot order, with their ranges by slot and by tensor."""
-    edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
-    edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
-    readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
-    return {
-        "edge_slot": edge_slot,
-        "edge_tensor": edge_tensor,
-        "edge_start": np.searchsorted(edge_slot, np.arange(slots + 1)).astype(np.int64),
-        "reader_edge": readers,
-        "reader_start": np.searchsorted(edge_tensor[readers], np.arange(tensors + 1)).astype(np.int64),
-    }
+def _of_source(family: StrategyFamily) -> Given:
+    """Return the strategies and orders of a sink that carries state: those of its source."""
+    return tuple(family.strategies), tuple(DimensionOrders(o.makes, ()) for o in family.dimension_orders)

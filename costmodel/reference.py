@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from tapestry.costmodel.block_cost import base_flops, tile_sizes
-from tapestry.costmodel.plan_space import LIVES_ON
 from tapestry.costmodel.reference_copies import CopyCost, CopyCounter
 from tapestry.costmodel.resources import Resource, resources_of
+from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally, amounts_per_device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh

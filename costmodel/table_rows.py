@@ -1,6 +1,6 @@
 """The tables of a space, concatenated: copies, local copies between orders, sizes; each class of tensors once.
 
-Used by the compiler of `costmodel.plan_space`; the offsets that it returns point into the arrays it builds.
+Used by `costmodel.space_compiler`; the offsets that it returns point into the arrays it builds.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.costmodel.block_cost import given, tile_sizes
-from tapestry.costmodel.plan_space import LIVES_ON
 from tapestry.costmodel.resources import Resource, counted
+from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj

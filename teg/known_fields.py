@@ -20,7 +20,7 @@ def known_fields(error: type[ArgumentError]) -> Callable[[type[Record]], type[Re
 
     def decorate(record: type[Record]) -> type[Record]:
         construct: Callable[..., None] = vars(record)["__init__"]
-        known = [field.name for field in fields(record) if field.init]  # type: ignore[arg-type]
+        known = {field.name: field for field in fields(record) if field.init}.keys()  # type: ignore[arg-type]
 
         @wraps(construct)
         def checked(self: Record, *given: Any, **named: Any) -> None:
@@ -29,6 +29,8 @@ def known_fields(error: type[ArgumentError]) -> Callable[[type[Record]], type[Re
                 for name in named
                 if name not in known
             ]
+            if faults and not given and known.isdisjoint(named):
+                raise error(*faults)  # that nothing is given is no fault of its own
             try:
                 construct(self, *given, **{name: named[name] for name in named if name in known})
             except TypeError as raised:

@@ -130,8 +130,15 @@ def test_a_budget_is_positive() -> None:
             ValueError, match=r"(seconds|evaluations): expected a .*(above 0|at least 1), not "
         ):
             Budget(**wrong)
-    with pytest.raises(ArgumentError, match=r"Budget\(\) has no argument 'second'; did you mean seconds"):
+    with pytest.raises(ArgumentError) as raised:
         Budget(second=1)  # type: ignore[call-arg]
+    assert raised.value.faults == ("Budget() has no argument 'second'; did you mean seconds?",)
+    with pytest.raises(ArgumentError) as raised:
+        Budget(second=1, evaluations=0)  # type: ignore[call-arg]
+    assert [fault.partition(":")[0] for fault in raised.value.faults] == [
+        "Budget() has no argument 'second'; did you mean seconds?",
+        "evaluations",
+    ]
 
 
 def test_an_invalid_graph_is_refused_before_anything_is_searched() -> None:

@@ -1,0 +1,223 @@
+"""The compiler of a plan space: from blocks with their strategies and costs to the flat arrays of `CompiledSpace`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tapestry.costmodel.block_cost import BlockCosts, base_flops
+from tapestry.costmodel.classes import device_classes
+from tapestry.costmodel.kernel_arrays import CompiledSpace
+from tapestry.costmodel.resources import LARGEST, Resource, too_much
+from tapestry.costmodel.strategies import StrategyFamily
+from tapestry.costmodel.table_rows import TableRows
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.strategy import read_of
+from tapestry.teg.stopping import CheckStop
+
+LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
+
+
+@dataclass(frozen=True)
+class SpaceBlocks:
+    """The blocks of a space, slots before sources, and per block its class, strategies and costs.
+
+    `state_genes` are pairs `(pairs, 2)` of genes that are equal: a sink that carries state, and its source.
+    """
+
+    graph: Graph
+    slots: tuple[Block, ...]
+    sources: tuple[Block, ...]
+    classes: Sequence[object]
+    families: Sequence[StrategyFamily]
+    costs: Sequence[BlockCosts]
+    state_genes: np.ndarray
+    resources: Sequence[Resource]
+
+    @cached_property
+    def all(self) -> tuple[Block, ...]:
+        return (*self.slots, *self.sources)
+
+
+class SpaceCompiler:
+    """A compiler of the flat arrays of a space; tables are appended once per class."""
+
+    def __init__(self, blocks: SpaceBlocks, rows: TableRows, check_stop: CheckStop) -> None:
+        self.blocks, self.rows, self.check_stop = blocks, rows, check_stop
+        self.block_known: dict[object, int] = {}
+        self.block_parts: list[BlockCosts] = []
+        self.block_row_count = 0
+
+    def compile(self) -> tuple[CompiledSpace, np.ndarray]:
+        """Return the arrays, and the class of each device `(devices,)`.
+
+        Raises:
+            ResourceError: amounts of a resource add up to more than can be counted.
+        """
+        blocks = self.blocks
+        graph, slot_count = blocks.graph, len(blocks.slots)
+        tensors = [t for b in blocks.sources for t in b.outputs] + [
+            t for b in blocks.slots for t in b.outputs
+        ]
+        number = {t: k for k, t in enumerate(tensors)}
+        producers = {t: (g, k) for g, b in enumerate(blocks.all) for k, t in enumerate(b.outputs)}
+        edges = [
+            (slot, k, number[read_of(graph, b.site, k).root])
+            for slot, b in enumerate(blocks.slots)
+            for k in range(len(b.inputs))
+        ]
+        readers: list[list[int]] = [[] for _ in tensors]
+        for e, (_, _, t) in enumerate(edges):
+            readers[t].append(e)
+        columns = {name: np.zeros(len(tensors), dtype=np.int64) for name in _TENSOR_COLUMNS}
+        edge_needed = np.zeros(len(edges), dtype=np.int64)
+        keys = 0
+        for t, site in enumerate(tensors):
+            self.check_stop()
+            gene, position = producers[site]
+            tensor = graph.tensors[site]
+            family = blocks.families[gene]
+            makes = [o.makes[position] for o in family.dimension_orders]
+            made = self.rows.placed([family.made[position]], makes)
+            reading = [(blocks.families[edges[e][0]], edges[e][1]) for e in readers[t]]
+            needed = self.rows.placed(
+                [reader.needed[k] for reader, k in reading],
+                [o.reads[k] for reader, k in reading for o in reader.dimension_orders],
+            )
+            offsets = self.rows.table(tensor.type, made, needed)
+            row = (
+                -1 if gene >= slot_count else gene,
+                gene,
+                self.rows.ids(family.made[position], makes, made),
+                offsets[0],
+                len(needed.specs),
+                offsets[3],
+                needed.count,
+                offsets[1],
+                offsets[2],
+                offsets[4],
+                keys,
+                tensor.type.size_bytes,
+                gene >= slot_count
+                and blocks.all[gene].definition.get("role") in LIVES_ON
+                and site not in graph.carried,
+            )
+            for name, value in zip(_TENSOR_COLUMNS, row, strict=True):
+                columns[name][t] = value
+            keys += needed.count
+            for e, (reader, k) in zip(readers[t], reading, strict=True):
+                edge_needed[e] = self.rows.ids(
+                    reader.needed[k], [o.reads[k] for o in reader.dimension_orders], needed
+                )
+        columns["is_persistent"] = columns["is_persistent"].astype(np.bool_)
+        return self._space(columns, edges, edge_needed, number)
+
+    def _block(self, gene: int) -> int:
+        key = self.blocks.classes[gene]
+        if key not in self.block_known:
+            self.block_known[key] = self.block_row_count
+            self.block_parts.append(self.blocks.costs[gene])
+            self.block_row_count += len(self.blocks.costs[gene].ticks)
+        return self.block_known[key]
+
+    def _space(
+        self,
+        columns: dict[str, np.ndarray],
+        edges: list[tuple[int, int, int]],
+        edge_needed: np.ndarray,
+        number: dict[str, int],
+    ) -> tuple[CompiledSpace, np.ndarray]:
+        blocks = self.blocks
+        self._check_amounts()
+        slot_count, devices = len(blocks.slots), self.rows.mesh_shape.device_count
+        block_offset = np.array([self._block(g) for g in range(len(blocks.all))], dtype=np.int64)
+        classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
+        staging_rows, staging_ids = self.rows.staging(representative)
+        space = CompiledSpace(
+            slot_count=slot_count,
+            source_count=len(blocks.sources),
+            base_flops=base_flops(blocks.graph),
+            classes=classes,
+            strategy_count=np.array([f.count for f in blocks.families], dtype=np.int64),
+            state_gene=_other_genes(blocks.state_genes, len(blocks.all)),
+            block_offset=block_offset,
+            made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in blocks.all])]).astype(
+                np.int64
+            ),
+            made_tensor=np.array([number[t] for b in blocks.all for t in b.outputs], dtype=np.int64),
+            is_sink=np.array([b.operator == "sink" for b in blocks.slots], dtype=np.bool_),
+            edge_needed=edge_needed,
+            **_edge_arrays(edges, slot_count, len(number)),
+            **columns,
+            has_dimension_orders=any(len(f.dimension_orders) > 1 for f in blocks.families),
+            spec_ids=np.concatenate(self.rows.spec_ids),
+            inside=self.rows.inside(),
+            relayout_rows=self.rows.relayouts(),
+            pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
+            staging_rows=staging_rows,
+            size_rows=self.rows.sizes(representative),
+            block_rows=self._block_rows(representative),
+        )
+        # One memory order for all: numba compiles every loop again for another one.
+        ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
+        return CompiledSpace(*ordered), label
+
+    def _block_rows(self, representative: np.ndarray) -> np.ndarray:
+        """Build the table of the blocks' costs: per strategy and device class, of which devices are given."""
+        return np.concatenate(
+            [
+                np.column_stack(
+                    [c.ticks, c.energy_pj, *(a[:, representative] for a in (c.flops, *c.resources))]
+                )
+                for c in self.block_parts
+            ]
+        )
+
+    def _check_amounts(self) -> None:
+        """Check that no plan's resources can exceed what an integer holds."""
+        for r, resource in enumerate(self.blocks.resources):
+            most = sum(int(costs.resources[r].max(initial=0)) for costs in self.blocks.costs)
+            if most * self.rows.mesh_shape.device_count > LARGEST:
+                raise too_much(resource)
+
+
+def _other_genes(pairs: np.ndarray, count: int) -> np.ndarray:
+    """Return the other gene of every gene that is in a pair, `(count,)`; -1 for those in none."""
+    other = np.full(count, -1, dtype=np.int64)
+    other[pairs] = pairs[:, ::-1]
+    return other
+
+
+_TENSOR_COLUMNS = (
+    "made_at",
+    "made_gene",
+    "made_offset",
+    "pair_offset",
+    "needed_specs",
+    "relayout_offset",
+    "needed_count",
+    "made_bytes_offset",
+    "needed_bytes_offset",
+    "inside_offset",
+    "key_offset",
+    "logical_bytes",
+    "is_persistent",
+)
+
+
+def _edge_arrays(edges: Sequence[tuple[int, int, int]], slots: int, tensors: int) -> dict[str, np.ndarray]:
+    """Build the columns of edges `(slot, input, tensor)`, in slot order, with their ranges by slot and by tensor."""
+    edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
+    edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
+    readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
+    return {
+        "edge_slot": edge_slot,
+        "edge_tensor": edge_tensor,
+        "edge_start": np.searchsorted(edge_slot, np.arange(slots + 1)).astype(np.int64),
+        "reader_edge": readers,
+        "reader_start": np.searchsorted(edge_tensor[readers], np.arange(tensors + 1)).astype(np.int64),
+    }
