@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -30,8 +31,35 @@ from tapestry.teg.stopping import CheckStop, never_stop
 # Versions of one loop that are kept beside each other, such as those of two checkouts.
 KEPT_VERSIONS = 4
 
+
+class CompileClock:
+    """The seconds spent compiling; a loop that is compiled inside another is counted once."""
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+        self._depth, self._since = 0, 0.0
+
+    def begin(self) -> None:
+        self._note()
+        self._depth += 1
+
+    def end(self) -> None:
+        self._note()
+        self._depth = max(self._depth - 1, 0)
+
+    def _note(self) -> None:
+        now = monotonic()
+        if self._depth:
+            self.spent_s += now - self._since
+        self._since = now
+
+
 _log = logging.getLogger("tapestry.compiled")
+# So much compiling is announced: a few small loops take less, all of a search about a minute.
+ANNOUNCED_AFTER_S = 3.0
+COMPILING = "compiling the search's loops, which takes a minute or two the first time"
 _announced: list[bool] = []
+_clock = CompileClock()
 _checks = threading.local()
 
 
@@ -174,7 +202,7 @@ class _LoopCache(FunctionCache):  # type: ignore[misc]
         return self._file
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled code of a signature; None, once with a word about it, where it must be compiled."""
+        """Return the compiled code of a signature; None where it must be compiled, with a word if that takes long."""
         try:
             found = super().load_overload(sig, target_context)
         except Exception:  # of a file that another release wrote, or that was cut short: compiled again
@@ -182,11 +210,13 @@ class _LoopCache(FunctionCache):  # type: ignore[misc]
             found = None
         if found is None:
             getattr(_checks, "current", never_stop)()
-            _announce()
+            _clock.begin()
+            announce(_clock)
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled code of a signature; a folder that cannot be written costs time, not the run."""
+        _clock.end()
         try:
             super().save_overload(sig, data)
             self._prune()
@@ -201,8 +231,9 @@ class _LoopCache(FunctionCache):  # type: ignore[misc]
                 part.unlink(missing_ok=True)
 
 
-def _announce() -> None:
-    """Say once, in the process a person looks at, why the first search takes its time."""
-    if not _announced and multiprocessing.parent_process() is None:
-        _log.warning("compiling the search's loops, which takes a minute or two the first time")
-    _announced.append(True)
+def announce(clock: CompileClock) -> None:
+    """Say once, in the process a person looks at, why a first search takes its time; of a moment say nothing."""
+    if clock.spent_s > ANNOUNCED_AFTER_S and not _announced:
+        if multiprocessing.parent_process() is None:
+            _log.warning(COMPILING)
+        _announced.append(True)

@@ -130,8 +130,9 @@ class PlanSpace:
         source = graph.carriers.get(block.site)
         known = self.given.get(block.site) if source is None else self._family(source)[1]
         granules = self._granules.get(block.site, ())
-        kind = (tuple((shape, r.rows) for shape, r in reads), inputs, outputs, granules)
-        kind = (*kind, pin, whole, block.site in self._viewed, self.storage.layouts, known, self.resources)
+        shapes = tuple((shape, r.rows) for shape, r in reads)
+        choices = (pin, whole, block.site in self._viewed, self.storage.layouts, known, self.resources)
+        kind = (shapes, inputs, outputs, granules, *choices)
         key = (_without_state(block.definition), *kind)
         if key not in self.cache.families:
             kinds = BlockKinds(block.definition, reads, inputs, outputs)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tapestry.costmodel import compiled
 from tapestry.costmodel.compiled import KEPT_VERSIONS, fingerprint, njit, stoppable
 
 CONSTANTS = "FACTOR = {factor}\n\n\nclass Record:  # {comment}\n    pass\n"
@@ -154,3 +155,27 @@ def test_a_stop_takes_effect_between_loops_and_what_was_begun_can_be_compiled_la
     assert (doubled.signatures, summed.signatures) == ([], [])
     assert summed(3) == 7
     assert len(checks) == 2
+
+
+def test_long_compiling_is_announced_once_and_loops_inside_loops_count_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(compiled, "monotonic", lambda: now[0])
+    monkeypatch.setattr(compiled, "_announced", [])
+    clock = compiled.CompileClock()
+    for _ in range(2):
+        clock.begin()
+        now[0] += 1
+        clock.begin()  # a loop that the first one calls
+        now[0] += 1
+        clock.end()
+        clock.end()
+        now[0] += 60  # something else
+    assert clock.spent_s == 4 > compiled.ANNOUNCED_AFTER_S
+    for _ in range(2):
+        compiled.announce(clock)
+    assert [record.getMessage() for record in caplog.records] == [compiled.COMPILING]
+    monkeypatch.setattr(compiled, "_announced", [])
+    compiled.announce(compiled.CompileClock())
+    assert len(caplog.records) == 1, "a moment is not worth a word"

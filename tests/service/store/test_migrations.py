@@ -7,7 +7,7 @@ import multiprocessing
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,7 +17,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, MetaData, create_engine, delete, inspect, select, text
+from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, delete, inspect, select, text
 
 from tapestry.optimizer import RunOptions
 from tapestry.service.store import Store
@@ -125,6 +125,26 @@ def _without_options(run: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in run.items() if name not in moved}
 
 
+@contextmanager
+def at_step(url: str, step: str) -> Iterator[tuple[Connection, Mapping[str, Table]]]:
+    """Open an empty database after the steps up to one, with its tables and a graph; what is written stays."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        upgrade(connection, None, step)
+        found = MetaData()
+        found.reflect(connection)
+        connection.execute(found.tables["graphs"].insert().values({**ROWS["graphs"][0], "summary": None}))
+        yield connection, found.tables
+    engine.dispose()
+
+
+def ended_run(**changes: Any) -> dict[str, Any]:
+    """Build the row of a run that is over, as since the fifth step."""
+    options = {**_without_options(ROWS["runs"][0]), "options": RunOptions().to_stored()}
+    counts = {"attempt": 1, "front": 0, "hypervolume": 0.0, "last_event": 0, "refused": []}
+    return {**options, "phase": "done", **counts, **changes}
+
+
 def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> None:
     given = {
         "objectives": ["energy_j", "time_s"],
@@ -143,12 +163,7 @@ def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> No
         "layouts": "native",
         "verify": "dry",
     }
-    engine = create_engine(empty_url)
-    with engine.begin() as connection:
-        upgrade(connection, None, "0004")
-        tables = MetaData()
-        tables.reflect(connection)
-        graph = {**ROWS["graphs"][0], "summary": None}
+    with at_step(empty_url, "0004") as (connection, tables):
         row = {
             **ROWS["runs"][0],
             **given,
@@ -164,10 +179,8 @@ def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> No
             "refused": [],
         }
         lease = {"kind": "run", "subject": "run1", "number": 1, "attempt": 3, "barren": 2}
-        connection.execute(tables.tables["graphs"].insert().values(graph))
-        connection.execute(tables.tables["runs"].insert().values(row))
-        connection.execute(tables.tables["leases"].insert().values(**lease, cancel_requested=False))
-    engine.dispose()
+        connection.execute(tables["runs"].insert().values(row))
+        connection.execute(tables["leases"].insert().values(**lease, cancel_requested=False))
     store = Store(empty_url)
     requested = store.runs.get("run1").options
     moved = {**given, **choices, "budget": {"seconds": None, "evaluations": 2**40}}
@@ -179,29 +192,13 @@ def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> No
 
 def test_hints_of_the_fifth_step_get_their_name(empty_url: str) -> None:
     refused = [{"rule": "cube", "reason": "its guard fails", "cure": "repair it"}]
-    engine = create_engine(empty_url)
-    with engine.begin() as connection:
-        upgrade(connection, None, "0005")
-        tables = MetaData()
-        tables.reflect(connection)
-        row = {
-            **_without_options(ROWS["runs"][0]),
-            "options": RunOptions().to_stored(),
-            "phase": "done",
-            "attempt": 1,
-            "front": 0,
-            "hypervolume": 0.0,
-            "last_event": 2,
-            "refused": refused,
-        }
+    with at_step(empty_url, "0005") as (connection, tables):
         events = [
             {"run_id": "run1", "number": 1, "kind": "refused", "data": refused, "created_at": NOON},
             {"run_id": "run1", "number": 2, "kind": "rules", "data": {"cure": {}}, "created_at": NOON},
         ]
-        connection.execute(tables.tables["graphs"].insert().values({**ROWS["graphs"][0], "summary": None}))
-        connection.execute(tables.tables["runs"].insert().values(row))
-        connection.execute(tables.tables["events"].insert(), events)
-    engine.dispose()
+        connection.execute(tables["runs"].insert().values(ended_run(last_event=2, refused=refused)))
+        connection.execute(tables["events"].insert(), events)
     store = Store(empty_url)
     renamed = [{"rule": "cube", "reason": "its guard fails", "hint": "repair it"}]
     assert store.runs.details("run1").refused == renamed
@@ -210,30 +207,14 @@ def test_hints_of_the_fifth_step_get_their_name(empty_url: str) -> None:
 
 
 def test_plans_of_the_sixth_step_were_costed_by_the_first_model(empty_url: str) -> None:
-    engine = create_engine(empty_url)
-    with engine.begin() as connection:
-        upgrade(connection, None, "0006")
-        tables = MetaData()
-        tables.reflect(connection)
-        row = {
-            **_without_options(ROWS["runs"][0]),
-            "options": RunOptions().to_stored(),
-            "phase": "done",
-            "attempt": 1,
-            "front": 1,
-            "hypervolume": 0.0,
-            "last_event": 0,
-            "refused": [],
-        }
+    with at_step(empty_url, "0006") as (connection, tables):
         plan = {"run_id": "run1", "plan_id": "p1", "on_frontier": True, "feasible": True, "devices": "all"}
         costs = dict.fromkeys(RunOptions().objectives, 1.0)
         moves = {"move_count": 0, "moves": gzip.compress(b"[]"), "placements": gzip.compress(b"{}")}
         rendered = {"plan_key": 7, "kind": "explanation 2", "content": b"its costs", "created_at": NOON}
-        connection.execute(tables.tables["graphs"].insert().values({**ROWS["graphs"][0], "summary": None}))
-        connection.execute(tables.tables["runs"].insert().values(row))
-        connection.execute(tables.tables["plans"].insert().values(key=7, **plan, **moves, cost=costs))
-        connection.execute(tables.tables["artifacts"].insert().values(rendered))
-    engine.dispose()
+        connection.execute(tables["runs"].insert().values(ended_run(front=1)))
+        connection.execute(tables["plans"].insert().values(key=7, **plan, **moves, cost=costs))
+        connection.execute(tables["artifacts"].insert().values(rendered))
     store = Store(empty_url)
     (stored,) = store.runs.frontier("run1")
     assert (stored.cost_model, stored.cost) == (1, costs)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tapestry.hardware import load_mesh
@@ -66,3 +67,13 @@ class Bench:
 @pytest.fixture
 def bench(store: Store) -> Bench:
     return Bench(store)
+
+
+def plans(store: Store, run_id: str) -> dict[str, dict[str, float]]:
+    """Return the costs of the plans on a run's frontier, by their ids."""
+    return {plan.id: dict(plan.cost) for plan in store.runs.frontier(run_id)}
+
+
+def values(costs: dict[str, dict[str, float]]) -> np.ndarray:
+    """Return the costs `(plans, objectives)` of plans."""
+    return np.array([[cost[name] for name in OBJECTIVES] for cost in costs.values()])
