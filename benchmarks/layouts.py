@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="for all layouts together")
     given = parser.parse_args(argv)
     if given.size < STEP or given.size % STEP:
-        parser.error(f"--size: expected a multiple of {STEP}, got {given.size}")
+        parser.error(f"--size: expected a multiple of {STEP}, not {given.size}")
     rng = np.random.default_rng(0)
     rows = []
     for case in CASES:

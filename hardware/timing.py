@@ -32,7 +32,7 @@ STEP_KINDS = tuple(RAMPS)
 def _rounded_up(value: ArrayLike, unit: str) -> Ticks:
     exact = np.asarray(value, dtype=np.float64)
     if not np.all((exact >= 0) & (exact <= LARGEST)):
-        raise ValueError(f"expected between 0 and {LARGEST} {unit}, got {exact.min()} to {exact.max()}")
+        raise ValueError(f"expected between 0 and {LARGEST} {unit}, not {exact.min()} to {exact.max()}")
     nearest = np.rint(exact)
     is_whole = np.abs(exact - nearest) <= exact * FLOAT_NOISE
     return np.where(is_whole, nearest, np.ceil(exact)).astype(np.int64)
@@ -108,7 +108,7 @@ def block_ticks(
     guide.
     """
     if kind not in BLOCK_KINDS:
-        raise ValueError(f"expected a block kind among {', '.join(BLOCK_KINDS)}, got {kind!r}")
+        raise ValueError(f"expected a block kind among {', '.join(BLOCK_KINDS)}, not {kind!r}")
     work, moved = np.broadcast_arrays(np.asarray(flops, np.float64), np.asarray(memory_bytes, np.float64))
     if kind == "none":
         return np.zeros(work.shape, np.int64)
@@ -198,7 +198,7 @@ def step_ticks(
     (torus); tt-metal CCL_bandwidth report (line, and a ring that halves it).
     """
     if kind not in STEP_KINDS:
-        raise ValueError(f"expected a step kind among {', '.join(STEP_KINDS)}, got {kind!r}")
+        raise ValueError(f"expected a step kind among {', '.join(STEP_KINDS)}, not {kind!r}")
     if members < 1 or stride < 1 or members * stride > axis.size:
         raise ValueError(
             f"{members} members at distance {stride} do not fit on axis {axis.name!r} of size {axis.size}"

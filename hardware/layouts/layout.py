@@ -100,7 +100,7 @@ class Layout(ABC):
         """
         given = _integers(coords, "coordinates")
         if given.ndim != 2 or given.shape[1] != len(self.shape):
-            raise LayoutError(f"expected coordinates (n, {len(self.shape)}), got {given.shape}")
+            raise LayoutError(f"expected coordinates (n, {len(self.shape)}), not {given.shape}")
         for dim, extent in enumerate(self.shape):
             row = _outside(given[:, dim], extent)
             if row is not None:
@@ -116,7 +116,7 @@ class Layout(ABC):
         """
         given, end = _integers(offsets, "offsets"), self.buffer_count * self.buffer_elements
         if given.ndim != 1:
-            raise LayoutError(f"expected offsets (n,), got {given.shape}")
+            raise LayoutError(f"expected offsets (n,), not {given.shape}")
         row = _outside(given, end)
         if row is not None:
             raise LayoutError(f"offset {given[row]} in row {row} is not inside the storage of {end} elements")
@@ -163,20 +163,20 @@ class Layout(ABC):
     @staticmethod
     def _expect(array: Buffers, shape: tuple[int, ...], what: str) -> None:
         if array.shape != shape:
-            raise LayoutError(f"expected {what} of shape {list(shape)}, got {list(array.shape)}")
+            raise LayoutError(f"expected {what} of shape {list(shape)}, not {list(array.shape)}")
 
 
 def _integer(value: object, what: str) -> int:
     try:
         return index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise LayoutError(f"expected integers as {what}, got {value!r}") from None
+        raise LayoutError(f"expected integers as {what}, not {value!r}") from None
 
 
 def _integers(values: object, what: str) -> Buffers:
     given = np.asarray(values)
     if given.dtype.kind not in "iu" and given.size:
-        raise LayoutError(f"expected integers as {what}, got {given.dtype}")
+        raise LayoutError(f"expected integers as {what}, not {given.dtype}")
     return given
 
 

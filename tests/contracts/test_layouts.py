@@ -129,14 +129,14 @@ def test_arrays_of_places_are_checked(name: str, text: str) -> None:
             LayoutError, match=f"offset {offsets[1]} in row 1 is not inside the storage of {end}"
         ):
             layout.coordinates(np.array(offsets))
-    with pytest.raises(LayoutError, match="expected integers as offsets, got float64"):
+    with pytest.raises(LayoutError, match="expected integers as offsets, not float64"):
         layout.coordinates(np.array([0.0]))
-    with pytest.raises(LayoutError, match=r"expected offsets \(n,\), got \(1, 1\)"):
+    with pytest.raises(LayoutError, match=r"expected offsets \(n,\), not \(1, 1\)"):
         layout.coordinates(np.array([[0]]))
-    with pytest.raises(LayoutError, match=r"expected integers as an offset, got 0\.5"):
+    with pytest.raises(LayoutError, match=r"expected integers as an offset, not 0\.5"):
         layout.coords_of(0.5)  # type: ignore[arg-type]
     for coords in (np.zeros((1, rank + 1), int), np.zeros((rank,), int)):
-        with pytest.raises(LayoutError, match=rf"expected coordinates \(n, {rank}\), got "):
+        with pytest.raises(LayoutError, match=rf"expected coordinates \(n, {rank}\), not "):
             layout.offsets(coords)
     assert layout.offsets(np.zeros((0, rank), int)).shape == (0,)
 
@@ -150,10 +150,10 @@ def test_coordinates_are_integers_inside_the_shape(name: str, text: str) -> None
             coords[2, dim] = bad
             with pytest.raises(LayoutError, match="in row 2 are not inside the shape "):
                 layout.offsets(coords)
-        with pytest.raises(LayoutError, match=r"expected integers as coordinates, got 0\.5"):
+        with pytest.raises(LayoutError, match=r"expected integers as coordinates, not 0\.5"):
             layout.offset_of((0.5,) * len(layout.shape))  # type: ignore[arg-type]
     if layout.shape:
-        with pytest.raises(LayoutError, match="expected integers as coordinates, got float64"):
+        with pytest.raises(LayoutError, match="expected integers as coordinates, not float64"):
             layout.offsets(np.zeros((1, len(layout.shape))))
 
 

@@ -20,7 +20,7 @@ def physical_core(core_map: AffineMap, core: Sequence[int]) -> tuple[int, ...]:
     place = tuple(int(v) for v in core_map.evaluate([int(c) for c in core]))
     if len(place) != 3 or min(place) < 0:
         raise LayoutError(
-            f"expected a grid map to a chip, a row and a column, got {core_map} -> {list(place)}"
+            f"expected a grid map to a chip, a row and a column, not {core_map} -> {list(place)}"
         )
     return place
 
@@ -61,7 +61,7 @@ def l1_location(shard_shape: Sequence[int], index: Sequence[int]) -> tuple[tuple
     """Compute the core of a physical index, and its offset in that core's shard, in elements."""
     if len(shard_shape) != len(index) or any(n < 1 for n in shard_shape) or any(i < 0 for i in index):
         raise LayoutError(
-            f"expected an index of the rank of the shard, no part negative, got {list(index)} and {list(shard_shape)}"
+            f"expected an index of the rank of the shard, no part negative, not {list(index)} and {list(shard_shape)}"
         )
     _, *core, offset = l1_map(len(index)).evaluate(list(index), list(shard_shape))
     return tuple(core), int(offset)

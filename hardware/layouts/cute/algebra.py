@@ -137,7 +137,7 @@ def _composed(a: Strided, shape: Term, stride: Term) -> Strided:
     if isinstance(stride, ScaledBasis):
         for place in stride.modes:
             if place >= a.rank:
-                raise LayoutError(f"expected a mode within {a}, got the basis stride {stride}")
+                raise LayoutError(f"expected a mode within {a}, not the basis stride {stride}")
             a = a.modes[place]
         stride = stride.value
     if constant(stride, 0):

@@ -57,7 +57,7 @@ def term(value: object) -> Term:
         return tuple(map(term, value))
     if isinstance(value, int | Static | ScaledBasis | ArithmeticTuple):
         return value
-    raise LayoutError(f"expected an integer, a basis element or a tuple of such, got {value}")
+    raise LayoutError(f"expected an integer, a basis element or a tuple of such, not {value}")
 
 
 def text(term: Term) -> str:
@@ -148,7 +148,7 @@ def negative(term: Term) -> Term:
     if isinstance(term, ArithmeticTuple):
         return ArithmeticTuple(tuple(map(negative, term.items)))
     raise LayoutError(
-        f"expected an integer, a basis element or an arithmetic tuple to negate, got {text(term)}"
+        f"expected an integer, a basis element or an arithmetic tuple to negate, not {text(term)}"
     )
 
 
@@ -173,7 +173,7 @@ def times(a: Term, b: Term) -> Term:
             return ScaledBasis(multiplied(scale, element.value), element.modes)
         if isinstance(element, ArithmeticTuple):
             return ArithmeticTuple(tuple(times(scale, item) for item in element.items))
-    raise LayoutError(f"expected an integer and an element to scale, got {text(a)} * {text(b)}")
+    raise LayoutError(f"expected an integer and an element to scale, not {text(a)} * {text(b)}")
 
 
 def magnitude(term: Term) -> Term:
@@ -182,7 +182,7 @@ def magnitude(term: Term) -> Term:
         return ScaledBasis(absolute(term.value), term.modes)
     if isinstance(term, int | Static):
         return absolute(term)
-    raise LayoutError(f"expected an integer or a basis element, got abs({text(term)})")
+    raise LayoutError(f"expected an integer or a basis element, not abs({text(term)})")
 
 
 def divided_up(term: Term, divisor: Integer) -> Term:
@@ -191,7 +191,7 @@ def divided_up(term: Term, divisor: Integer) -> Term:
         return ScaledBasis(rounded_up(term.value, divisor), term.modes)
     if isinstance(term, int | Static):
         return rounded_up(term, divisor)
-    raise LayoutError(f"expected an integer or a basis element, got ceil_div({text(term)}, {divisor})")
+    raise LayoutError(f"expected an integer or a basis element, not ceil_div({text(term)}, {divisor})")
 
 
 def equal(a: Term, b: Term) -> Integer:

@@ -33,7 +33,7 @@ class Swizzle:
         if abs(self.shift) < self.bits:
             raise LayoutError(f"abs(SShift) must be more than BBits, got {self}")
         if self.bits + self.base + abs(self.shift) > 31:
-            raise LayoutError(f"expected a swizzle of 31 bits at most, got {self}")
+            raise LayoutError(f"expected a swizzle of 31 bits at most, not {self}")
 
     @property
     def sources(self) -> int:
@@ -73,7 +73,7 @@ def swizzle_of(sources: int, targets: int) -> Swizzle:
     shift = low_source.bit_length() - low_target.bit_length()
     found = Swizzle(sources.bit_count(), min(low_source, low_target).bit_length() - 1, shift)
     if (found.sources | found.targets) != (sources | targets):
-        raise LayoutError(f"expected masks of neighboring bits, got {sources:#b} and {targets:#b}")
+        raise LayoutError(f"expected masks of neighboring bits, not {sources:#b} and {targets:#b}")
     return found
 
 

@@ -27,5 +27,5 @@ def bits_of(dtype: str) -> int:
     named = dict(NAMED_BITS).get(dtype)
     digits = re.search(r"\d+", dtype)
     if named is None and (digits is None or not 1 <= int(digits.group()[:4]) <= 128):
-        raise LayoutError(f"expected an element type like f16, got {dtype!r}")
+        raise LayoutError(f"expected an element type like f16, not {dtype!r}")
     return named if named is not None else int(digits.group())  # type: ignore[union-attr]

@@ -214,12 +214,12 @@ class Evaluation:
                 f"{function.fewest}" if function.fewest == function.most else f"{function.fewest} or more"
             )
             raise LayoutError(
-                f"at character {self.reader.place}: expected {wanted} arguments of {name}, got {len(given)}"
+                f"at character {self.reader.place}: expected {wanted} arguments of {name}, not {len(given)}"
             )
         if function.parameters not in (None, len(templates)):
             raise LayoutError(
                 f"at character {self.reader.place}: expected {function.parameters} template arguments of {name}, "
-                f"got {len(templates)}"
+                f"not {len(templates)}"
             )
         return function.meaning(templates, given)
 
@@ -277,7 +277,7 @@ def bounded(value: object) -> object:
         if isinstance(entry, tuple):
             waiting.extend((part, depth + 1) for part in entry[: MOST_ENTRIES + 1])
         elif isinstance(entry, int | Static) and abs(number(entry)) > LARGEST_INTEGER:
-            raise LayoutError(f"expected integers of 64 bits, got {str(number(entry))[:20]}...")
+            raise LayoutError(f"expected integers of 64 bits, not {str(number(entry))[:20]}...")
     return value
 
 
@@ -301,7 +301,7 @@ def dereferenced(value: object) -> object:
     """Evaluate `*iterator`."""
     if isinstance(value, CountingIterator | CoordinateIterator | Pointer):
         return value.value
-    raise LayoutError(f"expected an iterator to dereference, got {shown(value)}")
+    raise LayoutError(f"expected an iterator to dereference, not {shown(value)}")
 
 
 def applied(value: object, given: list[object], bracket: bool) -> object:
@@ -319,7 +319,7 @@ def applied(value: object, given: list[object], bracket: bool) -> object:
         return value(term(coordinate))
     if isinstance(value, Swizzle) and not bracket:
         return value(integer(coordinate))
-    raise LayoutError(f"expected a layout, a tensor or an iterator to index, got {shown(value)}")
+    raise LayoutError(f"expected a layout, a tensor or an iterator to index, not {shown(value)}")
 
 
 def sliced_layout(layout: Strided | Composed, coordinate: object) -> Strided | Composed:

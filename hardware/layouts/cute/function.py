@@ -36,14 +36,14 @@ def a_layout(value: object) -> Strided:
     """Return the value if it is a layout without a swizzle; a shape is not completed to its compact layout."""
     if isinstance(value, Strided):
         return value
-    raise LayoutError(f"expected a layout, got {shown(value)}")
+    raise LayoutError(f"expected a layout, not {shown(value)}")
 
 
 def a_tensor(value: object) -> ImplicitTensor:
     """Return the value if it is a tensor; raise `LayoutError` otherwise."""
     if isinstance(value, ImplicitTensor):
         return value
-    raise LayoutError(f"expected a tensor, got {shown(value)}")
+    raise LayoutError(f"expected a tensor, not {shown(value)}")
 
 
 def shape_of(value: object) -> Term:

@@ -158,7 +158,7 @@ def _inverse(change: Callable[[Strided], Strided]) -> Callable[[Templates, Given
             return negated(value)
         if isinstance(value, Composed):
             if not isinstance(value.outer, Swizzle) or value.offset != ZERO:
-                raise LayoutError(f"expected a swizzle at offset _0 to invert, got {value}")
+                raise LayoutError(f"expected a swizzle at offset _0 to invert, not {value}")
             return _composition((), [change(a_layout(value.inner)), value.outer])
         return change(a_layout(value))
 

@@ -36,7 +36,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 def _make_tensor(_: Templates, given: Given) -> ImplicitTensor:
     iterator, rest = given[0], given[1:]
     if not isinstance(iterator, CountingIterator | CoordinateIterator | Pointer):
-        raise LayoutError(f"expected an iterator, got {shown(iterator)}")
+        raise LayoutError(f"expected an iterator, not {shown(iterator)}")
     if isinstance(rest[0], Strided | Composed):
         return ImplicitTensor(iterator, rest[0])
     shape = term(rest[0])

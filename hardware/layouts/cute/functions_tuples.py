@@ -65,7 +65,7 @@ def _tuple(templates: Templates, given: Given) -> tuple[object, ...]:
 
 def _basis(templates: Templates, given: Given) -> ScaledBasis:
     if any(place < 0 or place > 255 for place in places(templates)):
-        raise LayoutError(f"expected modes of a basis element from 0 to 255, got {templates}")
+        raise LayoutError(f"expected modes of a basis element from 0 to 255, not {templates}")
     return ScaledBasis(ONE, places(templates))
 
 
@@ -124,7 +124,7 @@ def _idx2crd(index: Term, shape: Term, stride: Term | None = None) -> Term:
 def _repeat(templates: Templates, given: Given) -> object:
     count = places(templates)[0]
     if not 0 <= count <= LONGEST_TUPLE:
-        raise LayoutError(f"expected 0 to {LONGEST_TUPLE} repetitions, got {count}")
+        raise LayoutError(f"expected 0 to {LONGEST_TUPLE} repetitions, not {count}")
     return given[0] if count == 1 else (given[0],) * count
 
 

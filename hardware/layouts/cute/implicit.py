@@ -46,7 +46,7 @@ class ImplicitLayout(Layout):
     def __post_init__(self) -> None:
         """Raise `LayoutError` for extents below 1 and more than 2^63 - 1 elements."""
         if any(size < 1 for size in self.shape) or self.element_count > LARGEST_INTEGER:
-            raise LayoutError(f"expected extents of 1 or more and at most 2^63 - 1 elements, got {self}")
+            raise LayoutError(f"expected extents of 1 or more and at most 2^63 - 1 elements, not {self}")
 
     @property
     def physical_shape(self) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ def multiplied_up(numbers: Iterable[Integer]) -> Integer:
 def truncated(x: int, y: int) -> int:
     """Compute the quotient of C, rounded toward zero; raise `LayoutError` for a zero divisor."""
     if y == 0:
-        raise LayoutError(f"expected a divisor other than 0, got {x} / 0")
+        raise LayoutError(f"expected a divisor other than 0, not {x} / 0")
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
 

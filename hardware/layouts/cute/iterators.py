@@ -67,7 +67,7 @@ class Pointer:
     @property
     def value(self) -> Term:
         """A value that does not exist: nothing is stored here, so `LayoutError` is raised."""
-        raise LayoutError(f"expected an implicit iterator (counting_iter, ArithTuple), got {self}")
+        raise LayoutError(f"expected an implicit iterator (counting_iter, ArithTuple), not {self}")
 
 
 Iterator = CountingIterator | CoordinateIterator | Pointer

@@ -45,19 +45,19 @@ class CuteLayout(Layout):
         if isinstance(self.layout, Composed) and not (
             isinstance(self.layout.outer, Swizzle) and isinstance(self.layout.inner, Strided)
         ):
-            raise LayoutError(f"expected one swizzle after shape:stride in memory, got {self.layout}")
+            raise LayoutError(f"expected one swizzle after shape:stride in memory, not {self.layout}")
         for extent, step in zip(leaves(self.inner.shape), leaves(self.inner.stride), strict=True):
             if not isinstance(step, int | Static):
                 kind = "basis element" if isinstance(step, ScaledBasis) else "tuple"
                 raise LayoutError(
-                    f"expected integer strides in memory, got the {kind} {step} in {self.inner}"
+                    f"expected integer strides in memory, not the {kind} {step} in {self.inner}"
                 )
             if number(integer(extent)) < 1 or number(step) < 0:
-                raise LayoutError(f"expected extents of 1 or more and strides of 0 or more, got {self.inner}")
+                raise LayoutError(f"expected extents of 1 or more and strides of 0 or more, not {self.inner}")
         if self.start < 0:
-            raise LayoutError(f"expected an offset of 0 or more, got {self.start}")
+            raise LayoutError(f"expected an offset of 0 or more, not {self.start}")
         if max(number(self.inner.size), number(self.inner.cosize) + self.start) > LARGEST_INTEGER:
-            raise LayoutError(f"expected offsets below 2^63, got {self.inner}")
+            raise LayoutError(f"expected offsets below 2^63, not {self.inner}")
 
     @property
     def inner(self) -> Strided:

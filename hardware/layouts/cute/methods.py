@@ -35,7 +35,7 @@ def method_of(value: object, name: str, templates: tuple[object, ...], given: li
     if name == "size":
         return product(part(value.shape, templates))
     if not given:
-        raise LayoutError(f"expected a method of a layout with its arguments, got {name}()")
+        raise LayoutError(f"expected a method of a layout with its arguments, not {name}()")
     return _applied_method(value, name, given)
 
 

@@ -58,7 +58,7 @@ def parse(text: str, dtype: str | None = None) -> CuteLayout | ImplicitLayout:
         bits = int(reader.need(r"\d{1,3}(?=b\])", "the bits of an element and 'b]', such as 16b]"))
         if not 1 <= bits <= 128:
             place = reader.place - len(str(bits))
-            raise LayoutError(f"at character {place}: expected elements of 1 to 128 bits, got {bits}")
+            raise LayoutError(f"at character {place}: expected elements of 1 to 128 bits, not {bits}")
         reader.need(r"b\](\(\w*\))?", "'b]'")
         reader.need("o", "'o' between the pointer and the layout")
     elif name := reader.taken(r"[a-rt-z]\w*"):

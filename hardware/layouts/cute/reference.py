@@ -47,7 +47,7 @@ def coordinate_of(index: Term, shape: Term, stride: Term | None = None) -> Term:
         return tuple(coordinate_of(i, s, d) for i, s, d in triples)
     extent, step = number(integer(shape)), number(integer(steps))
     if not extent or not step:
-        raise LayoutError(f"expected extents and strides other than 0, got {extent} and {step}")
+        raise LayoutError(f"expected extents and strides other than 0, not {extent} and {step}")
     return number(integer(index)) // step % extent
 
 

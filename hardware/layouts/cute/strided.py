@@ -46,7 +46,7 @@ class Strided:
     def __post_init__(self) -> None:
         if not congruent(self.shape, self.stride):
             raise LayoutError(
-                f"expected a stride congruent with the shape {text(self.shape)}, got {text(self.stride)}"
+                f"expected a stride congruent with the shape {text(self.shape)}, not {text(self.stride)}"
             )
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ def extended(layout: Strided, length: int, extra: Strided | None = None) -> Stri
     extra = extra or Strided(ONE, ZERO)
     missing = length - layout.rank
     if missing < 0:
-        raise LayoutError(f"expected a layout of rank {length} at most, got {layout}")
+        raise LayoutError(f"expected a layout of rank {length} at most, not {layout}")
     if not missing:
         return layout
     shapes = wrapped(layout.shape) + (extra.shape,) * missing

@@ -157,7 +157,7 @@ def printed(tensor: ImplicitTensor, header: bool = True) -> str:
     Raises `LayoutError` for more than 2^16 elements.
     """
     if number(product(tensor.shape)) > MOST_PRINTED:
-        raise LayoutError(f"expected at most {MOST_PRINTED} elements to print, got a tensor {tensor}")
+        raise LayoutError(f"expected at most {MOST_PRINTED} elements to print, not a tensor {tensor}")
     return "\n".join(([f"{tensor}:"] if header else []) + _lines(tensor))
 
 
@@ -183,7 +183,7 @@ def rows(tensor: ImplicitTensor) -> list[list[str]]:
     if len(extents) == 1:
         return [[text(tensor(m))] for m in range(extents[0])]
     if len(extents) != 2:
-        raise LayoutError(f"expected a tensor of rank 1 or 2, got {tensor}")
+        raise LayoutError(f"expected a tensor of rank 1 or 2, not {tensor}")
     return [[text(tensor((m, n))) for n in range(extents[1])] for m in range(extents[0])]
 
 
@@ -195,10 +195,10 @@ def padded(value: Term) -> str:
 def print_layout(layout: Strided | Composed) -> str:
     """Format as `print_layout`: a layout of rank 2 as a table of its images."""
     if layout.rank != 2:
-        raise LayoutError(f"expected a layout of rank 2, got {layout}")
+        raise LayoutError(f"expected a layout of rank 2, not {layout}")
     row_count, column_count = (number(product(mode)) for mode in wrapped(layout.shape))
     if row_count * column_count > MOST_PRINTED:
-        raise LayoutError(f"expected at most {MOST_PRINTED} elements to print, got {layout}")
+        raise LayoutError(f"expected at most {MOST_PRINTED} elements to print, not {layout}")
     width = len(str(number(layout.cosize)))
     rule = "    " + ("+" + "-" * (width + 2)) * column_count + "+"
     lines = [str(layout), "    " + "".join(f"  {n:{width}d} " for n in range(column_count))]
@@ -213,7 +213,7 @@ def image(layout: Strided | Composed, coordinate: Term) -> int:
     found = layout(coordinate)
     if isinstance(found, int | Static):
         return number(found)
-    raise LayoutError(f"expected a layout of integer strides, got {layout}")
+    raise LayoutError(f"expected a layout of integer strides, not {layout}")
 
 
 __all__ = [

@@ -30,15 +30,15 @@ class Reader:
 
     def __post_init__(self) -> None:
         if len(self.text) > LONGEST_TEXT:
-            raise LayoutError(f"expected at most {LONGEST_TEXT} characters, got {len(self.text)}")
+            raise LayoutError(f"expected at most {LONGEST_TEXT} characters, not {len(self.text)}")
 
     def expected(self, what: str) -> LayoutError:
         """Build the error that reports the expected text at this position."""
         rest = self.text[self.place : self.place + 20]
         return LayoutError(
-            f"at character {self.place}: expected {what}, got {rest!r}"
+            f"at character {self.place}: expected {what}, not {rest!r}"
             if rest
-            else f"at character {self.place}: expected {what}, got the end of the text"
+            else f"at character {self.place}: expected {what}, not the end of the text"
         )
 
     def taken(self, pattern: str) -> str | None:

@@ -77,7 +77,7 @@ def swizzle_mode(name: str) -> SwizzleMode:
     for mode in SWIZZLE_MODES:
         if mode.name == name:
             return mode
-    raise LayoutError(f"expected a swizzle of {[m.name for m in SWIZZLE_MODES]}, got {name!r}")
+    raise LayoutError(f"expected a swizzle of {[m.name for m in SWIZZLE_MODES]}, not {name!r}")
 
 
 def swizzle_mode_of(swizzle: Swizzle) -> SwizzleMode:
@@ -97,7 +97,7 @@ def element_type(name: str) -> ElementType:
     for element in ELEMENT_TYPES:
         if element.name == _long_name(name):
             return element
-    raise LayoutError(f"expected an element type of {[e.name for e in ELEMENT_TYPES]}, got {name!r}")
+    raise LayoutError(f"expected an element type of {[e.name for e in ELEMENT_TYPES]}, not {name!r}")
 
 
 def _long_name(name: str) -> str:
@@ -178,17 +178,17 @@ class TmaDescriptor:
 
 def _rank_issues(found: TmaDescriptor) -> Iterator[str]:
     if not 1 <= found.rank <= HIGHEST_RANK:
-        yield f"expected 1 to {HIGHEST_RANK} dimensions, got {found.rank}"
+        yield f"expected 1 to {HIGHEST_RANK} dimensions, not {found.rank}"
     lengths = (len(found.box), len(found.element_strides), len(found.strides_bytes) + 1)
     for name, length in zip(
         ("box", "element_strides", "strides_bytes + the innermost"), lengths, strict=True
     ):
         if length != found.rank:
-            yield f"expected {found.rank} entries of {name}, got {length}"
+            yield f"expected {found.rank} entries of {name}, not {length}"
     if found.interleave not in dict(INTERLEAVES):
-        yield f"expected an interleave of {[name for name, _ in INTERLEAVES]}, got {found.interleave!r}"
+        yield f"expected an interleave of {[name for name, _ in INTERLEAVES]}, not {found.interleave!r}"
     if found.fill not in FILLS:
-        yield f"expected a fill of {list(FILLS)}, got {found.fill!r}"
+        yield f"expected a fill of {list(FILLS)}, not {found.fill!r}"
 
 
 def _issues(found: TmaDescriptor) -> Iterator[str]:
@@ -200,27 +200,27 @@ def _issues(found: TmaDescriptor) -> Iterator[str]:
     yield from _outside("element_strides", found.element_strides, 1, LARGEST_ELEMENT_STRIDE)
     for k, stride in enumerate(found.strides_bytes):
         if not 0 <= stride < STRIDE_LIMIT_BYTES or stride % alignment:
-            yield f"strides_bytes[{k}]: expected a multiple of {alignment} below 2^40, got {stride}"
+            yield f"strides_bytes[{k}]: expected a multiple of {alignment} below 2^40, not {stride}"
     inner = found.box[0] * found.element.size_bytes
     span = found.swizzle.span_bytes
     if found.interleave == "none":
         if inner % 16:
-            yield f"box[0]: expected a multiple of 16 bytes, got {found.box[0]} elements of {inner} bytes"
+            yield f"box[0]: expected a multiple of 16 bytes, not {found.box[0]} elements of {inner} bytes"
         if span and inner > span:
-            yield f"box[0]: expected at most {span} bytes with the swizzle {found.swizzle.name}, got {inner}"
+            yield f"box[0]: expected at most {span} bytes with the swizzle {found.swizzle.name}, not {inner}"
     else:
         if found.rank < 3:
-            yield f"expected 3 dimensions or more with the interleave {found.interleave}, got {found.rank}"
+            yield f"expected 3 dimensions or more with the interleave {found.interleave}, not {found.rank}"
         if found.interleave == "32B" and found.swizzle.name != "32B":
-            yield f"expected the swizzle 32B with the interleave 32B, got {found.swizzle.name}"
+            yield f"expected the swizzle 32B with the interleave 32B, not {found.swizzle.name}"
     if found.fill == "nan" and not found.element.floating:
-        yield f"a fill with NaN needs a floating-point element, got {found.element.name}"
+        yield f"a fill with NaN needs a floating-point element, not {found.element.name}"
 
 
 def _outside(name: str, values: Sequence[int], low: int, high: int) -> Iterator[str]:
     for k, value in enumerate(values):
         if not low <= value <= high:
-            yield f"{name}[{k}]: expected {low} to {high}, got {value}"
+            yield f"{name}[{k}]: expected {low} to {high}, not {value}"
 
 
 def descriptor_of(
@@ -236,7 +236,7 @@ def descriptor_of(
     shapes = [number(integer(s)) for s in leaves(layout.shape)]
     strides = [number(integer(d)) for d in leaves(layout.stride)]
     if len(box) != len(shapes):
-        raise LayoutError(f"expected a box of {len(shapes)} extents for {layout}, got {list(box)}")
+        raise LayoutError(f"expected a box of {len(shapes)} extents for {layout}, not {list(box)}")
     seen = sorted((k for k, d in enumerate(strides) if shapes[k] != 1 and d), key=lambda k: strides[k])
     if not seen:
         seen, strides = [0], [1, *strides[1:]]

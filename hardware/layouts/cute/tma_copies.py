@@ -37,7 +37,7 @@ class TmaCopy:
 def copy_at(descriptor: TmaDescriptor, coordinate: tuple[int, ...]) -> TmaCopy:
     """Build the copy whose box starts at a coordinate, which may be negative or beyond the tensor."""
     if len(coordinate) != descriptor.rank:
-        raise LayoutError(f"expected {descriptor.rank} coordinates, got {list(coordinate)}")
+        raise LayoutError(f"expected {descriptor.rank} coordinates, not {list(coordinate)}")
     inside = tuple(
         int(np.count_nonzero(_within(descriptor, axis, start))) for axis, start in enumerate(coordinate)
     )
@@ -53,7 +53,7 @@ def copies(descriptor: TmaDescriptor) -> Iterator[TmaCopy]:
     counts = [-(-size // extent) for size, extent in zip(descriptor.sizes, descriptor.box, strict=True)]
     if prod(counts) > MOST_COPIES:
         raise LayoutError(
-            f"expected at most {MOST_COPIES} copies, got {prod(counts)} of the box {descriptor.box}"
+            f"expected at most {MOST_COPIES} copies, not {prod(counts)} of the box {descriptor.box}"
         )
     for place in product(*map(range, reversed(counts))):
         starts = (k * extent for k, extent in zip(reversed(place), descriptor.box, strict=True))

@@ -35,7 +35,7 @@ def integer(term: object) -> Integer:
     """Return `term` if it is an integer; raise `LayoutError` if not."""
     if isinstance(term, int | Static):
         return term
-    raise LayoutError(f"expected an integer, got {shown(term)}")
+    raise LayoutError(f"expected an integer, not {shown(term)}")
 
 
 def shown(value: object) -> str:
@@ -237,4 +237,4 @@ def zipped_by(term: Term, guide: object) -> tuple[Term, ...]:
         return tuple(s[0] for s in split), (*(s[1] for s in split), *parts[len(guide) :])
     if isinstance(term, tuple) and len(term) == 2:
         return term
-    raise LayoutError(f"Mismatched ranks: expected a tile and its rest, got {text(term)}")
+    raise LayoutError(f"Mismatched ranks: expected a tile and its rest, not {text(term)}")

@@ -74,7 +74,7 @@ def diagram_of(layout: Layout, most_rows: int, most_columns: int) -> Diagram:
     most = MOST_CELLS * RANK // max(RANK, len(layout.shape))
     if height * width > most:
         raise LayoutError(
-            f"too large to draw: expected at most {most:,} cells, got {height:,} x {width:,} of them; "
+            f"too large to draw: expected at most {most:,} cells, not {height:,} x {width:,} of them; "
             "draw a smaller shape in the same layout, its tiles are the same"
         )
     count = prod(lead) if height * width else 0

@@ -75,7 +75,7 @@ class AffineMap:
         if len(dims) != self.dim_count or len(symbols) != self.symbol_count:
             raise LayoutError(
                 f"the affine map {self} takes {self.dim_count} dimensions and {self.symbol_count} symbols, "
-                f"got {len(dims)} and {len(symbols)}"
+                f"not {len(dims)} and {len(symbols)}"
             )
         return tuple(evaluate(result, dims, symbols) for result in self.results)
 
@@ -114,7 +114,7 @@ class AffineMap:
         if len(inner.results) != self.dim_count:
             raise LayoutError(
                 f"cannot compose {self} with {inner}: it takes {self.dim_count} dimensions, "
-                f"got {len(inner.results)} results"
+                f"not {len(inner.results)} results"
             )
         moved = [Symbol(self.symbol_count + i) for i in range(inner.symbol_count)]
         dims = list(map(Dim, range(inner.dim_count)))

@@ -81,7 +81,7 @@ class AlignedAttribute:
         )
         if tile is not None:
             if len(found) < 2:
-                raise LayoutError(f"expected at least 2D shape to tilize, got {found}")
+                raise LayoutError(f"expected at least 2D shape to tilize, not {found}")
             for place, extent in ((-2, tile[0]), (-1, tile[1])):
                 if found[place] % extent:
                     raise LayoutError(
@@ -96,7 +96,7 @@ class AlignedAttribute:
         physical = self.physical_shape(tile)
         if len(grid) != len(physical):
             raise LayoutError(
-                f"expected a grid of rank {len(physical)} for {list(physical)}, got {list(grid)}"
+                f"expected a grid of rank {len(physical)} for {list(physical)}, not {list(grid)}"
             )
         for size, cores in zip(physical, grid, strict=True):
             if cores < 1 or size % cores:

@@ -60,7 +60,7 @@ class AlignedMetalLayout(ShardedLayout):
         if rest or half != len(aligned) or half > HIGHEST_RANK or 0 in grid:
             raise LayoutError(
                 f"expected a device shape of a grid and a shard of rank {len(aligned)} each (aligned extents "
-                f"{list(aligned)}), got {list(self.device_shape)}"
+                f"{list(aligned)}), not {list(self.device_shape)}"
             )
         if any(g * s < size for g, s, size in zip(grid, shard, aligned, strict=True)):
             raise LayoutError(

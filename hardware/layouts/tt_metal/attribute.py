@@ -54,7 +54,7 @@ class MetalAttribute:
         """Raise `LayoutError` for ranks and values that no tensor could have; the message names them and the rule."""
         rank = len(self.grid)
         if rank > HIGHEST_RANK:
-            raise LayoutError(f"expected a grid of at most {HIGHEST_RANK} dimensions, got {rank}")
+            raise LayoutError(f"expected a grid of at most {HIGHEST_RANK} dimensions, not {rank}")
         if len(self.linear.results) != rank:
             raise LayoutError(
                 f"the number of results of the affine map must match exactly the rank of the grid shape: "
@@ -66,9 +66,9 @@ class MetalAttribute:
                 f"{len(self.memref_shape)}, the grid {_by_x(self.grid)} has rank {rank}"
             )
         if any(n < 1 for n in self.grid):
-            raise LayoutError(f"expected positive grid dimensions, got {_by_x(self.grid)}")
+            raise LayoutError(f"expected positive grid dimensions, not {_by_x(self.grid)}")
         if self.linear.symbol_count:
-            raise LayoutError(f"expected an affine map without symbols, got {self.linear}")
+            raise LayoutError(f"expected an affine map without symbols, not {self.linear}")
         check_choice("an out-of-bounds value", self.oob, OOB_VALUES)
         if self.dialect != "ttnn":
             check_choice("a memory space", self.memory_space, MEMORY_SPACES)
@@ -86,7 +86,7 @@ class MetalAttribute:
             memref: Extents = tuple(grid)
         else:
             if any(n < 1 for n in grid):
-                raise LayoutError(f"expected positive grid dimensions, got {_by_x(grid)}")
+                raise LayoutError(f"expected positive grid dimensions, not {_by_x(grid)}")
             memref = in_tiles(cut(linear.size(shape), grid), element)
         return cls(linear, oob, tuple(grid), memref, element, memory_space, dialect=dialect)
 
@@ -200,7 +200,7 @@ def in_tiles(scalars: Sequence[int], element: MetalElement) -> Extents:
 def check_tileable(rank: int) -> None:
     """Raise `LayoutError` for tiles of a memref of fewer than two dimensions."""
     if rank < 2:
-        raise LayoutError(f"expected at least 2D shape to tilize, got a memref of rank {rank}")
+        raise LayoutError(f"expected at least 2D shape to tilize, not a memref of rank {rank}")
 
 
 def check_map(shape: Sequence[int], linear: AffineMap) -> None:
@@ -220,13 +220,13 @@ def check_map(shape: Sequence[int], linear: AffineMap) -> None:
 def check_rank(shape: Sequence[int]) -> None:
     """Raise `LayoutError` for tensors of more dimensions than arrays can have."""
     if len(shape) > HIGHEST_TENSOR_RANK:
-        raise LayoutError(f"expected a tensor of at most {HIGHEST_TENSOR_RANK} dimensions, got {len(shape)}")
+        raise LayoutError(f"expected a tensor of at most {HIGHEST_TENSOR_RANK} dimensions, not {len(shape)}")
 
 
 def check_choice(what: str, word: str, choices: Sequence[str]) -> None:
     """Raise `LayoutError` for a word that is none of the choices."""
     if word not in choices:
-        raise LayoutError(f"expected {what} of {', '.join(choices)}, got {word!r}")
+        raise LayoutError(f"expected {what} of {', '.join(choices)}, not {word!r}")
 
 
 def _by_x(extents: Sequence[int]) -> str:

@@ -42,7 +42,7 @@ def _bounds(expression: Expression, shape: Sequence[int]) -> ValueRange:
             return low, high
         case Binary(operation, left, ConstantExpr(value)):
             return _of(operation, bounds(left, shape), value)
-    raise LayoutError(f"expected an affine expression without symbols, got {str(expression)[:80]}")
+    raise LayoutError(f"expected an affine expression without symbols, not {str(expression)[:80]}")
 
 
 def _of(operation: str, span: ValueRange, value: int) -> ValueRange:

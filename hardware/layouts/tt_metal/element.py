@@ -85,7 +85,7 @@ def scalar(dtype: str) -> MetalElement:
     """Return the scalar element that a name stands for."""
     name = ALIASES.get(dtype, dtype)
     if name not in SCALAR_BITS:
-        raise LayoutError(f"expected an element type of {', '.join(SCALAR_BITS)}, got {dtype!r}")
+        raise LayoutError(f"expected an element type of {', '.join(SCALAR_BITS)}, not {dtype!r}")
     return MetalElement(name)
 
 
@@ -98,15 +98,15 @@ def tile(dtype: str, shape: tuple[int, ...] = BLOCK_TILE) -> MetalElement:
     name = ALIASES.get(dtype, dtype)
     name = TILE_OF_SCALAR.get(name, name)
     if name not in TILE_BITS:
-        raise LayoutError(f"expected a tile data type of {', '.join(TILE_BITS)}, got {dtype!r}")
+        raise LayoutError(f"expected a tile data type of {', '.join(TILE_BITS)}, not {dtype!r}")
     if len(shape) != 2:
-        raise LayoutError(f"expected 2D shape of a tile, got {list(shape)}")
+        raise LayoutError(f"expected 2D shape of a tile, not {list(shape)}")
     rows, columns = (int(n) for n in shape)
     if rows < 1 or columns < 1:
-        raise LayoutError(f"expected positive extents of a tile, got {rows}x{columns}")
+        raise LayoutError(f"expected positive extents of a tile, not {rows}x{columns}")
     found = MetalElement(name, (rows, columns))
     if found.is_block_float and found.tile != BLOCK_TILE:
-        raise LayoutError(f"a tile of {name} is 32x32, got {rows}x{columns}: blocks of 16 share an exponent")
+        raise LayoutError(f"a tile of {name} is 32x32, not {rows}x{columns}: blocks of 16 share an exponent")
     return found
 
 

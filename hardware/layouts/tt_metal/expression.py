@@ -274,7 +274,7 @@ def _divisor(right: Expression, operation: str) -> int | None:
         )
     if isinstance(right, ConstantExpr):
         if right.value <= 0:
-            raise LayoutError(f"expected a positive right operand of {operation}, got {right.value}")
+            raise LayoutError(f"expected a positive right operand of {operation}, not {right.value}")
         return right.value
     return None
 
@@ -283,7 +283,7 @@ def _apply(operation: str, left: Any, right: Any) -> Any:
     if operation == "*":
         return left * right
     if isinstance(right, int) and right <= 0:
-        raise LayoutError(f"expected a positive right operand of {operation}, got {right}")
+        raise LayoutError(f"expected a positive right operand of {operation}, not {right}")
     if operation == MOD:
         return left % right
     return left // right if operation == FLOORDIV else -(-left // right)

@@ -48,10 +48,10 @@ def _filling(shards: tuple[int, ...], element: MetalElement, space: str, dialect
     """Build the layout of the tensor that fills `shards` elements (scalars or tiles) on one core."""
     edges = (1,) * (len(shards) - 2) + (element.tile or (1,) * min(len(shards), 2))
     if len(shards) < len(edges):
-        raise LayoutError(f"expected at least 2 extents before a tile of 2 dimensions, got {list(shards)}")
+        raise LayoutError(f"expected at least 2 extents before a tile of 2 dimensions, not {list(shards)}")
     shape = tuple(count * edge for count, edge in zip(shards, edges, strict=True))
     if prod(shape) > INT64_MAX:
-        raise LayoutError(f"expected at most 2^63 - 1 elements, got {list(shape)}")
+        raise LayoutError(f"expected at most 2^63 - 1 elements, not {list(shape)}")
     linear, grid = AffineMap.identity(len(shape)), (1,) * len(shape)
     attribute = MetalAttribute.derive(shape, linear, grid, element, space, dialect=dialect)
     return MetalLayout(shape, scalar_name(element.dtype), attribute)

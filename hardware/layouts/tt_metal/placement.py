@@ -191,7 +191,7 @@ def _table(placement: CorePlacement) -> tuple[Indices, Indices]:
     if prod(placement.shape) > LARGEST_TABLE:
         raise LayoutError(
             f"the affine map {placement.linear} has no strides; its inverse is made for at most {LARGEST_TABLE} "
-            f"elements, got {prod(placement.shape)}"
+            f"elements, not {prod(placement.shape)}"
         )
     keys = _flat(placement.indices(every_coordinate(placement.shape)), placement.physical)
     order = np.argsort(keys, kind="stable")

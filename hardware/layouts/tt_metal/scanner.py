@@ -100,8 +100,8 @@ class Scanner:
         """Build the error for this position."""
         self._skip()
         rest = self.text[self.at : self.at + 24]
-        return LayoutError(f"at character {self.at}: expected {expected}, got {rest!r}" if rest else
-                           f"at character {self.at}: expected {expected}, got the end of the text")  # fmt: skip
+        return LayoutError(f"at character {self.at}: expected {expected}, not {rest!r}" if rest else
+                           f"at character {self.at}: expected {expected}, not the end of the text")  # fmt: skip
 
     def _skip(self) -> None:
         blanks = _BLANKS.match(self.text, self.at)

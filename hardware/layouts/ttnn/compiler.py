@@ -27,10 +27,10 @@ class StridedShards:
         checked(self.tile, "tile shape", smallest=1)
         if len(self.shape) != len(self.stride) or len(self.shape) < 2:
             raise LayoutError(
-                f"expected a shape and strides of one rank of at least 2, got {list(self.shape)}, {list(self.stride)}"
+                f"expected a shape and strides of one rank of at least 2, not {list(self.shape)}, {list(self.stride)}"
             )
         if self.stride[-2] < 1:
-            raise LayoutError(f"a row stride must be positive, got {list(self.stride)}")
+            raise LayoutError(f"a row stride must be positive, not {list(self.stride)}")
 
     @property
     def matrix(self) -> Pair:
@@ -67,9 +67,9 @@ def strides_of_map(results: Sequence[Sequence[int]], width: int) -> tuple[int, .
     """
     if len(results) != 2 or len({len(row) for row in results}) != 1 or len(results[0]) < 2:
         raise LayoutError(
-            f"ttnn folds all dimensions but the last: expected a map with 2 results, got {len(results)}"
+            f"ttnn folds all dimensions but the last: expected a map with 2 results, not {len(results)}"
         )
     rows, columns = results
     if rows[-1] or columns[-1] != 1 or any(columns[:-1]):
-        raise LayoutError(f"ttnn's columns are the last dimension alone, got coefficients {list(columns)}")
+        raise LayoutError(f"ttnn's columns are the last dimension alone, not coefficients {list(columns)}")
     return (*(coefficient * width for coefficient in rows[:-1]), 1)

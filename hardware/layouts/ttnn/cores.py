@@ -38,7 +38,7 @@ class CoreGrid:
     def __post_init__(self) -> None:
         if not (0 < self.x <= MOST_CORES and 0 < self.y <= MOST_CORES):
             raise LayoutError(
-                f"a core grid has 1 to {MOST_CORES} columns and rows, got x={self.x}, y={self.y}"
+                f"a core grid has 1 to {MOST_CORES} columns and rows, not x={self.x}, y={self.y}"
             )
 
     @property

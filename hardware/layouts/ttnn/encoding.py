@@ -177,7 +177,7 @@ def decode(layout: TensorLayout, shape: Sequence[int], physical: Array) -> Array
     """Extract the logical array (shape) from a stored matrix (`physical_size`): the inverse of `encode`."""
     expected = layout.physical_size(shape)
     if physical.shape != expected:
-        raise LayoutError(f"expected physical data of shape {list(expected)}, got {list(physical.shape)}")
+        raise LayoutError(f"expected physical data of shape {list(expected)}, not {list(physical.shape)}")
     encoding = encoding_of(layout, shape)
     whole = padded(physical, (prod(encoding.extents[:-1]), encoding.extents[-1]), 0)
     return encoding.decode(whole.reshape(encoding.extents))

@@ -97,5 +97,5 @@ def pair(value: ValueText) -> Pair:
     """Convert a list of two numbers to a pair."""
     found = numbers(value, "Shape")
     if len(found) != 2:
-        refuse(value.at, f"two numbers, got {len(found)}")
+        refuse(value.at, f"two numbers, not {len(found)}")
     return found[0], found[1]

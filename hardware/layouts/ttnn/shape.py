@@ -47,7 +47,7 @@ class Shape:
     def __post_init__(self) -> None:
         if len(self.dims) > max(DOCUMENTED_RANKS):
             raise LayoutError(
-                f"a ttnn.Shape has at most {max(DOCUMENTED_RANKS)} dimensions, got {len(self.dims)}"
+                f"a ttnn.Shape has at most {max(DOCUMENTED_RANKS)} dimensions, not {len(self.dims)}"
             )
         checked(self.dims)
         if self.padded is None:
@@ -67,7 +67,7 @@ class Shape:
     def documented(cls, dims: Sequence[int], padded: Sequence[int] | None = None) -> "Shape":
         """Build a shape by the document's rule: `LayoutError` unless it has 1 to 8 dimensions."""
         if len(dims) not in DOCUMENTED_RANKS:
-            raise LayoutError(f"a ttnn.Shape has 1 to {max(DOCUMENTED_RANKS)} dimensions, got {len(dims)}")
+            raise LayoutError(f"a ttnn.Shape has 1 to {max(DOCUMENTED_RANKS)} dimensions, not {len(dims)}")
         return cls(tuple(dims), None if padded is None else tuple(padded))
 
     @classmethod

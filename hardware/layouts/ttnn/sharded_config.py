@@ -117,7 +117,7 @@ def _dims(shape: object) -> tuple[int, ...]:
     if not isinstance(dims, list | tuple) or not all(isinstance(d, int) for d in dims):
         raise LayoutError("Invalid input shape")
     if len(dims) < 2:
-        raise LayoutError(f"Invalid input shape: expected at least 2 dimensions, got {len(dims)}")
+        raise LayoutError(f"Invalid input shape: expected at least 2 dimensions, not {len(dims)}")
     return checked(dims)
 
 
@@ -152,7 +152,7 @@ def _cores(core_grid: CoreGridLike) -> CoreRangeSet:
     if isinstance(core_grid, CoreGrid):
         return core_grid.cores
     if len(core_grid) != 2:
-        raise LayoutError(f"Invalid core_grid: expected 2 core grids, got {len(core_grid)}")
+        raise LayoutError(f"Invalid core_grid: expected 2 core grids, not {len(core_grid)}")
     first, last = (_grid(part) for part in core_grid)
     row = CoreRange(Core(0, first.y), Core(last.x - 1, first.y))
     return CoreRangeSet((*first.cores.ranges, row))

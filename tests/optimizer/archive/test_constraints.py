@@ -62,7 +62,7 @@ def test_the_devices_capacity_is_a_bound_unless_a_tighter_one_is_given() -> None
 
 def search_within(*constraints: str) -> Result:
     graph = GRAPHS["attention"]()
-    return search(graph, EIGHT, budget=Budget(evaluations=1500), islands=1, constraints=constraints)
+    return search(graph, EIGHT, budget=Budget(evaluations=1500), islands=1, constraints=constraints, rules=())
 
 
 def test_every_plan_satisfies_a_bound_that_can_be_kept() -> None:

@@ -23,5 +23,5 @@ def _plain(image: Term) -> Term:
 def _count(layout: Strided) -> int:
     size = number(layout.size)
     if size > 1 << 22:
-        raise LayoutError(f"expected at most 2^22 coordinates to compare, got {size}")
+        raise LayoutError(f"expected at most 2^22 coordinates to compare, not {size}")
     return size

@@ -80,13 +80,13 @@ def test_maps_are_printed_as_mlir_prints_them(text: str, printed: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(d0 -> (d0)", "at character 4: expected '\\)', got '-> "),
-        ("(d0) -> (d0 + )", "at character 14: expected an affine expression, got '\\)'"),
-        ("(d0) -> (d1)", "at character 9: expected one of d0, got 'd1\\)'"),
+        ("(d0 -> (d0)", "at character 4: expected '\\)', not '-> "),
+        ("(d0) -> (d0 + )", "at character 14: expected an affine expression, not '\\)'"),
+        ("(d0) -> (d1)", "at character 9: expected one of d0, not 'd1\\)'"),
         ("(d0, d0) -> (d0)", "expected every dimension and symbol named once"),
         ("(d0, d1) -> (d0 floordiv d1)", "at character 24: non-affine expression: right operand of floordiv"),
-        ("(d0) -> (d0 mod 0)", "at character 15: expected a positive right operand of mod, got 0"),
-        ("(d0) -> (d0) d0", "at character 13: expected the end of the text, got 'd0'"),
+        ("(d0) -> (d0 mod 0)", "at character 15: expected a positive right operand of mod, not 0"),
+        ("(d0) -> (d0) d0", "at character 13: expected the end of the text, not 'd0'"),
         ("(d0) -> (d0 + 9223372036854775808)", "expected an integer of at most 64 bits"),
         ("(d0) -> (" + "(" * 5000, "at most 32 parentheses inside each other"),
         ("(d0) -> (d0" + "".join(f" mod {n}" for n in range(200, 2, -1)) + ")", "more than 64 operations"),
@@ -100,11 +100,11 @@ def test_bad_maps_are_refused_with_the_place(text: str, message: str) -> None:
 
 def test_calls_with_other_ranks_are_refused() -> None:
     swap = AffineMap(2, 0, (Dim(1), Dim(0)))
-    with pytest.raises(LayoutError, match="takes 2 dimensions and 0 symbols, got 1 and 0"):
+    with pytest.raises(LayoutError, match="takes 2 dimensions and 0 symbols, not 1 and 0"):
         swap.evaluate([1])
-    with pytest.raises(LayoutError, match="it takes 2 dimensions, got 1 results"):
+    with pytest.raises(LayoutError, match="it takes 2 dimensions, not 1 results"):
         swap.compose(collapsed_map((2, 3), 1, ((0, 2),)))
-    with pytest.raises(LayoutError, match="positive right operand of mod, got 0"):
+    with pytest.raises(LayoutError, match="positive right operand of mod, not 0"):
         parse_affine_map("(d0)[s0] -> (d0 mod s0)").evaluate([3], [0])
 
 

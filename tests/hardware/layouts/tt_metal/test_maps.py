@@ -82,5 +82,5 @@ def test_buffers_are_no_views_of_the_array() -> None:
 
 
 def test_a_tensor_of_more_dimensions_than_arrays_have_is_refused() -> None:
-    with pytest.raises(LayoutError, match="at most 64 dimensions, got 65"):
+    with pytest.raises(LayoutError, match="at most 64 dimensions, not 65"):
         MetalLayout.of((1,) * 65, "f32")

@@ -70,27 +70,27 @@ def test_attributes_print_what_was_read(text: str) -> None:
         (
             "undef",
             "nan",
-            "at character 74: expected an out-of-bounds value of undef, zero, one, inf, neginf, got 'nan",
+            "at character 74: expected an out-of-bounds value of undef, zero, one, inf, neginf, not 'nan",
         ),
         (
             "#tt.memory_space<l1>",
             "#tt.memory_space<l2>",
             "expected a memory space of system, mmio, dram, l1, dst",
         ),
-        ("<3x2>", "<3x>", "expected '>', got 'x>"),
+        ("<3x2>", "<3x>", "expected '>', not 'x>"),
         (
             "<3x2>",
             "<3x2x1>",
             "number of results of the affine map must match exactly the rank of the grid shape",
         ),
-        ("<3x2>", "<0x2>", "expected positive grid dimensions, got 0x2"),
+        ("<3x2>", "<0x2>", "expected positive grid dimensions, not 0x2"),
         ("64x64xf32", "64xf32", "the memref must have a shape with rank equal to grid"),
         ("64x64xf32", "63x64xf32", "memref 63x64 is smaller than the shard.*expected a memref of 64x64"),
-        ("64x64xf32", "64x64xf31", "expected an element type of f64, .*got 'f31'"),
-        ("64x64xf32", "64x64x!ttx.tile<32x32, f32>", "expected '!tt.tile' or '!ttcore.tile', got '!ttx"),
+        ("64x64xf32", "64x64xf31", "expected an element type of f64, .*not 'f31'"),
+        ("64x64xf32", "64x64x!ttx.tile<32x32, f32>", "expected '!tt.tile' or '!ttcore.tile', not '!ttx"),
         ("64x64xf32", "2x2x!tt.tile<32x32x1, f32>", "expected 2D shape of a tile"),
-        ("64x64xf32", "2x2x!tt.tile<16x32, bfp_bf4>", "a tile of bfp_bf4 is 32x32, got 16x32"),
-        ("64x64xf32", "2x2x!tt.tile<0x32, f32>", "expected positive extents of a tile, got 0x32"),
+        ("64x64xf32", "2x2x!tt.tile<16x32, bfp_bf4>", "a tile of bfp_bf4 is 32x32, not 16x32"),
+        ("64x64xf32", "2x2x!tt.tile<0x32, f32>", "expected positive extents of a tile, not 0x32"),
         ("(d0, d1, d2)", "(d0, d1, d2, d3)", "number of dims in the affine map must match exactly the rank"),
         ("d1, d2),", "d1, 0),", "Dim does not participate in AffineMap RHS: d2"),
         ("#tt.metal_layout", "#tt.metal", "at character 21: expected one of #tt.metal_layout"),
@@ -104,7 +104,7 @@ def test_bad_texts_are_refused_with_what_was_expected(old: str, new: str, messag
 
 @pytest.mark.parametrize("cut", range(0, len(PLAIN), 7))
 def test_a_text_that_ends_early_is_refused(cut: int) -> None:
-    with pytest.raises(LayoutError, match=r"at character \d+: expected .*, got "):
+    with pytest.raises(LayoutError, match=r"at character \d+: expected .*, not "):
         parse_metal_layout(PLAIN[:cut])
 
 

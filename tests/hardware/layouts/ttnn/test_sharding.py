@@ -181,7 +181,7 @@ def test_a_memory_config_is_read_back_and_older_prints_are_understood() -> None:
         (lambda: Shape.parse("ttnn.Shape([14[32], x])"), "at character 20: expected a dimension"),
         (
             lambda: strides_of_map([(1, 0, 0), (0, 64, 1), (0, 0, 1)], 128),
-            "expected a map with 2 results, got 3",
+            "expected a map with 2 results, not 3",
         ),
         (lambda: strides_of_map([(1, 0), (1, 1)], 128), "columns are the last dimension alone"),
         (lambda: StridedShards((2, 2), (0, 1, 1), (1, 1)), "of one rank of at least 2"),
@@ -191,7 +191,7 @@ def test_a_memory_config_is_read_back_and_older_prints_are_understood() -> None:
             ),
             "the storage has more than 2^63 - 1 elements",
         ),
-        (lambda: Shape.documented([]), "has 1 to 8 dimensions, got 0"),
+        (lambda: Shape.documented([]), "has 1 to 8 dimensions, not 0"),
         (lambda: parse_memory_config("MemoryConfig(memory_layout=ROUND)"), "at character 27: 'ROUND' is no"),
     ],
 )

@@ -121,7 +121,7 @@ def test_the_largest_storage_is_indexed_without_overflow() -> None:
 
 def test_arrays_of_another_shape_are_refused() -> None:
     layout = parse("f32[3,5]{1,0:T(2,2)}")
-    with pytest.raises(LayoutError, match=r"expected array of shape \[3, 5\], got \[5, 3\]"):
+    with pytest.raises(LayoutError, match=r"expected array of shape \[3, 5\], not \[5, 3\]"):
         layout.pack(np.zeros((5, 3)))
     with pytest.raises(LayoutError, match=r"expected buffers of shape \[1, 24\]"):
         layout.unpack(np.zeros((1, 23)))

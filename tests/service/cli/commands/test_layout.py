@@ -98,7 +98,7 @@ def test_a_tensor_without_elements_has_no_picture(tapestry: Run, tmp_path: Path)
         (("describe", "(4,5):(1,4)", "--dtype", "thing"), "expected an element type"),
         (
             ("draw", "(5000,5000):(1,5000)"),
-            "too large to draw: expected at most 1,048,576 cells, got 5,000 x 5,000",
+            "too large to draw: expected at most 1,048,576 cells, not 5,000 x 5,000",
         ),
         (("draw", METAL, "--svg", "/no/such/folder/x.svg"), "there is no such folder"),
         (("draw",), "required: TEXT"),
