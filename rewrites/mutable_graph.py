@@ -200,7 +200,8 @@ class MutableGraph:
         data = self.data
         if not self._forgotten.isdisjoint(data):
             data = {t: v for t, v in data.items() if t in self.tensors}
-        result = Graph(self.base.name, self._in_order(), self.tensors, data)
+        external = {t: named for t, named in self.base.external.items() if t in self.tensors}
+        result = Graph(self.base.name, self._in_order(), self.tensors, data, external)
         # `Graph` would compute these from its blocks when first asked; here they are known.
         vars(result).update(by_site=self.blocks, producers=self.producers, readers=self.readers)
         deepest = max((len(self._positions.get(s, ())) for s in self._touched), default=1)

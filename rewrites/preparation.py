@@ -116,4 +116,5 @@ def _output(tensor: Tensor) -> Block:
 def _graph(graph: Graph, name: str, blocks: Sequence[Block]) -> Graph:
     tensors = {t: graph.tensors[t] for b in blocks for t in b.outputs}
     data = {t: v for t, v in graph.data.items() if t in tensors}
-    return Graph(name, tuple(blocks), tensors, data)
+    external = {t: named for t, named in graph.external.items() if t in tensors}
+    return Graph(name, tuple(blocks), tensors, data, external)

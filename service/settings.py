@@ -30,6 +30,7 @@ class Limits:
     upload_bytes: int = 512 * 2**20
     graph_blocks: int = 100_000
     explicit_nodes: int = 500_000
+    explicit_bytes: int = 256 * 2**20
     run_seconds: float = 3600.0
     run_evaluations: int = 10**9
     run_islands: int = 64

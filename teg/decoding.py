@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -10,13 +11,17 @@ import numpy as np
 
 import tapestry.teg.jsonvalues as take
 from tapestry.teg.costs import CostTable, ResourceCost
+from tapestry.teg.dtypes import NAMES
 from tapestry.teg.encoding import MalformedError, decode_array, decode_value
+from tapestry.teg.external_data import ExternalData
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 from tapestry.teg.issues import Issue, key_path, listing
 from tapestry.teg.signature import IndexDim, Signature
 from tapestry.teg.zspace import IndexProjection, ZAffineMap
 
 T = TypeVar("T")
+
+HASH = re.compile("[0-9a-f]{64}")
 
 TOP = ("teg", "name", "definitions", "tensors", "blocks", "data")
 BLOCK = ("site", "definition", "inputs", "outputs")
@@ -51,9 +56,14 @@ def decode(obj: Any, *, version: int, max_blocks: int, max_bytes: int) -> Graph:
 
     blocks = _each(obj["blocks"], "$.blocks", block, issues)
     data: dict[str, np.ndarray] = {}
+    external: dict[str, ExternalData] = {}
     for site, value in obj["data"].items():
+        path = key_path("$.data", site)
         try:
-            data[site] = _array(value, key_path("$.data", site))
+            if type(value) is dict and "tensor" in value:
+                external[site] = _external(value, path)
+            else:
+                data[site] = _array(value, path)
         except MalformedError as problem:
             issues.append(problem.issue)
     by_site = {t.site: t for t in tensors if t}
@@ -61,7 +71,7 @@ def decode(obj: Any, *, version: int, max_blocks: int, max_bytes: int) -> Graph:
         issues.extend(_repeated([t.site for t in tensors if t]))
     if issues:
         raise DocumentError(issues)
-    return Graph(obj["name"], tuple(b for b in blocks if b), by_site, data)
+    return Graph(obj["name"], tuple(b for b in blocks if b), by_site, data, external)
 
 
 def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
@@ -217,6 +227,21 @@ def _array(value: Any, path: str) -> np.ndarray:
         raise MalformedError(key_path(path, "shape"), f"{list(shape)}", "sizes are 0 or more")
     text = take.text(value["base64"], key_path(path, "base64"))
     return decode_array(take.text(value["dtype"], key_path(path, "dtype")), shape, text, path)
+
+
+def _external(value: Any, path: str) -> ExternalData:
+    take.members(value, path, ("tensor", "dtype", "shape", "sha256", "box"))
+    shape = take.integers(value["shape"], key_path(path, "shape"))
+    sha256, dtype = (take.text(value[key], key_path(path, key)) for key in ("sha256", "dtype"))
+    box = take.box(value["box"], key_path(path, "box"))
+    if not HASH.fullmatch(sha256):
+        raise MalformedError(key_path(path, "sha256"), sha256[:80], "expected 64 digits from 0 to f")
+    if dtype not in NAMES:
+        raise MalformedError(key_path(path, "dtype"), dtype[:80], f"known are {', '.join(NAMES)}")
+    if len(shape) != box.rank:
+        message = f"a box of rank {box.rank} of a tensor of rank {len(shape)}"
+        raise MalformedError(key_path(path, "box"), message, "give a start and an end per dimension")
+    return ExternalData(take.site(value["tensor"], key_path(path, "tensor")), dtype, shape, sha256, box)
 
 
 def _repeated(sites: Sequence[str]) -> list[Issue]:

@@ -12,20 +12,24 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import tempfile
 import zlib
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tapestry.teg.costs import CostTable
 from tapestry.teg.decoding import DocumentError, decode
-from tapestry.teg.encoding import MalformedError, encode_array, encode_value
-from tapestry.teg.graph import Block, Definition, Graph, Tensor
+from tapestry.teg.document_members import (
+    block_member,
+    compact,
+    definition_member,
+    external_member,
+    tensor_member,
+)
+from tapestry.teg.encoding import MalformedError, encode_array
+from tapestry.teg.graph import Graph
 from tapestry.teg.issues import Issue, key_path
 from tapestry.teg.jsontext import parse
-from tapestry.teg.signature import Signature
-from tapestry.teg.zspace import IndexProjection, ZRange
+from tapestry.teg.whole_files import whole_file
 
 __all__ = [
     "MAX_BLOCKS",
@@ -59,12 +63,15 @@ def to_document(graph: Graph) -> dict[str, Any]:
         return {
             "teg": VERSION,
             "name": graph.name,
-            "definitions": [_definition(d, f"$.definitions[{k}]") for d, k in positions.items()],
-            "tensors": [_tensor(t, f"$.tensors[{k}]") for k, t in enumerate(graph.tensors.values())],
+            "definitions": [definition_member(d, f"$.definitions[{k}]") for d, k in positions.items()],
+            "tensors": [tensor_member(t, f"$.tensors[{k}]") for k, t in enumerate(graph.tensors.values())],
             "blocks": [
-                _block(b, positions[b.definition], f"$.blocks[{k}]") for k, b in enumerate(graph.blocks)
+                block_member(b, positions[b.definition], f"$.blocks[{k}]") for k, b in enumerate(graph.blocks)
             ],
-            "data": {site: encode_array(a, key_path("$.data", site)) for site, a in graph.data.items()},
+            "data": {
+                **{site: encode_array(a, key_path("$.data", site)) for site, a in graph.data.items()},
+                **{site: external_member(e, key_path("$.data", site)) for site, e in graph.external.items()},
+            },
         }
     except MalformedError as problem:
         raise DocumentError([problem.issue], "this graph has no document") from None
@@ -119,16 +126,8 @@ def save(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write the document to a `.json` or `.json.gz` file; the file appears whole or not at all."""
     target = _checked(path)
     content = dumps(graph).encode()
-    if target.suffix == ".gz":
-        content = gzip.compress(content, mtime=0)
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(partial, target)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    with whole_file(target) as file:
+        file.write(content)
 
 
 def load(path: str | os.PathLike[str], *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
@@ -167,104 +166,20 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-def _tensor(tensor: Tensor, path: str) -> dict[str, Any]:
-    document = {"site": tensor.site, "shape": _integers(tensor.shape, f"{path}.shape"), "dtype": tensor.dtype}
-    return {**document, "names": list(tensor.names)} if tensor.names else document
-
-
-def _definition(definition: Definition, path: str) -> dict[str, Any]:
-    names = [k for k, _ in definition.attributes]
-    if names != sorted(set(names)):
-        message = f"attributes {names} are not sorted or not unique"
-        raise MalformedError(
-            f"{path}.attributes", message, "make them with teg.graph.attributes", "attribute"
-        )
-    where = f"{path}.attributes"
-    document = {
-        "operator": definition.operator,
-        "attributes": {k: encode_value(v, key_path(where, k)) for k, v in definition.attributes},
-        "signature": _signature(definition.signature, f"{path}.signature"),
-    }
-    return document if definition.costs is None else {**document, "costs": _costs(definition.costs)}
-
-
-def _costs(table: CostTable) -> dict[str, Any]:
-    """Convert each resource to its amount, or to its fixed amount and steps where it depends on the index."""
-    return {
-        r.resource: {"fixed": r.fixed, "steps": dict(r.steps)} if r.steps else r.fixed
-        for r in table.resources
-    }
-
-
-def _signature(signature: Signature | None, path: str) -> dict[str, Any] | None:
-    if signature is None:
-        return None
-    return {
-        "dims": [
-            {"name": d.name, "size": _integer(d.size, f"{path}.dims[{k}].size"), "kind": d.kind}
-            for k, d in enumerate(signature.dims)
-        ],
-        "inputs": [_projection(p, f"{path}.inputs[{k}]") for k, p in enumerate(signature.inputs)],
-        "outputs": [_projection(p, f"{path}.outputs[{k}]") for k, p in enumerate(signature.outputs)],
-    }
-
-
-def _projection(projection: IndexProjection, path: str) -> dict[str, Any]:
-    return {
-        "matrix": [_integers(row, f"{path}.matrix[{k}]") for k, row in enumerate(projection.start.matrix)],
-        "offset": _integers(projection.start.offset, f"{path}.offset"),
-        "shape": _integers(projection.shape, f"{path}.shape"),
-    }
-
-
-def _block(block: Block, definition: int, path: str) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "site": block.site,
-        "definition": definition,
-        "inputs": list(block.inputs),
-        "outputs": list(block.outputs),
-    }
-    if block.index is not None:
-        document["index"] = _range(block.index, f"{path}.index")
-    if block.device is not None:
-        document["device"] = _integer(block.device, f"{path}.device")
-    if block.after:
-        document["after"] = list(block.after)
-    return document
-
-
-def _range(box: ZRange, path: str) -> dict[str, Any]:
-    return {"start": _integers(box.start, f"{path}.start"), "end": _integers(box.end, f"{path}.end")}
-
-
-def _integers(values: tuple[int, ...], path: str) -> list[int]:
-    return [_integer(v, f"{path}[{k}]") for k, v in enumerate(values)]
-
-
-def _integer(value: int, path: str) -> int:
-    if type(value) is not int:
-        raise MalformedError(path, f"{value!r} is a {type(value).__name__}", "use a Python int", "type")
-    return value
-
-
 def _lines(document: dict[str, Any]) -> list[str]:
     """Format the text of a document: scalars first, then each table with one member per line."""
     parts = ["{"]
     for number, (key, value) in enumerate(document.items()):
         parts.append(f"{',' if number else ''}\n{json.dumps(key)}: ")
         if isinstance(value, list):
-            members = [_compact(v) for v in value]
+            members = [compact(v) for v in value]
             parts.append("[" + ",".join(f"\n {m}" for m in members) + "]")
         elif isinstance(value, dict):
-            members = [f"{json.dumps(k)}:{_compact(v)}" for k, v in value.items()]
+            members = [f"{json.dumps(k)}:{compact(v)}" for k, v in value.items()]
             parts.append("{" + ",".join(f"\n {m}" for m in members) + "}")
         else:
             parts.append(json.dumps(value))
     return [*parts, "\n}\n"]
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _unreadable(message: str, expected: str, kind: str = "document") -> DocumentError:

@@ -11,6 +11,7 @@ import base64
 import binascii
 import math
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tapestry.teg.issues import Issue, clipped, key_path
 
 MAX_DEPTH = 200
 MAX_DIGITS = 100
+PIECE_BYTES = 3 * 2**15  # base64 writes three bytes as four letters
 SAFE_INTEGER = 2**53 - 1
 NON_FINITE = ("nan", "inf", "-inf", "-0.0")
 
@@ -119,16 +121,35 @@ def encode_array(array: np.ndarray, path: str) -> dict[str, Any]:
     Raises:
         MalformedError: the element type is none of `teg.dtypes.NAMES`.
     """
+    name, raw = _named_bytes(array, path)
+    return {"dtype": name, "shape": list(array.shape), "base64": base64.b64encode(raw).decode("ascii")}
+
+
+def array_text(array: np.ndarray, path: str) -> Iterator[str]:
+    """Yield the JSON text of what `encode_array` returns, in pieces of some 100 kB.
+
+    Raises:
+        MalformedError: the element type is none of `teg.dtypes.NAMES`.
+    """
+    name, raw = _named_bytes(array, path)
+    sizes = ",".join(map(str, array.shape))
+    yield f'{{"dtype":"{name}","shape":[{sizes}],"base64":"'
+    for start in range(0, len(raw), PIECE_BYTES):
+        yield base64.b64encode(raw[start : start + PIECE_BYTES]).decode("ascii")
+    yield '"}'
+
+
+def _named_bytes(array: np.ndarray, path: str) -> tuple[str, memoryview]:
+    """Return the name of an array's element type and its little-endian row-major bytes."""
     name = array.dtype.name
     if name not in NAMES:
         raise MalformedError(
             path, f"element type {name!r} has no name in teg", f"known are {', '.join(NAMES)}", "dtype"
         )
-    dense = array.astype(numpy_dtype(name), copy=False)
+    dense = np.ascontiguousarray(array.astype(numpy_dtype(name), copy=False))
     if sys.byteorder == "big":
         dense = dense.byteswap()
-    text = base64.b64encode(dense.tobytes()).decode("ascii")
-    return {"dtype": name, "shape": list(array.shape), "base64": text}
+    return name, dense.reshape(-1).view(np.uint8).data
 
 
 def decode_array(dtype: str, shape: tuple[int, ...], text: str, path: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 import numpy as np
 
 from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.external_data import absence
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Operand
@@ -54,10 +55,13 @@ def evaluate(
 
 def _check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
     issues = []
+    absent = {}
     for source in graph.sources:
         wanted = graph.tensors[source.outputs[0]]
         value = inputs.get(source.site, graph.data.get(wanted.site))
-        if value is None:
+        if value is None and wanted.site in graph.external:
+            absent[wanted.site] = graph.external[wanted.site]
+        elif value is None:
             issues.append(
                 f"source {source.site!r} needs a value of shape ({wanted.dims_text}) and type {wanted.dtype}"
             )
@@ -68,6 +72,8 @@ def _check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
             )
     known = {source.site for source in graph.sources}
     issues += [f"there is no source {site!r}" for site in inputs if site not in known]
+    if absent:
+        issues.append(absence(absent))
     if issues:
         raise ValueError(f"graph {graph.name!r} cannot be evaluated: " + "; ".join(issues))
 

@@ -20,6 +20,7 @@ import numpy as np
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.costs import CostTable
 from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.external_data import ExternalData
 from tapestry.teg.faults import ArgumentError, expected
 from tapestry.teg.intern import InternedValue
 from tapestry.teg.signature import Signature
@@ -147,12 +148,16 @@ class Block(InternedValue):
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Blocks in program order (a topological order) over tensors by site; `data` holds values of sources."""
+    """Blocks in program order (a topological order) over tensors by site; `data` holds values of sources.
+
+    `external` names values of sources by content that the graph does not hold.
+    """
 
     name: str
     blocks: tuple[Block, ...]
     tensors: Mapping[str, Tensor]
     data: Mapping[str, np.ndarray] = field(default_factory=dict)
+    external: Mapping[str, ExternalData] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Return whether name, blocks, tensors and data are equal, values compared bit by bit."""
@@ -161,6 +166,7 @@ class Graph:
         return (
             (self.name, self.blocks) == (other.name, other.blocks)
             and dict(self.tensors) == dict(other.tensors)
+            and dict(self.external) == dict(other.external)
             and self.data.keys() == other.data.keys()
             and all(_same_bits(v, other.data[k]) for k, v in self.data.items())
         )
@@ -243,6 +249,8 @@ class Graph:
                 h.update(repr((b.site, tensor.shape, tensor.dtype)).encode())
                 if b.outputs[0] in self.data:
                     h.update(self._data_digests[b.outputs[0]])
+                if b.outputs[0] in self.external:
+                    h.update(repr(self.external[b.outputs[0]]).encode())
             for site in b.after:
                 h.update(b"after" + block_digests[site])
             block_digests[b.site] = h.digest()
@@ -270,11 +278,12 @@ class Graph:
         """Convert to networkx: a node per block by its site, an edge per tensor read or order stated.
 
         A node has the attribute `block`; an edge from a producer to a reader has `tensor`, `position` (of the input)
-        and `size_bytes`, an edge of `after` has none of them. The graph's attributes are `name`, `tensors`, `data`.
+        and `size_bytes`, an edge of `after` has none of them. The graph's attributes are `name`, `tensors`, `data` and
+        `external`.
         `teg.structure` has layers, components and bottlenecks; `docs/language.md` shows dominators and cuts.
         """
         result = import_module("networkx").MultiDiGraph(
-            name=self.name, tensors=dict(self.tensors), data=dict(self.data)
+            name=self.name, tensors=dict(self.tensors), data=dict(self.data), external=dict(self.external)
         )
         result.add_nodes_from((block.site, {"block": block}) for block in self.blocks)
         for block in self.blocks:
@@ -324,8 +333,10 @@ class Graph:
                     )
             produced.update(blocks[site].outputs)
         data = {site: array for site, array in source.graph.get("data", {}).items() if site in produced}
+        named = {site: one for site, one in source.graph.get("external", {}).items() if site in produced}
         tensors = {tensor: known[tensor] for site in order for tensor in blocks[site].outputs}
-        return Graph(str(source.graph.get("name", "")), tuple(blocks[s] for s in order), tensors, data)
+        name = str(source.graph.get("name", ""))
+        return Graph(name, tuple(blocks[s] for s in order), tensors, data, named)
 
     def replace(
         self,
@@ -338,7 +349,8 @@ class Graph:
         known = {**self.tensors, **{t.site: t for t in tensors}}
         made = {t: known[t] for b in ordered for t in b.outputs}
         kept = {k: v for k, v in (self.data if data is None else data).items() if k in made}
-        changed = Graph(self.name, ordered, made, kept)
+        named = {k: v for k, v in self.external.items() if k in made and k not in kept}
+        changed = Graph(self.name, ordered, made, kept, named)
         # Weights are hashed once, not once per candidate.
         if data is None and "_data_digests" in self.__dict__:
             changed.__dict__["_data_digests"] = self._data_digests

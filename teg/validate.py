@@ -283,6 +283,18 @@ def _data(context: _GraphIndex) -> Iterator[Issue]:
                 yield Issue(
                     "data", path, type_text(kind), f"the source makes {type_text(context.sound[site])}"
                 )
+    for site, named in context.graph.external.items():
+        path = key_path("$.data", site)
+        made = context.producers.get(site)
+        kind = TensorType(named.box.shape, named.dtype)
+        if not made or context.graph.blocks[made[0][0]].operator != "source":
+            yield Issue("data", path, f"{site!r} is no output of a source", "drop it, or make it a source")
+        elif not ZRange.of_shape(named.shape).contains(named.box):
+            yield Issue(
+                "data", path, f"{named.box} of shape {list(named.shape)}", "name a box inside the tensor"
+            )
+        elif site in context.sound and kind != context.sound[site]:
+            yield Issue("data", path, type_text(kind), f"the source makes {type_text(context.sound[site])}")
 
 
 CHECKS: tuple[Callable[[_GraphIndex], Iterator[Issue]], ...] = (

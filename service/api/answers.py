@@ -45,7 +45,7 @@ def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None =
 def revalidated(request: Request, document: Any, cache_control: str = REVALIDATE) -> Response:
     """Build the response for a document with an ETag of its content; 304 without it for clients that have it."""
     content = encoded(document)
-    headers = {"ETag": _tag(content), "Cache-Control": cache_control}
+    headers = {"ETag": tag_of(content), "Cache-Control": cache_control}
     if _has(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(content, headers=headers, media_type="application/json")
@@ -53,19 +53,36 @@ def revalidated(request: Request, document: Any, cache_control: str = REVALIDATE
 
 def packed(request: Request, content: bytes, name: str) -> Response:
     """Build the response for gzipped JSON, decompressed for clients without gzip; `name` is for downloads."""
-    takes_gzip = _takes_gzip(request.headers.get("accept-encoding", ""))
+    is_gzip = takes_gzip(request)
+    tag = tag_of(content, "gzip" if is_gzip else "plain")
+    headers = download_headers(tag, name, is_gzip)
+    if (kept := not_modified(request, tag)) is not None:
+        return kept
+    if is_gzip:
+        return Response(content, headers=headers, media_type="application/json")
+    return StreamingResponse(_unpacked(content), headers=headers, media_type="application/json")
+
+
+def not_modified(request: Request, tag: str) -> Response | None:
+    """Return 304 for a client that has the content with this ETag; None for others."""
+    headers = {"ETag": tag, "Cache-Control": REVALIDATE, "Vary": "Accept-Encoding"}
+    return Response(status_code=304, headers=headers) if _has(request, tag) else None
+
+
+def takes_gzip(request: Request) -> bool:
+    """Return whether the client accepts gzipped content."""
+    return _takes_gzip(request.headers.get("accept-encoding", ""))
+
+
+def download_headers(tag: str, name: str, is_gzip: bool) -> dict[str, str]:
+    """Return the headers of a file called `name` in downloads, gzipped or not."""
     headers = {
-        "ETag": _tag(content, "gzip" if takes_gzip else "plain"),
+        "ETag": tag,
         "Cache-Control": REVALIDATE,
         "Vary": "Accept-Encoding",
         "Content-Disposition": f'attachment; filename="{name}"',
     }
-    if _has(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    if takes_gzip:
-        headers["Content-Encoding"] = "gzip"
-        return Response(content, headers=headers, media_type="application/json")
-    return StreamingResponse(_unpacked(content), headers=headers, media_type="application/json")
+    return headers | ({"Content-Encoding": "gzip"} if is_gzip else {})
 
 
 def _unpacked(content: bytes) -> Iterator[bytes]:
@@ -83,7 +100,8 @@ def _takes_gzip(accepted: str) -> bool:
     return False
 
 
-def _tag(content: bytes, kind: str = "") -> str:
+def tag_of(content: bytes, kind: str = "") -> str:
+    """Return the ETag of content; `kind` distinguishes its encodings."""
     digest = hashlib.sha256(content).hexdigest()[:32]
     return f'"{digest}{"-" + kind if kind else ""}"'
 

@@ -34,6 +34,8 @@ class ProblemAnswer(Answer):
     detail: str
     code: str
     errors: list[FaultAnswer] | None = None
+    size: dict[str, int] | None = Field(None, description="what is too large: its amounts by name")
+    limit: dict[str, int] | None = Field(None, description="what these may be at most")
 
 
 class ObjectiveAnswer(Answer):

@@ -2,60 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import Request, Response
 
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.service.api import tasks
-from tapestry.service.api.answers import packed, revalidated
+from tapestry.service.api.answers import download_headers, not_modified, revalidated, tag_of, takes_gzip
 from tapestry.service.api.context import Context
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.openapi_parts import UNCHANGED, Answers
 from tapestry.service.api.problems import Problem
+from tapestry.service.api.streams import Streamed
+from tapestry.service.api.task_pool import TaskStream
 from tapestry.service.store import StoredPlan
+from tapestry.teg.faults import Fault
+from tapestry.teg.sharding.explicit_parts import GraphPart
+from tapestry.teg.sharding.explicit_size import ExplicitSize
 
 JSON = "application/json"
+WHOLE = GraphPart()
 
 
 @dataclass(frozen=True)
 class PlanExport:
-    """A format for other programs: name, a line for readers, an example of its media type, and how it is answered."""
+    """A format for other programs: name, a line for readers, an example of its media type, and how it is answered.
+
+    `has_parts` says whether devices, layers and blocks may be asked for.
+    """
 
     name: str
     description: str
     media_type: str
     example: Any
-    answer: Callable[[Request, StoredPlan, Context], Response]
+    answer: Callable[[Request, StoredPlan, Context, GraphPart], Response]
+    has_parts: bool = False
 
 
-def explicit_graph(plan: StoredPlan, parts: Context) -> bytes:
-    """Return the explicit graph of a plan: expanded in the task pool the first time, stored from then on.
+def explicit_graph(request: Request, plan: StoredPlan, parts: Context, part: GraphPart = WHOLE) -> Response:
+    """Answer with a plan's explicit graph, or a part of it, sent while a process of the task pool writes it.
 
     Raises:
-        Problem: the graph would be too large, with the reason.
+        Problem: the part does not exist, or it is too large, with size and limit.
     """
-    content = parts.store.plans.artifact(plan.key, tasks.EXPLICIT)
-    if content is None:
-        limit = parts.settings.limits.explicit_nodes
-        url = parts.settings.database_url
-        refusal = parts.pool.do(tasks.render_explicit, plan.key, plan.run_id, url, limit)
-        content = parts.store.plans.artifact(plan.key, tasks.EXPLICIT)
-        if content is None:
-            raise Problem(422, "too_large_to_unfold", refusal)
-    return content
+    limits = parts.settings.limits
+    limit = ExplicitSize(limits.explicit_nodes, limits.explicit_bytes)
+    form = "teg" if part.is_whole else "part.teg"
+    return _streamed(request, plan, parts, form, tasks.stream_explicit, plan.key, plan.run_id, part, limit)
 
 
-def _teg(request: Request, plan: StoredPlan, parts: Context) -> Response:
-    return packed(request, explicit_graph(plan, parts), f"{plan.public_id}.teg.json")
+def _rewritten(request: Request, plan: StoredPlan, parts: Context, _: GraphPart) -> Response:
+    return _streamed(request, plan, parts, "rewritten.teg", tasks.stream_rewritten, plan.key)
 
 
-def _placements(request: Request, plan: StoredPlan, _: Context) -> Response:
+def _streamed(
+    request: Request,
+    plan: StoredPlan,
+    parts: Context,
+    form: str,
+    task: Callable[..., Iterable[bytes | tasks.Refused]],
+    *subject: Any,
+) -> Response:
+    """Answer with what a task of the pool writes of a `subject`, all that it depends on, while it is written."""
+    is_gzip = takes_gzip(request)
+    content = (plan.public_id, COST_MODEL_VERSION, version("tapestry"), form, subject)
+    tag = tag_of(repr(content).encode(), "gzip" if is_gzip else "plain")
+    if (kept := not_modified(request, tag)) is not None:
+        return kept
+    stream: TaskStream[Any] = parts.pool.stream(task, *subject, parts.settings.database_url, is_gzip)
+    first = next(stream)
+    if isinstance(first, tasks.Refused):
+        next(stream, None)  # it has ended by itself, and its process is not lost
+        raise _refusal(first)
+    headers = download_headers(tag, f"{plan.public_id}.{form}.json", is_gzip)
+    return Streamed(first, stream, headers)
+
+
+def _refusal(refused: tasks.Refused) -> Problem:
+    if refused.option:
+        fault = Fault(f"#query/{refused.option}", refused.detail)
+        return Problem(422, "invalid", fault.detail, (fault,))
+    members = {
+        name: figures._asdict()
+        for name, figures in (("size", refused.size), ("limit", refused.limit))
+        if figures is not None
+    }
+    return Problem(422, "too_large_to_unfold", refused.detail, members=members)
+
+
+def _placements(request: Request, plan: StoredPlan, _: Context, __: GraphPart) -> Response:
     return revalidated(request, dict(plan.placements or {}))
 
 
-def _csv(_: Request, plan: StoredPlan, __: Context) -> Response:
+def _csv(_: Request, plan: StoredPlan, __: Context, ___: GraphPart) -> Response:
     """Answer with each cost by name, counted values beside predicted ones, and the version of the cost model."""
     checked = plan.verified or {}
     counted = {"peak_memory_bytes": "memory", "traffic_bytes": "traffic"}
@@ -67,7 +109,7 @@ def _csv(_: Request, plan: StoredPlan, __: Context) -> Response:
     return _file("\r\n".join([*lines, ""]), "text/csv", f"{plan.public_id}.csv")
 
 
-def _dot(_: Request, plan: StoredPlan, parts: Context) -> Response:
+def _dot(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
     drawing = parts.pool.do(tasks.draw, plan.key, parts.settings.database_url)
     return _file(drawing, "text/vnd.graphviz", f"{plan.public_id}.dot")
 
@@ -78,7 +120,10 @@ def _file(content: str, media_type: str, name: str) -> Response:
 
 
 EXPORTS: tuple[PlanExport, ...] = (
-    PlanExport("teg", "the explicit graph", JSON, EXAMPLE, _teg),
+    PlanExport(
+        "teg", "the explicit graph, weights named by content", JSON, EXAMPLE, explicit_graph, has_parts=True
+    ),
+    PlanExport("rewritten", "the graph that the plan shards, with its weights", JSON, EXAMPLE, _rewritten),
     PlanExport("placements", "every decision, for tapestry's own tools", JSON, EXAMPLE, _placements),
     PlanExport("csv", "costs and checks", "text/csv", "objective,predicted,counted\r\n", _csv),
     PlanExport(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import Field
 
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import packed, revalidated
@@ -12,17 +13,46 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.executions import execution_document
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
-from tapestry.service.api.openapi_parts import KEPT, PlanId, json_answer, problems
+from tapestry.service.api.openapi_parts import KEPT, PlanId, Printable, json_answer, problems
 from tapestry.service.api.plan_exports import EXPORTS, explicit_graph, exports_answers
 from tapestry.service.api.problems import Problem
 from tapestry.service.presentation import shown_plan_document
 from tapestry.service.store import StoredPlan
 from tapestry.teg.faults import Fault
+from tapestry.teg.sharding.explicit_parts import GraphPart
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
 FORMATS = tuple(export.name for export in EXPORTS)
 EXPLICIT = json_answer("The explicit graph as a TEG document", EXAMPLE)
+Names = Annotated[str, Field(min_length=1, max_length=200), Printable]
+
+
+def graph_part(
+    device: Annotated[
+        list[Annotated[int, Field(ge=0)]],
+        Query(max_length=1000, description="blocks on this device; may be repeated"),
+    ] = [],  # noqa: B006, FastAPI copies it
+    layer: Annotated[
+        list[Names],
+        Query(
+            max_length=1000,
+            description="blocks of this layer, such as `3` or `layers.3`, by the names of parameters; may be repeated",
+        ),
+    ] = [],  # noqa: B006
+    block: Annotated[
+        list[Names],
+        Query(
+            max_length=1000,
+            description="blocks of the program whose site this is; `*` is any text; may be repeated",
+        ),
+    ] = [],  # noqa: B006
+) -> GraphPart:
+    """Read which part of an explicit graph is asked for: blocks that are in one of each kind given."""
+    return GraphPart(tuple(device), tuple(layer), tuple(block))
+
+
+Part = Annotated[GraphPart, Depends(graph_part)]
 
 
 @router.get("/{plan_id}", response_model=PlanDetailAnswer, responses=KEPT | problems(404))
@@ -70,10 +100,10 @@ def get_explanation(plan_id: PlanId, request: Request, parts: Parts) -> Response
 
 
 @router.get("/{plan_id}/graph", responses=EXPLICIT | problems(404, 422), response_class=Response)
-def get_graph(plan_id: PlanId, request: Request, parts: Parts) -> Response:
-    """Fetch a plan's explicit graph: every block with its index range, pinned to its device."""
-    plan = parts.store.plans.get(plan_id)
-    return packed(request, explicit_graph(plan, parts), f"{plan.public_id}.teg.json")
+def get_graph(plan_id: PlanId, request: Request, parts: Parts, part: Part) -> Response:
+    """Fetch a plan's explicit graph: every block with its index range, pinned to its device; weights are named by
+    content."""
+    return explicit_graph(request, parts.store.plans.get(plan_id), parts, part)
 
 
 @router.get("/{plan_id}/export", responses=exports_answers() | problems(404, 422), response_class=Response)
@@ -81,6 +111,7 @@ def export_plan(
     plan_id: PlanId,
     request: Request,
     parts: Parts,
+    part: Part,
     to: Annotated[
         str,
         Query(
@@ -94,7 +125,9 @@ def export_plan(
     plan = parts.store.plans.get(plan_id)
     for export in EXPORTS:
         if export.name == to:
-            return export.answer(request, plan, parts)
+            if not (part.is_whole or export.has_parts):
+                raise Problem(422, "invalid", f"{to!r} is exported whole; leave device, layer and block out")
+            return export.answer(request, plan, parts, part)
     fault = Fault("#query/to", f"plans are not exported to {to!r}", FORMATS)
     raise Problem(422, "invalid", fault.detail, (fault,))
 

@@ -61,12 +61,14 @@ class Problem(Exception):
         detail: str,
         faults: tuple[Fault, ...] = (),
         headers: Mapping[str, str] | None = None,
+        members: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status, self.code, self.faults, self.headers = status, code, faults, headers
+        self.members = members or {}
 
     def response(self) -> Response:
-        return respond(self.status, self.code, str(self), self.faults, self.headers)
+        return respond(self.status, self.code, str(self), self.faults, self.headers, self.members)
 
 
 def respond(
@@ -75,10 +77,12 @@ def respond(
     detail: str,
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
+    members: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Response:
-    """Build a response from a problem document."""
+    """Build a response from a problem document; `members` are further ones of its kind."""
     errors = [fault.to_json() for fault in faults]
     document = problem(code, TITLES.get(status, "Error"), detail, status=status, errors=errors)
+    document.update(members or {})
     kept = {"Cache-Control": "no-store", **(headers or {})}
     return Response(encoded(document), status, kept, MEDIA_TYPE)
 

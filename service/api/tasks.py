@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,8 +25,9 @@ from tapestry.service.explaining import block_histories_document, explanation_do
 from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
+from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
 from tapestry.service.store import Store, mesh_of
-from tapestry.teg.document import DocumentError, dumps
+from tapestry.teg.document import DocumentError
 from tapestry.teg.drawing import to_dot
 from tapestry.teg.faults import Fault, escape, near_names
 from tapestry.teg.graph import Graph
@@ -33,18 +35,17 @@ from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_sta
 from tapestry.teg.importers.failure import IN_PYTHON, ExternalDataError
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
-from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import materialize
-from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.explicit_parts import GraphPart
+from tapestry.teg.sharding.explicit_size import ExplicitSize
 from tapestry.teg.validate import InvalidGraphError
 
 MOST_FAULTS = 100
 LONGEST_NAME = 200
 MOST_SITES = 5  # near ones, of a pin that names none
-# Artifacts of this form and cost model; those of earlier ones are rendered again.
-EXPLICIT = f"explicit-graph, model {COST_MODEL_VERSION}"
+# An artifact of this form and cost model; those of earlier ones are rendered again.
 EXPLANATION = f"explanation 3, model {COST_MODEL_VERSION}"
 DOT_BLOCKS = 2000
+GZIP_LEVEL = 5
 
 
 @dataclass(frozen=True)
@@ -164,20 +165,48 @@ def faults_of_pins(
     return tuple(faults)
 
 
-def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
-    """Expand a plan into its explicit graph and store that; return the reason if this fails, else an empty text."""
+@dataclass(frozen=True)
+class Refused:
+    """A refusal to write an explicit graph, as `service.plan_graphs` reports it."""
+
+    detail: str
+    option: str
+    size: ExplicitSize | None
+    limit: ExplicitSize | None
+
+
+def stream_explicit(
+    key: int, run_id: str, part: GraphPart, limit: ExplicitSize, url: str, is_gzip: bool
+) -> Iterator[Refused | bytes]:
+    """Yield the explicit graph of a plan in portions, or the reason why it is not written."""
     store = store_at(url)
     mesh = mesh_of(store.runs.request(run_id).mesh)
-    plan = store.plans.load(key)
     try:
-        explicit = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
-        graph = materialize(explicit, limit).graph
-    except ValueError as error:
-        return " ".join(str(error).split())
-    store.plans.save_artifact(
-        key, EXPLICIT, gzip.compress(dumps(graph).encode(), 6, mtime=0), datetime.now(UTC)
-    )
-    return ""
+        portions = explicit_portions(store.plans.load(key), mesh, part, limit)
+    except ExplicitRefusal as error:
+        yield Refused(str(error), error.option, error.size, error.limit)
+        return
+    yield b""  # the answer may begin, and from then on its work ends with its client
+    yield from _encoded(portions, is_gzip)
+
+
+def stream_rewritten(key: int, url: str, is_gzip: bool) -> Iterator[bytes]:
+    """Yield the document of the graph that a plan shards, in portions."""
+    yield from _encoded(rewritten_portions(store_at(url).plans.load(key)), is_gzip)
+
+
+def _encoded(portions: Iterable[str], is_gzip: bool) -> Iterable[bytes]:
+    texts = (portion.encode("ascii") for portion in portions)
+    return gzipped(texts) if is_gzip else texts
+
+
+def gzipped(portions: Iterable[bytes]) -> Iterator[bytes]:
+    """Compress portions as one gzip file, and yield it in portions."""
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
+    for portion in portions:
+        if packed := packer.compress(portion):
+            yield packed
+    yield packer.flush()
 
 
 def render_explanation(plan_id: str, url: str) -> str:

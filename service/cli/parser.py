@@ -70,6 +70,7 @@ COMMANDS: tuple[Command, ...] = (
         plans.explain,
         "explain",
     ),
+    Command("export", "write a stored plan in a form for other programs", plans.export, "export"),
     Command(
         "layout", "describe or draw where the elements of a tensor lie in memory", programs.layout, "layout"
     ),

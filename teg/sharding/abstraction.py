@@ -9,6 +9,7 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 
+from tapestry.teg.external_data import ExternalData
 from tapestry.teg.graph import Block, Definition, Graph, Tensor, TensorType
 from tapestry.teg.issues import Issue
 from tapestry.teg.sharding.pieces import Piece, Token
@@ -111,7 +112,7 @@ class _Abstraction:
                 local = self.graph.blocks[group.shards[0]].outputs[j] if group.shards else None
                 dims = self.graph.tensors[local].names if local is not None else ()
                 tensors[t] = Tensor(t, kind.shape, kind.dtype, dims)
-        return Graph(self.graph.name, tuple(blocks), tensors, self._data(outputs))
+        return Graph(self.graph.name, tuple(blocks), tensors, self._data(outputs), self._external(outputs))
 
     def _order(self) -> list[int]:
         """Sort groups after those that they read or wait for, in order of appearance where that is free."""
@@ -173,6 +174,16 @@ class _Abstraction:
         for whole in data.values():
             whole.setflags(write=False)
         return data
+
+    def _external(self, outputs: Mapping[Token, str]) -> dict[str, ExternalData]:
+        """Name the values of sources as their shards do, where these agree."""
+        found: dict[str, set[ExternalData]] = {}
+        for local, named in self.graph.external.items():
+            piece = self.pieces[local]
+            assert piece.token is not None
+            shape = self.groups[piece.token[0]].outputs[piece.token[1]].shape
+            found.setdefault(outputs[piece.token], set()).add(named.whole_of(piece.box, shape))
+        return {tensor: named.pop() for tensor, named in found.items() if len(named) == 1}
 
 
 def _common(sites: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ Sites: the shard of block `b` on device 3 is `b@3` (a second one of a view `b@3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +20,12 @@ from tapestry.teg.sharding.collect import Local, as_range, write_copy
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, InputRead
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.nodes import NodeWriter, too_large
+from tapestry.teg.sharding.nodes import Node, NodeWriter, TooManyNodes
 from tapestry.teg.zspace import ZRange
 
 NODE_LIMIT = 2_000_000
 FIXED = ZRange((), ())
+NOTHING = ".nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,21 +49,34 @@ def materialize(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialize
     """Write out the nodes of an expansion, in execution order.
 
     Raises:
-        ValueError: they are more than `limit`, or a block has no index points at all.
+        TooManyNodes: they are more than `limit`.
+        ValueError: a block has no index points at all.
     """
-    for block in explicit.abstract.blocks:
-        if block.signature is not None and block.signature.index_range.is_empty:
-            raise ValueError(
-                f"block {block.site!r} ({block.operator}) has no index points, so it has no shards: "
-                "fold tensors without elements away first"
-            )
-    least = _least_nodes(explicit)
+    least = least_nodes(explicit)
     if least > limit:
-        raise too_large(limit, least)
-    return _Materialization(explicit, limit).run()
+        raise TooManyNodes(limit, least)
+    blocks: list[Block] = []
+    tensors: dict[str, Tensor] = {}
+    boxes: dict[str, ZRange] = {}
+    for node in ExplicitNodes(explicit, limit):
+        blocks.append(node.block)
+        tensors.update((tensor.site, tensor) for tensor in node.outputs)
+        places = zip(node.outputs, node.boxes, strict=True)
+        boxes.update((tensor.site, box) for tensor, box in places if box is not None)
+    abstract = explicit.abstract
+    sources = [block.outputs[0] for block in blocks if block.operator == "source"]
+    data = {t: part_of(v, boxes[t]) for t in sources if (v := abstract.data.get(origin_of(t))) is not None}
+    external = {t: named.part(boxes[t]) for t in sources if (named := abstract.external.get(origin_of(t)))}
+    graph = Graph(abstract.name, tuple(blocks), tensors, data, external)
+    return MaterializedGraph(graph, boxes, explicit.mesh_shape)
 
 
-def _least_nodes(explicit: ExplicitGraph) -> int:
+def part_of(value: np.ndarray, box: ZRange) -> np.ndarray:
+    """Return the part of an array in a box."""
+    return value[tuple(map(slice, box.start, box.end))]
+
+
+def least_nodes(explicit: ExplicitGraph) -> int:
     """Compute a lower bound of the nodes: a shard per device and block, a node per term of each reduction."""
     mesh_shape = explicit.mesh_shape
     total = 0
@@ -77,36 +91,77 @@ def _least_nodes(explicit: ExplicitGraph) -> int:
     return total
 
 
-class _Materialization:
-    def __init__(self, explicit: ExplicitGraph, limit: int) -> None:
+class ExplicitNodes:
+    """The nodes of an expansion in execution order, written slot by slot as they are taken.
+
+    Local tensors are known (`tensors`, `devices`) from their node to the end of the slot that reads them last, so that
+    the memory needed does not grow with the number of slots.
+
+    Raises:
+        ValueError: a block has no index points at all.
+        TooManyNodes: while they are taken, there are more than `limit`.
+    """
+
+    def __init__(self, explicit: ExplicitGraph, limit: int | None = None) -> None:
+        for block in explicit.abstract.blocks:
+            if block.signature is not None and block.signature.index_range.is_empty:
+                raise ValueError(
+                    f"block {block.site!r} ({block.operator}) has no index points, so it has no shards: "
+                    "fold tensors without elements away first"
+                )
         self.explicit, self.abstract = explicit, explicit.abstract
         self.writer = NodeWriter(limit)
         self.local: dict[str, Local] = {}
-        self.views: dict[tuple[int, str, str, ZRange], str] = {}
-        self.data: dict[str, np.ndarray] = {}
+        # By site, the shards of blocks that others wait for.
+        self.awaited: dict[str, list[str]] = {site: [] for b in self.abstract.blocks for site in b.after}
 
-    def run(self) -> MaterializedGraph:
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The local tensors that may still be read."""
+        return self.writer.tensors
+
+    @property
+    def devices(self) -> Mapping[str, int]:
+        """The devices of the local tensors that may still be read."""
+        return self.writer.devices
+
+    def __iter__(self) -> Iterator[Node]:
         for block in self.abstract.sources:
+            self.writer.site = block.site
             self._write_source(block)
-        for slot in self.explicit.slots:
+            yield from self.writer.take()
+        slots = self.explicit.slots
+        released = self._released()
+        for k, slot in enumerate(slots):
             for copy in slot.issued:
+                self.writer.site = slots[copy.wait].step.site
                 self.local[copy.result] = self._write_copy(copy.result, copy.source, copy.plan)
+            self.writer.site = slot.step.site
             self._write_step(slot.step)
-        writer = self.writer
-        graph = Graph(self.abstract.name, tuple(writer.blocks), writer.tensors, self.data)
-        return MaterializedGraph(graph, writer.boxes, self.explicit.mesh_shape)
+            yield from self.writer.take()
+            for key in released.get(k, ()):
+                self.local.pop(key, None)
+                self.writer.release(key)
+
+    def _released(self) -> dict[int, list[str]]:
+        """Return the buffers that nothing reads any more, by the slot after which that is so."""
+        last: dict[str, int] = {}
+        for k, slot in enumerate(self.explicit.slots):
+            last.update((copy.source, k) for copy in slot.issued)
+            last.update((read.buffer, k) for read in slot.step.reads)
+            last.update((f"{tensor}{NOTHING}", k) for tensor in self.abstract.by_site[slot.step.site].inputs)
+            last.update((site, k) for site in slot.step.outputs)
+        released: dict[int, list[str]] = {}
+        for key, k in last.items():
+            released.setdefault(k, []).append(key)
+        return released
 
     def _write_source(self, block: Block) -> None:
-        tensor = block.outputs[0]
-        buffer = self.explicit.buffers[self.explicit.sources[tensor]]
-        value = self.abstract.data.get(tensor)
+        buffer = self.explicit.buffers[self.explicit.sources[block.outputs[0]]]
         for device in range(self.explicit.mesh_shape.device_count):
             box = as_range(buffer.boxes[device])
-            if box.is_empty:
-                continue
-            self._write_shard(block, device, box, ())
-            if value is not None:
-                self.data[f"{tensor}@{device}"] = value[tuple(map(slice, box.start, box.end))]
+            if not box.is_empty:
+                self._write_shard(block, device, box, ())
 
     def _write_copy(self, key: str, source: str, plan: CopyPlan) -> Local:
         shape = self.abstract.tensors[self.explicit.buffers[source].tensor].shape
@@ -145,13 +200,13 @@ class _Materialization:
         names = tuple(tensor.site for tensor, _ in outputs)
         site, after = f"{block.site}@{device}", self._after(block)
         shard = Block(site, block.definition, inputs, names, index, device, after)
-        self.writer.add(shard, [tensor for tensor, _ in outputs], [box for _, box in outputs])
+        self.writer.add(shard, [tensor for tensor, _ in outputs], [box for _, box in outputs], block.outputs)
+        if block.site in self.awaited:
+            self.awaited[block.site].append(site)
 
     def _after(self, block: Block) -> tuple[str, ...]:
         """Return all shards of the blocks that `block` waits for."""
-        devices = range(self.explicit.mesh_shape.device_count)
-        shards = (f"{site}@{device}" for site in block.after for device in devices)
-        return tuple(s for s in shards if self.writer.knows(s))
+        return tuple(shard for site in block.after for shard in self.awaited[site])
 
     def _write_identity(self, block: Block, device: int) -> None:
         """Write the identity as a reduction share of a device without index points; other outputs are empty there."""
@@ -166,7 +221,7 @@ class _Materialization:
         wanted = as_range(read.wanted[device])
         if wanted.is_empty:
             dtype = self.abstract.tensors[tensor].dtype
-            return self.writer.constant(f"{tensor}.nothing", device, wanted, dtype)
+            return self.writer.constant(f"{tensor}{NOTHING}", device, wanted, dtype)
         chain = []
         while (producer := self.abstract.producers[tensor]).is_view:
             chain.append((producer, wanted))
@@ -180,14 +235,15 @@ class _Materialization:
         return local
 
     def _write_view(self, view: Block, device: int, local: str, index: ZRange) -> str:
-        key = (device, view.site, local, index)
-        if key not in self.views:
+        def write(buffer: str) -> str:
             (tensor,) = view.outputs
             site, name = self.writer.free(view.site, device), self.writer.free(tensor, device)
             whole = self.abstract.tensors[tensor]
             made = Tensor(name, index.shape, whole.dtype, whole.names)
-            after = self._after(view)
-            shard = Block(site, view.definition, (local,), (name,), index, device, after)
-            self.writer.add(shard, (made,), (index,))
-            self.views[key] = name
-        return self.views[key]
+            shard = Block(site, view.definition, (local,), (name,), index, device, self._after(view))
+            self.writer.add(shard, (made,), (index,), (buffer,))
+            if view.site in self.awaited:
+                self.awaited[view.site].append(site)
+            return name
+
+        return self.writer.once(local, (device, view.site, index), write)

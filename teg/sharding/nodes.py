@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
@@ -22,49 +22,100 @@ class Placed(NamedTuple):
     first: int = 0
 
 
-@dataclass
-class NodeWriter:
-    """The collected blocks of an explicit graph.
+class Node(NamedTuple):
+    """A block of an explicit graph with its outputs and their boxes; `site` is the abstract block that it is there for.
 
-    `boxes` says for each local tensor which box of its abstract tensor it is; flattened slices have none.
-
-    Raises:
-        ValueError: more than `limit` blocks are written.
+    Slices of flattened shards have no box. A copy is there for the block that waits for it.
     """
 
-    limit: int
-    blocks: list[Block] = field(default_factory=list)
+    block: Block
+    outputs: tuple[Tensor, ...]
+    boxes: tuple[ZRange | None, ...]
+    site: str
+
+
+@dataclass
+class NodeWriter:
+    """A writer that hands out its nodes in portions, and knows the local tensors that may still be read.
+
+    `boxes` says for each local tensor which box of its abstract tensor it is; flattened slices have none. Every tensor
+    belongs to a buffer of the expansion, and is forgotten when that is released.
+
+    Raises:
+        TooManyNodes: more than `limit` blocks are written.
+    """
+
+    limit: int | None = None
+    site: str = ""
     tensors: dict[str, Tensor] = field(default_factory=dict)
     boxes: dict[str, ZRange] = field(default_factory=dict)
-    _sites: set[str] = field(default_factory=set)
+    devices: dict[str, int] = field(default_factory=dict)
+    _written: int = 0
+    _nodes: list[Node] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
-    _views: dict[tuple[int, str, Attributes, str], str] = field(default_factory=dict)
+    _buffers: dict[str, str] = field(default_factory=dict)
+    _members: dict[str, list[str]] = field(default_factory=dict)
+    _views: dict[str, dict[tuple[Hashable, ...], str]] = field(default_factory=dict)
     _defined: dict[
         tuple[str, Attributes, tuple[TensorType, ...]], tuple[Definition, tuple[TensorType, ...]]
     ] = field(default_factory=dict)
 
-    def add(self, block: Block, outputs: Sequence[Tensor], boxes: Sequence[ZRange | None]) -> None:
-        """Append one block with its output tensors and their boxes."""
-        if len(self.blocks) >= self.limit:
-            raise too_large(self.limit)
-        self.blocks.append(block)
-        self._sites.add(block.site)
-        for tensor, box in zip(outputs, boxes, strict=True):
-            self.tensors[tensor.site] = tensor
-            if box is not None:
-                self.boxes[tensor.site] = box
+    def take(self) -> list[Node]:
+        """Return the nodes written since they were last taken."""
+        taken, self._nodes = self._nodes, []
+        return taken
 
-    def knows(self, site: str) -> bool:
-        """Return whether a block of this site is written."""
-        return site in self._sites
+    def release(self, buffer: str) -> None:
+        """Forget the local tensors of a buffer: nothing reads them any more."""
+        for tensor in self._members.pop(buffer, ()):
+            for known in (self.tensors, self.boxes, self.devices, self._buffers, self._views):
+                known.pop(tensor, None)
+
+    def add(
+        self,
+        block: Block,
+        outputs: Sequence[Tensor],
+        boxes: Sequence[ZRange | None],
+        buffers: Sequence[str],
+    ) -> None:
+        """Append one block with its output tensors, their boxes, and the buffers they belong to."""
+        if self.limit is not None and self._written >= self.limit:
+            raise TooManyNodes(self.limit)
+        self._written += 1
+        self._nodes.append(Node(block, tuple(outputs), tuple(boxes), self.site))
+        self._counts.setdefault(block.site, 0)
+        for tensor, box, buffer in zip(outputs, boxes, buffers, strict=True):
+            self._know(tensor, box, block.device or 0, buffer)
+
+    def hold(self, buffer: str, device: int, box: ZRange, dtype: str) -> str:
+        """Return a new local tensor of a buffer that no block here writes."""
+        tensor = Tensor(self.free(buffer, device), box.shape, dtype)
+        self._know(tensor, box, device, buffer)
+        return tensor.site
+
+    def _know(self, tensor: Tensor, box: ZRange | None, device: int, buffer: str) -> None:
+        self._counts.setdefault(tensor.site, 0)
+        self.tensors[tensor.site] = tensor
+        self.devices[tensor.site] = device
+        self._buffers[tensor.site] = buffer
+        self._members.setdefault(buffer, []).append(tensor.site)
+        if box is not None:
+            self.boxes[tensor.site] = box
 
     def free(self, name: str, device: int) -> str:
         """Return `name@device`, or the first `name@device.N` that names nothing yet."""
-        stem = site = f"{name}@{device}"
-        while site in self._sites or site in self.tensors:
-            self._counts[stem] = self._counts.get(stem, 0) + 1
-            site = f"{stem}.{self._counts[stem]}"
-        return site
+        site = f"{name}@{device}"
+        if site not in self._counts:
+            return site
+        self._counts[site] += 1
+        return f"{site}.{self._counts[site]}"
+
+    def once(self, tensor: str, key: tuple[Hashable, ...], write: Callable[[str], str]) -> str:
+        """Return what `write` makes of a local tensor and its buffer, written once for all who ask by this key."""
+        made = self._views.setdefault(tensor, {})
+        if key not in made:
+            made[key] = write(self._buffers[tensor])
+        return made[key]
 
     def apply(
         self,
@@ -74,25 +125,29 @@ class NodeWriter:
         attrs: Attributes,
         inputs: Sequence[str],
         box: ZRange | None,
+        buffer: str | None = None,
     ) -> str:
-        """Append a helper block of one output, pinned to a device; return its output."""
+        """Append a helper block of one output, pinned to a device; return its output.
+
+        It belongs to `buffer`: to the one called `name` where none is given.
+        """
         key = (operator, attrs, tuple(self.tensors[t].type for t in inputs))
         if key not in self._defined:
             self._defined[key] = define(*key)
         definition, (kind,) = self._defined[key]
         site = self.free(name, device)
         block = Block(site, definition, tuple(inputs), (site,), device=device)
-        self.add(block, (Tensor(site, kind.shape, kind.dtype),), (box,))
+        self.add(block, (Tensor(site, kind.shape, kind.dtype),), (box,), (buffer or name,))
         return site
 
     def rearranged(
         self, name: str, device: int, operator: str, attrs: Attributes, tensor: str, box: ZRange | None
     ) -> str:
         """Append a helper block that only rearranges a tensor, written once for all its readers."""
-        key = (device, operator, attrs, tensor)
-        if key not in self._views:
-            self._views[key] = self.apply(name, device, operator, attrs, (tensor,), box)
-        return self._views[key]
+        key = (device, operator, attrs)
+        return self.once(
+            tensor, key, lambda buffer: self.apply(name, device, operator, attrs, (tensor,), box, buffer)
+        )
 
     def slice(self, name: str, device: int, tensor: str, box: ZRange) -> str:
         """Return the part `box` of a local tensor; the tensor itself where that is all of it."""
@@ -169,10 +224,13 @@ class NodeWriter:
         return self.apply(name, device, "cell", attrs, (), box)
 
 
-def too_large(limit: int, nodes: int | None = None) -> ValueError:
-    """Build the error for writing out more than `limit` blocks."""
-    count = f"at least {nodes:,}" if nodes is not None else f"more than {limit:,}"
-    return ValueError(
-        f"the explicit graph has {count} blocks, over the limit of {limit:,}: work on the arrays of the "
-        "expansion instead (verify and the simulator do), take a smaller mesh, or raise `limit`"
-    )
+class TooManyNodes(ValueError):
+    """Error raised for more than `limit` nodes to be written; `nodes` is how many there are at least."""
+
+    def __init__(self, limit: int, nodes: int | None = None) -> None:
+        self.limit, self.nodes = limit, limit + 1 if nodes is None else nodes
+        count = f"at least {nodes:,}" if nodes is not None else f"more than {limit:,}"
+        super().__init__(
+            f"the explicit graph has {count} blocks, over the limit of {limit:,}: work on the arrays of the "
+            "expansion instead (verify and the simulator do), take a smaller mesh, or raise `limit`"
+        )

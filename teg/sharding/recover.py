@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tapestry.teg.external_data import ExternalData
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 from tapestry.teg.sharding.expand import ExplicitGraph
 from tapestry.teg.sharding.materialize import FIXED, MaterializedGraph, materialize, origin_of
@@ -55,7 +56,8 @@ def recover(expanded: ExplicitGraph | MaterializedGraph) -> Graph:
         made = zip(origin.outputs, origin.boxes, origin.dtypes, origin.names, strict=True)
         for name, parts, dtype, dims in made:
             tensors[name] = Tensor(name, _shape(origin.definition, parts), dtype, dims)
-    return Graph(explicit.graph.name, tuple(blocks), tensors, _data(explicit, tensors))
+    data, external = _data(explicit, tensors), _external(explicit, tensors)
+    return Graph(explicit.graph.name, tuple(blocks), tensors, data, external)
 
 
 def _gather(explicit: MaterializedGraph) -> dict[str, _Origin]:
@@ -146,3 +148,12 @@ def _data(explicit: MaterializedGraph, tensors: dict[str, Tensor]) -> dict[str, 
     for whole in data.values():
         whole.setflags(write=False)
     return data
+
+
+def _external(explicit: MaterializedGraph, tensors: dict[str, Tensor]) -> dict[str, ExternalData]:
+    """Name the values of sources as their shards do."""
+    named = {}
+    for local, part in explicit.graph.external.items():
+        tensor = tensors[origin_of(local)]
+        named[tensor.site] = part.whole_of(explicit.boxes[local], tensor.shape)
+    return named

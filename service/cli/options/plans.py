@@ -5,6 +5,8 @@ from __future__ import annotations
 from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
 from tapestry.service.cli.values import names, whole
 
+EXPORTED = ("teg", "rewritten")
+
 
 def simulate(parser: Parser) -> None:
     """Add the options of `simulate`: a plan, or a program, and the settings of its execution."""
@@ -91,3 +93,44 @@ def explain(parser: Parser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
     store(parser)
     as_json(parser)
+
+
+def export(parser: Parser) -> None:
+    """Add the options of `export`: the plan, the form, and which part of an explicit graph."""
+    parser.add_argument("plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
+    parser.add_argument(
+        "--to",
+        choices=EXPORTED,
+        required=True,
+        help="teg: the explicit graph, its weights named by content; rewritten: the graph that the plan shards, with "
+        "its weights; both as TEG documents",
+    )
+    parser.add_argument(
+        "--device",
+        type=whole(0),
+        action="append",
+        default=[],
+        metavar="N",
+        help="blocks on this device only; may be repeated",
+    )
+    parser.add_argument(
+        "--layer",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="blocks of this layer only, such as 3 or layers.3, by the names of parameters; may be repeated",
+    )
+    parser.add_argument(
+        "--block",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="what these blocks of the program became only; * is any text; may be repeated",
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="file to write, gzipped if it ends in .gz (default: standard output)",
+    )
+    store(parser)

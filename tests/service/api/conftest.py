@@ -115,7 +115,9 @@ def complaint(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     """Return the problem document of a refusal; check that it has the one form that all have."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM), answer.text
     document: dict[str, Any] = answer.json()
-    assert {"type", "title", "detail", "code", "status"} <= set(document) <= {*FORM, "errors"}
+    assert (
+        {"type", "title", "detail", "code", "status"} <= set(document) <= {*FORM, "errors", "size", "limit"}
+    )
     assert (document["status"], document["code"]) == (status, code), document
     assert document["type"] == f"/problems/{code}"
     assert "Traceback" not in answer.text

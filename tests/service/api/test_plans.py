@@ -12,9 +12,10 @@ import pytest
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.rewrites import Move
 from tapestry.service.api.plan_exports import EXPORTS, PlanExport
-from tapestry.service.api.tasks import EXPLANATION, EXPLICIT
+from tapestry.service.api.tasks import EXPLANATION
 from tapestry.service.settings import Limits
 from tapestry.service.store import NewExecution
+from tapestry.teg.binding import bind_values
 from tapestry.teg.document import from_document
 from tapestry.teg.sharding.text import placements_from_document
 from tests.service.api.conftest import Serve, Service, complaint
@@ -88,7 +89,13 @@ def test_a_history_whose_rule_is_gone_is_refused_with_a_hint(shared: Service) ->
     assert shared.http.get(path).status_code == 200
 
 
-def test_an_explicit_graph_is_unfolded_once_and_kept(shared: Service) -> None:
+def weighted_plan(service: Service) -> str:
+    """Return the id of a plan of a program that brings values along."""
+    run = service.store.runs.save_finished(finished_run(two_layers(with_weights=True)))
+    return str(service.http.get(f"/v1/runs/{run}/frontier").json()["plans"][0]["id"])
+
+
+def test_an_explicit_graph_is_sent_packed_or_plain_and_not_kept(shared: Service) -> None:
     plan_id = first_plan(shared)
     answer = shared.http.get(f"/v1/plans/{plan_id}/graph", headers={"Accept-Encoding": "gzip"})
     assert (answer.status_code, answer.headers["content-encoding"]) == (200, "gzip")
@@ -96,18 +103,80 @@ def test_an_explicit_graph_is_unfolded_once_and_kept(shared: Service) -> None:
     shards = {block.device: block.index for block in graph.blocks if block.site.startswith("y@")}
     rows = [(shards[device].start[0], shards[device].end[0]) for device in range(8)]
     assert rows == [(0, 32)] * 4 + [(32, 64)] * 4  # gpu.0 is the first of three halvings of eight devices
-    kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, EXPLICIT)
-    assert kept is not None
     plain = shared.http.get(f"/v1/plans/{plan_id}/graph", headers={"Accept-Encoding": "identity"})
-    assert plain.content == gzip.decompress(kept)
+    assert "content-encoding" not in plain.headers and "content-length" not in plain.headers
+    assert plain.content == answer.content
+    assert plain.headers["etag"] != answer.headers["etag"]
+    again = {"Accept-Encoding": "identity", "If-None-Match": plain.headers["etag"]}
+    assert shared.http.get(f"/v1/plans/{plan_id}/graph", headers=again).status_code == 304
+    part = shared.http.get(f"/v1/plans/{plan_id}/graph?device=0", headers=again)
+    assert (part.status_code, part.headers["etag"]) != (304, plain.headers["etag"])
 
 
-def test_an_explicit_graph_beyond_the_limit_is_refused_with_numbers(serve: Serve) -> None:
-    service = serve(limits=Limits(explicit_nodes=20))
-    message = complaint(
-        service.http.get(f"/v1/plans/{first_plan(service)}/graph"), 422, "too_large_to_unfold"
-    )
-    assert "20" in message["detail"]
+def test_weights_are_named_by_content_and_found_in_the_rewritten_graph(shared: Service) -> None:
+    plan_id = weighted_plan(shared)
+    explicit = from_document(shared.http.get(f"/v1/plans/{plan_id}/graph").json())
+    assert (set(explicit.data), len(explicit.external)) == (set(), 8)
+    assert {named.tensor for named in explicit.external.values()} == {"up"}
+    rewritten = from_document(shared.http.get(f"/v1/plans/{plan_id}/export?to=rewritten").json())
+    assert rewritten == two_layers(with_weights=True)
+    assert len(bind_values(explicit, rewritten.data).data) == 8
+
+
+def test_a_part_of_an_explicit_graph_is_of_devices_layers_and_blocks(shared: Service) -> None:
+    plan_id = first_plan(shared)
+    query = {"device": [1, 6], "block": "y"}
+    answer = shared.http.get(f"/v1/plans/{plan_id}/graph", params=query)
+    assert answer.headers["content-disposition"] == f'attachment; filename="{plan_id}.part.teg.json"'
+    blocks = from_document(answer.json()).blocks
+    assert [b.site for b in blocks if b.operator == "contract"] == ["y@1", "y@6"]
+    assert {b.site for b in blocks if b.operator == "source"} == {
+        *("active@1.received", "active@6.received", "down@1", "down@6")
+    }
+    exported = shared.http.get(f"/v1/plans/{plan_id}/export", params={"to": "teg", **query})
+    assert exported.content == answer.content
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("device=8", "there is no device 8; the plan uses 0 to 7"),
+        ("layer=3", "there is no layer '3'; there are none"),
+        ("block=hiden", "no block is called 'hiden'; did you mean hidden?"),
+    ],
+)
+def test_a_part_that_does_not_exist_is_refused_by_its_parameter(
+    shared: Service, query: str, message: str
+) -> None:
+    found = complaint(shared.http.get(f"/v1/plans/{first_plan(shared)}/graph?{query}"), 422, "invalid")
+    assert [(e["pointer"], e["detail"]) for e in found["errors"]] == [
+        (f"#query/{query.partition('=')[0]}", message)
+    ]
+
+
+@pytest.mark.parametrize("query", ["device=-1", "device=x", "layer=", "block=%00", "layer=" + "0" * 201])
+def test_malformed_parts_are_refused(shared: Service, query: str) -> None:
+    complaint(shared.http.get(f"/v1/plans/{first_plan(shared)}/graph?{query}"), 422, "invalid")
+
+
+def test_other_formats_have_no_parts(shared: Service) -> None:
+    path = f"/v1/plans/{first_plan(shared)}/export"
+    found = complaint(shared.http.get(f"{path}?to=csv&device=1"), 422, "invalid")
+    assert found["detail"] == "'csv' is exported whole; leave device, layer and block out"
+
+
+@pytest.mark.parametrize("limits", [Limits(explicit_nodes=20), Limits(explicit_bytes=2000)])
+def test_an_explicit_graph_beyond_a_limit_is_refused_with_size_and_limit(
+    serve: Serve, limits: Limits
+) -> None:
+    service = serve(limits=limits)
+    path = f"/v1/plans/{first_plan(service)}/graph"
+    found = complaint(service.http.get(path), 422, "too_large_to_unfold")
+    assert found["limit"] == {"nodes": limits.explicit_nodes, "size_bytes": limits.explicit_bytes}
+    assert found["size"]["nodes"] == 72 and 15_000 < found["size"]["size_bytes"] < 30_000
+    assert "about 72 nodes" in found["detail"] and "by device, layer or block" in found["detail"]
+    assert f"at most {limits.explicit_nodes:,} nodes" in found["detail"]
+    assert service.http.get(f"{path}?device=0&block=x").status_code == 200
 
 
 def test_a_plan_is_exported_to_what_others_read(shared: Service) -> None:

@@ -117,6 +117,92 @@ def test_closing_ends_processes_and_notifies_those_who_wait(tmp_path: Path) -> N
     eventually(lambda: not Path(f"/proc/{pid}").exists(), PATIENCE_S, "the process has ended")
 
 
+def test_results_of_a_generator_are_taken_one_by_one(pool: TaskPool) -> None:
+    assert list(pool.stream(range, 3)) == [0, 1, 2]
+    before = pool.do(os.getpid)
+    assert list(pool.stream(_pids, 2)) == [before, before]
+
+
+def test_a_generator_that_fails_is_a_fault_behind_its_results(pool: TaskPool) -> None:
+    results = pool.stream(_fail_at, 2)
+    assert [next(results), next(results)] == [0, 1]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        next(results)
+    assert list(results) == []
+    with pytest.raises(StoreError, match="no such place"):
+        next(pool.stream(_refuse_at_once, "no such place"))
+    assert pool.do(divmod, 7, 2) == (3, 1)
+
+
+@pytest.mark.slow
+def test_a_generator_waits_while_its_results_are_not_taken(pool: TaskPool, tmp_path: Path) -> None:
+    results = pool.stream(_count_bytes, str(tmp_path / "count"), 2**20, 200)
+    assert len(next(results)) == 2**20
+    time.sleep(0.5)
+    assert int((tmp_path / "count").read_text()) < 10
+    results.end()
+
+
+@pytest.mark.slow
+def test_work_that_is_not_wanted_any_more_ends_with_its_process(pool: TaskPool) -> None:
+    results = pool.stream(_pids, 10**9)
+    pid = next(results)
+    results.end()
+    results.end()
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), PATIENCE_S, "the process has ended")
+    assert list(results) == []
+    assert pool.do(os.getpid) != pid
+
+
+@pytest.mark.slow
+def test_who_waits_for_a_result_hears_of_the_end(pool: TaskPool, tmp_path: Path) -> None:
+    results = pool.stream(_hang, str(tmp_path / "pid"))
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(list, results)
+        eventually((tmp_path / "pid").exists, PATIENCE_S, "it works")
+        results.end()
+        assert waiting.result(PATIENCE_S) == []
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_within_a_generator_is_reported(pool: TaskPool) -> None:
+    results = pool.stream(_die_at, 1)
+    assert next(results) == 0
+    with pytest.raises(Problem, match="the process that computes this has ended"):
+        next(results)
+    assert pool.do(divmod, 7, 2) == (3, 1)
+
+
+def _pids(count: int) -> Iterator[int]:
+    return (os.getpid() for _ in range(count))
+
+
+def _fail_at(count: int) -> Iterator[int]:
+    yield from range(count)
+    raise ZeroDivisionError
+
+
+def _refuse_at_once(why: str) -> Iterator[int]:
+    raise StoreError(why)
+
+
+def _count_bytes(path: str, size: int, count: int) -> Iterator[bytes]:
+    for k in range(count):
+        Path(path).write_text(str(k))
+        yield bytes(size)
+
+
+def _hang(path: str) -> Iterator[int]:
+    Path(path).touch()
+    time.sleep(1000)
+    yield 0
+
+
+def _die_at(count: int) -> Iterator[int]:
+    yield from range(count)
+    os._exit(1)
+
+
 def _refuse(why: str) -> None:
     raise StoreError(why)
 

@@ -207,19 +207,33 @@ def test_hints_of_the_fifth_step_get_their_name(empty_url: str) -> None:
 
 
 def test_plans_of_the_sixth_step_were_costed_by_the_first_model(empty_url: str) -> None:
-    with at_step(empty_url, "0006") as (connection, tables):
-        plan = {"run_id": "run1", "plan_id": "p1", "on_frontier": True, "feasible": True, "devices": "all"}
-        costs = dict.fromkeys(RunOptions().objectives, 1.0)
-        moves = {"move_count": 0, "moves": gzip.compress(b"[]"), "placements": gzip.compress(b"{}")}
-        rendered = {"plan_key": 7, "kind": "explanation 2", "content": b"its costs", "created_at": NOON}
-        connection.execute(tables["runs"].insert().values(ended_run(front=1)))
-        connection.execute(tables["plans"].insert().values(key=7, **plan, **moves, cost=costs))
-        connection.execute(tables["artifacts"].insert().values(rendered))
-    store = Store(empty_url)
+    costs = dict.fromkeys(RunOptions().objectives, 1.0)
+    store = upgraded_plan(empty_url, "0006", {"cost": costs}, ["explanation 2"])
     (stored,) = store.runs.frontier("run1")
     assert (stored.cost_model, stored.cost) == (1, costs)
     assert store.plans.artifact(stored.key, "explanation 2") is None
     store.close()
+
+
+def test_explicit_graphs_are_not_stored_any_more(empty_url: str) -> None:
+    costs = dict.fromkeys(RunOptions().objectives, 1.0)
+    kinds = ["explanation 3, model 2", "explicit-graph, model 2"]
+    store = upgraded_plan(empty_url, "0007", {"cost": costs, "cost_model": 2}, kinds)
+    assert [store.plans.artifact(7, kind) for kind in kinds] == [b"rendered", None]
+    store.close()
+
+
+def upgraded_plan(url: str, step: str, plan: dict[str, Any], kinds: list[str]) -> Store:
+    """Open a store whose tables were at a migration, with a plan whose key is 7 and artifacts of these kinds."""
+    with at_step(url, step) as (connection, tables):
+        common = {"run_id": "run1", "plan_id": "p1", "on_frontier": True, "feasible": True, "devices": "all"}
+        moves = {"move_count": 0, "moves": gzip.compress(b"[]"), "placements": gzip.compress(b"{}")}
+        rendered = {"plan_key": 7, "content": b"rendered", "created_at": NOON}
+        connection.execute(tables["runs"].insert().values(ended_run(front=1)))
+        connection.execute(tables["plans"].insert().values(key=7, **common, **moves, **plan))
+        for kind in kinds:
+            connection.execute(tables["artifacts"].insert().values(kind=kind, **rendered))
+    return Store(url)
 
 
 def check_plans(connection: Connection) -> None:

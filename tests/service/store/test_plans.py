@@ -144,12 +144,12 @@ def test_keys_of_nothing_are_reported(store: Store) -> None:
 def test_what_was_rendered_once_is_kept(store: Store) -> None:
     run = store.runs.find(store.runs.save_finished(finished_run(two_layers())))
     first, second = (plan.key for plan in run.frontier)
-    assert store.plans.artifact(first, "explicit-graph") is None
+    assert store.plans.artifact(first, "explanation") is None
     content = gzip.compress(b"a large document", mtime=0)
-    store.plans.save_artifact(first, "explicit-graph", content, NOON)
-    assert store.plans.artifact(first, "explicit-graph") == content
+    store.plans.save_artifact(first, "explanation", content, NOON)
+    assert store.plans.artifact(first, "explanation") == content
     assert store.plans.artifact(first, "dot") is None
-    assert store.plans.artifact(second, "explicit-graph") is None
+    assert store.plans.artifact(second, "explanation") is None
 
 
 def test_of_two_who_render_the_same_the_first_is_kept(store: Store) -> None:
