@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from tapestry.teg.external_data import ExternalData
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 from tapestry.teg.issues import Issue, key_path, listing
 from tapestry.teg.signature import IndexDim, Signature
+from tapestry.teg.stored_values import StoredValue
 from tapestry.teg.zspace import IndexProjection, ZAffineMap
 
 T = TypeVar("T")
@@ -69,9 +71,15 @@ def decode(obj: Any, *, version: int, max_blocks: int, max_bytes: int) -> Graph:
     by_site = {t.site: t for t in tensors if t}
     if len(by_site) != len(tensors) and not issues:
         issues.extend(_repeated([t.site for t in tensors if t]))
+    values: dict[str, StoredValue] = {}
+    for name, value in obj.get("values", {}).items():
+        try:
+            values[name] = _value(value, key_path("$.values", name), by_site)
+        except MalformedError as problem:
+            issues.append(problem.issue)
     if issues:
         raise DocumentError(issues)
-    return Graph(obj["name"], tuple(b for b in blocks if b), by_site, data, external)
+    return Graph(obj["name"], tuple(b for b in blocks if b), by_site, data, external, values)
 
 
 def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
@@ -82,7 +90,7 @@ def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
     if type(obj["teg"]) is not int or obj["teg"] != version:
         hint = f"this program reads version {version}; convert the document or upgrade the program"
         raise MalformedError("$.teg", f"version {obj['teg']!r}", hint, "version")
-    take.members(obj, "$", TOP)
+    take.members(obj, "$", TOP, ("values",))
     take.text(obj["name"], "$.name")
     for key in ("definitions", "tensors", "blocks"):
         values = take.listed(obj[key], f"$.{key}")
@@ -91,6 +99,8 @@ def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
             raise MalformedError(f"$.{key}", f"{len(values)} {key}", hint, "size")
     if type(obj["data"]) is not dict:
         raise MalformedError("$.data", take.kind_of(obj["data"]), "expected an object of arrays by tensor")
+    if type(obj.get("values", {})) is not dict:
+        raise MalformedError("$.values", take.kind_of(obj["values"]), "expected an object of values by name")
     arrays = [a for a in obj["data"].values() if type(a) is dict]
     size = sum(len(a["base64"]) * 3 // 4 for a in arrays if type(a.get("base64")) is str)
     if size > max_bytes:
@@ -197,6 +207,27 @@ def _tensor(value: Any, path: str) -> Tensor:
         take.text(value["dtype"], f"{path}.dtype"),
         take.sites(value["names"], f"{path}.names") if "names" in value else (),
     )
+
+
+def _value(value: Any, path: str, tensors: Mapping[str, Tensor]) -> StoredValue:
+    take.members(value, path, ("tensor", "shape", "dims"))
+    tensor = take.site(value["tensor"], f"{path}.tensor")
+    shape = take.integers(value["shape"], f"{path}.shape")
+    rows = take.listed(value["dims"], f"{path}.dims")
+    dims = tuple(take.integers(row, f"{path}.dims[{k}]") for k, row in enumerate(rows))
+    if tensor not in tensors:
+        raise MalformedError(f"{path}.tensor", f"{tensor!r} is no tensor", "expected a tensor of the program")
+    sizes = tensors[tensor].shape
+    used = [d for own in dims for d in own]
+    if (
+        len(dims) != len(shape)
+        or len(set(used)) != len(used)
+        or any(not 0 <= d < len(sizes) for d in used)
+        or any(own and prod(sizes[d] for d in own) != n for own, n in zip(dims, shape, strict=True))
+    ):
+        hint = "each dimension of the value has the dimensions of the tensor that are its factors"
+        raise MalformedError(f"{path}.dims", "these do not make up the shape", hint)
+    return StoredValue(tensor, shape, dims)
 
 
 def _block(value: Any, path: str, definitions: list[Definition | None]) -> Block | None:

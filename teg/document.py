@@ -60,7 +60,7 @@ def to_document(graph: Graph) -> dict[str, Any]:
     """
     positions = {d: k for k, d in enumerate(dict.fromkeys(b.definition for b in graph.blocks))}
     try:
-        return {
+        document = {
             "teg": VERSION,
             "name": graph.name,
             "definitions": [definition_member(d, f"$.definitions[{k}]") for d, k in positions.items()],
@@ -73,6 +73,7 @@ def to_document(graph: Graph) -> dict[str, Any]:
                 **{site: external_member(e, key_path("$.data", site)) for site, e in graph.external.items()},
             },
         }
+        return {**document, "values": _values(graph)} if graph.values else document
     except MalformedError as problem:
         raise DocumentError([problem.issue], "this graph has no document") from None
 
@@ -164,6 +165,14 @@ def json_schema() -> dict[str, Any]:
     text = (files("tapestry.teg") / "schema" / f"teg-{VERSION}.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
+
+
+def _values(graph: Graph) -> dict[str, Any]:
+    return {
+        name: {"tensor": v.tensor, "shape": list(v.shape), "dims": [list(own) for own in v.dims]}
+        for name, v in graph.values.items()
+        if v.tensor in graph.tensors
+    }
 
 
 def _lines(document: dict[str, Any]) -> list[str]:

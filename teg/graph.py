@@ -24,6 +24,7 @@ from tapestry.teg.external_data import ExternalData
 from tapestry.teg.faults import ArgumentError, expected
 from tapestry.teg.intern import InternedValue
 from tapestry.teg.signature import Signature
+from tapestry.teg.stored_values import StoredValue
 from tapestry.teg.svg import svg
 from tapestry.teg.zspace import ZRange
 
@@ -151,6 +152,7 @@ class Graph:
     """Blocks in program order (a topological order) over tensors by site; `data` holds values of sources.
 
     `external` names values of sources by content that the graph does not hold.
+    `values` are intermediate values by the imported program's names: not compared, and a rewritten graph has none.
     """
 
     name: str
@@ -158,6 +160,7 @@ class Graph:
     tensors: Mapping[str, Tensor]
     data: Mapping[str, np.ndarray] = field(default_factory=dict)
     external: Mapping[str, ExternalData] = field(default_factory=dict)
+    values: Mapping[str, StoredValue] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Return whether name, blocks, tensors and data are equal, values compared bit by bit."""
@@ -350,7 +353,8 @@ class Graph:
         made = {t: known[t] for b in ordered for t in b.outputs}
         kept = {k: v for k, v in (self.data if data is None else data).items() if k in made}
         named = {k: v for k, v in self.external.items() if k in made and k not in kept}
-        changed = Graph(self.name, ordered, made, kept, named)
+        values = {name: value for name, value in self.values.items() if value.tensor in made}
+        changed = Graph(self.name, ordered, made, kept, named, values)
         # Weights are hashed once, not once per candidate.
         if data is None and "_data_digests" in self.__dict__:
             changed.__dict__["_data_digests"] = self._data_digests

@@ -194,7 +194,8 @@ class SequencePoint:
 class StepProgram:
     """A program: its steps in order, its entries and literals, and the values observed at the end (name -> value).
 
-    `carries` maps each output that is the next value of an entry to that entry (name -> entry).
+    `carries` maps each output that is the next value of an entry to that entry (name -> entry). `names` are the
+    intermediate values that the imported program names (its name -> value).
     """
 
     name: str
@@ -204,6 +205,7 @@ class StepProgram:
     steps: list[Step] = field(default_factory=list)
     outputs: dict[str, str] = field(default_factory=dict)
     carries: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     points: list[SequencePoint] = field(default_factory=list)
 
     @property
@@ -222,4 +224,5 @@ class StepProgram:
         entries = {k: e for k, e in self.entries.items() if k in needed}
         literals = {k: c for k, c in self.literals.items() if k in needed}
         values = {k: v for k, v in self.values.items() if k in needed}
-        return replace(self, values=values, entries=entries, literals=literals, steps=kept[::-1])
+        names = {k: v for k, v in self.names.items() if v in values}
+        return replace(self, names=names, values=values, entries=entries, literals=literals, steps=kept[::-1])

@@ -31,6 +31,7 @@ from tapestry.teg.importers.program import (
 )
 from tapestry.teg.operators.monoids import identity as monoid_identity
 from tapestry.teg.pruning import prune
+from tapestry.teg.stored_values import StoredValue
 from tapestry.teg.views import ViewDim, ViewMap, identity
 
 # What they make of no elements is their monoid's identity.
@@ -55,7 +56,8 @@ def lower(program: StepProgram, factoring: Factoring) -> Graph:
         lowering.add_points()
     for name, value in program.outputs.items():
         lowering.add_sink(name, value)
-    return _pruned(lowering.behind_points(lowering.builder.build()))
+    graph = _pruned(lowering.behind_points(lowering.builder.build()))
+    return replace(graph, values=lowering.values(graph))
 
 
 class _Lowering:
@@ -101,6 +103,21 @@ class _Lowering:
         self.builder.apply(
             "sink", (self.storage.site(root),), site=site, logical_shape=shape, carries=carries
         )
+
+    def values(self, graph: Graph) -> dict[str, StoredValue]:
+        """Return where the graph stores the intermediate values that the program names, those that it stores whole."""
+        found: dict[str, StoredValue] = {}
+        for name, value in self.program.names.items():
+            if name in self.program.outputs or name in self.program.entries:
+                continue
+            rep = self.reps.get(value)
+            tensor = None if rep is None else self.storage.emitted(rep.root)
+            if rep is None or tensor not in graph.tensors or graph.producers[tensor].operator == "source":
+                continue
+            dims = _stored_dims(rep.view, graph.tensors[tensor].shape, self.factors[value])
+            if dims is not None:
+                found[name] = StoredValue(tensor, self.program.values[value].shape, dims)
+        return found
 
     def name_dimensions(self, name: str) -> None:
         """Name the dimensions of the tensor that stores a value, if it exists and has no names yet."""
@@ -183,6 +200,30 @@ class _Lowering:
 
 def _sums_nothing(step: Compute, inputs: Sequence[Value]) -> bool:
     return step.operator in SUMS and not step.positional and any(v.size == 0 for v in inputs)
+
+
+def _stored_dims(
+    view: ViewMap, stored: Sequence[int], factors: Factors
+) -> tuple[tuple[int, ...], ...] | None:
+    """Return for each dimension of a value the dimensions of its tensor that are its factors; None if it is a part.
+
+    A dimension whose factors are broadcast has none; one of which some are is no dimension of the tensor.
+    """
+    place: dict[int, int] = {}
+    for k, (d, size) in enumerate(zip(view.dims, stored, strict=True)):
+        if d.dim >= 0 and (d.stride, d.offset, view.shape[d.dim]) == (1, 0, size) and d.dim not in place:
+            place[d.dim] = k
+        elif size != 1:
+            return None
+    dims, first = [], 0
+    for own in factors:
+        run = [place.get(k) for k in range(first, first + len(own)) if view.shape[k] != 1]
+        first += len(own)
+        known = tuple(k for k in run if k is not None)
+        if known and len(known) < len(run):
+            return None
+        dims.append(known)
+    return tuple(dims)
 
 
 def _pruned(graph: Graph) -> Graph:

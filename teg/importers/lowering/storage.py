@@ -123,6 +123,10 @@ class LoweredStorage:
         self.deferred[key] = what
         return key
 
+    def emitted(self, key: str) -> str | None:
+        """Return the tensor of a root, None if it was not emitted."""
+        return self._sites.get(key)
+
     def site(self, key: str) -> str:
         """Return the tensor of a root, emitting it now if it was not emitted yet."""
         if key not in self._sites:

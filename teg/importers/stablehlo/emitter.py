@@ -42,7 +42,10 @@ def cast(dtype: str, expr: Expr) -> Expr:
 
 
 class Emitter(StepEmitter):
-    """An emitter of the steps of one operation after the other; `operation` is the one being translated."""
+    """An emitter of the steps of one operation after the other.
+
+    `operation` is the one being translated, `base` the name of its result, with which those of its steps begin.
+    """
 
     def __init__(self, translation: FoldingTranslation) -> None:
         self.translation = translation
@@ -51,14 +54,14 @@ class Emitter(StepEmitter):
         self.pieces: dict[str, tuple[int, tuple[tuple[int, Value], ...]]] = {}
         self.bundles: dict[str, tuple[Value, ...]] = {}
         self._counts: Counter[str] = Counter()
-        self._base, self._count = "", 0
+        self.base, self._count = "", 0
 
     def begin(self, operation: Operation) -> None:
         """Start emitting steps that belong to `operation`."""
         self.operation = operation
         short = operation.short
         self._counts[short] += 1
-        self._base, self._count = f"{short}.{self._counts[short]}", 0
+        self.base, self._count = f"{short}.{self._counts[short]}", 0
 
     def resume(self, operation: Operation) -> None:
         """Resume an operation after the operations of its regions."""
@@ -67,7 +70,7 @@ class Emitter(StepEmitter):
     def fresh(self) -> str:
         """Return a new name for the next value of this operation."""
         self._count += 1
-        return self._base if self._count == 1 else f"{self._base}.{self._count - 1}"
+        return self.base if self._count == 1 else f"{self.base}.{self._count - 1}"
 
     def refuse(self, reason: str) -> ImportFailure:
         """Build the error that the current operation is unsupported for a reason."""

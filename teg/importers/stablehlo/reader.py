@@ -53,18 +53,37 @@ def read_module(source: str | bytes | Path, name: str | None = None) -> Module:
     Raises:
         ImportFailure: there is no such file, it is no StableHLO module, or it is not static.
     """
+    mlir = bindings()
+    parsed, label = parse_module(source, mlir)
+    return module_of(parsed, mlir, label, name)
+
+
+def parse_module(source: str | bytes | Path, mlir: SimpleNamespace) -> tuple[Any, str]:
+    """Parse a module with jaxlib's bindings; return it, and how messages call it.
+
+    Raises:
+        ImportFailure: there is no such file, or it is no StableHLO module.
+    """
     content, label = _load(source)
     _check_nesting(content, label)
-    mlir = bindings()
     with mlir.context:
         try:
             if content.startswith(BYTECODE) and b"StableHLO" in content[:64]:
-                parsed = mlir.stablehlo.deserialize_portable_artifact(mlir.context, content)
-            else:
-                parsed = mlir.ir.Module.parse(content)
+                return mlir.stablehlo.deserialize_portable_artifact(mlir.context, content), label
+            return mlir.ir.Module.parse(content), label
         except (mlir.ir.MLIRError, ValueError, UnicodeDecodeError) as error:
             raise ImportFailure(f"{label} is not a StableHLO module: {_one_line(error)}") from None
-    return module_of(parsed, mlir, label, name)
+
+
+def numbered_results(parsed: Any, mlir: SimpleNamespace) -> dict[tuple[str, int], Any]:
+    """Return the values of each function of a parsed module, by the numbers that its plain form gives them."""
+    found = {}
+    for operation in (o.operation for o in parsed.body.operations):
+        if operation.name == "func.func" and operation.regions[0].blocks:
+            reader = _FunctionReader(mlir)
+            function = reader.function(operation)
+            found.update({(function.name, number): value for value, number in reader.numbers.items()})
+    return found
 
 
 def _load(source: str | bytes | Path) -> tuple[bytes, str]:
@@ -150,7 +169,7 @@ class _FunctionReader:
     def __init__(self, mlir: SimpleNamespace) -> None:
         self.ir = mlir.ir
         self.attributes = AttributeReader(mlir.ir, mlir.stablehlo)
-        self._numbers: dict[Any, int] = {}
+        self.numbers: dict[Any, int] = {}
 
     def function(self, operation: Any) -> Function:
         name = operation.attributes["sym_name"].value
@@ -210,7 +229,7 @@ class _FunctionReader:
 
     def number(self, value: Any) -> int:
         """Return the number of a value; a new value gets the next number."""
-        return self._numbers.setdefault(value, len(self._numbers))
+        return self.numbers.setdefault(value, len(self.numbers))
 
 
 Reader = Callable[[str], Module]

@@ -24,19 +24,38 @@ def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int
         ImportFailure: operations that are unsupported (all of them named), or used in an unsupported way.
     """
     function = module.functions[module.main]
-    program = StepProgram(module.name)
     names = input_names(function)
     given = roles_of(names, roles or {})
-    values = [_entry(program, name, function, k, given) for k, name in enumerate(names)]
+    runner, results = _run(module, given, unroll_limit)
+    program = runner.emitter.translation.program
+    outputs = output_names(function, names)
+    for name, value in zip(outputs, results, strict=True):
+        program.outputs[name] = runner.emitter.translation.resolve(value.name)
+    program.names = {k: runner.emitter.translation.resolve(v) for k, v in program.names.items()}
+    return settle_roles(_with_state(program, function, names, outputs, given).pruned(), given)
+
+
+def value_names(module: Module, unroll_limit: int) -> dict[tuple[str, int], list[str]]:
+    """Return the names of the values that each result was, per function and number of the result in it.
+
+    Raises:
+        ImportFailure: as `translate` does.
+    """
+    runner, _ = _run(module, {}, unroll_limit)
+    return runner.names
+
+
+def _run(module: Module, roles: Mapping[str, str], unroll_limit: int) -> tuple[Runner, list[Value]]:
+    """Run the module's main function over its inputs; return what ran it, and its results."""
+    function, program = module.functions[module.main], StepProgram(module.name)
+    values = [
+        _entry(program, name, function, k, roles) for k, name in enumerate(input_names(function))
+    ]
     runner = Runner(module, Emitter(FoldingTranslation(program)), BY_OPERATION, unroll_limit)
     unsupported = runner.unsupported()
     if unsupported:
         raise ImportFailure(f"{module.name}: unsupported operations {unsupported}")
-    results = runner.call(module.main, values)
-    outputs = output_names(function, names)
-    for name, value in zip(outputs, results, strict=True):
-        program.outputs[name] = runner.emitter.translation.resolve(value.name)
-    return settle_roles(_with_state(program, function, names, outputs, given).pruned(), given)
+    return runner, runner.call(module.main, values)
 
 
 def _entry(

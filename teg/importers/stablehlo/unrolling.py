@@ -14,6 +14,8 @@ from tapestry.teg.importers.stablehlo.module import Function, Module, Operation,
 
 # Inlined and unrolled, that is.
 LARGEST_OPERATION_COUNT = 250_000
+# Their results are those of operations inside them.
+INLINED = ("func.call", "stablehlo.composite", "stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 Results = Value | Sequence[Value]
 
@@ -49,6 +51,8 @@ class Runner:
         self._elementwise = False
         self._operations = 0
         self._stack: list[str] = []
+        # Per function and number of a result in it, the values that it was in the calls and trips so far.
+        self.names: dict[tuple[str, int], list[str]] = {}
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
         """Inline a function and return its results.
@@ -97,6 +101,9 @@ class Runner:
         except ImportLimitError as error:
             raise ImportFailure(f"{operation.where}: {error}") from None
         made = [results] if isinstance(results, Value) else list(results)
+        if not self._elementwise and len(made) == 1 and operation.name not in INLINED:
+            self.emitter.translation.program.names[self.emitter.base] = made[0].name
+            self.names.setdefault((self._stack[-1], operation.results[0]), []).append(self.emitter.base)
         for number, value, kind in zip(operation.results, made, operation.types, strict=True):
             if not self._elementwise and kind.parts is None and kind.dtype != "token":
                 _check(operation, value, kind)

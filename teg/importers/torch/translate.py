@@ -38,6 +38,7 @@ def translate(listing: Listing) -> StepProgram:
         program.outputs[output.name] = translation.value(output.ref)
         if output.carries is not None:
             program.carries[output.name] = output.carries
+    program.names |= translation.intermediates()
     program = program.pruned()
     if listing.carries is None:
         return program
@@ -107,6 +108,11 @@ class _Translation:
             if self.value(i.ref) != i.value.name and i.value.name not in specified
         ]
         return (*self.listing.outputs, *written)
+
+    def intermediates(self) -> dict[str, str]:
+        """Return the values in the program of the results of calls, by their names in the listing."""
+        results = (o.name for call in self.listing.calls for o in call.outputs if o is not None)
+        return {name: self.value(name) for name in results if self.names.get(name)}
 
     def _add_input(self, given: Input, mutable: bool) -> None:
         """Add an input; constants, and integers that nothing changes, are known, so selections by them become views."""

@@ -82,6 +82,7 @@ def translate(model: Model) -> StepProgram:
     """
     t = translation_of(model)
     t.program.outputs |= {output: t.resolve(name) for output, name in model.outputs.items()}
+    t.program.names |= {name: t.resolve(name) for node in model.nodes for name in node.outputs if name}
     program = settle_roles(t.program.pruned(), model.initializer_roles)
     return with_carried_state(program, model.carries)
 

@@ -1,0 +1,46 @@
+"""Parts of the Python modules that state a table: their docstring, and dictionaries by the tensors' names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from tapestry.teg.exporters.tables.table import ShardingTable
+
+
+def heading(table: ShardingTable, what: str) -> str:
+    """Return the docstring of a module: what it states, and of which plan."""
+    mesh = ", ".join(f"{name}={size}" for name, size in table.mesh)
+    part = f" (the devices {table.devices})" if table.devices else ""
+    plan = f"plan {table.plan} of " if table.plan else ""
+    lines = [f"{what} for {plan}{table.program} on a mesh of {mesh}{part}.", ""]
+    lines += ["Devices count row-major over the mesh's axes; tensors have the program's names."]
+    return '"""' + "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''") + '\n"""'
+
+
+def dictionary(name: str, entries: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[str]:
+    """Return the lines that define a dictionary of expressions by name, with a note behind each."""
+    if not entries:
+        return [f"{name} = {{}}"]
+    notes = notes or {}
+    lines = [f"    {quoted(key)}: {value},{_comment(notes.get(key, ''))}" for key, value in entries.items()]
+    return [f"{name} = {{", *lines, "}"]
+
+
+def quoted(text: str) -> str:
+    """Return a string literal of Python."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def axis_sizes(table: ShardingTable) -> str:
+    """Return the line that defines the mesh's axes and sizes."""
+    return f"AXES = {{{', '.join(f'{quoted(name)}: {size}' for name, size in table.sizes.items())}}}"
+
+
+def _comment(text: str) -> str:
+    return f"  # {' '.join(text.split())}" if text else ""
+
+
+def sizes(shape: Sequence[int], dtype: str) -> str:
+    """Return a tensor's type as text, such as `float32[8, 16]`."""
+    return f"{dtype}[{', '.join(map(str, shape))}]"
