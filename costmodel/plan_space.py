@@ -145,7 +145,7 @@ class PlanSpace:
             if whole:
                 family.keep([0])
             if pin is not None:
-                family.keep_pinned(block.site, pin)
+                family.keep_pinned(block.site, pin, outputs[0].shape if outputs else reads[0][0])
             costs = block_costs(
                 block.definition,
                 inputs,

@@ -11,6 +11,7 @@ import numpy as np
 from tapestry.costmodel.layout_choices import DimensionOrders, program_dimension_orders
 from tapestry.costmodel.view import View
 from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
 from tapestry.teg.sharding.strategy import Read, Strategy, consumer_spec, producer_spec, read_of, splittable
 from tapestry.teg.sharding.text import parse_spec
@@ -87,8 +88,10 @@ class StrategyFamily:
             result.append(known[key])
         return result
 
-    def keep_pinned(self, site: str, pin: str) -> None:
+    def keep_pinned(self, site: str, pin: str, shape: Sequence[int]) -> None:
         """Keep only the strategies that produce (or, for a sink, consume) the tensor in the spec of text `pin`.
+
+        Where none has exactly this spec, those whose granules make the same chunks of `shape` are kept.
 
         Raises:
             PinError: the text is no spec, or no strategy of this view gives it.
@@ -99,6 +102,10 @@ class StrategyFamily:
         except ValueError as error:
             raise PinError(site, str(error)) from error
         kept = [k for k, spec in enumerate(specs) if spec == wanted]
+        mesh_shape = self.view.mesh_shape
+        if not kept and all(axis in mesh_shape.positions for split in wanted.dims for axis in split.axes):
+            same = _by_chunks(wanted, shape, mesh_shape)
+            kept = [k for k, spec in enumerate(specs) if _by_chunks(spec, shape, mesh_shape) == same]
         if not kept:
             some = ", ".join(dict.fromkeys(str(s) for s in specs[:8]))
             raise PinError(site, f"no strategy of this block gives {pin}; possible are {some}, ...")
@@ -138,6 +145,17 @@ class StrategyFamily:
         """Return the strategy and the dimension orders of a gene value."""
         strategy, orders = divmod(value, len(self.dimension_orders))
         return self.strategies[strategy], self.dimension_orders[orders]
+
+
+def _by_chunks(spec: Spec, shape: Sequence[int], mesh_shape: MeshShape) -> Spec:
+    """Return the spec with a chunk's size for each granule and partial axes sorted: equal for equal placements."""
+    if spec.is_windowed:
+        return spec
+    dims = tuple(
+        Split(s.axes, chunk_size(n, mesh_shape.size_of(s.axes), s.granule)) if s.axes else WHOLE
+        for n, s in zip(shape, spec.dims, strict=True)
+    )
+    return Spec(dims, tuple(sorted(spec.partial)), spec.monoid)
 
 
 def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view: View) -> list[Strategy]:

@@ -47,6 +47,8 @@ from tapestry.teg.arguments import (
     optional,
 )
 from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.exporters.tables.build import sharding_table as table_of_plan
+from tapestry.teg.exporters.tables.table import ShardingTable
 from tapestry.teg.faults import ArgumentError, Fault, near_hint, refuse
 from tapestry.teg.graph import Graph
 from tapestry.teg.interface import pack_inputs, unpack_outputs
@@ -88,6 +90,7 @@ def optimize(
     *,
     dims: Mapping[str, int] | None = None,
     external_data: str | PathLike[str] | None = None,
+    pins_from: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Result:
     """Search the plans of a program on a mesh; return the frontier over `objectives`.
@@ -97,6 +100,8 @@ def optimize(
     catalog or the path of a TOML file. `options` are those of a run (`optimizer.run.options.RunOptions`: `seconds`,
     `evaluations`, `seed`, `constraints`, ...; after ten seconds without a limit), and:
 
+    - `pins_from` is a file of shardings, whose tensors are pinned as it states: a table in JSON, a Python module of
+      PartitionSpecs or DTensor placements, or a StableHLO module with Shardy attributes.
     - `executor` runs the islands; by default several have a process each.
     - `search=False` returns the frontier of the first plans; these come from propagation, with `seeds=False` from the
       abstract plan alone.
@@ -128,9 +133,11 @@ def optimize(
     keywords = options if objectives is None else {"objectives": objectives, **options}
     parameters = {name: keywords.pop(name) for name in PARAMETERS.keys() & keywords.keys()}
     run_options, faults = options_and_faults(
-        keywords.pop("options", None), keywords, ("options", "dims", "external_data", *PARAMETERS)
+        keywords.pop("options", None),
+        keywords,
+        ("options", "dims", "external_data", "pins_from", *PARAMETERS),
     )
-    request = read_request(program, mesh, run_options, dims, external_data)
+    request = read_request(program, mesh, run_options, dims, external_data, pins_from)
     lines = [fault_line(fault) for fault in (*request.faults, *faults, *_not_here(run_options))]
     lines += argument_faults(PARAMETERS, parameters)
     if isinstance(toolbox := parameters.get("toolbox"), Toolbox):
@@ -244,6 +251,32 @@ def simulate(
     )
     drawn = seed if computed and inputs is None else None
     return replace(execution, outputs=unpack_outputs(graph, execution.outputs), seed=drawn)
+
+
+def sharding_table(
+    found: Result | Plan,
+    plan: Plan | str = "knee",
+    *,
+    program: ProgramLike | None = None,
+    mesh: MeshLike | None = None,
+) -> ShardingTable:
+    """Return where a plan places the program's tensors, by the program's names and over its dimensions.
+
+    `found` and `plan` are those of `verify`; a plan without its result needs `program` and `mesh`.
+    `tapestry.teg.exporters.tables` writes the table as JSON and for JAX, PyTorch and Shardy.
+
+    >>> import tapestry
+    >>> table = tapestry.sharding_table(result, "fastest")  # doctest: +SKIP
+
+    Raises:
+        TypeError: an argument of another type, or a plan without its program or mesh.
+        ValueError: no such plan, program or mesh.
+    """
+    subject = _subject(found, plan, program, mesh, {"compute_dtype": None})
+    if subject.program is None:
+        raise ArgumentError("a plan does not say what it is for: give the result with it, or program=")
+    placed, shape = subject.plan, MeshShape(subject.mesh.axis_sizes)
+    return table_of_plan(subject.program, placed.graph, placed.placements, shape, placed.id)
 
 
 def _not_here(options: RunOptions) -> Iterator[Fault]:

@@ -14,8 +14,11 @@ from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.teg.faults import ArgumentError, Fault, expected, refuse
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
+from tapestry.teg.importers.shardings.files import read_shardings
+from tapestry.teg.importers.shardings.pins import pins_of
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.program import Program
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.validate import InvalidGraphError, check
 
 ProgramLike = Graph | Program | str | PathLike[str]
@@ -42,9 +45,11 @@ def read_request(
     options: RunOptions,
     dims: Mapping[str, int] | None = None,
     external_data: str | PathLike[str] | None = None,
+    pins_from: str | PathLike[str] | None = None,
 ) -> ReadRequest:
     """Read program and mesh, and check the options against both; pins of a builder's program join those of `options`.
 
+    So do those that the shardings in the file `pins_from` are for this program on this mesh.
     Where the program cannot be read, objectives are checked against the catalog, and pins in their form alone.
 
     Raises:
@@ -62,6 +67,16 @@ def read_request(
         read_mesh = mesh_of(mesh)
     except (ArgumentError, CatalogError) as error:
         faults += _faults_at("/mesh", error)
+    if (
+        pins_from is not None
+        and graph is not None
+        and read_mesh is not None
+        and isinstance(options.pins, Mapping)
+    ):
+        try:
+            options = options.changed(pins=_pins_in(pins_from, graph, read_mesh) | dict(options.pins))
+        except ValueError as error:
+            faults += _faults_at("/pins_from", error)
     known, canonical = KnownObjectives(), None
     if graph is not None:
         try:
@@ -71,6 +86,17 @@ def read_request(
             faults += _faults_at("/program", error)
     faults += option_faults(options, read_mesh, known, canonical)
     return ReadRequest(graph, read_mesh, options, tuple(faults))
+
+
+def _pins_in(path: str | PathLike[str], graph: Graph, mesh: Mesh) -> dict[str, str]:
+    """Return the pins that a file states, but for what the search prunes because nothing observes it.
+
+    Raises:
+        ShardingError: the file cannot be read, or its shardings do not fit program and mesh.
+    """
+    pins = pins_of(read_shardings(path), graph, MeshShape(mesh.axis_sizes))
+    kept = _canonical(graph).by_site
+    return {site: pin for site, pin in pins.items() if site in kept}
 
 
 def _canonical(graph: Graph) -> Graph:

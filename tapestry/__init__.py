@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tapestry.hardware import load_mesh
     from tapestry.optimizer import Budget, Constraint
-    from tapestry.optimizer.api import optimize, simulate, verify
+    from tapestry.optimizer.api import optimize, sharding_table, simulate, verify
     from tapestry.optimizer.placement.toolbox import default_toolbox
     from tapestry.teg import program
     from tapestry.teg.importers import from_jax, from_onnx, from_stablehlo, from_torch
@@ -30,6 +30,7 @@ __all__ = [
     "optimize",
     "program",
     "read_program",
+    "sharding_table",
     "simulate",
     "verify",
 ]
@@ -46,6 +47,7 @@ _HOMES = {
     "optimize": ("tapestry.optimizer.api", "optimize"),
     "program": ("tapestry.teg", "program"),
     "read_program": ("tapestry.teg.importers.files", "read_program"),
+    "sharding_table": ("tapestry.optimizer.api", "sharding_table"),
     "simulate": ("tapestry.optimizer.api", "simulate"),
     "verify": ("tapestry.optimizer.api", "verify"),
 }

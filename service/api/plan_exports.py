@@ -18,6 +18,7 @@ from tapestry.service.api.openapi_parts import UNCHANGED, Answers
 from tapestry.service.api.problems import Problem
 from tapestry.service.api.streams import Streamed
 from tapestry.service.api.task_pool import TaskStream
+from tapestry.service.plan_tables import FORMS, TableForm
 from tapestry.service.store import StoredPlan
 from tapestry.teg.faults import Fault
 from tapestry.teg.sharding.explicit_parts import GraphPart
@@ -25,6 +26,14 @@ from tapestry.teg.sharding.explicit_size import ExplicitSize
 
 JSON = "application/json"
 WHOLE = GraphPart()
+TABLE_EXAMPLES: dict[str, Any] = {
+    "table": {"format": "tapestry.shardings", "version": 1, "mesh": {"axes": []}, "tensors": []},
+    "jax-specs": 'INPUTS = {"x": P("gpu")}\n',
+    "dtensor": 'INPUTS = {"x": [Shard(0)]}\n',
+    "ttnn": "SPECS = {}\n",
+    "tt": "// x: float32[8, 16] over [gpu, -]\n",
+    "ttcore": "// x: float32[8, 16] over [gpu, -]\n",
+}
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,17 @@ def _dot(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Respons
     return _file(drawing, "text/vnd.graphviz", f"{plan.public_id}.dot")
 
 
+def _in_form(form: TableForm) -> Callable[[Request, StoredPlan, Context, GraphPart], Response]:
+    """Return how a table of shardings is answered in one form."""
+
+    def answer(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
+        text = parts.pool.do(tasks.write_table, plan.public_id, form.name, parts.settings.database_url)
+        ending = {JSON: ".json", "text/plain": ".txt"}.get(form.media_type, ".py")
+        return _file(text, form.media_type, f"{plan.public_id}.{form.name}{ending}")
+
+    return answer
+
+
 def _file(content: str, media_type: str, name: str) -> Response:
     headers = {"Cache-Control": "private, no-cache", "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, headers=headers, media_type=media_type)
@@ -132,6 +152,11 @@ EXPORTS: tuple[PlanExport, ...] = (
         "text/vnd.graphviz",
         'digraph "two_layers" {}',
         _dot,
+    ),
+    *(
+        PlanExport(form.name, form.description, form.media_type, TABLE_EXAMPLES[form.name], _in_form(form))
+        for form in FORMS
+        if not form.needs_program
     ),
 )
 

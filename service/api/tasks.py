@@ -26,6 +26,7 @@ from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
+from tapestry.service.plan_tables import FORMS, stored_table
 from tapestry.service.store import Store, mesh_of
 from tapestry.teg.document import DocumentError
 from tapestry.teg.drawing import to_dot
@@ -239,6 +240,13 @@ def render_explanation(plan_id: str, url: str) -> str:
 def draw(key: int, url: str) -> str:
     """Convert a plan's rewritten graph to the DOT language."""
     return to_dot(store_at(url).plans.load(key).graph, DOT_BLOCKS)
+
+
+def write_table(plan_id: str, form: str, url: str) -> str:
+    """Write a plan's table of shardings in a form that needs no program."""
+    store = store_at(url)
+    written = next(known for known in FORMS if known.name == form)
+    return written.write(stored_table(store, store.plans.get(plan_id)), "")
 
 
 def describe_layout(

@@ -165,7 +165,8 @@ class Program(Boundary):
             raise ProgramError(f"program {self.name!r} has no outputs; add p.output(name, tensor)")
         state = (len(written.steps), len(written.outputs), len(written.points), len(self._costs))
         if self._built is None or self._built[0] != state:
-            program = absorb_transpositions(written.pruned())
+            named = replace(written, names={name: name for name in written.values})
+            program = absorb_transpositions(named.pruned())
             graph = self._priced(lower(program, Factoring(program)))
             check(graph)
             self._built = (state, graph)

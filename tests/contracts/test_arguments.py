@@ -40,6 +40,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "optimize": {"program": None, "mesh": "dgx-h100", **QUICK},
     "program": {},
     "read_program": {"path": GPT2},
+    "sharding_table": {"found": None},
     "simulate": {"found": None},
     "verify": {"found": None},
 }

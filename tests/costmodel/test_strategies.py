@@ -8,7 +8,7 @@ import pytest
 
 from tapestry.costmodel.kernel_arrays import SPEC
 from tapestry.costmodel.plan_space import PlanSpace
-from tapestry.costmodel.strategies import aligned_granules, enumerate_strategies
+from tapestry.costmodel.strategies import PinError, aligned_granules, enumerate_strategies
 from tapestry.costmodel.view import default_view
 from tapestry.hardware import load_mesh
 from tapestry.teg.builder import GraphBuilder
@@ -139,3 +139,21 @@ def test_sizes_of_families_stay_small_enough_for_a_view_of_three_axes() -> None:
     for block, family in zip(space.blocks, space.families, strict=True):
         dims = len(block.signature.dims) if block.signature is not None else 0
         assert 1 <= len(family.strategies) <= 2 * prod([dims + 1] * 3)
+
+
+def test_a_pin_whose_granule_makes_the_same_chunks_is_kept() -> None:
+    builder = GraphBuilder("net")
+    x = builder.source("x", (12, 4), "float32")
+    (joined,) = builder.apply("reshape", (x,), site="y", shape=(48,))
+    builder.sink(joined)
+    graph, mesh = builder.build(), load_mesh("dgx-h100")
+    specs = PlanSpace(graph, mesh).families[0].made[0]
+    granular = next(spec for spec in specs if spec.dims[0].axes and spec.dims[0].granule > 1)
+    plain = f"[{'*'.join(granular.dims[0].axes)}]"
+    assert plain not in {str(spec) for spec in specs}
+
+    kept = PlanSpace(graph, mesh, pins={"y": plain}).families[0].made[0]
+
+    assert {str(spec) for spec in kept} == {str(granular)}
+    with pytest.raises(PinError, match="no strategy of this block gives"):
+        PlanSpace(graph, mesh, pins={"y": "[gpu.9]"})

@@ -71,7 +71,13 @@ def _names(arguments: Namespace) -> dict[str, str | None]:
 
 def _read(arguments: Namespace, options: RunOptions, dims: Sequence[tuple[str, int]]) -> ReadRequest:
     names = {name: value or "" for name, value in _names(arguments).items()}
-    return read_request(**names, options=options, dims=dict(dims), external_data=arguments.external_data)
+    return read_request(
+        **names,
+        options=options,
+        dims=dict(dims),
+        external_data=arguments.external_data,
+        pins_from=arguments.pins_from,
+    )
 
 
 def _request(arguments: Namespace, store: Store | None) -> Request:
@@ -79,7 +85,7 @@ def _request(arguments: Namespace, store: Store | None) -> Request:
     found = _read(arguments, options, arguments.dim)
     if found.faults or found.graph is None or found.mesh is None:
         raise CommandError(joined([option_fault_line(fault) for fault in found.faults]))
-    options = replace(options, islands=islands_of(options.islands))
+    options = replace(found.options, islands=islands_of(options.islands))
     start_from = plans_of(store, options.start_from, found.graph) if store and options.start_from else ()
     return Request(found.graph, found.mesh, options, start_from)
 

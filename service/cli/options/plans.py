@@ -5,7 +5,7 @@ from __future__ import annotations
 from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
 from tapestry.service.cli.values import names, whole
 
-EXPORTED = ("teg", "rewritten")
+EXPORTED = ("teg", "rewritten", "table", "jax-specs", "dtensor", "shardy", "ttnn", "tt", "ttcore")
 
 
 def simulate(parser: Parser) -> None:
@@ -96,14 +96,16 @@ def explain(parser: Parser) -> None:
 
 
 def export(parser: Parser) -> None:
-    """Add the options of `export`: the plan, the form, and which part of an explicit graph."""
+    """Add the options of `export`: the plan, the form, and what of it."""
     parser.add_argument("plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
     parser.add_argument(
         "--to",
         choices=EXPORTED,
         required=True,
         help="teg: the explicit graph, its weights named by content; rewritten: the graph that the plan shards, with "
-        "its weights; both as TEG documents",
+        "its weights, both as TEG documents; table: where each tensor is, as JSON; jax-specs, dtensor: modules of "
+        "PartitionSpecs and placements; shardy: your StableHLO with attributes; ttnn: tensor specs; tt, ttcore: metal "
+        "layouts",
     )
     parser.add_argument(
         "--device",
@@ -127,6 +129,12 @@ def export(parser: Parser) -> None:
         metavar="PATTERN",
         help="what these blocks of the program became only; * is any text; may be repeated",
     )
+    parser.add_argument("--program", metavar="FILE", help="your program's file, for --to shardy")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write no table; list the tensors that cannot be placed so, and fail if there are any",
+    )
     parser.add_argument(
         "--output",
         "-o",
@@ -134,3 +142,4 @@ def export(parser: Parser) -> None:
         help="file to write, gzipped if it ends in .gz (default: standard output)",
     )
     store(parser)
+    as_json(parser)

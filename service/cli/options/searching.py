@@ -35,6 +35,12 @@ def optimize(parser: Parser) -> None:
         "--mesh", required=True, metavar="NAME|FILE", help="a mesh of the catalog, or a TOML file"
     )
     run_options(parser, OPTIONS)
+    parser.add_argument(
+        "--pins-from",
+        metavar="FILE",
+        help="pin tensors as a file states: a table (.json), a module of PartitionSpecs or placements (.py), or "
+        "StableHLO with Shardy attributes (.mlir)",
+    )
     parser.add_argument("--no-store", action="store_true", help="store nothing")
     _output(parser)
 

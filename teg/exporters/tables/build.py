@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tapestry.teg.exporters.tables.logical_mesh import logical_axes, renamed
@@ -25,6 +25,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
 from tapestry.teg.sharding.strategy import producer_spec
+from tapestry.teg.stored_values import StoredValue
 
 ROLE_OF = {"activation": INPUT, "parameter": PARAMETER, "buffer": BUFFER, "optimizer_state": STATE}
 
@@ -104,7 +105,7 @@ def _sinks(graph: Graph, placed: Placements) -> Iterator[_Stored]:
 
 def _intermediates(program: Graph, graph: Graph, placed: Placements) -> Iterator[_Stored]:
     taken = {block.site for block in (*program.sources, *program.sinks)}
-    for name, value in program.values.items():
+    for name, value in _values(program).items():
         tensor = graph.tensors.get(value.tensor)
         if name in taken or tensor is None or tensor.type != program.tensors[value.tensor].type:
             continue
@@ -127,11 +128,17 @@ def _intermediates(program: Graph, graph: Graph, placed: Placements) -> Iterator
         )
 
 
+def _values(program: Graph) -> Mapping[str, StoredValue]:
+    """Return the intermediate values of a program: a program that was not imported has its tensors for them."""
+    if any(source.definition.get("logical_shape") is not None for source in program.sources):
+        return program.values
+    made = (program.tensors[site] for block in program.blocks for site in block.outputs)
+    return {t.site: StoredValue(t.site, t.shape, tuple((k,) for k in range(len(t.shape)))) for t in made}
+
+
 def _in_user_dims(tensor: _Stored, mesh_shape: MeshShape) -> TensorSharding:
     """Return the sharding over the user's dimensions; axes are sub-axes of the plan's mesh still."""
-    own = tuple(
-        _dim(n, split, mesh_shape) for n, split in zip(tensor.stored, tensor.spec.dims, strict=True)
-    )
+    own = tuple(_dim(n, split, mesh_shape) for n, split in zip(tensor.stored, tensor.spec.dims, strict=True))
     groups = tensor.groups
     if groups is None:
         fault = "the plan stores the tensor in other dimensions, and splits one of them"

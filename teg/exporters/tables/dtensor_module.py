@@ -131,8 +131,8 @@ def _layers(table: ShardingTable, parameters: Iterable[TensorSharding]) -> dict[
     found = {}
     for tensor in parameters:
         layer, _, leaf = tensor.name.rpartition(".")
-        if leaf == "weight" and layer and len(tensor.shape) == 2 and len(tensor.axes) == 1:
-            if verdict(table, tensor, DTENSOR) == OK:
-                dim = next(k for k, own in enumerate(tensor.dims) if own.axes)
-                found[layer] = f"({quoted(tensor.axes[0])}, {dim})"
+        is_matrix = leaf == "weight" and layer and len(tensor.shape) == 2 and len(tensor.axes) == 1
+        if is_matrix and verdict(table, tensor, DTENSOR) == OK:
+            dim = next(k for k, own in enumerate(tensor.dims) if own.axes)
+            found[layer] = f"({quoted(tensor.axes[0])}, {dim})"
     return found

@@ -25,7 +25,9 @@ def logical_axes(mesh_shape: MeshShape, tensors: Iterable[TensorSharding]) -> tu
         runs = _runs([s for s in mesh_shape.sub_axes if s.axis == name], splits, partials)
         for k, run in enumerate(runs):
             label = _identifier(name if len(runs) == 1 else f"{name}_{k}", taken)
-            axes.append(LogicalAxis(label, mesh_shape.size_of(s.name for s in run), tuple(s.name for s in run)))
+            axes.append(
+                LogicalAxis(label, mesh_shape.size_of(s.name for s in run), tuple(s.name for s in run))
+            )
     return tuple(axes) or (LogicalAxis("device", 1, ()),)
 
 

@@ -74,7 +74,9 @@ def _check_program(table: ShardingTable, label: str, shapes: Mapping[str, tuple[
             continue
         if tensor.name not in shapes:
             hint = near_hint(tensor.name, list(shapes))
-            raise ImportFailure(f"{label} has no {tensor.role} {tensor.name!r}, which the plan places; {hint}")
+            raise ImportFailure(
+                f"{label} has no {tensor.role} {tensor.name!r}, which the plan places; {hint}"
+            )
         if shapes[tensor.name] != tensor.shape:
             found = list(shapes[tensor.name])
             raise ImportFailure(

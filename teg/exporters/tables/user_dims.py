@@ -40,6 +40,8 @@ def joined_split(sizes: Sequence[int], splits: Sequence[Split], mesh_shape: Mesh
     Raises:
         InexpressibleSplit: a device's elements are no single range of the dimension, or ranges differ in size.
     """
+    if 0 in sizes:  # no elements, so nothing that could be split otherwise
+        return next((split for split in splits if split.axes), WHOLE)
     axes: tuple[str, ...] = ()
     granule, inner = 1, prod(sizes)
     is_open = True  # every factor so far has one element per device
@@ -68,6 +70,8 @@ def factored_splits(sizes: Sequence[int], split: Split, mesh_shape: MeshShape) -
         InexpressibleSplit: a chunk's border cuts an inner factor.
     """
     total = prod(sizes)
+    if total == 0:
+        return tuple(split if k == 0 else WHOLE for k in range(len(sizes)))
     chunk = chunk_size(total, mesh_shape.size_of(split.axes), split.granule)
     waiting, inner = list(split.axes), total
     found = []
@@ -100,11 +104,13 @@ def _last_split(
     axes: tuple[str, ...], size: int, inner: int, chunk: int, granule: int, mesh_shape: MeshShape
 ) -> Split:
     parts = mesh_shape.size_of(axes)
+    if parts > size:
+        raise InexpressibleSplit(f"{size} elements or runs of elements are too few for {parts} parts")
     granules = [granule // inner] if granule % inner == 0 else [1]
     if chunk % inner == 0:
         granules.append(chunk // inner)
     for own in granules:
-        if chunk_size(size, parts, own) * inner == chunk and parts <= size:
+        if chunk_size(size, parts, own) * inner == chunk:
             return Split(axes, own)
     raise InexpressibleSplit(
         f"{parts} parts of {chunk} elements cut a factor of {size} whose elements are runs of {inner}"

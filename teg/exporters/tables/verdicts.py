@@ -64,9 +64,7 @@ def _padded(table: ShardingTable, tensor: TensorSharding) -> str:
 def nearest_axes(table: ShardingTable, tensor: TensorSharding) -> tuple[tuple[str, ...], ...]:
     """Return the axes of each dimension as XLA can have them: none for what it cannot split as the plan does."""
     return tuple(
-        ()
-        if tensor.is_boundary and dim.chunk * table.parts(dim.axes) != size
-        else dim.axes
+        () if tensor.is_boundary and dim.chunk * table.parts(dim.axes) != size else dim.axes
         for size, dim in zip(tensor.shape, tensor.dims, strict=True)
     )
 
@@ -99,7 +97,9 @@ def _of_dtensor(table: ShardingTable, tensor: TensorSharding) -> str:
         found = nested_chunks(size, [table.sizes[axis] for axis in axes])
         if not np.array_equal(np.diff(wanted), np.diff(found)):
             sizes = ", ".join(str(n) for n in np.diff(found)[:8])
-            return f"dimension {k} of size {size} is split in chunks of {chunk}, and torch.chunk gives {sizes}"
+            return (
+                f"dimension {k} of size {size} is split in chunks of {chunk}, and torch.chunk gives {sizes}"
+            )
     return ""
 
 

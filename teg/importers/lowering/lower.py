@@ -111,8 +111,10 @@ class _Lowering:
             if name in self.program.outputs or name in self.program.entries:
                 continue
             rep = self.reps.get(value)
-            tensor = None if rep is None else self.storage.emitted(rep.root)
-            if rep is None or tensor not in graph.tensors or graph.producers[tensor].operator == "source":
+            tensor = self.storage.emitted(rep.root) if rep is not None else None
+            if rep is None or tensor is None or tensor not in graph.tensors:
+                continue
+            if graph.producers[tensor].operator == "source":
                 continue
             dims = _stored_dims(rep.view, graph.tensors[tensor].shape, self.factors[value])
             if dims is not None:

@@ -44,7 +44,7 @@ def bindings() -> SimpleNamespace:
     for dialect in (chlo, sdy, stablehlo):
         dialect.register_dialect(context)
     mhlo.register_mhlo_dialect(context)
-    return SimpleNamespace(ir=ir, stablehlo=stablehlo, context=context)
+    return SimpleNamespace(ir=ir, stablehlo=stablehlo, sdy=sdy, context=context)
 
 
 def read_module(source: str | bytes | Path, name: str | None = None) -> Module:

@@ -48,9 +48,7 @@ def value_names(module: Module, unroll_limit: int) -> dict[tuple[str, int], list
 def _run(module: Module, roles: Mapping[str, str], unroll_limit: int) -> tuple[Runner, list[Value]]:
     """Run the module's main function over its inputs; return what ran it, and its results."""
     function, program = module.functions[module.main], StepProgram(module.name)
-    values = [
-        _entry(program, name, function, k, roles) for k, name in enumerate(input_names(function))
-    ]
+    values = [_entry(program, name, function, k, roles) for k, name in enumerate(input_names(function))]
     runner = Runner(module, Emitter(FoldingTranslation(program)), BY_OPERATION, unroll_limit)
     unsupported = runner.unsupported()
     if unsupported:

@@ -1,4 +1,4 @@
-"""Tests that the intermediate values of a program are where the graph says, with ONNX's own evaluator as the witness."""
+"""Tests that the intermediate values of a program are where the graph says, by ONNX's own evaluator."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from onnx.reference import ReferenceEvaluator
 from tapestry.teg.builder import define
 from tapestry.teg.document import from_document, to_document
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.graph import Block, Graph, StoredValue, attributes
+from tapestry.teg.graph import Block, Graph, attributes
 from tapestry.teg.importers import from_onnx
 from tapestry.teg.interface import pack_inputs
+from tapestry.teg.stored_values import StoredValue
 from tests.teg.importers.models import GRAPHS, model_of
 
 
@@ -79,7 +80,9 @@ def test_permuted_merged_and_broadcast_values_are_found_in_the_tensors_that_stor
 def test_values_of_public_models_are_where_the_graph_says(name: str) -> None:
     model = onnx.load(GRAPHS / f"tiny_{name}.winputs.onnx")
     recorded = np.load(GRAPHS / f"tiny_{name}.winputs.npz")
-    inputs = {i.name: recorded[key] for i in model.graph.input for key in recorded.files if key.endswith(i.name)}
+    inputs = {
+        i.name: recorded[key] for i in model.graph.input for key in recorded.files if key.endswith(i.name)
+    }
     assert len(check(model, inputs).values) > 10
 
 

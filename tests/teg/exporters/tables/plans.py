@@ -10,11 +10,12 @@ import numpy as np
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.exporters.tables.build import sharding_table
 from tapestry.teg.exporters.tables.table import ShardingTable
-from tapestry.teg.graph import Graph, StoredValue
+from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.stored_values import StoredValue
 
 MESHES = (MeshShape.of(gpu=8), MeshShape.of(node=2, gpu=4), MeshShape.of(x=2, y=2, z=2), MeshShape.of(gpu=6))
 
@@ -32,7 +33,9 @@ class RandomPlan:
         return sharding_table(self.program, self.program, self.placements, self.mesh_shape, "random")
 
 
-def random_plan(rng: np.random.Generator, tensors: int = 4, mesh_shape: MeshShape | None = None) -> RandomPlan:
+def random_plan(
+    rng: np.random.Generator, tensors: int = 4, mesh_shape: MeshShape | None = None
+) -> RandomPlan:
     """Build a random plan; dimensions have up to three factors, which it may split evenly or not."""
     mesh = mesh_shape or MESHES[rng.integers(len(MESHES))]
     builder = GraphBuilder("random")
@@ -70,9 +73,7 @@ def random_plan(rng: np.random.Generator, tensors: int = 4, mesh_shape: MeshShap
     return RandomPlan(program, Placements(placed), mesh)
 
 
-def random_strategy(
-    rng: np.random.Generator, program: Graph, site: str, mesh_shape: MeshShape
-) -> Strategy:
+def random_strategy(rng: np.random.Generator, program: Graph, site: str, mesh_shape: MeshShape) -> Strategy:
     """Assign each sub-axis to an index dimension that is large enough, or to none; some chunks have a granule."""
     signature = program.by_site[site].signature
     assert signature is not None
@@ -84,6 +85,4 @@ def random_strategy(
         k = int(rng.integers(-1, len(axes))) if axes else -1
         if k >= 0 and mesh_shape.size_of([*axes[k], sub.name]) <= signature.dims[k].size:
             axes[k].append(sub.name)
-    return Strategy(
-        tuple(Split(tuple(own), int(rng.choice([1, 1, 1, 2]))) if own else WHOLE for own in axes)
-    )
+    return Strategy(tuple(Split(tuple(own), int(rng.choice([1, 1, 1, 2]))) if own else WHOLE for own in axes))

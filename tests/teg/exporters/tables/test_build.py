@@ -1,13 +1,17 @@
-"""Tests that a table states over the user's dimensions what the plan does over its own, and refuses only what is not."""
+"""Tests that a table states over the user's dimensions what the plan does, and refuses only what is none of it."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tapestry
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.exporters.tables.build import sharding_table
-from tapestry.teg.exporters.tables.table import ShardingTable, TensorSharding
+from tapestry.teg.exporters.tables.document import table_text
+from tapestry.teg.exporters.tables.table import INTERMEDIATE, ShardingTable, TensorSharding
+from tapestry.teg.importers.shardings.pins import pins_of
+from tapestry.teg.importers.shardings.table_file import from_table
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
@@ -24,7 +28,9 @@ def held(plan: RandomPlan, found: TensorSharding) -> list[set[int]]:
     site = (block.outputs or block.inputs)[0]
     stored = plan.program.tensors[site].shape
     strategy = placed.of(block).strategy
-    spec = producer_spec(block.signature, 0, len(stored), strategy) if block.outputs else Spec(strategy.splits)
+    spec = (
+        producer_spec(block.signature, 0, len(stored), strategy) if block.outputs else Spec(strategy.splits)
+    )
     numbers = np.arange(np.prod(stored, dtype=int)).reshape(stored)
     return [
         set(numbers[tuple(slice(*side) for side in box)].reshape(-1).tolist())
@@ -88,3 +94,27 @@ def test_a_weight_stored_by_parts_and_heads_is_split_from_the_outermost_factor_i
     assert list(found.dims[1].axes) == axes
     assert fault in found.dims[1].fault
     assert (found.factored is not None) == bool(fault)
+
+
+def test_tensors_without_elements_and_scalars_are_in_the_table() -> None:
+    builder = GraphBuilder("small")
+    for site, shape in (("none", (0, 4)), ("one", ())):
+        builder.sink(builder.source(site, shape, "float32"), site=f"{site}.out")
+    graph = builder.build()
+    table = sharding_table(graph, graph, Placements({}), MeshShape.of(gpu=2))
+    assert [(t.name, [dim.chunk for dim in t.dims]) for t in table.tensors[:2]] == [
+        ("none", [0, 4]),
+        ("one", []),
+    ]
+    pins = pins_of(from_table(table_text(table)), graph, MeshShape.of(gpu=2))
+    assert pins == {"none": "[-, -]", "one": "[]", "none.out": "[-, -]", "one.out": "[]"}
+
+
+def test_a_program_of_the_builder_has_its_own_tensors_for_values() -> None:
+    with tapestry.program("net") as p:
+        x = p.input("x", batch=16, features=32)
+        p.output("y", p.cell(lambda a: a * 2, x, name="h").relu())
+    split = Placements({"h": Placement(parse_strategy("(-, gpu.0)"))})
+    table = sharding_table(p.graph, p.graph, split, MeshShape.of(gpu=2))
+    assert table.by_name["h"].role == INTERMEDIATE
+    assert [dim.axes for dim in table.by_name["h"].dims] == [(), ("gpu",)]

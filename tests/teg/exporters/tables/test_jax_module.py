@@ -54,19 +54,26 @@ def by_jax(tmp_path: Path, script: str, given: Any) -> Any:
     """Run a script on eight virtual devices with a JSON file as its argument; return the JSON that it prints."""
     path = tmp_path / "given.json"
     path.write_text(json.dumps(given))
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    environment = os.environ | {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "JAX_PLATFORMS": "cpu",
+    }
     ran = subprocess.run(
-        [sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
 
-def asked(table: ShardingTable, found: TensorSharding) -> list[Any]:
-    """Return how the witness is asked of a tensor: for its exported spec, or, if it is refused, for a naive one."""
+def question(table: ShardingTable, found: TensorSharding) -> list[Any]:
+    """Return what the witness is asked of a tensor: its exported spec or, if that is refused, a naive one."""
     where = {OUTPUT: "OUTPUTS", "intermediate": "CONSTRAINTS"}.get(found.role, "INPUTS")
-    is_ok = verdict(table, found, JAX) == OK
-    return [where, found.name, found.shape, None if is_ok else [list(dim.axes) for dim in found.dims]]
+    is_sound = verdict(table, found, JAX) == OK
+    return [where, found.name, found.shape, None if is_sound else [list(dim.axes) for dim in found.dims]]
 
 
 @pytest.mark.slow
@@ -78,7 +85,7 @@ def test_jax_places_what_is_ok_as_the_table_states_and_rejects_what_is_refused(t
         for table in tables
     ]
     given = [
-        [jax_module(table), [asked(table, found) for found in own]]
+        [jax_module(table), [question(table, found) for found in own]]
         for table, own in zip(tables, subjects, strict=True)
     ]
 

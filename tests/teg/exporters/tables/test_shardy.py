@@ -121,7 +121,7 @@ def test_xla_compiles_and_runs_a_module_with_the_shardings_of_the_table(tmp_path
     assert split > 15
 
 
-def test_values_inside_get_constraints_and_what_the_module_said_before_is_gone() -> None:
+def test_values_inside_get_constraints_and_earlier_shardings_of_the_module_are_gone() -> None:
     graph = from_stablehlo(MODULE)
     assert {"dot_general.1", "tanh.1"} <= set(graph.values)
     table = random_table(graph, np.random.default_rng(3), MeshShape.of(gpu=8))
@@ -138,12 +138,12 @@ def test_values_inside_get_constraints_and_what_the_module_said_before_is_gone()
 
 
 def test_a_function_called_twice_has_a_constraint_where_both_calls_are_placed_alike() -> None:
-    twice = MODULE.replace("%3 = stablehlo.dot_general %2", "%5 = call @act(%2) : (tensor<16x32xf32>) -> "
-                           "tensor<16x32xf32>\n    %3 = stablehlo.dot_general %5")
-    graph = from_stablehlo(twice)
-    alike, unlike = (
-        {"tanh.1": "(gpu.0, -)", "tanh.2": second} for second in ("(gpu.0, -)", "(-, gpu.0)")
+    twice = MODULE.replace(
+        "%3 = stablehlo.dot_general %2",
+        "%5 = call @act(%2) : (tensor<16x32xf32>) -> tensor<16x32xf32>\n    %3 = stablehlo.dot_general %5",
     )
+    graph = from_stablehlo(twice)
+    alike, unlike = ({"tanh.1": "(gpu.0, -)", "tanh.2": second} for second in ("(gpu.0, -)", "(-, gpu.0)"))
     counts = []
     for strategies in (alike, unlike):
         placed = {site: Placement(parse_strategy(text)) for site, text in strategies.items()}
@@ -158,5 +158,5 @@ def test_a_module_of_another_program_is_refused() -> None:
     with pytest.raises(ImportFailure, match=r"input 'arg0' has shape \[8, 24\]; in the plan's program"):
         annotated_stablehlo(table, MODULE.replace("16x", "8x"))
     other = gzip.decompress((GRAPHS / "jax" / "jax_kmeans_5iter.tiny.stablehlo.mlir.gz").read_bytes())
-    with pytest.raises(ImportFailure, match="has no|has shape"):
+    with pytest.raises(ImportFailure, match=r"has no|has shape"):
         annotated_stablehlo(table, other)

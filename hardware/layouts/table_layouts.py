@@ -1,0 +1,92 @@
+"""Tables of shardings as layouts of Tenstorrent devices: tensors over a grid of devices, and each device's part.
+
+A `metal_layout` states several devices by a grid of a higher rank, which divides the tensor's own dimensions
+(tt-mlir's docs/src/specs/tensor-layout.md, "Multi-device"). A `ttnn.TensorSpec` states the part that one device holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+from tapestry.hardware.layouts.binding import METAL_TYPES
+from tapestry.hardware.layouts.tt_metal import MetalLayout
+from tapestry.teg.exporters.tables.table import ShardingTable, TensorSharding
+from tapestry.teg.exporters.tables.text import sizes
+
+TTNN_TYPES = {
+    "float32": "float32",
+    "bfloat16": "bfloat16",
+    "int32": "int32",
+    "uint32": "uint32",
+    "uint16": "uint16",
+    "uint8": "uint8",
+}
+DIALECTS = ("tt", "ttcore")
+
+
+def layout_fault(table: ShardingTable, tensor: TensorSharding) -> str:
+    """Return why a grid of devices does not divide a tensor as the plan does, or nothing.
+
+    A grid divides each dimension in parts of the size divided by their number, rounded up.
+    """
+    for k, (size, dim) in enumerate(zip(tensor.shape, tensor.dims, strict=True)):
+        parts = table.parts(dim.axes)
+        if dim.fault:
+            return f"dimension {k}: {dim.fault}"
+        if dim.axes and dim.chunk != -(-size // parts):
+            return f"dimension {k} of size {size} is split in chunks of {dim.chunk}, a grid takes {-(-size // parts)}"
+    if tensor.partial:
+        return f"it is left as terms of a {tensor.monoid} over {', '.join(tensor.partial)}"
+    return f"it is stored in the dimension order {tensor.layout}" if tensor.layout else ""
+
+
+def metal_layouts(table: ShardingTable, dialect: str = "tt") -> str:
+    """Write the type of each tensor with its `metal_layout`, in the spelling of a dialect, one to a line.
+
+    Tensors lie in the devices' DRAM, in tiles. The dimensions of the grid are the tensor's own; a comment says over
+    which axes of the mesh each one runs, or why there is no layout.
+    """
+
+    def layout(tensor: TensorSharding) -> str:
+        grid = tuple(table.parts(dim.axes) for dim in tensor.dims)
+        grid = (1,) * (2 - len(grid)) + grid
+        kind = METAL_TYPES.get(tensor.dtype, "")
+        if not kind:
+            return ""
+        return str(MetalLayout.of(tensor.shape, kind, (), grid, memory_space="dram", dialect=dialect))
+
+    return "\n".join(_lines(table, layout, "//", "")) + "\n"
+
+
+def ttnn_specs(table: ShardingTable) -> str:
+    """Write the `ttnn.TensorSpec` of the largest part that a device holds of each tensor, as a Python module."""
+
+    def spec(tensor: TensorSharding) -> str:
+        kind = TTNN_TYPES.get(tensor.dtype, "")
+        part = [min(dim.chunk, size) for size, dim in zip(tensor.shape, tensor.dims, strict=True)]
+        if not kind:
+            return ""
+        return (
+            f"ttnn.TensorSpec(shape={part}, dtype=ttnn.{kind}, layout=ttnn.TILE_LAYOUT, "
+            "memory_config=ttnn.DRAM_MEMORY_CONFIG)"
+        )
+
+    entries = "\n".join(_lines(table, spec, "    #", "    "))
+    return f"import ttnn\n\nAXES = {json.dumps(table.sizes)}\n\nSPECS = {{\n{entries}\n}}\n"
+
+
+def _lines(
+    table: ShardingTable, write: Callable[[TensorSharding], str], comment: str, indent: str
+) -> Iterator[str]:
+    """Yield a comment for each tensor, and what states it, unless it cannot be."""
+    for tensor in table.tensors:
+        over = ", ".join("*".join(dim.axes) or "-" for dim in tensor.dims)
+        fault = layout_fault(table, tensor)
+        text = "" if fault else write(tensor)
+        if not text:
+            reason = fault or f"there is no element type {tensor.dtype}"
+            yield f"{comment} {tensor.name}: {sizes(tensor.shape, tensor.dtype)} has none: {reason}"
+            continue
+        yield f"{comment} {tensor.name}: {sizes(tensor.shape, tensor.dtype)} over [{over}]"
+        yield f"{indent}{json.dumps(tensor.name)}: {text}," if indent else text

@@ -1,0 +1,1 @@
+"""Shardings from other programs, read as pins of a search."""
