@@ -11,6 +11,7 @@ from tapestry.hardware.simulator.rounds import CopyCounts
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
+from tapestry.teg.sharding.result_cache import ResultCache
 
 LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per class of devices
 
@@ -18,9 +19,12 @@ LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per clas
 class DryRunBackend:
     """A backend that counts instead of computing; see `Backend`."""
 
-    def __init__(self, program: ExplicitGraph, storage: ShardStorage) -> None:
+    def __init__(
+        self, program: ExplicitGraph, storage: ShardStorage, cache: ResultCache | None = None
+    ) -> None:
         self.next_state: Mapping[str, Sequence[np.ndarray]] = {}
         self.program, self.storage = program, storage
+        self.cache = cache or ResultCache(program.mesh_shape)
         self.by_class = program.mesh_shape.device_count > LARGEST_FULL_MESH
 
     def place(self, site: str) -> np.ndarray:
@@ -29,8 +33,10 @@ class DryRunBackend:
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
         shape = self.program.abstract.tensors[source.tensor].shape
-        counts = count_copy(
-            copy.plan, shape, self.program.mesh_shape, item_bytes(source.dtype), self.by_class
+        size_bytes = item_bytes(source.dtype)
+        counts = self.cache.known(
+            ("copied", copy.plan, shape, size_bytes),
+            lambda: count_copy(copy.plan, shape, self.program.mesh_shape, size_bytes, self.by_class),
         )
         return counts._replace(result_bytes=self._size_bytes(copy.result))
 
@@ -45,4 +51,5 @@ class DryRunBackend:
 
     def _size_bytes(self, key: str) -> np.ndarray:
         buffer = self.program.buffers[key]
-        return self.storage.part_bytes(buffer, buffer.boxes)
+        key = ("bytes", self.cache.key_of(buffer.boxes), buffer.dtype, buffer.layout)
+        return self.cache.known(key, lambda: self.storage.part_bytes(buffer, buffer.boxes))

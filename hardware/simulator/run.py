@@ -19,8 +19,10 @@ from tapestry.hardware.simulator.lifetimes import Lifetimes
 from tapestry.hardware.simulator.liveness import Liveness
 from tapestry.hardware.simulator.rounds import no_links
 from tapestry.hardware.simulator.storage import ShardStorage
-from tapestry.hardware.simulator.work import block_work, relayout_ticks
+from tapestry.hardware.simulator.work import known_work, relayout_ticks
 from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, Slot
+from tapestry.teg.sharding.result_cache import ResultCache
+from tapestry.teg.stopping import CheckStop, never_stop
 
 
 def simulate(
@@ -34,13 +36,16 @@ def simulate(
     compute_dtype: str | None = None,
     state: State | None = None,
     slowdown: Slowdown | None = None,
+    cache: ResultCache | None = None,
+    check_stop: CheckStop = never_stop,
 ) -> Execution:
     """Run `program` on the virtual devices of `mesh`; count memory, bytes and time along the way.
 
     `inputs` are whole arrays by source site; values supplied with the graph may be left out. A `dry` run
     counts the same without computing. `compute_dtype` is the precision of contractions on the clock. `state` is that
     of the step before (`Execution.state`), which begins as the devices hold it; `simulate_steps` passes it on.
-    `slowdown` lengthens what slow devices and links do.
+    `slowdown` lengthens what slow devices and links do. `cache` keeps counts of blocks and copies for other programs on
+    this very mesh. `check_stop` is called before each slot.
 
     Raises:
         ValueError: the mesh is not the one the program was built for, or inputs do not fit.
@@ -53,14 +58,15 @@ def simulate(
             f"with {mesh.axis_sizes}"
         )
     storage = ShardStorage(mesh.device)
+    cache = cache or ResultCache(program.mesh_shape)
     backend: Backend = (
-        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage, state)
+        DryRunBackend(program, storage, cache) if dry else ArrayBackend(program, inputs or {}, storage, state)
     )
     capacity_bytes = mesh.device.memory_bytes if capacity_check else None
     run = Simulation(
-        program, mesh, backend, storage, capacity_bytes, trace, compute_dtype, slowdown or Slowdown()
+        program, mesh, backend, storage, capacity_bytes, trace, compute_dtype, slowdown or Slowdown(), cache
     )
-    return run.execute()
+    return run.execute(check_stop)
 
 
 class Simulation:
@@ -81,10 +87,12 @@ class Simulation:
         trace: bool,
         compute_dtype: str | None,
         slowdown: Slowdown,
+        cache: ResultCache | None = None,
     ) -> None:
         devices = mesh.device_count
         self.program, self.mesh, self.backend, self.storage = program, mesh, backend, storage
         self.compute_dtype, self.slowdown = compute_dtype, slowdown
+        self.cache = cache or ResultCache(program.mesh_shape)
         self.hosts = np.arange(devices)
         self.in_flight: dict[str, CopyStep] = {}
         self.ledger = Ledger(devices, capacity_bytes)
@@ -102,10 +110,11 @@ class Simulation:
         self.trace = trace
         self.events: list[Event] = []
 
-    def execute(self) -> Execution:
-        """Run all slots and return values and counts."""
+    def execute(self, check_stop: CheckStop = never_stop) -> Execution:
+        """Run all slots and return values and counts; `check_stop` is called before each."""
         self.begin()
         for k in range(len(self.program.slots)):
+            check_stop()
             self.run_slot(k)
         return self.finish()
 
@@ -194,7 +203,7 @@ class Simulation:
     def _block(self, slot: Slot) -> None:
         step = slot.step
         sizes = self.backend.compute(step)
-        work = block_work(self.program, step, self.mesh.device, self.storage, self.compute_dtype)
+        work = known_work(self.program, step, self.mesh.device, self.storage, self.compute_dtype, self.cache)
         ticks = self._on_hosts(self.slowdown.compute(work.ticks))
         start, end = self.clocks.block(slot.waited, ticks)
         for key, size_bytes in zip(step.outputs, sizes, strict=True):

@@ -17,6 +17,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
+from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.spec import volumes
 
 
@@ -26,6 +27,31 @@ class BlockWork(NamedTuple):
     flops: np.ndarray
     accessed_bytes: np.ndarray
     ticks: np.ndarray
+
+
+def known_work(
+    program: ExplicitGraph,
+    step: ComputeStep,
+    device: Device,
+    storage: ShardStorage,
+    compute_dtype: str | None,
+    cache: ResultCache,
+) -> BlockWork:
+    """Return the work of a block, which blocks of equal parts share; all arrays are read-only."""
+    block, buffers = program.abstract.by_site[step.site], program.buffers
+    types = (program.abstract.input_types(block), program.abstract.output_types(block))
+    reads = tuple(
+        (
+            cache.key_of(read.wanted),
+            cache.key_of(read.part),
+            buffers[read.buffer].dtype,
+            buffers[read.buffer].layout,
+        )
+        for read in step.reads
+    )
+    written = tuple((cache.key_of(buffers[key].boxes), buffers[key].layout) for key in step.outputs)
+    key = ("work", step.definition, types, cache.key_of(step.index), reads, written, compute_dtype)
+    return cache.known(key, lambda: block_work(program, step, device, storage, compute_dtype))
 
 
 def block_work(

@@ -18,7 +18,9 @@ from tapestry.teg.brief import shown
 from tapestry.teg.costs import Amount
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.verify import verify
+from tapestry.teg.stopping import CheckStop, never_stop
 
 TOLERANCE = 1e-4
 
@@ -119,21 +121,25 @@ def verify_plan(
     compute_dtype: str | None = None,
     trace: bool = False,
     after: Execution | None = None,
+    cache: ResultCache | None = None,
+    check_stop: CheckStop = never_stop,
 ) -> Verification:
     """Prove the plan's sharding and run it on the device simulator, with numbers when `execute` is set.
 
     `inputs` are whole arrays by source site (values supplied with the program may be left out); `reference`
     the observed values of the unsharded program. `after` is the run of the step before: carried state begins as its
-    devices hold it.
+    devices hold it. `cache`, of the mesh shape that the plan uses, keeps what other plans on this mesh share with it:
+    see `FrontierVerifier`. `check_stop` is called before each slot of the run.
 
     Raises:
         ValueError: inputs are missing or do not fit.
         RuntimeError: a step leaves state elsewhere than where it begins.
     """
-    program = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
+    mesh_shape = MeshShape(mesh.axis_sizes)
+    program = expand(plan.graph, plan.placements, mesh_shape, cache)
     if after is not None:
         check_state(program)
-    issues = tuple(str(issue) for issue in verify(plan.graph, program))
+    issues = tuple(str(issue) for issue in verify(plan.graph, program, cache))
     execution = simulate(
         program,
         mesh.part(program.mesh_shape.axes),
@@ -143,6 +149,8 @@ def verify_plan(
         trace=trace,
         compute_dtype=compute_dtype,
         state=None if after is None else after.state,
+        cache=cache,
+        check_stop=check_stop,
     )
     method = "simulated" if execute else "dry"
     compared = reference if execute and reference is not None else {}
@@ -153,7 +161,7 @@ def verify_plan(
         execute,
         relative_errors(execution.outputs, compared),
         execution,
-        declared_resources(plan.graph, plan.placements, MeshShape(mesh.axis_sizes)),
+        declared_resources(plan.graph, plan.placements, mesh_shape),
         value_issues(execution.outputs, compared),
         plan.cost_model,
     )

@@ -10,6 +10,7 @@ from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue, key_path
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
+from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
@@ -18,10 +19,12 @@ INPUT_OPTIONS = ("chosen", "replicated")
 OUTPUT_OPTIONS = ("sharded", "gathered")
 
 
-def check_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> list[Issue]:
+def check_placements(
+    graph: Graph, placements: Placements, mesh_shape: MeshShape, cache: ResultCache | None = None
+) -> list[Issue]:
     """Return all reasons why `expand(graph, placements, mesh)` has no meaning; none for legal placements.
 
-    Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`).
+    Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`). `cache` knows sound strategies.
     """
     try:
         mesh_shape = mesh_shape.part(placements.devices)
@@ -42,9 +45,18 @@ def check_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape
                 Issue("placement", path, f"the graph has no block {site!r}", near_hint(site, graph.by_site))
             )
             continue
-        issues.extend(_check_strategy(block, placement.strategy, mesh_shape, f"{path}.strategy"))
+        if not _is_sound(block, placement.strategy, mesh_shape, cache):
+            issues.extend(_check_strategy(block, placement.strategy, mesh_shape, f"{path}.strategy"))
         issues.extend(_check_genes(block, placement, path))
     return issues
+
+
+def _is_sound(block: Block, strategy: Strategy, mesh_shape: MeshShape, cache: ResultCache | None) -> bool:
+    """Return whether the cache knows that the strategy fits the definition of the block."""
+    if cache is None or cache.mesh_shape != mesh_shape:
+        return False
+    found = _check_strategy(block, strategy, mesh_shape, "")
+    return cache.known(("strategy", block.definition, strategy), lambda: not any(True for _ in found))
 
 
 def _check_strategy(block: Block, strategy: Strategy, mesh_shape: MeshShape, path: str) -> Iterator[Issue]:

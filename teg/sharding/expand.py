@@ -21,9 +21,10 @@ from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
-from tapestry.teg.sharding.spec import Spec, boxes
-from tapestry.teg.sharding.strategy import consumer_spec, index_boxes, producer_spec, read_of
-from tapestry.teg.views import ViewMap, root_of
+from tapestry.teg.sharding.result_cache import ResultCache
+from tapestry.teg.sharding.sharded_block import NumberedForm, ShardedBlock, forms_of, shard_block
+from tapestry.teg.sharding.spec import Spec
+from tapestry.teg.views import ViewMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +101,27 @@ class ExplicitGraph:
         return shown("ExplicitGraph", (repr(brief(self.abstract.name)), *sizes, str(self.mesh_shape.axes)))
 
 
-def expand(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> ExplicitGraph:
+def expand(
+    graph: Graph, placements: Placements, mesh_shape: MeshShape, cache: ResultCache | None = None
+) -> ExplicitGraph:
     """Expand `graph` on the mesh, or on the submesh that the placements use (`ExplicitGraph.mesh_shape`).
+
+    `cache` is one of that mesh or submesh, which keeps what other plans on it have in common with this one.
 
     Raises:
         ValueError: a placement names an unknown block or sub-axis, splits a dimension that may not be split,
             or uses a sub-axis twice; all issues of `check_placements` are listed.
     """
-    issues = check_placements(graph, placements, mesh_shape)
+    issues = check_placements(graph, placements, mesh_shape, cache)
     if issues:
         raise ValueError(listing("the placements do not fit the graph and the mesh", issues))
-    return _Expansion(graph, with_boundary(graph, placements), mesh_shape.part(placements.devices)).run()
+    used = mesh_shape.part(placements.devices)
+    cache = ResultCache(used) if cache is None else cache
+    if cache.mesh_shape != used:
+        raise ValueError(
+            f"the cache is of a mesh with axes {cache.mesh_shape.axes}, the plan uses {used.axes}"
+        )
+    return _Expansion(graph, with_boundary(graph, placements), cache, forms_of(graph, cache)).run()
 
 
 @dataclass
@@ -132,7 +143,8 @@ class _Segment:
 class _Expansion:
     graph: Graph
     placements: Placements
-    mesh_shape: MeshShape
+    cache: ResultCache
+    forms: Mapping[str, NumberedForm]
     buffers: dict[str, Buffer] = field(default_factory=dict)
     made_at: dict[str, int] = field(default_factory=dict)
     segments: dict[str, list[_Segment]] = field(default_factory=dict)
@@ -141,8 +153,11 @@ class _Expansion:
         sources = {}
         for block in self.graph.sources:
             tensor = block.outputs[0]
-            sources[tensor] = self._make(block, self.placements.of(block), slot=-1)[0]
-        blocks = scheduled_blocks(self.graph, self.placements.schedule_order)
+            placement = self.placements.of(block)
+            sharded = shard_block(self.forms[block.site], placement.strategy, self.cache)
+            sources[tensor] = self._make(block, placement, sharded, slot=-1)[0]
+        order = self.placements.schedule_order
+        blocks = self.cache.known(("order", self.graph, order), lambda: scheduled_blocks(self.graph, order))
         steps = [self._step(slot, block) for slot, block in enumerate(blocks)]
         issued: list[list[_Segment]] = [[] for _ in blocks]
         waited: list[list[_Segment]] = [[] for _ in blocks]
@@ -156,46 +171,40 @@ class _Expansion:
             waits = sorted(waited[k], key=lambda s: s.position)
             copies = tuple(CopyStep(s.key, s.source, s.plan, s.issue, s.wait) for s in due)
             slots.append(Slot(copies, tuple(s.key for s in waits), step))
-        return ExplicitGraph(self.graph, self.mesh_shape, self.buffers, sources, tuple(slots))
+        return ExplicitGraph(self.graph, self.cache.mesh_shape, self.buffers, sources, tuple(slots))
 
-    def _make(self, block: Block, placement: Placement, slot: int) -> tuple[str, ...]:
-        keys = []
-        for k, site in enumerate(block.outputs):
-            tensor = self.graph.tensors[site]
-            spec = producer_spec(block.signature, k, len(tensor.shape), placement.strategy)
-            part, layout = boxes(spec, tensor.shape, self.mesh_shape), placement.layout_of(k)
-            self.buffers[site] = Buffer(site, site, spec, part, tensor.dtype, layout)
+    def _make(self, block: Block, placement: Placement, sharded: ShardedBlock, slot: int) -> tuple[str, ...]:
+        for k, (site, (spec, part)) in enumerate(zip(block.outputs, sharded.written, strict=True)):
+            layout = placement.layout_of(k)
+            self.buffers[site] = Buffer(site, site, spec, part, self.graph.tensors[site].dtype, layout)
             self.made_at[site] = slot
-            keys.append(site)
-        return tuple(keys)
+        return block.outputs
 
     def _step(self, slot: int, block: Block) -> ComputeStep:
-        placement = self.placements.of(block)
-        index = index_boxes(block.signature, placement.strategy, self.mesh_shape)
+        placement, numbered = self.placements.of(block), self.forms[block.site]
+        sharded = shard_block(numbered, placement.strategy, self.cache)
         reads = []
-        for k, tensor in enumerate(block.inputs):
-            read = read_of(self.graph, block.site, k)
-            shape = self.graph.tensors[read.root].shape
-            needed = consumer_spec(read.rows, shape, block.signature, placement.strategy)
-            buffer = self._obtain(slot, placement, k, read.root, needed)
-            _, view = root_of(self.graph, tensor)
-            part = boxes(needed, shape, self.mesh_shape)
-            reads.append(InputRead(buffer, view, view_ranges(block, k, view.shape, index), part))
-        outputs = self._make(block, placement, slot)
-        return ComputeStep(block.site, block.definition, index, tuple(reads), outputs)
+        for k, (tensor, form, read) in enumerate(
+            zip(numbered.roots, numbered.form.reads, sharded.reads, strict=True)
+        ):
+            buffer = self._obtain(slot, placement, k, tensor, read.needed, read.part)
+            reads.append(InputRead(buffer, form.view, read.wanted, read.part))
+        outputs = self._make(block, placement, sharded, slot)
+        return ComputeStep(block.site, block.definition, sharded.index, tuple(reads), outputs)
 
-    def _obtain(self, slot: int, placement: Placement, position: int, tensor: str, needed: Spec) -> str:
+    def _obtain(
+        self, slot: int, placement: Placement, position: int, tensor: str, needed: Spec, part: np.ndarray
+    ) -> str:
         """Return the buffer from which a block reads this input; make or share a copy where the root will not do."""
         root = self.buffers[tensor]
         shape = self.graph.tensors[tensor].shape
         layout = placement.read_layout_of(position)
-        plan = plan_copy(root.spec, needed, shape, self.mesh_shape)
+        plan = plan_copy(root.spec, needed, shape, self.cache.mesh_shape)
         if plan is None:
             if layout == root.layout:
                 return root.key
             plan = local_copy(root.spec, needed)
         segments = self.segments.setdefault(tensor, [])
-        part = boxes(needed, shape, self.mesh_shape)
         same, shared = self._shared(segments, needed, layout, part)
         if shared and not (placement.regather_of(position) and shared.last_read < slot):
             shared.last_read = slot
@@ -229,21 +238,3 @@ def lies_inside(part: np.ndarray, whole: np.ndarray) -> bool:
     empty = (part[:, :, 1] <= part[:, :, 0]).any(axis=1)
     inside = ((part[:, :, 0] >= whole[:, :, 0]) & (part[:, :, 1] <= whole[:, :, 1])).all(axis=1)
     return bool((empty | inside).all())
-
-
-def view_ranges(block: Block, position: int, shape: tuple[int, ...], index: np.ndarray) -> np.ndarray:
-    """Compute the range of input `position` each device reads, clipped to the tensor, `(devices, rank, 2)`."""
-    result = np.zeros((len(index), len(shape), 2), dtype=np.int64)
-    result[:, :, 1] = shape
-    if block.signature is None:
-        return result
-    empty = np.any(index[:, :, 1] <= index[:, :, 0], axis=1)
-    rows = block.signature.inputs[position]
-    for k, (offset, extent, size) in enumerate(zip(rows.start.offset, rows.shape, shape, strict=True)):
-        coefficients = np.array(rows.start.matrix[k], dtype=np.int64)
-        first, last = coefficients * index[:, :, 0], coefficients * (index[:, :, 1] - 1)
-        start = np.clip(np.minimum(first, last).sum(axis=1) + offset, 0, size)
-        end = np.clip(np.maximum(first, last).sum(axis=1) + offset + extent, start, size)
-        result[:, k, 0] = start
-        result[:, k, 1] = np.where(empty, start, end)
-    return result

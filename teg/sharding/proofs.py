@@ -6,14 +6,12 @@ Facts about arrays are found once per distinct content: layers repeat, and so do
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import Buffer
-from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.partition import (
     box_ids,
     constant_in_groups,
@@ -24,7 +22,9 @@ from tapestry.teg.sharding.partition import (
     projected,
     same_boxes,
 )
-from tapestry.teg.sharding.spec import Spec, boxes
+from tapestry.teg.sharding.result_cache import ResultCache
+from tapestry.teg.sharding.sharded_block import spec_boxes
+from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.signature import PARALLEL, Signature
 from tapestry.teg.views import ViewMap
 from tapestry.teg.zspace import IndexProjection
@@ -39,41 +39,33 @@ class ProofIssue:
     expected: str
 
 
-@dataclass
 class Facts:
-    """Cached answers about arrays of boxes on one mesh, each computed once."""
+    """Answers about arrays of boxes on one mesh, each computed once and kept in `cache`."""
 
-    mesh_shape: MeshShape
-    _found: dict[Hashable, Any] = field(default_factory=dict)
+    def __init__(self, cache: ResultCache) -> None:
+        self.cache, self.mesh_shape = cache, cache.mesh_shape
 
-    def known(self, key: Hashable, find: Callable[[], Any]) -> Any:
-        """Return the cached answer for a key; `find` computes it the first time."""
-        if key not in self._found:
-            self._found[key] = find()
-        return self._found[key]
+    def holds(self, key: Hashable, faults: Callable[[], Iterator[ProofIssue]]) -> bool:
+        """Return whether something has no faults; the key has by value all that they depend on, but for names."""
+        return self.cache.known(key, lambda: not any(True for _ in faults()))
 
     def boxes(self, spec: Spec, shape: tuple[int, ...]) -> np.ndarray:
         """Return the boxes of a spec, `(devices, rank, 2)`."""
-        made: np.ndarray = self.known(("boxes", spec, shape), lambda: boxes(spec, shape, self.mesh_shape))
-        return made
+        return spec_boxes(spec, shape, self.cache)
 
     def tiling(self, parts: np.ndarray, low: Sequence[int], high: Sequence[int]) -> str | None:
         """Return the cached result of `partition_fault`."""
-        key = ("tiling", parts.tobytes(), tuple(low), tuple(high))
-        fault: str | None = self.known(key, lambda: partition_fault(parts, low, high))
-        return fault
+        key = ("tiling", self.cache.key_of(parts), tuple(low), tuple(high))
+        return self.cache.known(key, lambda: partition_fault(parts, low, high))
 
     def projected(self, rows: IndexProjection, index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """Return the cached result of `partition.projected`."""
-        key = ("projected", rows, index.tobytes(), shape)
-        result: np.ndarray = self.known(key, lambda: projected(rows, index, shape))
-        return result
+        key = ("projected", rows, self.cache.key_of(index), shape)
+        return self.cache.known(key, lambda: projected(rows, index, shape))
 
     def ids(self, parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the cached result of `box_ids`."""
-        key = ("ids", parts.shape, parts.tobytes())
-        result: tuple[np.ndarray, np.ndarray] = self.known(key, lambda: box_ids(parts))
-        return result
+        return self.cache.known(("ids", self.cache.key_of(parts)), lambda: box_ids(parts))
 
 
 def copy_faults(

@@ -3,7 +3,8 @@
 Shown for every block: it runs once, after what it reads; its shards tile the index space exactly; they read
 exactly what they project to, from a buffer that has it, complete and in time; they write exactly their part.
 For every copy: its terms are each combined once, its pieces tile what they are cut from and cover the result.
-Facts about equal arrays are proven once, so the cost is that of the distinct chunks, not of devices squared.
+Facts about equal arrays are proven once, so the cost is that of the distinct chunks, not of devices squared. A cache
+keeps them for other plans: what is known to hold is not shown again; where it does not, the faults are found anew.
 """
 
 from __future__ import annotations
@@ -27,28 +28,30 @@ from tapestry.teg.sharding.proofs import (
     whole_terms,
     within,
 )
+from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.views import ViewMap, root_of
 
 SOURCE_SLOT = -1
 
 
-def verify(abstract: Graph, expanded: ExplicitGraph) -> list[Issue]:
+def verify(abstract: Graph, expanded: ExplicitGraph, cache: ResultCache | None = None) -> list[Issue]:
     """Return all reasons why `expanded` is not a correct expansion of `abstract`; an empty list if it is one.
 
-    Kinds: `structure`, `order`, `partition`, `projection`, `spec`, `partial`, `coverage`.
+    Kinds: `structure`, `order`, `partition`, `projection`, `spec`, `partial`, `coverage`. `cache` is one of the
+    program's mesh, which keeps what is known to hold.
     """
-    return _Proof(abstract, expanded).run()
+    return _Proof(abstract, expanded, cache or ResultCache(expanded.mesh_shape)).run()
 
 
 class _Proof:
-    def __init__(self, abstract: Graph, expanded: ExplicitGraph) -> None:
+    def __init__(self, abstract: Graph, expanded: ExplicitGraph, cache: ResultCache) -> None:
         self.abstract, self.expanded, self.mesh_shape = abstract, expanded, expanded.mesh_shape
         self.issues: list[Issue] = []
         self.sound: dict[str, Buffer] = {}
         self.ready: dict[str, int] = {}
         self.copies: dict[str, CopyStep] = {}
-        self.roots: dict[str, tuple[str, ViewMap]] = {}
-        self.facts = Facts(expanded.mesh_shape)
+        self.roots: dict[str, tuple[str, ViewMap]] = cache.known(("roots", abstract), dict)
+        self.cache, self.facts = cache, Facts(cache)
 
     def run(self) -> list[Issue]:
         for key, buffer in self.expanded.buffers.items():
@@ -84,21 +87,30 @@ class _Proof:
             message = f"buffer {key!r} has boxes {buffer.boxes.shape} of {buffer.dtype}"
             yield ProofIssue("structure", message, f"expected {wanted} of {tensor.dtype}")
             return
+        key_of_boxes = self.cache.key_of(buffer.boxes)
+        sound = self.facts.holds(
+            ("buffer", buffer.spec, tensor.shape, key_of_boxes),
+            lambda: self._spec_faults(buffer, tensor.shape),
+        )
+        if not sound:
+            yield from self._spec_faults(buffer, tensor.shape)
+
+    def _spec_faults(self, buffer: Buffer, shape: tuple[int, ...]) -> Iterator[ProofIssue]:
         spec = buffer.spec
         names = [a for split in spec.dims for a in split.axes]
         unknown = [a for a in (*names, *spec.partial) if a not in self.mesh_shape.positions]
-        if unknown or len(spec.dims) != len(tensor.shape):
+        if unknown or len(spec.dims) != len(shape):
             message = f"spec {spec} has {len(spec.dims)} dimensions and unknown sub-axes {unknown}"
-            yield ProofIssue("structure", message, f"{len(tensor.shape)} dimensions over the mesh's sub-axes")
+            yield ProofIssue("structure", message, f"{len(shape)} dimensions over the mesh's sub-axes")
             return
         if set(names) & set(spec.partial) or bool(spec.partial) != (spec.monoid is not None):
             message = f"spec {spec} splits and sums over the same sub-axes, or lacks a monoid"
             yield ProofIssue("spec", message, "a sub-axis either splits a tensor or holds its terms")
-        wrong = ~same_boxes(self.facts.boxes(spec, tensor.shape), buffer.boxes)
+        wrong = ~same_boxes(self.facts.boxes(spec, shape), buffer.boxes)
         if wrong.any():
             yield ProofIssue(
                 "spec",
-                f"the boxes of {key!r} are not those of its spec {spec} on {devices(wrong)}",
+                f"the boxes of {buffer.key!r} are not those of its spec {spec} on {devices(wrong)}",
                 "boxes follow from specs",
             )
 
@@ -152,12 +164,13 @@ class _Proof:
             message = f"copy {copy.result!r} goes from {copy.plan.source} to {copy.plan.needed}"
             yield ProofIssue("spec", message, f"its buffers say from {source.spec} to {result.spec}")
             return
-        key = ("copy", copy.plan, shape, source.boxes.tobytes(), result.boxes.tobytes())
-        sound = self.facts.known(
-            key, lambda: not any(True for _ in copy_faults(self.facts, copy.plan, source, result, shape))
-        )
-        if not sound:
-            yield from copy_faults(self.facts, copy.plan, source, result, shape)
+        parts = (source.spec, self.cache.key_of(source.boxes), result.spec, self.cache.key_of(result.boxes))
+
+        def faults() -> Iterator[ProofIssue]:
+            return copy_faults(self.facts, copy.plan, source, result, shape)
+
+        if not self.facts.holds(("copy", copy.plan, shape, *parts), faults):
+            yield from faults()
 
     def _wait_faults(self, waited: tuple[str, ...], slot: int) -> Iterator[ProofIssue]:
         for key in waited:
@@ -229,6 +242,18 @@ class _Proof:
         if buffer.spec.partial:
             message = f"{name} reads {buffer.key!r}, which is partial: {buffer.spec}"
             yield ProofIssue("partial", message, "a copy that reduces comes between")
+        arrays = map(self.cache.key_of, (index, read.wanted, buffer.boxes))
+
+        def faults() -> Iterator[ProofIssue]:
+            return self._range_faults(block, k, read, index, shape, buffer)
+
+        if not self.facts.holds(("read", block.signature, k, view, shape, *arrays), faults):
+            yield from faults()
+
+    def _range_faults(
+        self, block: Block, k: int, read: InputRead, index: np.ndarray, shape: tuple[int, ...], buffer: Buffer
+    ) -> Iterator[ProofIssue]:
+        name = f"input {k} of {block.site!r}"
         wanted = whole(shape, len(index))
         if block.signature is not None:
             wanted = self.facts.projected(block.signature.inputs[k], index, shape)
@@ -236,7 +261,7 @@ class _Proof:
         if wrong.any():
             message = f"{name} reads other ranges than its shards project to on {devices(wrong)}"
             yield ProofIssue("projection", message, "ranges read are projections of index ranges")
-        outside = nonempty(wanted) & ~within(through(view, wanted), buffer.boxes)
+        outside = nonempty(wanted) & ~within(through(read.view, wanted), buffer.boxes)
         if outside.any():
             message = f"{name} reads outside of what {buffer.key!r} holds on {devices(outside)}"
             yield ProofIssue("coverage", message, "the buffer covers what is read")
@@ -251,6 +276,18 @@ class _Proof:
             return
         self.ready[site] = slot
         shape = self.abstract.tensors[site].shape
+        arrays = map(self.cache.key_of, (index, buffer.boxes))
+
+        def faults() -> Iterator[ProofIssue]:
+            return self._written_faults(block, k, buffer, index, shape)
+
+        if not self.facts.holds(("output", block.signature, k, buffer.spec, shape, *arrays), faults):
+            yield from faults()
+
+    def _written_faults(
+        self, block: Block, k: int, buffer: Buffer, index: np.ndarray, shape: tuple[int, ...]
+    ) -> Iterator[ProofIssue]:
+        site = buffer.key
         if block.signature is None:
             made = whole(shape, len(index))
         else:

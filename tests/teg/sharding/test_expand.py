@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from tapestry.teg.builder import GraphBuilder
-from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.operators.selectors import permuted, sliced, view_attributes
-from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, expand, view_ranges
+from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.sharded_block import view_ranges
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.verify import verify
@@ -205,10 +206,10 @@ def test_rows_that_mix_index_dimensions_read_what_they_project_to() -> None:
     """Check a merged dimension `4 i + j`: half of i reads half of the 16 elements."""
     rows = IndexProjection(ZAffineMap(((4, 1),), (0,)), (1,))
     signature = Signature((IndexDim("i", 4), IndexDim("j", 4)), (rows,), ())
-    block = Block("b", Definition("foreign", (), signature), ("x",), ())
+    foreign = Definition("foreign", (), signature)
     index = np.array([[[0, 2], [0, 4]], [[2, 4], [0, 4]], [[4, 4], [0, 4]]])
-    assert view_ranges(block, 0, (16,), index)[:2, 0].tolist() == [[0, 8], [8, 16]]
-    assert np.ptp(view_ranges(block, 0, (16,), index)[2]) == 0
+    assert view_ranges(foreign, 0, (16,), index)[:2, 0].tolist() == [[0, 8], [8, 16]]
+    assert np.ptp(view_ranges(foreign, 0, (16,), index)[2]) == 0
 
 
 @pytest.mark.parametrize("devices", [1, 2, 6])

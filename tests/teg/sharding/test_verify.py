@@ -337,16 +337,36 @@ def test_one_wrong_number_anywhere_is_found(seed: int, mesh_shape: MeshShape) ->
     rng = np.random.default_rng(seed)
     graph = random_program(rng, steps=6)
     explicit = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
-    arrays = [b.boxes for b in explicit.buffers.values()]
+    changes = [lambda array, key=key: with_buffer(explicit, key, boxes_of(array)) for key in explicit.buffers]
+    arrays = [buffer.boxes for buffer in explicit.buffers.values()]
     for slot in explicit.slots:
-        arrays += [slot.step.index, *(r.wanted for r in slot.step.reads)]
-    ends = [a for a in arrays if a.shape[1] > 0]
+        site = slot.step.site
+        changes.append(lambda array, site=site: with_step(explicit, site, lambda s: replace(s, index=array)))
+        arrays.append(slot.step.index)
+        for k, read in enumerate(slot.step.reads):
+            changes.append(lambda array, site=site, k=k: with_step(explicit, site, wanted_of(k, array)))
+            arrays.append(read.wanted)
+    ends = [n for n, array in enumerate(arrays) if array.shape[1] > 0]
     if not ends:
         return
-    array = ends[int(rng.integers(len(ends)))]
+    number = ends[int(rng.integers(len(ends)))]
+    array = arrays[number].copy()
     place = tuple(int(rng.integers(n)) for n in array.shape)
     before = array[place[0]].copy()
     array[place] += int(rng.choice([-1, 1]))
     after = array[place[0]]
     if (before[:, 1] > before[:, 0]).all() or (after[:, 1] > after[:, 0]).all():
-        assert verify(graph, explicit) != []
+        assert verify(graph, changes[number](array)) != []
+
+
+def boxes_of(array: np.ndarray) -> Callable[[Buffer], Buffer]:
+    return lambda buffer: replace(buffer, boxes=array)
+
+
+def wanted_of(position: int, array: np.ndarray) -> Callable[[ComputeStep], ComputeStep]:
+    def change(step: ComputeStep) -> ComputeStep:
+        reads = list(step.reads)
+        reads[position] = replace(reads[position], wanted=array)
+        return replace(step, reads=tuple(reads))
+
+    return change
