@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -24,6 +25,7 @@ from tapestry.optimizer.placement.toolbox import toolbox_faults
 from tapestry.optimizer.requests import MeshLike, ProgramLike, mesh_of, program_of, read_request
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
+from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.options import (
     INSTEAD,
     OPTIONS,
@@ -115,8 +117,10 @@ def optimize(
       stopped.
     - `toolbox` holds operators of selection and variation (see `tapestry.default_toolbox`).
 
-    The result is determined by `seed`, `islands` (default: one per core) and the evaluations done. `seconds` count the
-    search alone, which stops between epochs. Of an explicit graph the program that it shards is searched; unobserved
+    The result is determined by `seed`, `islands` (default: one per core) and the evaluations done. `seconds` are those
+    of preparation and rounds, without reading the program; a search stops between epochs. `deadline_seconds` are those
+    of the whole call: near its end the search stops (`stopped` is "deadline"), and with little time it prepares less,
+    so that evaluations alone do not repeat it. Of an explicit graph the program that it shards is searched; unobserved
     values are pruned.
 
     >>> import tapestry
@@ -130,6 +134,7 @@ def optimize(
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraphError: the graph breaks a rule of the language.
     """
+    began_s = time.perf_counter()
     keywords = options if objectives is None else {"objectives": objectives, **options}
     parameters = {name: keywords.pop(name) for name in PARAMETERS.keys() & keywords.keys()}
     run_options, faults = options_and_faults(
@@ -144,7 +149,9 @@ def optimize(
         lines += toolbox_faults(toolbox)
     if lines or request.graph is None or request.mesh is None:
         raise OptionError(*lines)
-    return search(request.graph, request.mesh, options=request.options, **parameters)
+    seconds = request.options.deadline_seconds
+    deadline = None if seconds is None else Deadline(began_s + seconds)
+    return search(request.graph, request.mesh, options=request.options, deadline=deadline, **parameters)
 
 
 def verify(
@@ -164,8 +171,8 @@ def verify(
     peak". Or `found` is a plan; then `mesh` is where it runs, and `program` the program to compare with.
 
     Values are computed on all simulated devices and compared with those of the unsharded program: by default where
-    that takes seconds and fits in memory, always or never with `execute`. `inputs` are whole arrays by the program's
-    input names; without them they are drawn by `seed`.
+    that is estimated to take no more than a minute and fits in memory, always or never with `execute`. `inputs` are
+    whole arrays by the program's input names; without them they are drawn by `seed`.
 
     >>> import tapestry
     >>> assert tapestry.verify(result, "fastest").ok  # doctest: +SKIP
@@ -281,8 +288,9 @@ def sharding_table(
 
 def _not_here(options: RunOptions) -> Iterator[Fault]:
     """Yield the options that the service and the command line carry out, and this interface does not."""
-    if options.verify != BY_NAME["verify"].default:
-        yield Fault("/verify", INSTEAD["verify"])
+    for name, instead in INSTEAD.items():
+        if getattr(options, name) != BY_NAME[name].default:
+            yield Fault(f"/{name}", instead)
     if options.start_from is not None:
         yield Fault(
             "/start_from", "stored runs are for the service; give plans, as start_from=result.frontier"

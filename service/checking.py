@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from tapestry.costmodel.known_objectives import known_objectives
-from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.version import cost_model_note
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution as Run
 from tapestry.hardware.simulator import to_perfetto
 from tapestry.hardware.timing import TICKS_PER_S
-from tapestry.optimizer import Plan, Result, canonicalize, verify_plan
-from tapestry.optimizer.analysis.affordability import is_affordable
-from tapestry.optimizer.archive.report import costs_of, representative_plans
+from tapestry.optimizer import Plan, canonicalize, verify_plan
+from tapestry.optimizer.archive.report import costs_of
 from tapestry.service.store.records import NewExecution
-from tapestry.service.verdicts import is_refuted, with_suspects
+from tapestry.service.verdicts import is_refuted
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.stopping import CheckStop, never_stop
 
 
 @dataclass
@@ -81,84 +79,12 @@ def _refutation(verified: Mapping[str, Any]) -> str:
     return "; ".join(reported[:3]) + more
 
 
-def plans_to_execute(
-    frontier: Sequence[Plan], objectives: Sequence[Objective], graph: Graph, mode: str
-) -> frozenset[str]:
-    """Select the ids of the plans to run with numbers: all, none, or the representative ones if affordable."""
-    if mode in ("none", "dry") or not frontier:
-        return frozenset()
-    if mode == "execute":
-        return frozenset(plan.id for plan in frontier)
-    representative = {plan.id: plan for plan in representative_plans(frontier, objectives).values()}
-    return frozenset(representative) if is_affordable(graph, list(representative.values())) else frozenset()
-
-
-def check_frontier(
-    result: Result,
-    mode: str,
-    *,
-    compute_dtype: str | None = None,
-    executor: Executor | None = None,
-    on_plan: Callable[[int, int], None] = lambda done, total: None,
-) -> CheckResults:
-    """Check the plans of a frontier; `on_plan(done, total)` is called for each. Ctrl-C keeps the results so far."""
-    checked = CheckResults()
-    if mode == "none":
-        return checked
-    executed = plans_to_execute(result.frontier, result.objectives, result.graph, mode)
-    on_plan(0, len(result.frontier))
-    try:
-        dry = [plan for plan in result.frontier if plan.id not in executed]
-        for plan, verified in count_plans(dry, result.mesh, compute_dtype, executor):
-            checked.verified[plan.id] = verified
-            on_plan(len(checked.verified), len(result.frontier))
-        with_numbers = [plan for plan in result.frontier if plan.id in executed]
-        inputs, reference = reference_values(result.graph, result.seed) if with_numbers else ({}, {})
-        for plan in with_numbers:
-            record, _ = execute_plan(plan, result.mesh, result.seed, inputs, reference, compute_dtype)
-            checked.verified[plan.id] = record.verified
-            checked.executions[plan.id] = record
-            on_plan(len(checked.verified), len(result.frontier))
-    except KeyboardInterrupt:
-        checked.is_interrupted = True
-    histories = {plan.id: plan.moves for plan in result.frontier}
-    checked.verified |= with_suspects(histories, checked.verified)
-    return checked
-
-
-def count_plans(
-    plans: Sequence[Plan], mesh: Mesh, compute_dtype: str | None, executor: Executor | None
-) -> Iterator[tuple[Plan, Mapping[str, Any]]]:
-    """Yield each plan with the result of its dry verification, in order; on the executor where there is one."""
-    if executor is None:
-        yield from ((plan, count_plan(plan, mesh, compute_dtype)) for plan in plans)
-        return
-    futures: list[tuple[Plan, Future[dict[str, Any]]]] = [
-        (plan, executor.submit(count_plan, _without_values(plan), mesh, compute_dtype)) for plan in plans
-    ]
-    try:
-        yield from ((plan, future.result()) for plan, future in futures)
-    finally:
-        for _, future in futures:
-            future.cancel()
-
-
-def _without_values(plan: Plan) -> Plan:
-    """Return the plan with its program's weights removed, which counting does not read and sending would copy."""
-    return replace(plan, graph=replace(plan.graph, data={}))
-
-
 def abstract_plan(graph: Graph, mesh: Mesh, compute_dtype: str | None = None) -> Plan:
     """Build the plan in which every device computes everything, with its costs."""
     known = known_objectives(graph)
     tally = reference_cost(graph, Placements(), mesh, compute_dtype, resources=known.resources)
     cost = costs_of(tally.vector(), mesh, known)
     return Plan(graph, Placements(), (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
-
-
-def count_plan(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) -> dict[str, Any]:
-    """Verify one plan with a dry run: sharding proven, memory and traffic counted."""
-    return verify_plan(plan, mesh, compute_dtype=compute_dtype).to_json()
 
 
 def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -190,10 +116,11 @@ def execute_plan(
     compute_dtype: str | None = None,
     trace: bool = False,
     after: Run | None = None,
+    check_stop: CheckStop = never_stop,
 ) -> tuple[NewExecution, Run]:
     """Run a plan on the simulator, with numbers if there are `inputs`; return the record of it and the run itself.
 
-    `after` is the run of the step before, from which carried state goes on.
+    `after` is the run of the step before, from which carried state goes on. `check_stop` is called before each slot.
     """
     known = {source.site for source in plan.graph.sources}
     verification = verify_plan(
@@ -205,6 +132,7 @@ def execute_plan(
         compute_dtype=compute_dtype,
         trace=trace,
         after=after,
+        check_stop=check_stop,
     )
     run = verification.execution
     record = NewExecution(

@@ -12,7 +12,7 @@ from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
-from tapestry.service.verdicts import count_verdicts
+from tapestry.service.verdicts import count_verdicts, unchecked_reason
 
 
 def plan_document(
@@ -47,6 +47,8 @@ def cost_model_document(version: int) -> dict[str, Any]:
 
 def result_document(result: Any, checked: CheckResults, options: RunOptions) -> dict[str, Any]:
     """Convert the result of a search to JSON, as `tapestry optimize --json` prints it."""
+    counts = count_verdicts(checked.verified.get(plan.id) for plan in result.frontier)
+    ended = "interrupted" if checked.is_interrupted else result.stopped
     return {
         "graph": result.graph.name,
         "mesh": result.mesh.name,
@@ -64,7 +66,8 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
             for rule, (applied, improved) in result.rules.items()
         },
         "refused_rules": refusal_documents(result.refused),
-        "checks": count_verdicts(checked.verified.get(plan.id) for plan in result.frontier),
+        "checks": counts,
+        "unchecked_because": unchecked_reason(options, ended, counts),
         "frontier": [
             plan_document(
                 plan.id,
@@ -122,7 +125,7 @@ def options_document(options: RunOptions) -> list[dict[str, str]]:
 
 def run_document(run: StoredRun) -> dict[str, Any]:
     """Convert a stored run to JSON, as `tapestry show RUN --json` prints it."""
-    summary = run.summary
+    summary, counts = run.summary, count_verdicts(plan.verified for plan in run.frontier)
     return {
         "run": summary.id,
         "created_at": summary.created_at.isoformat(),
@@ -142,7 +145,8 @@ def run_document(run: StoredRun) -> dict[str, Any]:
             for rule, (applied, improved) in run.rules.items()
         },
         "refused_rules": [dict(refusal) for refusal in run.refused],
-        "checks": count_verdicts(plan.verified for plan in run.frontier),
+        "checks": counts,
+        "unchecked_because": unchecked_reason(summary.options, summary.stopped, counts),
         "history": [dict(point) for point in run.history],
         "versions": dict(run.versions),
         "host": dict(run.host),

@@ -32,6 +32,7 @@ class Limits:
     explicit_nodes: int = 500_000
     explicit_bytes: int = 256 * 2**20
     run_seconds: float = 3600.0
+    run_deadline_seconds: float = 7200.0
     run_evaluations: int = 10**9
     run_islands: int = 64
     queued_jobs: int = 100

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move, is_structural
 from tapestry.rewrites.rules import OTHERS, family_of
 from tapestry.service.problems import problem
@@ -54,8 +55,26 @@ def count_verdicts(checked: Iterable[Verified | None]) -> dict[str, int]:
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 
 
-def verdict_counts_text(counts: Mapping[str, int]) -> str:
-    """Format `19 plans: 17 verified, 1 FAILED, ...`; verdicts that do not occur are left out."""
+def unchecked_reason(options: RunOptions, stopped: str, counts: Mapping[str, int]) -> str | None:
+    """Return why plans of a run that has ended, for the reason `stopped`, are not checked; None where all are."""
+    if not counts[UNCHECKED] or not stopped:
+        return None
+    if options.verify == "none":
+        return "no checks were requested"
+    if stopped in ("cancelled", "interrupted"):
+        return "the run was interrupted"
+    return "the deadline" if options.deadline_seconds is not None else None
+
+
+def verdict_counts_text(counts: Mapping[str, int], reason: str | None = None) -> str:
+    """Format `plans: 17 verified, 1 FAILED, ...`; verdicts that do not occur are left out.
+
+    With the reason why some are not checked it is `verified dry: 40 of 64 plans; 24 not verified: the deadline`.
+    """
+    if reason is not None and counts[UNCHECKED]:
+        doubtful = "".join(f"; {counts[v]} {WORDS[v]}" for v in (FAILED, UNTRUSTED) if counts[v])
+        verified = f"verified dry: {counts[VERIFIED]} of {sum(counts.values())} plans{doubtful}"
+        return f"{verified}; {counts[UNCHECKED]} not verified: {reason}"
     reported = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
     return f"plans: {', '.join(reported) or 'none'}"
 

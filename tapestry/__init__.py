@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tapestry.hardware import load_mesh
     from tapestry.optimizer import Budget, Constraint
+    from tapestry.optimizer.analysis.frontier_verification import verify_frontier
     from tapestry.optimizer.api import optimize, sharding_table, simulate, verify
     from tapestry.optimizer.placement.toolbox import default_toolbox
     from tapestry.teg import program
@@ -33,6 +34,7 @@ __all__ = [
     "sharding_table",
     "simulate",
     "verify",
+    "verify_frontier",
 ]
 
 _HOMES = {
@@ -50,6 +52,7 @@ _HOMES = {
     "sharding_table": ("tapestry.optimizer.api", "sharding_table"),
     "simulate": ("tapestry.optimizer.api", "simulate"),
     "verify": ("tapestry.optimizer.api", "verify"),
+    "verify_frontier": ("tapestry.optimizer.analysis.frontier_verification", "verify_frontier"),
 }
 
 

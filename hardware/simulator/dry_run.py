@@ -51,5 +51,5 @@ class DryRunBackend:
 
     def _size_bytes(self, key: str) -> np.ndarray:
         buffer = self.program.buffers[key]
-        key = ("bytes", self.cache.key_of(buffer.boxes), buffer.dtype, buffer.layout)
-        return self.cache.known(key, lambda: self.storage.part_bytes(buffer, buffer.boxes))
+        known = ("bytes", self.cache.key_of(buffer.boxes), buffer.dtype, buffer.layout)
+        return self.cache.known(known, lambda: self.storage.part_bytes(buffer, buffer.boxes))

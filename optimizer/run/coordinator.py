@@ -24,6 +24,7 @@ from tapestry.optimizer.archive.goal import refilter
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.placement.variation import RELAYOUT
+from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.snapshot import Publisher
 from tapestry.optimizer.run.state import SearchState
@@ -69,6 +70,8 @@ class Coordinator:
         try:
             self._warm_up(executor)
             self.state.stopped = self._rounds(executor, should_stop)
+        except OutOfTime:
+            self.state.stopped = self.state.clock.reason
         except StopRequested:
             self.state.stopped = "cancelled"
         except KeyboardInterrupt:
@@ -82,29 +85,33 @@ class Coordinator:
         return dict(self.state.rng.bit_generator.state)
 
     def _warm_up(self, executor: Executor) -> None:
-        """Load compiled code in this process, then in the workers, before the clock starts."""
-        began = time.perf_counter()
-        self.check_stop()
+        """Load compiled code in this process, then in the workers, so that the rounds are of one length."""
+        began, check = time.perf_counter(), self.state.clock.check(self.check_stop)
+        check()
         first = self.state.variants[0]
         empty = self._epoch(first, 0, self.state.first_random_state)
         with stoppable(self.check_stop):
             run(empty)
             load_compiled(first)
-        await_all([executor.submit(run, empty) for _ in range(self.state.islands)], self.check_stop)
+        await_all([executor.submit(run, empty) for _ in range(self.state.islands)], check)
         self.state.timings["compile_s"] += time.perf_counter() - began
 
     def _rounds(self, executor: Executor, should_stop: Callable[[], bool]) -> str:
         state, budget = self.state, self.budget
-        began = time.perf_counter() - state.timings["search_s"]
+        began, round_s = time.perf_counter() - state.timings["search_s"], 0.0
         while not state.is_converged:
-            state.timings["search_s"] = time.perf_counter() - began
             left = None if budget.evaluations is None else budget.evaluations - state.evaluations
-            out_of_time = budget.seconds is not None and state.timings["search_s"] >= budget.seconds
-            if out_of_time or (left is not None and left <= 0):
+            if left is not None and left <= 0:
                 return "budget"
+            if state.clock.ends_within(
+                round_s / 2
+            ):  # more of the next round would be after the end than before it
+                return state.clock.reason
             if should_stop():
                 return "cancelled"
+            round_s = -time.perf_counter()
             self._round(executor, left)
+            round_s += time.perf_counter()
             state.timings["search_s"] = time.perf_counter() - began
             report = state.note_round(budget)
             if self.on_progress is not None:
@@ -213,7 +220,8 @@ class Coordinator:
         parent = self._choose_variant()
         try:
             child, rule, spent = try_child(
-                state.structural, parent, number, state.options, state.rng, left, self.check_stop
+                *(state.structural, parent, number, state.options, state.rng, left),
+                state.clock.check(self.check_stop),
             )
         except StopRequested:  # the round ends without a child, and is the last one
             return None

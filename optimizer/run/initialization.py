@@ -27,7 +27,9 @@ from tapestry.optimizer.run.checkpoint import (
     SavedVariant,
     StaleCheckpoint,
 )
-from tapestry.optimizer.run.plan import Budget, Plan
+from tapestry.optimizer.run.clock import OutOfTime
+from tapestry.optimizer.run.options import LIMITS
+from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested
 from tapestry.optimizer.run.variants import (
@@ -57,7 +59,7 @@ MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 ROUNDS_WITHOUT_PROGRESS = 6
 # Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
-NOT_IN_THE_SEARCH = {"seconds", "evaluations", "islands", "constraints", "rules", "start_from", "verify"}
+NOT_IN_THE_SEARCH = {*LIMITS, "islands", "constraints", "rules", "start_from", "verify", "execution_seconds"}
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
@@ -66,23 +68,24 @@ def initialize(
     graph: Graph,
     criteria: Criteria,
     seeds: bool,
-    budget: Budget,
+    limit: int | None,
     plans: Sequence[Plan],
     report: Report,
     check_stop: CheckStop = never_stop,
 ) -> None:
     """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
 
-    Presearch compares graphs by `criteria`. The budget bounds the evaluations spent on it and on seeds; on one device,
-    where presearch is most of the search, its time too. `check_stop` is called between units of work; once every
-    variant has a plan, a stop it requests leaves the further seeds out.
+    Presearch compares graphs by `criteria`, and `limit` bounds the evaluations spent on it and on seeds. `check_stop`
+    is called between units of work; once every variant has a plan, a stop it requests leaves the further seeds out.
+    Where the time of `state.clock` is over before, the search has the variants that were compiled by then.
 
     Raises:
         StopRequested: the search is to stop, and has no plan yet.
         ValueError: there are `plans` to start from, but none is of this program.
     """
-    began, limit = time.perf_counter(), budget.evaluations
-    until_s = math.inf if budget.seconds is None else began + budget.seconds
+    began, clock = time.perf_counter(), state.clock
+    check_time = check_stop if clock.deadline is None else clock.check(check_stop)
+    check_preparation = state.clock.check_preparation(check_stop)
     report("compiling")
     check_stop()
     state.structural.start(graph)
@@ -93,13 +96,18 @@ def initialize(
     starts = [(submesh, simple, moves) for submesh in state.submeshes]
     if moves:
         starts.append((state.submeshes[0], graph, ()))
-    for number, (submesh, program, history) in enumerate(starts):
-        state.variants.append(new_variant(number, submesh, program, history, state.options, check_stop))
-    if seeds:
-        for submesh, evaluated_graph in _rewritten(
-            state, criteria, simple, moves, limit, until_s, check_stop
+    # What follows the first variant makes the search better, and is left out where there is no time for it.
+    check = check_stop
+    with suppress(OutOfTime):
+        for number, (submesh, program, history) in enumerate(starts):
+            state.variants.append(new_variant(number, submesh, program, history, state.options, check))
+            check = check_preparation
+        for submesh, evaluated_graph in (
+            _rewritten(state, criteria, simple, moves, limit, check_stop) if seeds else ()
         ):
-            state.variants.append(_joining(state, submesh, evaluated_graph, check_stop))
+            state.variants.append(
+                _joining(state, submesh, evaluated_graph, check_stop if _is_alone(state) else check)
+            )
     ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans, check_stop)
@@ -112,11 +120,14 @@ def initialize(
     with suppress(StopRequested):
         # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
         for variant in ours if seeds else ():
-            check_stop()
+            check = (
+                check_stop if variant is ours[0] else check_time
+            )  # without these the search has nothing to vary
+            check()
             left = None if limit is None else max(0, limit - state.evaluations)
             for count in insert_seeds(variant, left) if variant.has_choice else ():
                 state.evaluations += count
-                check_stop()
+                check()
     state.tighten()
     for variant in state.variants:
         set_parent_weights(variant.archive)
@@ -142,7 +153,6 @@ def _rewritten(
     graph: Graph,
     moves: tuple[Move, ...],
     limit: int | None,
-    until_s: float,
     check_stop: CheckStop,
 ) -> list[tuple[SubMesh, EvaluatedGraph]]:
     """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
@@ -159,7 +169,10 @@ def _rewritten(
     presearch = structural.presearch(
         graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
-    found = presearch.run(until_s if is_alone else math.inf, check_stop)
+    if is_alone:
+        found = presearch.run(time.perf_counter() + state.clock.left_s, check_stop)
+    else:
+        found = presearch.run(math.inf, state.clock.check_preparation(check_stop))
     front = [s for s in found if s.graph.structural_hash not in structural.known]
     state.evaluations += presearch.evaluated
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
@@ -215,6 +228,7 @@ def restore(
     began = time.perf_counter()
     report("compiling")
     state.timings.update(saved.timings)
+    state.clock.spent_before_s = sum(saved.timings.values())
     for submesh, epsilon in zip(state.submeshes, saved.epsilons, strict=True):
         submesh.goal.epsilon[:] = epsilon
         submesh.goal.best[:] = saved.best

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from tapestry.optimizer.archive.constraints import Constraint
     from tapestry.optimizer.run.plan import Budget
 
-VERSION = 1
+# Of the stored form. In version 1 `seconds` were those of the rounds alone.
+VERSION, READABLE = 2, (1, 2)
 DEFAULT_SECONDS = 10.0
+LONGEST_EXECUTION_S = 60.0
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 
 
 # What to write instead of keywords that look like options of a search.
-INSTEAD = {"verify": "the checks come after the search: call tapestry.verify(result)"}
+INSTEAD = {
+    "verify": "the checks come after the search: call tapestry.verify(result) or tapestry.verify_frontier(result)",
+    "execution_seconds": "the checks come after the search: call tapestry.verify(result, execute=True)",
+}
 
 
 class OptionError(ArgumentError):
@@ -36,9 +41,10 @@ class OptionError(ArgumentError):
 class RunOptions:
     """The options of a run.
 
-    Without `seconds` and `evaluations` a search takes ten seconds. `start_from` and `verify` are carried out by the
-    service and the command line: a stored run whose frontier is the start, and the checks of the frontier found.
-    Those of a request are made by `as_given`, and may be wrong: `faults` are reported with those of program and mesh.
+    Without `seconds`, `evaluations` and `deadline_seconds` a search takes ten seconds. `start_from` and `verify` are
+    carried out by the service and the command line: a stored run whose frontier is the start, and the checks of the
+    frontier found. Those of a request are made by `as_given`, and may be wrong: `faults` are reported with those of
+    program and mesh.
 
     Raises:
         OptionError: unknown names, and values that a search cannot have; all of them.
@@ -67,7 +73,7 @@ class RunOptions:
     )
     seconds: float | None = option(
         None,
-        "seconds of searching; 10 if neither these nor evaluations are given",
+        "seconds of searching, preparation included; 10 without any limit",
         title="Seconds of searching",
         path=("budget", "seconds"),
         is_advanced=False,
@@ -81,6 +87,16 @@ class RunOptions:
         is_advanced=False,
         least=1,
         unset="any number",
+    )
+    deadline_seconds: float | None = option(
+        None,
+        "seconds for everything: reading, searching, checking, storing; plans that are not verified by then are marked",
+        title="Deadline in seconds",
+        flag="--deadline",
+        path=("budget", "deadline_seconds"),
+        is_advanced=False,
+        above=0,
+        unset="none",
     )
     seed: int = option(0, "seed of all randomness", metavar="S", least=0, most=LARGEST_INTEGER)
     islands: int | None = option(
@@ -133,9 +149,15 @@ class RunOptions:
     )
     verify: Literal["auto", "none", "dry", "execute"] = option(
         "auto",
-        "auto: prove and count every plan, execute knee, fastest and smallest peak if that takes seconds; "
+        "auto: prove and count every plan, execute knee, fastest and smallest peak while that takes seconds; "
         "dry: execute none; execute: execute every plan; none: check nothing",
         title="Checks",
+    )
+    execution_seconds: float = option(
+        LONGEST_EXECUTION_S,
+        "auto executes plans while that takes no more seconds in all, as estimated from measurements on the spot",
+        title="Seconds of execution",
+        least=0,
     )
 
     def __post_init__(self) -> None:
@@ -145,7 +167,7 @@ class RunOptions:
 
     def _limit(self) -> None:
         """Limit the seconds where nothing limits the search."""
-        if self.seconds is None and self.evaluations is None:
+        if self.seconds is None and self.evaluations is None and self.deadline_seconds is None:
             object.__setattr__(self, "seconds", DEFAULT_SECONDS)
 
     @staticmethod
@@ -205,8 +227,8 @@ class RunOptions:
         version = document.get("version", VERSION)
         members = {known.path[0] for known in OPTIONS} | {"version"}
         unknown = sorted(document.keys() - members)
-        if version != VERSION or unknown:
-            found = f"of version {version}" if version != VERSION else f"with {', '.join(unknown)}"
+        if version not in READABLE or unknown:
+            found = f"of version {version}" if version not in READABLE else f"with {', '.join(unknown)}"
             raise OptionError(
                 f"options {found} are not known here; a newer release of Tapestry wrote them, use that one"
             )
@@ -218,11 +240,12 @@ LISTS = frozenset(option.name for option in OPTIONS if option.kind == "texts")
 
 
 class OptionKeywords(TypedDict, total=False):
-    """The options that `optimize()` takes as keywords; `budget` is `seconds` and `evaluations` in one value."""
+    """The options that `optimize()` takes as keywords; `budget` holds those of `LIMITS` in one value."""
 
     budget: Budget
     seconds: float | None
     evaluations: int | None
+    deadline_seconds: float | None
     seed: int
     islands: int | None
     rules: Sequence[str] | None
@@ -237,6 +260,7 @@ class OptionKeywords(TypedDict, total=False):
 
 
 KEYWORDS = frozenset(OptionKeywords.__annotations__) | {"objectives"}
+LIMITS = ("seconds", "evaluations", "deadline_seconds")
 
 
 def options_and_faults(
@@ -256,12 +280,14 @@ def options_and_faults(
     if (budget := changes.pop("budget", None)) is not None:
         if not hasattr(budget, "evaluations"):
             faults.append(Fault("", expected("budget", "a Budget", budget, "write seconds= or evaluations=")))
-        elif {"seconds", "evaluations"} & changes.keys():
-            faults.append(Fault("", "give seconds= and evaluations=, or a budget=, not both"))
+        elif changes.keys() & set(LIMITS):
+            faults.append(
+                Fault("", "give seconds=, evaluations= and deadline_seconds=, or a budget=, not both")
+            )
         else:
-            changes |= {"seconds": budget.seconds, "evaluations": budget.evaluations}
-    elif {"seconds", "evaluations"} & changes.keys():
-        changes = {"seconds": None, "evaluations": None} | changes
+            changes |= {name: getattr(budget, name) for name in LIMITS}
+    elif changes.keys() & set(LIMITS):
+        changes = dict.fromkeys(LIMITS) | changes
     if changes.get("pins", ...) is None:
         changes["pins"] = {}
     return usual.changed(**changes), tuple(faults)

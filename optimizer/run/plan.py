@@ -25,11 +25,11 @@ from tapestry.teg.sharding.placement import Placements
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+ABOVE_ZERO = ArgumentKind("a number above 0", lambda value: NUMBER.accepts(value) and 0 < value < inf)
 BUDGET = {
-    "seconds": optional(
-        ArgumentKind("a number above 0", lambda value: NUMBER.accepts(value) and 0 < value < inf)
-    ),
+    "seconds": optional(ABOVE_ZERO),
     "evaluations": optional(COUNT),
+    "deadline_seconds": optional(ABOVE_ZERO),
 }
 SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 
@@ -37,19 +37,24 @@ SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 @known_fields(ArgumentError)
 @dataclass(frozen=True)
 class Budget:
-    """A limit on a search: seconds, evaluations, or whichever of both is reached first.
+    """A limit on a search: seconds, evaluations, a deadline; with several, whichever is reached first.
+
+    `seconds` are those of preparation and rounds. `deadline_seconds` are those of all that a caller asks for: reading
+    the program, the search, and the checks and the storing where there are any.
 
     Raises:
-        ArgumentError: neither is given, they are no positive numbers, or there are others.
+        ArgumentError: none is given, they are no positive numbers, or there are others.
     """
 
     seconds: float | None = None
     evaluations: int | None = None
+    deadline_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.seconds is None and self.evaluations is None:
-            raise ArgumentError("a budget needs seconds, evaluations or both")
-        check_arguments(BUDGET, {"seconds": self.seconds, "evaluations": self.evaluations})
+        given = {name: getattr(self, name) for name in BUDGET}
+        if all(value is None for value in given.values()):
+            raise ArgumentError("a budget needs seconds, evaluations or deadline_seconds")
+        check_arguments(BUDGET, given)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -21,13 +23,22 @@ from tapestry.costmodel.unsharded import live_bytes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
-from tapestry.optimizer.archive.report import current_constraints, frontier_of, goal_of, shortfall_of
+from tapestry.optimizer.archive.report import (
+    LARGEST_FRONTIER,
+    current_constraints,
+    frontier_of,
+    goal_of,
+    plan_of,
+    shortfall_of,
+)
 from tapestry.optimizer.placement.toolbox import completed, described
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
+from tapestry.optimizer.run.clock import Deadline, SearchClock
 from tapestry.optimizer.run.coordinator import Coordinator
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
 from tapestry.optimizer.run.options import (
+    LIMITS,
     OptionError,
     OptionKeywords,
     RunOptions,
@@ -41,13 +52,14 @@ from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested, stop_check
 from tapestry.optimizer.run.variants import SubMesh
-from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.optimizer.run.workers import InlineExecutor, preload
 from tapestry.optimizer.structure.criteria import Criteria, criteria_of
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
+from tapestry.teg.stopping import CheckStop
 from tapestry.teg.validate import check
 
 
@@ -67,12 +79,16 @@ def search(
     checkpoint_s: float = 1.0,
     should_stop: Callable[[], bool] | None = None,
     toolbox: base.Toolbox | None = None,
+    deadline: Deadline | None = None,
+    reserve: Callable[[Sequence[Plan]], float] | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
     The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
-    keywords win. The other arguments, and what is computed, are explained at `tapestry.optimize`.
+    keywords win. A caller that began earlier gives its `deadline`; by default the option's seconds begin here. Of what
+    it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given two of the first plans.
+    The other arguments, and what is computed, are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
@@ -87,32 +103,24 @@ def search(
     request = _request(graph, mesh, options, given)
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
-    state, operators = _new_state(request), completed(toolbox)
+    if deadline is None and request.options.deadline_seconds is not None:
+        deadline = Deadline.after(request.options.deadline_seconds)
+    state, operators = _new_state(request, SearchClock(request.budget.seconds, deadline)), completed(toolbox)
+    state.clock.reserve(0.0 if reserve is None else math.inf)
     if resume is not None or on_checkpoint is not None:
         state.fingerprint = request.fingerprint(state, described(operators))
     report, stopping = _phases(state, on_progress), should_stop or (lambda: False)
-    check_stop = stop_check(stopping)
-    try:
-        with stoppable(check_stop):
-            if resume is not None:
-                restore(resume, state, request.graph, report, check_stop)
+    with _islands(state, executor) if search else nullcontext(InlineExecutor()) as islands:
+        if not _prepare(state, request, seeds, start_from, resume, reserve, report, stop_check(stopping)):
+            return _result(state, request)
+        publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
+        with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
+            coordinator = Coordinator(state, request.budget, Path(folder), publisher, on_progress, operators)
+            if search:
+                coordinator.loop(islands, stopping)
             else:
-                given_plans = (seeds, request.budget, start_from)
-                initialize(state, request.graph, request.criteria, *given_plans, report, check_stop)
-    except (
-        StopRequested
-    ):  # before the first plan: there is nothing to publish, and a saved state stays as it is
-        state.stopped = "cancelled"
-        state.variants.clear()
-        return _result(state, request)
-    publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
-    with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
-        coordinator = Coordinator(state, request.budget, Path(folder), publisher, on_progress, operators)
-        if search:
-            _run(coordinator, executor, stopping)
-        else:
-            state.stopped = "seeds"
-        coordinator.finish()
+                state.stopped = "seeds"
+            coordinator.finish()
     return _result(state, request)
 
 
@@ -128,7 +136,7 @@ class _Request(NamedTuple):
 
     @property
     def budget(self) -> Budget:
-        return Budget(self.options.seconds, self.options.evaluations)
+        return Budget(*(getattr(self.options, name) for name in LIMITS))
 
     @property
     def criteria(self) -> Criteria:
@@ -158,7 +166,7 @@ def _request(graph: Graph, mesh: Mesh, options: RunOptions | None, keywords: Map
     return _Request(graph, mesh, resolved, chosen, bounds, known)
 
 
-def _new_state(request: _Request) -> SearchState:
+def _new_state(request: _Request, clock: SearchClock) -> SearchState:
     """Create the state of a search before its first plan."""
     options = request.options
     return SearchState(
@@ -168,7 +176,15 @@ def _new_state(request: _Request) -> SearchState:
         os.cpu_count() or 1 if options.islands is None else options.islands,
         options.seed,
         np.random.default_rng(options.seed),
+        clock,
     )
+
+
+def _first_plans(state: SearchState) -> tuple[Plan, ...]:
+    """Return two of the plans that a search begins with, or as many as there are."""
+    variant = state.variants[0]
+    count = int(variant.archive.size[0])
+    return tuple(plan_of(variant, row) for row in sorted({0, count - 1}) if 0 <= row < count)
 
 
 def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
@@ -176,7 +192,7 @@ def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) 
 
     def report(phase: str) -> None:
         if on_progress is not None:
-            on_progress(Progress(phase, state.timings["search_s"], state.evaluations, 0, 0.0))
+            on_progress(Progress(phase, state.clock.spent_s, state.evaluations, 0, 0.0))
 
     return report
 
@@ -216,21 +232,58 @@ def _may_pay(schedule_order: str, graph: Graph) -> bool:
     return max(live_bytes(graph, schedule_order)) < max(live_bytes(graph))
 
 
-def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Callable[[], bool]) -> None:
-    """Run the rounds on the given executor, or on processes of our own, one per island."""
-    islands = coordinator.state.islands
-    if executor is not None or islands == 1:
-        coordinator.loop(executor or InlineExecutor(), should_stop)
+@contextmanager
+def _islands(state: SearchState, executor: Executor | None) -> Iterator[Executor]:
+    """Yield the given executor, or processes of our own, one per island; they start while the search is prepared."""
+    if executor is None and state.islands == 1:
+        yield InlineExecutor()
         return
-    own = ProcessIslands(islands)
+    own = ProcessIslands(state.islands) if executor is None else None
+    pool = own or executor or InlineExecutor()
     try:
-        coordinator.loop(own, should_stop)
+        for _ in range(state.islands):
+            pool.submit(preload)
+        yield pool
     finally:
-        own.shutdown(wait=False, cancel_futures=True)
+        if own is not None:
+            own.shutdown(wait=False, cancel_futures=True)
+
+
+def _prepare(
+    state: SearchState,
+    request: _Request,
+    seeds: bool,
+    start_from: Sequence[Plan],
+    resume: Checkpoint | None,
+    reserve: Callable[[Sequence[Plan]], float] | None,
+    report: Callable[[str], None],
+    check_stop: CheckStop,
+) -> bool:
+    """Make the first plans, or restore the saved state; return False where a stop is requested before there are any.
+
+    Then there is nothing to publish, and a saved state stays as it is.
+    """
+    try:
+        with stoppable(check_stop):
+            if resume is not None:
+                restore(resume, state, request.graph, report, check_stop)
+            else:
+                given_plans = (seeds, request.budget.evaluations, start_from)
+                initialize(state, request.graph, request.criteria, *given_plans, report, check_stop)
+            deadline = state.clock.deadline
+            if reserve is not None and deadline is not None:
+                left_s, plans = deadline.left_s, _first_plans(state)
+                report_s = (left_s - deadline.left_s) * LARGEST_FRONTIER / max(len(plans), 1)
+                state.clock.reserve(report_s + reserve(plans))
+    except StopRequested:
+        state.stopped = "cancelled"
+        state.variants.clear()
+        return False
+    return True
 
 
 def _result(state: SearchState, request: _Request) -> Result:
-    began = time.perf_counter()
+    seconds, began = state.clock.spent_s, time.perf_counter()
     plans = frontier_of(state.variants, state.anchors) if state.variants else ()
     bounds = current_constraints(request.bounds, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
@@ -241,7 +294,7 @@ def _result(state: SearchState, request: _Request) -> Result:
         request.bounds,
         plans,
         state.evaluations,
-        state.timings["search_s"],
+        seconds,
         state.seed,
         state.islands,
         state.stopped,

@@ -13,6 +13,7 @@ from tapestry.optimizer.archive.goal import refilter
 from tapestry.optimizer.placement.island import Statistics, new_statistics
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
+from tapestry.optimizer.run.clock import SearchClock
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.variants import SubMesh, Variant
@@ -33,7 +34,7 @@ class SearchState:
     those of them that entered the front. `timings` are in seconds; `reference` is the corner of the hypervolume,
     `best_volume` and `stale_rounds` show whether the front has stopped improving; `anchors` `(n, m)` the values of
     plans the search was started from. `stopped` is the reason why the search has ended: "seeds", "budget",
-    "converged", "cancelled" or "interrupted"; empty while it runs.
+    "deadline", "converged", "cancelled" or "interrupted"; empty while it runs.
     """
 
     submeshes: tuple[SubMesh, ...]
@@ -42,6 +43,7 @@ class SearchState:
     islands: int
     seed: int
     rng: np.random.Generator
+    clock: SearchClock = field(default_factory=SearchClock)
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     variants: list[Variant] = field(default_factory=list)
     statistics: Statistics = field(default_factory=new_statistics)
@@ -131,13 +133,12 @@ class SearchState:
         volume = 0.0 if corner is None else hypervolume(values, corner)
         best = tuple(float(v) for v in values.min(axis=0)) if len(values) else ()
         front = int(nondominated(values).sum())
-        seconds = self.timings["search_s"]
+        seconds = self.clock.spent_s
         return Progress(phase, seconds, self.evaluations, front, volume, best, self._fraction(budget))
 
     def _fraction(self, budget: Budget) -> float:
-        spent = self.timings["search_s"] / budget.seconds if budget.seconds else 0.0
         evaluated = self.evaluations / budget.evaluations if budget.evaluations else 0.0
-        return min(1.0, max(spent, evaluated))
+        return min(1.0, max(self.clock.fraction, evaluated))
 
     def rule_statistics(self) -> dict[str, tuple[int, int]]:
         """Return for each rule that was used: times applied, times a plan or variant entered the front."""

@@ -76,6 +76,10 @@ def _arrays(variant: VariantFile) -> tuple[CompiledSpace, SearchSpace, Evaluatio
     return _loaded[variant.token]
 
 
+def preload() -> None:
+    """Do nothing: a process that is asked to has loaded this module, and with it the loops of the search."""
+
+
 def run(epoch: Epoch) -> EpochResult:
     """Run an epoch; a pure function of `epoch`."""
     space, search, state = _arrays(epoch.variant)

@@ -24,7 +24,7 @@ HEARTBEAT_S = 15.0
 RETRY_MS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LARGEST = 2**31 - 1
-KINDS = ("status", "progress", "frontier", "rules", "refused", "verified")
+KINDS = ("status", "progress", "frontier", "rules", "refused", "executing", "verified")
 EVENT = {
     "type": "object",
     "title": "Event",

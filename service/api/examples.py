@@ -218,6 +218,8 @@ EXAMPLES: dict[str, Any] = {
         "run": RUN_ID,
         "status": "succeeded",
         "objectives": [objective_document(objective) for objective in OBJECTIVES[:2]],
+        "checks": {"verified": 1, "failed": 0, "untrusted": 0, "unchecked": 0},
+        "unchecked_because": None,
         "plans": [_PLAN],
     },
     "PlanDetailAnswer": {

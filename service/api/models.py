@@ -229,6 +229,10 @@ class FrontierAnswer(Answer):
     run: str
     status: Status
     objectives: list[ObjectiveAnswer]
+    checks: dict[str, int] = Field(description="the number of plans by the verdict of their checks")
+    unchecked_because: str | None = Field(
+        description="why plans of a run that has ended are not checked, such as `the deadline`"
+    )
     plans: list[PlanAnswer]
 
 

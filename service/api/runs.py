@@ -29,6 +29,7 @@ from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, options_document, shown_plan_document
 from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.store import RunRequest, RunSummary, UnknownId
+from tapestry.service.verdicts import count_verdicts, unchecked_reason
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -99,12 +100,17 @@ def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
 @router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=KEPT | problems(404))
 def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
     """Show the plans that a run has found, at any time; a plan is replaced only by one no worse in anything."""
-    run = parts.store.runs.get(run_id)
+    run, plans = parts.store.runs.get(run_id), parts.store.runs.frontier(run_id)
+    checks = count_verdicts(plan.verified for plan in plans)
     document = {
         "run": run.id,
         "status": run.status,
+        "checks": checks,
+        "unchecked_because": unchecked_reason(
+            run.options, run.stopped if is_ended(run.status) else "", checks
+        ),
         "objectives": [objective_document(objective_called(name)) for name in run.options.objectives],
-        "plans": [shown_plan_document(plan) for plan in parts.store.runs.frontier(run_id)],
+        "plans": [shown_plan_document(plan) for plan in plans],
     }
     return revalidated(request, document)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
@@ -19,8 +20,10 @@ MODULES = {command.name: f"tapestry.service.cli.commands.{command.module}" for c
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are one line on standard error."""
+    began_s = time.perf_counter()
     try:
         arguments, _ = build_parser().parse_known_args(argv)
+        arguments.began_s = began_s
         module = import_module(MODULES[arguments.command]) if arguments.command in MODULES else None
         if module is None or arguments.faults:
             raise wrong_usage(arguments, getattr(module, "further_faults", _none)(arguments))

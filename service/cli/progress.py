@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 5.0
 
 
+def execution_text(number: int, total: int, seconds: float) -> str:
+    """Return what is executed, and for how long by the estimate: `executing plan 2 of 3, about 40 s`."""
+    what = f"plan {number} of {total}" if number else "the program itself"
+    return f"executing {what}, about {max(1, round(seconds))} s"
+
+
 class Reporter(Protocol):
     """A receiver of the progress of a search and its verification."""
 
@@ -22,6 +28,9 @@ class Reporter(Protocol):
 
     def checking(self, done: int, total: int) -> None:
         """Report that `done` of `total` plans of the frontier have been checked."""
+
+    def executing(self, number: int, total: int, seconds: float) -> None:
+        """Report that plan `number` of `total` is executed, 0 for the program itself, and for how long."""
 
     def explaining(self, done: int, total: int) -> None:
         """Report that the costs of `done` of `total` programs of a history have been computed."""
@@ -37,6 +46,9 @@ class Silent:
         pass
 
     def checking(self, done: int, total: int) -> None:
+        pass
+
+    def executing(self, number: int, total: int, seconds: float) -> None:
         pass
 
     def explaining(self, done: int, total: int) -> None:
@@ -65,6 +77,9 @@ class Lines:
     def checking(self, done: int, total: int) -> None:
         if self._is_due("verifying", done == total):
             self.note(f"verifying: {done} of {total} plans")
+
+    def executing(self, number: int, total: int, seconds: float) -> None:
+        self.note(execution_text(number, total, seconds))
 
     def explaining(self, done: int, total: int) -> None:
         if self._is_due("explaining", done == total):
@@ -97,6 +112,9 @@ class Bar:
 
     def checking(self, done: int, total: int) -> None:
         self._update("verifying", done / total if total else 1.0, f"{done} of {total} plans")
+
+    def executing(self, number: int, total: int, seconds: float) -> None:
+        self._update("executing", max(number - 1, 0) / total, execution_text(number, total, seconds))
 
     def explaining(self, done: int, total: int) -> None:
         self._update("explaining", done / total, f"{done} of {total} programs")

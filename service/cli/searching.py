@@ -14,11 +14,13 @@ from pathlib import Path
 
 from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
+from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.search import search
-from tapestry.service.checking import CheckResults, check_frontier
+from tapestry.service.checking import CheckResults
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
 from tapestry.service.cli.progress import Reporter
+from tapestry.service.frontier_checks import check_frontier, checking_deadline, seconds_to_check
 from tapestry.service.provenance import host, versions
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.settings import database_url
@@ -36,6 +38,7 @@ class Request:
     mesh: Mesh
     options: RunOptions
     start_from: Sequence[Plan] = ()
+    deadline: Deadline | None = None
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,11 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
                 raise CommandError(*_nothing_found(result))
             checked = check_frontier(
                 result,
-                request.options.verify,
-                compute_dtype=request.options.compute_dtype,
+                request.options,
                 executor=executor,
+                deadline=checking_deadline(request.deadline, request.options),
                 on_plan=reporter.checking,
+                on_execution=reporter.executing,
             )
     except BrokenProcessPool as error:
         raise CommandError(
@@ -127,6 +131,10 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
                 start_from=request.start_from,
                 on_progress=reporter.searching,
                 should_stop=should_stop,
+                deadline=checking_deadline(request.deadline, request.options),
+                reserve=seconds_to_check(
+                    request.graph, request.mesh, request.options, request.options.islands or 1
+                ),
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
@@ -163,7 +171,7 @@ def _workers(islands: int) -> Iterator[Executor | None]:
     try:
         yield pool
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.abandon()  # whatever it still does is wanted no more
 
 
 def store_outcome(store: Store, outcome: SearchOutcome) -> str | None:

@@ -109,6 +109,11 @@ class Jobs:
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(phase=phase))
             append_status(connection, job.subject, now)
 
+    def executing(self, job: Job, now: datetime, lease_s: float, doing: Mapping[str, Any]) -> None:
+        """Write an event that a plan is executed: its `number`, their `count`, and for about how many `seconds`."""
+        with self._fenced(job, now, lease_s) as connection:
+            append_event(connection, job.subject, "executing", dict(doing), now)
+
     def saved(self, run_id: str) -> bytes | None:
         """Return the last saved state of a run; None if there is none."""
         query = select(CheckpointRow.saved).where(CheckpointRow.run_id == run_id)

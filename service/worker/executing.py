@@ -54,7 +54,7 @@ def run_execution(request: ExecutionRequest) -> NewExecution:
     return record
 
 
-def execute(request: ExecutionRequest, held: ClaimedJob) -> NewExecution:
+def execute(request: ExecutionRequest, held: ClaimedJob, limit_s: float = LONGEST_S) -> NewExecution:
     """Execute a request in a process of its own, which ends early if the result is no longer wanted.
 
     Raises:
@@ -68,7 +68,7 @@ def execute(request: ExecutionRequest, held: ClaimedJob) -> NewExecution:
         )
     process = ProcessIslands(1)
     try:
-        return _wait(process.submit(run_execution, request), held)
+        return _wait(process.submit(run_execution, request), held, limit_s)
     except BrokenProcessPool:
         message = (
             "executing the plan ended its process, perhaps for want of memory; count without values instead"
@@ -107,8 +107,8 @@ def _marks(store: Store, execution: StoredExecution, record: NewExecution) -> di
     return {keys[plan_id]: verdict for plan_id, verdict in marks.items()}
 
 
-def _wait(future: Future[NewExecution], held: ClaimedJob) -> NewExecution:
-    until = time.monotonic() + LONGEST_S
+def _wait(future: Future[NewExecution], held: ClaimedJob, limit_s: float) -> NewExecution:
+    until = time.monotonic() + limit_s
     while not wait([future], timeout=POLL_S).done:
         held.check()
         if held.is_draining:
@@ -117,6 +117,6 @@ def _wait(future: Future[NewExecution], held: ClaimedJob) -> NewExecution:
             raise Cancelled
         if time.monotonic() > until:
             raise ExecutionRefused(
-                f"executing the plan took more than {LONGEST_S:g} s; count without values instead"
+                f"executing the plan took more than {limit_s:.3g} s; count without values instead"
             )
     return future.result()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.costmodel.version import COST_MODEL_VERSION
-from tapestry.hardware import Mesh
 from tapestry.optimizer import (
     Checkpoint,
     CheckpointError,
@@ -27,35 +25,24 @@ from tapestry.optimizer import (
 )
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.search import search
-from tapestry.service.checking import count_plans, plans_to_execute
+from tapestry.service.frontier_checks import (
+    seconds_to_check,
+)
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.provenance import host, versions
 from tapestry.service.recosting import recost_plans
 from tapestry.service.refusals import refusal_documents
-from tapestry.service.store import NewExecution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
-from tapestry.service.verdicts import is_refuted, problem_of, with_suspects
-from tapestry.service.worker.executing import Cancelled, ExecutionRefused, ExecutionRequest, execute
+from tapestry.service.store import RunUpdate, Store, StoredPlan, mesh_of
+from tapestry.service.verdicts import problem_of
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
-from tapestry.teg.graph import Graph
+from tapestry.service.worker.run_checks import RunChecks, SearchInput, run_deadline
 
 log = logging.getLogger("tapestry.worker")
 
 LARGEST_SHOWN = 64
 ROUNDING = 1e-9  # a value and a bound computed from it may differ by so much
 BEFORE_SEARCH = ("", "compiling", "seeding")
-UNCHECKED = {"values": {"executed": False}}
-
-
-@dataclass(frozen=True)
-class SearchInput:
-    """The input of a run's job: the request, the program and the mesh."""
-
-    request: RunRequest
-    graph: Graph
-    mesh: Mesh
-    objectives: tuple[Objective, ...]
-    islands: int
 
 
 class PublishedFrontier:
@@ -130,6 +117,7 @@ class SearchJob:
         self._checkpoint_s = checkpoint_s
         self._phase = ""
         self._task = self._read(islands)
+        self._deadline = run_deadline(store, self._job.subject, self._task)
         self._recosted: tuple[Plan, ...] = ()
         self._shown = PublishedFrontier(store, self._job.subject, self._task.objectives)
 
@@ -172,8 +160,9 @@ class SearchJob:
                 self._end_without_plan(result)
                 return
         if stopped != "cancelled":
-            self._check()
-            self._suspect()
+            self._enter("verifying")
+            checks = RunChecks(self._store, self._held, self._task, self._shown.plans())
+            checks.do(self._pool, self._deadline)
         event: Event = "cancelled" if stopped == "cancelled" or self._held.is_cancelled else "finished"
         checked = {plan.id: plan.verified for plan in self._store.runs.frontier(self._job.subject)}
         self._store.jobs.end_run(
@@ -255,6 +244,8 @@ class SearchJob:
             on_checkpoint=self._checkpoint,
             checkpoint_s=self._checkpoint_s,
             should_stop=self._should_stop,
+            deadline=self._deadline,
+            reserve=seconds_to_check(self._task.graph, self._task.mesh, self._task.request.options, islands),
         )
 
     def _should_stop(self) -> bool:
@@ -297,60 +288,6 @@ class SearchJob:
         self._store.jobs.checkpoint(self._job, datetime.now(UTC), self._held.lease_s, update)
         self._phase = update.phase
         self._shown.apply(added, removed)
-        if self._held.is_draining:
-            raise Drained
-
-    def _check(self) -> None:
-        """Prove and count every published plan that is not yet checked, execute the representative ones."""
-        options = self._task.request.options
-        if options.verify == "none":
-            return
-        self._enter("verifying")
-        plans = self._shown.plans()
-        executed = plans_to_execute(plans, self._task.objectives, self._task.graph, options.verify)
-        known = {
-            plan.id: plan.verified
-            for plan in self._store.runs.frontier(self._job.subject)
-            if plan.verified is not None
-        }
-        counted = [plan for plan in plans if plan.id not in known and plan.id not in executed]
-        for plan in plans:
-            if plan.id not in executed or known.get(plan.id, UNCHECKED)["values"]["executed"]:
-                continue
-            try:
-                record = execute(self._execution_request(plan), self._held)
-            except Cancelled:
-                return
-            except ExecutionRefused as error:
-                log.warning("run %s: plan %s is only counted: %s", self._job.subject, plan.id, error)
-                counted.append(plan)
-            else:
-                self._keep(plan.id, record.verified, record)
-        for plan, verified in count_plans(counted, self._task.mesh, options.compute_dtype, self._pool):
-            self._keep(plan.id, verified, None)
-            if self._held.is_cancelled:
-                return
-
-    def _suspect(self) -> None:
-        """Record for every plan which of its rules are suspected, if an executed plan computed other values."""
-        shown = self._store.runs.frontier(self._job.subject)
-        verified = {plan.id: plan.verified for plan in shown if plan.verified is not None}
-        if any(map(is_refuted, verified.values())):
-            histories = {plan.id: plan.moves for plan in self._shown.plans()}
-            for plan_id, verdict in with_suspects(histories, verified).items():
-                self._keep(plan_id, verdict, None)
-
-    def _execution_request(self, plan: Plan) -> ExecutionRequest:
-        task = self._task
-        return ExecutionRequest(
-            plan, task.graph, task.mesh, task.request.options.compute_dtype, True, task.request.options.seed
-        )
-
-    def _keep(self, plan_id: str, verified: Mapping[str, Any], execution: NewExecution | None) -> None:
-        """Store the check results of a plan; then return the run to the queue if the worker is to end."""
-        self._held.check()
-        now = datetime.now(UTC)
-        self._store.jobs.verified(self._job, now, self._held.lease_s, plan_id, verified, execution)
         if self._held.is_draining:
             raise Drained
 

@@ -190,7 +190,7 @@ class _Expansion:
             buffer = self._obtain(slot, placement, k, tensor, read.needed, read.part)
             reads.append(InputRead(buffer, form.view, read.wanted, read.part))
         outputs = self._make(block, placement, sharded, slot)
-        return ComputeStep(block.site, block.definition, sharded.index, tuple(reads), outputs)
+        return ComputeStep(block.site, block.definition, sharded.index_boxes, tuple(reads), outputs)
 
     def _obtain(
         self, slot: int, placement: Placement, position: int, tensor: str, needed: Spec, part: np.ndarray

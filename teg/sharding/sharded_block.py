@@ -19,7 +19,7 @@ from tapestry.teg.views import RootRow, ViewMap, root_of
 
 
 class ReadForm(NamedTuple):
-    """How a block reads an input: the shape of the root tensor, the view of it, and the rows over the root."""
+    """The form of a read: the shape of the root tensor, the view of it, and the rows over the root."""
 
     shape: tuple[int, ...]
     view: ViewMap
@@ -28,7 +28,7 @@ class ReadForm(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockForm:
-    """All of a block and its tensors but their names: the definition, its reads, and the shapes it writes."""
+    """All of a block and its tensors but their names: the definition, the reads, and the shapes written."""
 
     definition: Definition
     reads: tuple[ReadForm, ...]
@@ -54,10 +54,10 @@ class ShardedRead(NamedTuple):
 class ShardedBlock(NamedTuple):
     """A block under a strategy: its index boxes, its reads, and the spec and boxes of each output.
 
-    `index` is `(devices, dims, 2)`, boxes are `(devices, rank, 2)`.
+    Index boxes are `(devices, dims, 2)`, boxes of tensors `(devices, rank, 2)`.
     """
 
-    index: np.ndarray
+    index_boxes: np.ndarray
     reads: tuple[ShardedRead, ...]
     written: tuple[tuple[Spec, np.ndarray], ...]
 

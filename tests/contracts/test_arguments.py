@@ -43,6 +43,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "sharding_table": {"found": None},
     "simulate": {"found": None},
     "verify": {"found": None},
+    "verify_frontier": {"found": None},
 }
 # Values that are sound, whose calls would start processes, search for ten seconds or read a large model.
 SOUND: dict[tuple[str, str], tuple[Any, ...]] = {

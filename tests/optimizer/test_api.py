@@ -125,7 +125,7 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
             (None, "dgx-h100"),
             {"budget": tapestry.Budget(seconds=1), "seconds": 2},
             TypeError,
-            "give seconds= and evaluations=, or a budget=, not both",
+            "give seconds=, evaluations= and deadline_seconds=, or a budget=, not both",
         ),
         ((None, "dgx-h100"), {"seconds": "10"}, TypeError, "seconds: expected a number above 0, not '10'"),
         (
@@ -234,7 +234,7 @@ def test_a_plan_that_computes_something_else_fails(result: Result, graph: Graph)
 def test_values_are_computed_only_where_that_is_affordable(
     result: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(affordability, "LARGEST_EXECUTION_FLOPS", 1.0)
+    monkeypatch.setattr(affordability, "LONGEST_EXECUTION_S", 0.0)
     assert not tapestry.verify(result).executed
     assert tapestry.verify(result, execute=True).executed
     monkeypatch.setattr(affordability, "SHARE_OF_MEMORY", 0.0)

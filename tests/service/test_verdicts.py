@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapestry.optimizer import RunOptions
 from tapestry.rewrites import Move
 from tapestry.service.verdicts import (
     count_verdicts,
     problem_of,
     suspects,
+    unchecked_reason,
     verdict_counts_text,
     verdict_of,
     with_suspects,
@@ -87,3 +89,17 @@ def test_a_run_with_a_refuted_plan_has_a_problem_that_names_plan_and_suspects() 
     assert problem is not None and problem["code"] == "plans_refuted"
     assert "fastest computed other values than the program; suspected of it: acme_wrong" in problem["detail"]
     assert problem_of({"knee": CHECKED["knee"], "late": None}) is None
+
+
+def test_the_reason_why_plans_are_not_verified_is_reported() -> None:
+    counts = {"verified": 40, "failed": 0, "untrusted": 0, "unchecked": 24}
+    due = RunOptions(deadline_seconds=20)
+    assert unchecked_reason(due, "", counts) is None, "the run has not ended"
+    assert unchecked_reason(due, "deadline", counts) == "the deadline"
+    assert unchecked_reason(due, "cancelled", counts) == "the run was interrupted"
+    assert unchecked_reason(RunOptions(verify="none"), "budget", counts) == "no checks were requested"
+    assert unchecked_reason(due, "deadline", {**counts, "unchecked": 0}) is None
+    expected = "verified dry: 40 of 64 plans; 24 not verified: the deadline"
+    assert verdict_counts_text(counts, "the deadline") == expected
+    doubtful = {**counts, "verified": 39, "failed": 1}
+    assert "39 of 64 plans; 1 FAILED; 24 not" in verdict_counts_text(doubtful, "the deadline")

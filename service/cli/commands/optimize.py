@@ -10,6 +10,7 @@ from typing import Any
 
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.requests import ReadRequest, read_request
+from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import print_frontier
@@ -87,7 +88,10 @@ def _request(arguments: Namespace, store: Store | None) -> Request:
         raise CommandError(joined([option_fault_line(fault) for fault in found.faults]))
     options = replace(found.options, islands=islands_of(options.islands))
     start_from = plans_of(store, options.start_from, found.graph) if store and options.start_from else ()
-    return Request(found.graph, found.mesh, options, start_from)
+    deadline = (
+        None if options.deadline_seconds is None else Deadline(arguments.began_s + options.deadline_seconds)
+    )
+    return Request(found.graph, found.mesh, options, start_from, deadline)
 
 
 def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
@@ -100,7 +104,7 @@ def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
     print(
         f"{counted(result.evaluations, 'plan')} evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "
         f"seed {result.seed}, {counted(result.islands, 'island')}; "
-        f"{verdict_counts_text(document['checks'])}"
+        f"{verdict_counts_text(document['checks'], document['unchecked_because'])}"
     )
     if document["run"] is not None:
         print(f"stored as run {document['run']}; `tapestry show PLAN` shows a plan")

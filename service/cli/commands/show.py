@@ -118,7 +118,7 @@ def _run(found: StoredRun, as_json: bool) -> None:
     print_frontier(document["frontier"], document["objectives"], {})
     for note in model_notes({summary.id: found.frontier}):
         print(f"{note}: do not compare their figures with those of other runs")
-    print(verdict_counts_text(document["checks"]))
+    print(verdict_counts_text(document["checks"], document["unchecked_because"]))
 
 
 def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:

@@ -27,7 +27,7 @@ from tapestry.teg.faults import Fault
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 
 # Options that `optimize()` has as parameters of another type, or that are about its result.
-NOT_KEYWORDS = {"objectives", "start_from", "verify"}
+NOT_KEYWORDS = {"objectives", "start_from", "verify", "execution_seconds"}
 BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -71,11 +71,12 @@ def test_kinds_and_choices_follow_from_the_types() -> None:
 def test_a_search_without_limits_takes_ten_seconds() -> None:
     assert (RunOptions().seconds, RunOptions().evaluations) == (10.0, None)
     assert RunOptions(evaluations=5).seconds is None
+    assert RunOptions(deadline_seconds=5).seconds is None
 
 
 def test_json_has_the_form_of_a_request() -> None:
     requested = RunOptions(objectives=("time_s",), seconds=2.0, pins={"y": "[-]"}, rules=(), devices="all")
-    assert requested.to_json()["budget"] == {"seconds": 2.0, "evaluations": None}
+    assert requested.to_json()["budget"] == {"seconds": 2.0, "evaluations": None, "deadline_seconds": None}
     assert requested.to_request() == {
         "objectives": ["time_s"],
         "budget": {"seconds": 2.0},
@@ -91,7 +92,7 @@ def test_options_that_an_older_document_lacks_have_their_defaults() -> None:
     assert RunOptions.from_json({"version": 1, "seed": 3}) == RunOptions(seed=3)
 
 
-@pytest.mark.parametrize("document", [{"version": 2}, {"version": 1, "shade": "red"}])
+@pytest.mark.parametrize("document", [{"version": 3}, {"version": 1, "shade": "red"}])
 def test_documents_of_a_newer_release_are_refused(document: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="newer release"):
         RunOptions.from_json(document)

@@ -123,7 +123,7 @@ def test_a_coarser_archive_keeps_fewer_plans() -> None:
 
 
 def test_a_budget_is_positive() -> None:
-    with pytest.raises(ValueError, match="needs seconds, evaluations or both"):
+    with pytest.raises(ValueError, match="needs seconds, evaluations or deadline_seconds"):
         Budget()
     for wrong in ({"seconds": 0.0}, {"evaluations": 0}, {"seconds": float("nan")}):
         with pytest.raises(

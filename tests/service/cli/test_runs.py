@@ -12,11 +12,13 @@ import pytest
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import RunOptions
-from tapestry.optimizer.analysis import affordability
-from tapestry.service import checking
+from tapestry.optimizer.run.clock import Deadline
+from tapestry.service import frontier_checks
+from tapestry.service.cli import searching
 from tapestry.service.store import RunRequest, Store, StoreError, mesh_to_document
 from tapestry.service.store.runs import Runs
 from tapestry.teg.document import load, save
+from tests.optimizer.clocks import CountingClock
 from tests.service.conftest import Answer, Run, complaint
 from tests.service.programs import NOON, two_layers
 from tests.teg.importers.models import GRAPHS
@@ -99,12 +101,38 @@ def test_nothing_is_verified_on_request(tapestry: Run, document: Path) -> None:
     assert {plan["verified"] for plan in plans} == {None}
 
 
-def test_a_program_too_large_to_execute_is_only_counted(
+def test_a_program_that_takes_too_long_to_execute_is_only_counted(tapestry: Run, document: Path) -> None:
+    plans = optimize(tapestry, document, "--json", "--execution-seconds", "0").json["frontier"]
+    assert not any(plan["verified"]["values"]["executed"] for plan in plans)
+
+
+def test_plans_past_the_deadline_are_marked_in_every_form(
     tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(affordability, "LARGEST_EXECUTION_FLOPS", 1e3)
-    plans = optimize(tapestry, document, "--json").json["frontier"]
-    assert not any(plan["verified"]["values"]["executed"] for plan in plans)
+    """Check a deadline that is far for the search, and for the checks two questions of a clock away."""
+    monkeypatch.setattr(
+        frontier_checks, "by_importance", lambda plans, objectives: sorted(plans, key=lambda plan: plan.id)
+    )
+    real = searching.check_frontier
+    monkeypatch.setattr(
+        searching,
+        "check_frontier",
+        lambda *given, **named: real(*given, **{**named, "deadline": Deadline(2.5, CountingClock())}),
+    )
+    answer = tapestry("optimize", document, *BUDGET, "--deadline", 3600, "--json")
+    found = answer.json
+    assert answer.code == 0
+    assert found["budget"]["deadline_seconds"] == 3600
+    count = len(found["frontier"])
+    assert (found["checks"]["verified"], found["checks"]["unchecked"]) == (2, count - 2)
+    assert found["unchecked_because"] == "the deadline"
+    assert sum(plan["verified"] is None for plan in found["frontier"]) == count - 2
+    shown = tapestry("show", found["run"], "--json").json
+    for name in ("frontier", "checks", "unchecked_because", "budget"):
+        assert shown[name] == found[name], name
+    text = f"verified dry: 2 of {count} plans; {count - 2} not verified: the deadline"
+    assert text in tapestry("show", found["run"]).out
+    assert text in tapestry("optimize", document, *BUDGET, "--deadline", 3600, "--no-store").out
 
 
 def test_constraints_hold_on_the_frontier(tapestry: Run, document: Path) -> None:
@@ -138,7 +166,7 @@ def test_a_run_is_stored_and_shown(tapestry: Run, document: Path) -> None:
     for name in ("graph", "mesh", "objectives", "evaluations", "seed", "islands", "frontier", "rules", "run"):
         assert shown[name] == found[name], name
     assert shown["pins"] == {"y": "[gpu.0, -]"}
-    assert shown["budget"] == {"seconds": None, "evaluations": 3000}
+    assert shown["budget"] == {"seconds": None, "evaluations": 3000, "deadline_seconds": None}
     listed = tapestry("show", "--json").json["runs"]
     assert [run["run"] for run in listed] == [found["run"]]
     assert found["run"] in tapestry("show").out
@@ -175,14 +203,14 @@ def test_a_database_that_fails_at_the_end_takes_no_result_away(
 
 
 def test_a_broken_promise_is_reported(tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    count = checking.count_plan
+    count = frontier_checks.count_plan
 
     def wrong(*args: Any) -> dict[str, Any]:
         verified = count(*args)
         verified["memory"]["counted"] += 1
         return verified
 
-    monkeypatch.setattr(checking, "count_plan", wrong)
+    monkeypatch.setattr(frontier_checks, "count_plan", wrong)
     answer = tapestry("optimize", document, *BUDGET, "--verify", "dry")
     assert answer.code == 1
     assert "FAILED" in answer.out

@@ -178,7 +178,7 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     run = idle_service.get(f"/v1/runs/{page.url.rpartition('/')[2]}")
     assert (run["graph"], run["mesh"], run["status"]) == ("by the form", "dgx-h100", "queued")
     assert run["constraints"] == ["peak_memory_bytes<=2GiB"]
-    assert run["budget"] == {"seconds": 2.5, "evaluations": None}
+    assert run["budget"] == {"seconds": 2.5, "evaluations": None, "deadline_seconds": None}
     expect(page.get_by_role("heading", level=1)).to_have_text("by the form")
 
 

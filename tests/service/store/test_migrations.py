@@ -183,7 +183,7 @@ def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> No
         connection.execute(tables["leases"].insert().values(**lease, cancel_requested=False))
     store = Store(empty_url)
     requested = store.runs.get("run1").options
-    moved = {**given, **choices, "budget": {"seconds": None, "evaluations": 2**40}}
+    moved = {**given, **choices, "budget": {"seconds": None, "evaluations": 2**40, "deadline_seconds": None}}
     assert requested.to_json() == {**RunOptions().to_json(), **moved}
     job = store.jobs.claim("ada", NOON, 1.0)
     assert job is not None and (job.subject, job.attempt, job.attempts_without_progress) == ("run1", 4, 3)

@@ -1,4 +1,4 @@
-"""Tests that plans which share results are expanded and judged as if each were alone."""
+"""Tests that plans which share results are expanded and proven as if each were alone."""
 
 from __future__ import annotations
 

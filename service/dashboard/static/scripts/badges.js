@@ -83,7 +83,7 @@ function refutation({ values, suspects = [] }) {
 export function checkChips(verified) {
   const checks = checksOf(verified);
   if (!checks.length)
-    return [element("span", { class: "chip", title: "the run checks its plans at its end" }, "not yet")];
+    return [element("span", { class: "chip", title: "a run verifies its plans at its end, as far as its deadline allows" }, "not verified")];
   return checks.map((check) => checkChip(check, check.why));
 }
 

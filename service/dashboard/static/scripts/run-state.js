@@ -20,6 +20,8 @@ export class RunState {
   constructor() {
     this.status = "queued";
     this.phase = "queued";
+    /** What the phase is about at the moment, if it says so. */
+    this.doing = "";
     this.attempt = 0;
     /** @type {any} */
     this.problem = null;
@@ -80,6 +82,7 @@ export class RunState {
   apply({ kind, data }) {
     if (kind === "status") {
       Object.assign(this, data);
+      this.doing = "";
       if (this.phase === "verifying" || this.isEnded) this.fraction = 1;
     } else if (kind === "progress") {
       const { seconds, evaluations, front, hypervolume, fraction } = data;
@@ -92,6 +95,9 @@ export class RunState {
       this.rules = data;
     } else if (kind === "refused") {
       this.refused = data;
+    } else if (kind === "executing") {
+      const { number, count, seconds } = data;
+      this.doing = `executing plan ${number} of ${count}, about ${Math.max(1, Math.round(seconds))} s`;
     } else if (kind === "verified") {
       const plan = this.plans.get(data.plan);
       if (plan) this.plans.set(plan.id, { ...plan, verified: data.verified });
@@ -104,6 +110,7 @@ function fractionOf({ budget, seconds, evaluations }) {
   const shares = [
     budget.seconds ? seconds / budget.seconds : 0,
     budget.evaluations ? evaluations / budget.evaluations : 0,
+    budget.deadline_seconds ? seconds / budget.deadline_seconds : 0,
   ];
   return Math.min(1, Math.max(...shares));
 }

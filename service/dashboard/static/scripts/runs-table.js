@@ -13,10 +13,11 @@ import { age, clock, count, duration, plain } from "./units.js";
 const shortName = (name) => name.replace(/_(s|j|bytes|flops|usd)$/, "").replaceAll("_", " ");
 
 /** @param {any} budget */
-export function budgetText({ seconds, evaluations }) {
+export function budgetText({ seconds, evaluations, deadline_seconds }) {
   const parts = [];
   if (seconds) parts.push(duration(seconds));
   if (evaluations) parts.push(`${count(evaluations)} evaluations`);
+  if (deadline_seconds) parts.push(`${duration(deadline_seconds)} in all`);
   return parts.join(" or ");
 }
 

@@ -14,7 +14,7 @@ export function showVerification(place, verified) {
   if (!verified) {
     return fill(
       place,
-      element("p", { class: "empty" }, "Not checked yet: a run checks its plans once its search is over."),
+      element("p", { class: "empty" }, "Not verified: a run verifies its plans once its search is over, as far as its deadline allows."),
     );
   }
   const { sharding, memory, traffic, values } = verified;

@@ -119,7 +119,7 @@ function show() {
 function showStatus(state) {
   const isBusy = state.status === "running";
   const cancelling = run.cancel_requested && !state.isEnded;
-  const more = cancelling ? "cancelling" : isBusy && state.phase !== "queued" ? state.phase : "";
+  const more = cancelling ? "cancelling" : isBusy && state.phase !== "queued" ? state.doing || state.phase : "";
   const badge = statusBadge(state.status, more);
   if (byId("status").textContent !== badge.textContent) fill(byId("status"), badge);
   byId("cancel").hidden = state.isEnded;

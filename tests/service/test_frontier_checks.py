@@ -1,0 +1,114 @@
+"""Tests of the checks of a frontier within a time: what is checked, what is executed, what is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tapestry.optimizer import Result, RunOptions
+from tapestry.optimizer.analysis.frontier_verification import LATER, by_importance
+from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.run.clock import Deadline, OutOfTime
+from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.service.frontier_checks import (
+    ExecutionBudget,
+    check_frontier,
+    checking_deadline,
+    count_plans,
+    seconds_to_check,
+)
+from tapestry.service.presentation import result_document
+from tests.optimizer.clocks import CountingClock, SetClock
+from tests.optimizer.searches import EIGHT, search
+from tests.service.programs import two_layers
+
+AUTO, DRY = RunOptions(), RunOptions(verify="dry")
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return search(two_layers(), evaluations=3000)
+
+
+def test_processes_help_and_the_results_are_the_same(result: Result) -> None:
+    here = dict(_by_id(result, None))
+    helped = dict(_by_id(result, InlineExecutor()))
+    assert helped == here
+    assert len(here) == len(result.frontier)
+
+
+def _by_id(result: Result, executor: InlineExecutor | None) -> list[tuple[str, object]]:
+    counted = count_plans(result.frontier, EIGHT, None, executor, processes=2)
+    return [(plan.id, verified) for plan, verified in counted]
+
+
+def test_plans_past_the_deadline_are_left_out_and_marked(result: Result) -> None:
+    options = RunOptions(verify="dry", deadline_seconds=60.0)
+    checked = check_frontier(result, options, deadline=Deadline(3.5, CountingClock()))
+
+    ordered = by_importance(result.frontier, result.objectives)
+    assert list(checked.verified) == [plan.id for plan in ordered[:3]]
+    document = result_document(result, checked, options)
+    assert document["checks"]["verified"] == 3
+    assert document["checks"]["unchecked"] == len(result.frontier) - 3
+    assert document["unchecked_because"] == "the deadline"
+    marks = {plan["id"]: plan["verified"] for plan in document["frontier"]}
+    assert {plan_id for plan_id, mark in marks.items() if mark is None} == {plan.id for plan in ordered[3:]}
+
+
+def test_representative_plans_are_executed_and_announced_with_an_estimate(result: Result) -> None:
+    announced = list[tuple[int, int, float]]()
+    checked = check_frontier(
+        result, AUTO, on_execution=lambda *execution: announced.append(execution), now=CountingClock()
+    )
+    roles = {plan.id for plan in representative_plans(result.frontier, result.objectives).values()}
+    assert checked.executions.keys() == roles
+    assert [number for number, _, _ in announced] == list(range(len(roles) + 1))
+    assert {total for _, total, _ in announced} == {len(roles)}
+    # By this clock the program and every plan take a second: so do then the plans by the corrected estimate.
+    assert announced[-1][2] == pytest.approx(1.0, rel=0.5)
+    assert all(verified["values"]["executed"] == (p in roles) for p, verified in checked.verified.items())
+
+
+def test_no_plan_is_executed_for_which_there_is_no_time(result: Result) -> None:
+    none = check_frontier(result, RunOptions(execution_seconds=0.0))
+    assert not none.executions
+    assert len(none.verified) == len(result.frontier)
+
+
+def test_executions_end_with_their_seconds(result: Result) -> None:
+    """Check 2.5 s by a clock by which the program and each plan take one: a single plan is executed."""
+    checked = check_frontier(result, RunOptions(execution_seconds=2.5), now=CountingClock())
+    assert len(checked.executions) == 1
+
+
+def test_a_budget_of_executions_allows_what_option_and_deadline_leave() -> None:
+    now = SetClock()
+    budget = ExecutionBudget(RunOptions(execution_seconds=30.0), Deadline(20.0, now))
+    assert budget.allows(20.0) and not budget.allows(21.0)
+    budget.spend(25.0)
+    assert budget.allows(5.0) and not budget.allows(6.0)
+    budget.check_stop()
+    now.time_s = 20.0
+    with pytest.raises(OutOfTime):
+        budget.check_stop()
+    assert ExecutionBudget(RunOptions(verify="execute", execution_seconds=0.0), None).allows(1e6)
+
+
+def test_storing_has_its_share_of_a_deadline() -> None:
+    now = SetClock()
+    kept = checking_deadline(Deadline(100.0, now), RunOptions(deadline_seconds=100.0))
+    assert kept is not None and 90.0 <= kept.left_s < 100.0
+    assert checking_deadline(None, AUTO) is None
+
+
+def test_the_estimate_of_the_checks_depends_on_what_is_requested(result: Result) -> None:
+    """Check clocks by which two plans take a second."""
+
+    def estimate(options: RunOptions) -> float:
+        requested = seconds_to_check(result.graph, EIGHT, options, 1, CountingClock())
+        return requested(result.frontier[:2])
+
+    assert estimate(RunOptions(verify="none")) == 0.0
+    assert estimate(DRY) == 32.0 * LATER
+    assert estimate(RunOptions(execution_seconds=0.0)) == 32.0 * LATER
+    assert 32.0 * LATER < estimate(AUTO) <= 32.0 * LATER + AUTO.execution_seconds
