@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapestry.rewrites.rule import AttributePattern, Match, Op, Term, attr, op, pick
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.expressions import (
@@ -118,7 +119,7 @@ def element_type(expr: Expression, dtypes: Sequence[str]) -> str:
     steps = steps_of(expr)
     coordinates = {s.payload: np.ones(1, np.int64) for s in steps if s.name == "index"}
     with np.errstate(all="ignore"):
-        value = run_steps(steps, ones, coordinates)
+        value = run_steps(NUMPY, steps, ones, coordinates)
     return value.dtype.name if isinstance(value, np.ndarray | np.generic) else f"weak {type(value).__name__}"
 
 

@@ -7,10 +7,9 @@ import numpy as np
 from tapestry.rewrites.measure import measure
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.rule import Rule
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.dtypes import HALF, is_float
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
-from tapestry.teg.operators.monoids import HALF
 
 HALF_TOLERANCE = 0.06
 # A variance as a difference of moments cancels: on some random rows two of the seven digits of a float are lost.

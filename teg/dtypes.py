@@ -41,6 +41,13 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
+def accumulation(name: str) -> str:
+    """Return the element type in which sums over `name` are accumulated."""
+    if name in EXTENDED or name in HALF:
+        return "float32" if is_float(name) else "int32"
+    return name
+
+
 @cache
 def item_bytes(name: str) -> int:
     """Return the bytes of one element."""
@@ -55,6 +62,10 @@ def is_float(name: str) -> bool:
 def is_integer(name: str) -> bool:
     """Return whether the element type called `name` is an integer type, signed or not."""
     return name.startswith(("int", "uint"))
+
+
+# Element types whose sums are accumulated in float32.
+HALF = ("float16", *(name for name in EXTENDED if is_float(name)))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Reference evaluation: the values of a program, in NumPy, block by block in program order.
+"""Reference evaluation: the values of a program, block by block in program order; in NumPy, unless asked otherwise.
 
 `run_block` and `run_operator` also serve code that computes parts of a block: tests and the device simulator.
 """
@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace, box_of
 from tapestry.teg.dtypes import is_float, numpy_dtype
 from tapestry.teg.external_data import absence
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
@@ -24,28 +25,32 @@ NOTHING = ZRange((), ())
 
 
 def evaluate(
-    graph: Graph, inputs: Mapping[str, np.ndarray], keep: Container[str] | None = None
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    keep: Container[str] | None = None,
+    xp: ArrayNamespace = NUMPY,
 ) -> dict[str, np.ndarray]:
     """Compute the values of all sinks by site, and of the tensors in `keep` by theirs.
 
     `inputs` are values by source site, used before the graph's own data. Values are freed after their last
     reader; results may be views of inputs, so copy before changing either. A block with an index range
-    (explicit graph) reads tensors that are exactly the boxes it needs.
+    (explicit graph) reads tensors that are exactly the boxes it needs. `xp` is the array library that computes;
+    values come and go as numpy arrays.
 
     Raises:
         ValueError: inputs are missing, unknown, or of another shape or element type; all are listed.
     """
     _check_inputs(graph, inputs)
-    values: dict[str, np.ndarray] = {}
+    values: dict[str, Array] = {}
     results: dict[str, np.ndarray] = {}
     waiting = Counter(t for b in graph.blocks for t in b.inputs)
     for block in graph.blocks:
         if block.operator == "sink":
-            results[block.site] = values[block.inputs[0]]
-        for tensor, value in zip(block.outputs, _outputs(graph, block, inputs, values), strict=True):
+            results[block.site] = xp.to_numpy(values[block.inputs[0]])
+        for tensor, value in zip(block.outputs, _outputs(xp, graph, block, inputs, values), strict=True):
             values[tensor] = value
             if keep is not None and tensor in keep:
-                results[tensor] = value
+                results[tensor] = xp.to_numpy(value)
         waiting.subtract(block.inputs)
         for tensor in {*block.inputs, *block.outputs}:
             if waiting[tensor] == 0:
@@ -79,28 +84,33 @@ def _check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
 
 
 def _outputs(
-    graph: Graph, block: Block, inputs: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace,
+    graph: Graph,
+    block: Block,
+    inputs: Mapping[str, np.ndarray],
+    values: Mapping[str, Array],
+) -> tuple[Array, ...]:
     if block.operator == "source":
         site = block.outputs[0]
-        return (inputs[block.site] if block.site in inputs else graph.data[site],)
+        return (xp.from_numpy(inputs[block.site] if block.site in inputs else graph.data[site]),)
     arrays = [values[t] for t in block.inputs]
     types = graph.output_types(block)
     try:
         if block.index is None or block.signature is None:
-            made = run_block(block.definition, None, arrays, types)
+            made = run_block(block.definition, None, arrays, types, xp)
         else:
             operands = [
                 Operand(array, tuple(max(0, s) for s in box.start))
                 for array, box in zip(arrays, input_boxes(block.definition, block.index), strict=True)
             ]
-            made = run_operator(block.definition, block.index, operands, types)
+            made = run_operator(xp, block.definition, block.index, operands, types)
     except ValueError as error:
         raise ValueError(f"block {block.site!r} ({block.operator}): {error}") from error
     for array, kind in zip(made, types, strict=True):
-        if (array.shape, array.dtype) != (kind.shape, numpy_dtype(kind.dtype)):
+        found = TensorType(tuple(array.shape), xp.dtype_of(array))
+        if found != kind:
             raise ValueError(
-                f"block {block.site!r} ({block.operator}) made shape {array.shape} of {array.dtype}, "
+                f"block {block.site!r} ({block.operator}) made shape {found.shape} of {found.dtype}, "
                 f"not {kind.shape} of {kind.dtype}"
             )
     return made
@@ -124,30 +134,37 @@ def output_boxes(definition: Definition, index: ZRange) -> tuple[ZRange, ...]:
 def run_block(
     definition: Definition,
     index: ZRange | None,
-    inputs: Sequence[np.ndarray],
+    inputs: Sequence[Array],
     outputs: Sequence[TensorType],
-) -> tuple[np.ndarray, ...]:
-    """Compute the part `index` (None: all) of a block from whole input arrays: the values of its output boxes."""
+    xp: ArrayNamespace = NUMPY,
+) -> tuple[Array, ...]:
+    """Compute the part `index` (None: all) of a block from whole input arrays: the values of its output boxes.
+
+    The arrays are those of the library `xp`.
+    """
     if definition.signature is None:
-        return run_operator(definition, NOTHING, [Operand(a, (0,) * a.ndim) for a in inputs], outputs)
+        return run_operator(xp, definition, NOTHING, [Operand(a, (0,) * a.ndim) for a in inputs], outputs)
     index = definition.signature.index_range if index is None else index
     operands = []
     for array, box in zip(inputs, input_boxes(definition, index), strict=True):
         inside = box.intersection(ZRange.of_shape(array.shape))
-        part = np.asarray(array[tuple(map(slice, inside.start, inside.end))])
-        operands.append(Operand(part, inside.start))
-    return run_operator(definition, index, operands, outputs)
+        operands.append(Operand(box_of(array, inside.start, inside.end), inside.start))
+    return run_operator(xp, definition, index, operands, outputs)
 
 
 def run_operator(
-    definition: Definition, index: ZRange, operands: Sequence[Operand], outputs: Sequence[TensorType]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace,
+    definition: Definition,
+    index: ZRange,
+    operands: Sequence[Operand],
+    outputs: Sequence[TensorType],
+) -> tuple[Array, ...]:
     """Compute the operator on `index`, from operands that hold exactly the clipped boxes it reads.
 
     Operators never see an empty index: an empty parallel dimension gives empty arrays, an empty reduction
     dimension the monoid's identity. `outputs` are the types of the block's whole outputs.
     """
-    return run_part(operator_named(definition.operator), definition, index, operands, outputs)
+    return run_part(xp, operator_named(definition.operator), definition, index, operands, outputs)
 
 
 def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:

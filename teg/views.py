@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Graph
 from tapestry.teg.signature import Row
 
@@ -116,27 +115,27 @@ def pull_back(view: ViewMap, rows: Sequence[Row | None]) -> tuple[RootRow, ...]:
 
 
 def apply_view(
-    view: ViewMap, array: np.ndarray, start: Sequence[int], wanted: Sequence[tuple[int, int]]
-) -> np.ndarray:
+    xp: ArrayNamespace,
+    view: ViewMap,
+    array: Array,
+    start: Sequence[int],
+    wanted: Sequence[tuple[int, int]],
+) -> Array:
     """Extract the part `wanted` (per view dimension `[start, end)`) of a view from the box of its root at `start`."""
     shape = tuple(max(b - a, 0) for a, b in wanted)
     if 0 in shape:
-        return np.empty(shape, array.dtype)
-    slices: list[slice | int] = []
-    order = []
+        return xp.full(shape, 0, xp.dtype_of(array))
+    slices: list[slice] = []
     for k, d in enumerate(view.dims):
-        if d.dim < 0:
-            slices.append(d.offset - start[k])
-            continue
-        a, b = wanted[d.dim]
-        first, last = d.stride * a + d.offset - start[k], d.stride * (b - 1) + d.offset - start[k]
-        if d.stride >= 0:
-            slices.append(slice(first, last + 1, max(d.stride, 1)))
-        else:
-            slices.append(slice(first, last - 1 if last > 0 else None, d.stride))
-        order.append(d.dim)
-    picked = array[tuple(slices)]
-    picked = picked.transpose(sorted(range(len(order)), key=order.__getitem__))
+        a, b = wanted[d.dim] if d.dim >= 0 else (0, 1)
+        ends = d.stride * a + d.offset - start[k], d.stride * (b - 1) + d.offset - start[k]
+        slices.append(slice(min(ends), max(ends) + 1, max(abs(d.stride), 1)))
+    picked = array[tuple(slices)] if slices else array
+    for k, d in enumerate(view.dims):
+        if d.dim >= 0 and d.stride < 0:
+            picked = xp.flip(picked, k)
+    order = [d.dim for d in view.dims if d.dim >= 0]
+    picked = xp.squeeze(picked, [k for k, d in enumerate(view.dims) if d.dim < 0])
+    picked = xp.permute_dims(picked, sorted(range(len(order)), key=order.__getitem__))
     missing = [k for k in range(len(view.shape)) if k not in order]
-    picked = np.expand_dims(picked, tuple(missing)) if missing else picked
-    return np.broadcast_to(picked, shape)
+    return xp.broadcast_to(xp.expand_dims(picked, missing), shape)

@@ -15,6 +15,7 @@ from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.parts import Memo, box_part, frozen, same_bits
 from tapestry.hardware.simulator.rounds import CopyCounts, per_device
 from tapestry.hardware.simulator.storage import Packed, ShardStorage
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import NOTHING, run_operator
 from tapestry.teg.operators.operator import Operand
@@ -135,7 +136,7 @@ class ArrayBackend:
 
     def _view(self, read: InputRead, device: int, held: np.ndarray) -> np.ndarray:
         start = self.program.buffers[read.buffer].boxes[device, :, 0].tolist()
-        return apply_view(read.view, held, start, read.wanted[device].tolist())
+        return np.asarray(apply_view(NUMPY, read.view, held, start, read.wanted[device].tolist()))
 
     @staticmethod
     def _operands(step: ComputeStep, device: int, arrays: Sequence[np.ndarray]) -> list[Operand]:
@@ -152,7 +153,7 @@ class ArrayBackend:
         self, step: ComputeStep, device: int, index: ZRange, operands: Sequence[Operand]
     ) -> Sequence[np.ndarray]:
         types = [self.program.abstract.tensors[key].type for key in step.outputs]
-        made = run_operator(step.definition, index, operands, types)
+        made = run_operator(NUMPY, step.definition, index, operands, types)
         for key, kind, array in zip(step.outputs, types, made, strict=True):
             box = self.program.buffers[key].boxes[device]
             shape = tuple((box[:, 1] - box[:, 0]).tolist())

@@ -26,6 +26,7 @@ from tapestry.hardware.simulator.rounds import (
     no_links,
     per_device,
 )
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -90,7 +91,7 @@ class ArrayMovement:
         """Combine terms in the order given."""
         total = pieces[0]
         for piece in pieces[1:]:
-            total = combine(str(self.plan.source.monoid), total, piece)
+            total = combine(NUMPY, str(self.plan.source.monoid), total, piece)
         return total
 
     def _reduce_scatter(self, parts: Arrays) -> Arrays:

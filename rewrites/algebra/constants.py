@@ -44,7 +44,7 @@ def _is_known(m: Match) -> bool:
 def _computed(m: Match) -> np.ndarray:
     with np.errstate(all="ignore"):
         (value,) = run_block(m["definition"], None, [m.edited.data[t] for t in m["xs"]], [m.result()])
-    return value
+    return np.asarray(value)
 
 
 def _constant() -> Op:

@@ -7,10 +7,9 @@ from tapestry.rewrites.example_builder import ExampleBuilder, sure
 from tapestry.rewrites.laws import Whole
 from tapestry.rewrites.patterns import K, chained, parts_of, replaced, terms_of
 from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, rest, tensor
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.dtypes import HALF, is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of
-from tapestry.teg.operators.monoids import HALF
 
 X = tensor("x")
 MONOID = "definition of a monoid"

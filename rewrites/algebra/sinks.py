@@ -16,9 +16,9 @@ from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.expansions.rows import DIFFERENCE
 from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.viewing import any_view, at, seen, view_of
+from tapestry.teg.dtypes import accumulation
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
-from tapestry.teg.operators.monoids import accumulation
 from tapestry.teg.operators.selectors import broadcast, selected, sliced, unsqueezed
 from tapestry.teg.views import ViewDim, ViewMap
 
@@ -94,7 +94,7 @@ def _per_row(m: Match, function: str, values: Sequence[Op], dtype: str) -> Op:
 
 def _widened(m: Match, rows: Rows) -> Rows:
     """Cast a tensor to the element type of sums."""
-    dtype, wide = m.dtype("whole"), str(accumulation(m.dtype("whole")))
+    dtype, wide = m.dtype("whole"), accumulation(m.dtype("whole"))
     if dtype == wide:
         return rows
     given = pointwise(INPUT, (dim_labels(len(rows.shape)),), rows.shape, wide)
@@ -114,7 +114,7 @@ def _apart(m: Match) -> Sequence[Op]:
     looked_at = _widened(m, Rows(kept, replaced_at(whole, axis, length)))
     # In the order of the parts, so that another view of the same row finds the same maximum and sum.
     every = list(dict.fromkeys(others.get(s, looked_at) for s in m["parts"]))
-    wide = str(accumulation(dtype))
+    wide = accumulation(dtype)
     peak = _per_row(m, "max", [_reduced(m, rows.term, "max") for rows in every], wide).named("peak")
     powers = [_with_rows(m, ("exp", DIFFERENCE), rows, peak, wide).named("exp") for rows in every]
     total = _per_row(m, "add", [_reduced(m, e, "sum") for e in powers], wide).named("total")

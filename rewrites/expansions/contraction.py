@@ -12,8 +12,8 @@ from tapestry.rewrites.contraction_form import in_order, network_of
 from tapestry.rewrites.contraction_order import MEASURES, best_tree
 from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, case, computed, op, pick, rest
+from tapestry.teg.dtypes import HALF, accumulation
 from tapestry.teg.graph import Graph
-from tapestry.teg.operators.monoids import HALF, accumulation
 
 # An intermediate tensor is small where it has at most so many elements per element read and written.
 SMALL_FACTOR = 4
@@ -34,7 +34,7 @@ def _is_small_product(m: Match) -> bool:
 
 
 def _product(m: Match) -> Mapping[str, Any]:
-    wide = str(accumulation(m.types("xs")[0].dtype))
+    wide = accumulation(m.types("xs")[0].dtype)
     widened = ("mul", ("cast", wide, ("input", 0)), ("cast", wide, ("input", 1)))
     expr = widened if m.result().dtype in HALF else MULTIPLY
     return {"expr": expr, "labels": m["labels"], "dims": tuple(_sizes(m).items()), "dtype": wide}

@@ -15,9 +15,9 @@ from tapestry.rewrites.expansions.windows import (
     with_axis,
 )
 from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op
+from tapestry.teg.dtypes import HALF
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
-from tapestry.teg.operators.monoids import HALF
 from tapestry.teg.operators.selectors import selected, squeezed
 from tapestry.teg.views import ViewMap, identity
 

@@ -11,9 +11,10 @@ from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.images import X, image_names, spatial_rank
 from tapestry.rewrites.expansions.windows import MOST_TAPS, padded, pool_windows, view_of, window_settings
 from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op
+from tapestry.teg.dtypes import HALF, accumulation
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
-from tapestry.teg.operators.monoids import HALF, accumulation, identity
+from tapestry.teg.operators.monoids import identity
 
 POOL = op(
     "pool",
@@ -81,7 +82,7 @@ def _shifted(m: Match) -> Op:
     if not largest and _divides_evenly(m):
         expr = ("mul", expr, ("const", 1.0 / w.taps))
     elif not largest:
-        wide = str(accumulation(dtype))
+        wide = accumulation(dtype)
         expr = ("div", expr, ("cast", wide, _count(m, dim_labels(len(shape))[2:])))
     labels = (dim_labels(len(shape)),) * len(taps)
     return op("cell", *taps, given=lambda _: pointwise(expr, labels, shape, dtype)).named("window")

@@ -8,8 +8,8 @@ from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
 from tapestry.rewrites.rule import Match, Op, Term, case, op, tensor
+from tapestry.teg.dtypes import HALF, accumulation
 from tapestry.teg.operators.expressions import Expression
-from tapestry.teg.operators.monoids import HALF, accumulation
 
 X = tensor("x")
 DIFFERENCE = ("sub", ("input", 0), ("input", 1))
@@ -17,7 +17,7 @@ DIFFERENCE = ("sub", ("input", 0), ("input", 1))
 
 def wide(m: Match) -> str:
     """Return the element type in which sums over `x` are accumulated."""
-    return str(accumulation(m.dtype("x")))
+    return accumulation(m.dtype("x"))
 
 
 def names_of(m: Match) -> Labels:

@@ -10,10 +10,10 @@ from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.expansions.rows import X
 from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op
 from tapestry.rewrites.selectors.viewing import any_view, given, seen, view_of
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.dtypes import accumulation, is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
-from tapestry.teg.operators.monoids import accumulation, identity
+from tapestry.teg.operators.monoids import identity
 from tapestry.teg.operators.selectors import selected, sliced
 from tapestry.teg.views import ViewDim, ViewMap
 
@@ -90,7 +90,7 @@ def _may_unroll(m: Match) -> bool:
 def _unrolled(m: Match) -> Op:
     """Compute each element from the one before it, in the element type of sums, and concatenate all of them."""
     axis, shape, dtype = m["axis"], m.shape("x"), m.dtype("x")
-    length, wide = shape[axis], str(accumulation(dtype))
+    length, wide = shape[axis], accumulation(dtype)
     row = replaced_at(shape, axis, 1)
     names = dim_labels(len(shape))
 

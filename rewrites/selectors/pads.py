@@ -11,6 +11,7 @@ from tapestry.rewrites.cell_form import CellForm, CellRead, any_cell, bound_cell
 from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import X, any_view, at, given, view_of
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of, run_steps, steps_of
@@ -75,7 +76,7 @@ def _padded_value(m: Match) -> Mapping[str, Any] | None:
         return None
     one = np.full(1, m["value"] or 0, numpy_dtype(m.dtype("x")))
     with np.errstate(all="ignore"):
-        made = np.asarray(run_steps(steps, [one], {})).astype(numpy_dtype(m["dtype"])).reshape(-1)[0]
+        made = np.asarray(run_steps(NUMPY, steps, [one], {})).astype(numpy_dtype(m["dtype"])).reshape(-1)[0]
     value = made.item()
     if not np.isfinite(value):
         return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import ROLES, Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, expect_inputs, integers, known_dtype, settings
@@ -28,7 +27,9 @@ def _infer_source(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(signature, (TensorType(shape, known_dtype(given["dtype"])),))
 
 
-def _evaluate_source(_: Definition, __: ZRange, ___: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate_source(
+    _: ArrayNamespace, __: Definition, ___: ZRange, ____: Sequence[Operand]
+) -> tuple[Array, ...]:
     raise ValueError("a source computes nothing: its value comes from outside (inputs, or the graph's data)")
 
 
@@ -47,7 +48,9 @@ def _infer_sequence_point(attrs: Attributes, inputs: Sequence[TensorType]) -> In
     return Inferred(Signature((), (), ()), ())
 
 
-def _evaluate_nothing(_: Definition, __: ZRange, ___: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate_nothing(
+    _: ArrayNamespace, __: Definition, ___: ZRange, ____: Sequence[Operand]
+) -> tuple[Array, ...]:
     return ()
 
 

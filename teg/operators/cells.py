@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace, is_weak
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.expressions import (
@@ -27,9 +28,6 @@ from tapestry.teg.signature import IndexDim, Row, Signature, projection
 from tapestry.teg.zspace import ZRange
 
 __all__ = ["CELLS", "CELL_FUNCTIONS", "CellFunction", "Expression", "cell_flops", "inputs_of", "substitute"]
-
-# Elements computed at a time: the temporaries of a long expression then stay in the processor's cache.
-BLOCK_ELEMENTS = 1 << 16
 
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
@@ -106,7 +104,7 @@ def _check_types(
     try:
         with np.errstate(all="ignore"):
             ones = [np.ones((1,) * len(names), numpy_dtype(t.dtype)) for t in inputs]
-            run_steps(steps, ones, {name: np.ones((1,) * len(names), np.int64) for name in names})
+            run_steps(NUMPY, steps, ones, {name: np.ones((1,) * len(names), np.int64) for name in names})
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{expr!r} has no meaning on {[t.dtype for t in inputs]}: {error}") from error
 
@@ -116,67 +114,48 @@ def _steps(definition: Definition) -> tuple[SubExpression, ...]:
     return steps_of(definition["expr"])
 
 
-def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     names = [name for name, _ in definition["dims"]]
-    steps, dtype = _steps(definition), numpy_dtype(definition["dtype"])
+    steps, dtype = _steps(definition), definition["dtype"]
     arrays = [
-        _aligned(o.array, labels, names) for o, labels in zip(operands, definition["labels"], strict=True)
+        _aligned(xp, o.array, labels, names) for o, labels in zip(operands, definition["labels"], strict=True)
     ]
-    with np.errstate(all="ignore"):
-        if len(steps) <= len(arrays) + 1 or index.size <= 2 * BLOCK_ELEMENTS:
-            return (_values(steps, names, index, arrays, dtype),)
-        result = np.empty(index.shape, dtype)
-        for part in _blocks(index):
-            inside = tuple(
-                slice(s - o, e - o) for s, e, o in zip(part.start, part.end, index.start, strict=True)
-            )
-            pieces = [
-                a[tuple(s if n > 1 else slice(None) for s, n in zip(inside, a.shape, strict=True))]
-                for a in arrays
-            ]
-            result[inside] = _values(steps, names, part, pieces, dtype)
-    return (result,)
+
+    def compute(part: ZRange, pieces: Sequence[Array]) -> Array:
+        return _values(xp, steps, names, part, pieces, dtype)
+
+    if len(steps) <= len(arrays) + 1:
+        return (compute(index, arrays),)
+    return (xp.by_blocks(compute, index, arrays, dtype),)
 
 
 def _values(
+    xp: ArrayNamespace,
     steps: Sequence[SubExpression],
     names: Sequence[str],
     index: ZRange,
-    arrays: Sequence[np.ndarray],
-    dtype: np.dtype[Any],
-) -> np.ndarray:
+    arrays: Sequence[Array],
+    dtype: str,
+) -> Array:
     used = {s.payload for s in steps if s.name == "index"}
     coordinates = {}
     for k, name in enumerate(names):
         if name in used:
-            line = np.arange(index.start[k], index.end[k])
-            coordinates[name] = line.reshape([-1 if j == k else 1 for j in range(len(names))])
-    value = np.asarray(run_steps(steps, arrays, coordinates)).astype(dtype, copy=False)
-    return value if value.shape == index.shape else np.array(np.broadcast_to(value, index.shape))
+            line = xp.arange(index.start[k], index.end[k])
+            coordinates[name] = xp.expand_dims(line, [j for j in range(len(names)) if j != k])
+    value = run_steps(xp, steps, arrays, coordinates)
+    value = xp.constant(value, dtype) if is_weak(value) else xp.cast(value, dtype)
+    return value if value.shape == index.shape else xp.copy(xp.broadcast_to(value, index.shape))
 
 
-def _aligned(array: np.ndarray, labels: Sequence[str], names: Sequence[str]) -> np.ndarray:
+def _aligned(xp: ArrayNamespace, array: Array, labels: Sequence[str], names: Sequence[str]) -> Array:
     """Return the input as a view with one dimension per index dimension, size 1 where it is broadcast."""
-    kept = np.asarray(array[tuple(slice(None) if label else 0 for label in labels)])
+    kept = xp.squeeze(array, [k for k, label in enumerate(labels) if not label])
     own = [label for label in labels if label]
-    ordered = kept.transpose([own.index(name) for name in names if name in own])
-    return np.expand_dims(ordered, [k for k, name in enumerate(names) if name not in own])
-
-
-def _blocks(index: ZRange) -> Iterator[ZRange]:
-    """Yield parts of at most about `BLOCK_ELEMENTS` points, cut along the leading dimensions."""
-    if index.size <= BLOCK_ELEMENTS or index.rank == 0:
-        yield index
-        return
-    axis = next(k for k, n in enumerate(index.shape) if n > 1)
-    step = max(1, BLOCK_ELEMENTS * index.shape[axis] // index.size)
-    for start in range(index.start[axis], index.end[axis], step):
-        end = min(start + step, index.end[axis])
-        part = ZRange(
-            (*index.start[:axis], start, *index.start[axis + 1 :]),
-            (*index.end[:axis], end, *index.end[axis + 1 :]),
-        )
-        yield from _blocks(part)
+    ordered = xp.permute_dims(kept, [own.index(name) for name in names if name in own])
+    return xp.expand_dims(ordered, [k for k, name in enumerate(names) if name not in own])
 
 
 def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.teg.arrays import Array, ArrayNamespace, box_of
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
@@ -49,8 +50,12 @@ def _infer_run(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(_whole(inputs, (end - start,)), (TensorType((end - start,), dtype),))
 
 
-def _evaluate_run(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    return (operands[0].array.reshape(-1)[definition["start"] : definition["end"]],)
+def _evaluate_run(
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    array = operands[0].array
+    row = xp.reshape(array, (math.prod(array.shape),))
+    return (row[definition["start"] : definition["end"]],)
 
 
 def _infer_assemble(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
@@ -114,24 +119,25 @@ def _read_boxes(value: Any, count: int, rank: int) -> list[ZRange]:
 
 
 def _evaluate_assemble(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     pieces = [operand.array for operand in operands]
-    result = (
-        pieces.pop(0).copy() if definition.get("onto") else np.zeros(definition["shape"], pieces[0].dtype)
-    )
-    rows: dict[Corners, np.ndarray] = {}
-    for (start, end), first, piece in zip(definition["boxes"], definition["firsts"], pieces, strict=True):
-        place = tuple(map(slice, start, end))
-        if piece.shape == result[place].shape:
-            result[place] = piece
-            continue
-        row = rows.setdefault((start, end), result[place].reshape(-1).copy())
-        row[first : first + piece.size] = piece
-    for (start, end), row in rows.items():
-        place = tuple(map(slice, start, end))
-        result[place] = row.reshape(result[place].shape)
-    return (result,)
+    onto = pieces.pop(0) if definition.get("onto") else None
+    shape, dtype = definition["shape"], xp.dtype_of(operands[0].array)
+    placed: dict[Corners, Array] = {}
+    runs: dict[Corners, list[tuple[int, Array]]] = {}
+    for box, first, piece in zip(definition["boxes"], definition["firsts"], pieces, strict=True):
+        if tuple(piece.shape) == ZRange(*box).shape:
+            placed[box] = piece
+        else:
+            runs.setdefault(box, []).append((first, piece))
+    for (start, end), parts in runs.items():
+        box = ZRange(start, end)
+        before = None if onto is None else xp.reshape(box_of(onto, start, end), (box.size,))
+        row = xp.assemble((box.size,), dtype, [(first,) for first, _ in parts], [p for _, p in parts], before)
+        placed[start, end] = xp.reshape(row, box.shape)
+    starts = [start for start, _ in placed]
+    return (xp.assemble(shape, dtype, starts, list(placed.values()), onto),)
 
 
 def is_continuation(definition: Definition) -> bool:
@@ -175,11 +181,11 @@ def _infer_accumulate(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferr
 
 
 def _evaluate_accumulate(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     total = operands[0].array
     for operand in operands[1:]:
-        total = combine(definition["monoid"], total, operand.array).astype(total.dtype, copy=False)
+        total = xp.cast(combine(xp, definition["monoid"], total, operand.array), xp.dtype_of(total))
     return (total,)
 
 

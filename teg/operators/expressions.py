@@ -1,4 +1,4 @@
-"""Expressions over elements: nested tuples, their checks, their flop counts and their numpy semantics.
+"""Expressions over elements: nested tuples, their checks, their flop counts and their values.
 
 Grammar: `("input", k)`, `("const", number or bool)`, `("index", dimension name)` (the global coordinate,
 int64), `("cast", element type, e)`, `("bitcast", element type, e)` (the same bits; write `e` as a cast, because
@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from tapestry.teg.dtypes import EXTENDED, NAMES, numpy_dtype
+from tapestry.teg.arrays import Array, ArrayNamespace, is_weak
+from tapestry.teg.dtypes import NAMES, item_bytes
 from tapestry.teg.faults import no_such
 from tapestry.teg.operators.functions import CELL_FUNCTIONS, CellFunction
 
@@ -114,11 +113,15 @@ def substitute(expression: Expression, replacements: Mapping[int, Expression]) -
 
 
 def run_steps(
-    steps: Sequence[SubExpression], inputs: Sequence[np.ndarray], coordinates: Mapping[str, np.ndarray]
+    xp: ArrayNamespace,
+    steps: Sequence[SubExpression],
+    inputs: Sequence[Array],
+    coordinates: Mapping[str, Array],
 ) -> Any:
     """Compute the value of the last step; inputs and coordinates are broadcast against each other.
 
     Types follow numpy's promotion with Python scalars as weak constants; each value is dropped after its last reader.
+    An expression of constants alone has a Python scalar as its value.
     """
     last = {a: k for k, step in enumerate(steps) for a in step.arguments}
     values: list[Any] = []
@@ -130,34 +133,20 @@ def run_steps(
         elif name == "index":
             values.append(coordinates[payload])
         elif name == "cast":
-            values.append(np.asarray(values[arguments[0]]).astype(numpy_dtype(payload), copy=False))
+            value = values[arguments[0]]
+            values.append(xp.constant(value, payload) if is_weak(value) else xp.cast(value, payload))
         elif name == "bitcast":
-            values.append(_same_bits(values[arguments[0]], payload))
+            values.append(_same_bits(xp, values[arguments[0]], payload))
         else:
-            values.append(_applied(name, [values[a] for a in arguments]))
+            values.append(xp.elementwise(name, *(values[a] for a in arguments)))
         for a in set(arguments):
             if last[a] == k:
                 values[a] = None
     return values[-1]
 
 
-def _same_bits(value: Any, dtype: str) -> np.ndarray:
-    array = np.asarray(value)
-    if not _is_typed(value) or array.dtype.itemsize != numpy_dtype(dtype).itemsize:
-        raise ValueError(f"a bitcast to {dtype} needs elements of its size, not {array.dtype}; cast first")
-    return array.view(numpy_dtype(dtype))
-
-
-def _applied(name: str, arguments: list[Any]) -> Any:
-    """Apply one function; a function of constants is a constant again, a Python scalar."""
-    free = 1 if name == "where" else 0
-    typed = {a.dtype for a in arguments[free:] if _is_typed(a)}
-    if len(typed) == 1 and (dtype := next(iter(typed))).name in EXTENDED:
-        # numpy does not know that Python scalars are weak next to these types.
-        arguments[free:] = [a if _is_typed(a) else np.asarray(a, dtype) for a in arguments[free:]]
-    result = CELL_FUNCTIONS[name].call(*arguments)
-    return result if any(map(_is_typed, arguments)) else np.asarray(result).item()
-
-
-def _is_typed(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, np.generic))
+def _same_bits(xp: ArrayNamespace, value: Any, dtype: str) -> Array:
+    given = type(value).__name__ if is_weak(value) else xp.dtype_of(value)
+    if is_weak(value) or item_bytes(given) != item_bytes(dtype):
+        raise ValueError(f"a bitcast to {dtype} needs elements of its size, not {given}; cast first")
+    return xp.bitcast(value, dtype)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import integers, known_dtype, settings
@@ -79,7 +78,9 @@ def external_attributes(
     )
 
 
-def _evaluate(definition: Definition, _: ZRange, __: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    _: ArrayNamespace, definition: Definition, __: ZRange, ___: Sequence[Operand]
+) -> tuple[Array, ...]:
     raise ValueError(
         f"kernel {definition['kernel']!r} is defined elsewhere, so it has no values here; "
         "replace it by operators of the catalog, or install a plug-in that knows it"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from tapestry.teg.arrays import ArrayNamespace
 from tapestry.teg.dtypes import REAL_DTYPES
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
@@ -152,7 +153,7 @@ def _are_scales(scales: TensorType, packed: TensorType) -> bool:
     return fits and scales.shape[-1] <= packed.shape[-1]
 
 
-def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> Arrays:
+def _evaluate(_: ArrayNamespace, definition: Definition, __: ZRange, operands: Sequence[Operand]) -> Arrays:
     function = FUNCTIONS[definition["function"]]
     arrays = [o.array for o in operands]
     made = function.call(definition, arrays)
@@ -178,6 +179,7 @@ FACTORIZE = Operator(
     infer=_infer,
     evaluate=_evaluate,
     work=_work,
+    host_only=True,
     examples=(
         _example("lu", _STACK),
         _example("qr", TensorType((2, 3, 4, 2), "float64")),

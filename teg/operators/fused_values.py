@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace, box_of
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
 from tapestry.teg.operators.fused_body import FusedBody, FusedStep
 from tapestry.teg.operators.fused_space import FusedIndexSpace
@@ -19,23 +20,27 @@ from tapestry.teg.operators.running import run_part
 from tapestry.teg.signature import PARALLEL, reached
 from tapestry.teg.zspace import ZRange
 
-# What the values between steps may take at a time, as far as parts can be made smaller.
-CHUNK_BYTES = 1 << 20
-
 
 def run_body(
-    body: FusedBody, space: FusedIndexSpace, index: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    """Compute the block's outputs on a part of its index space, from operands that hold what it reads."""
+    xp: ArrayNamespace,
+    body: FusedBody,
+    space: FusedIndexSpace,
+    index: ZRange,
+    operands: Sequence[Operand],
+) -> tuple[Array, ...]:
+    """Compute the block's outputs on a part of its index space, from operands that hold what it reads.
+
+    Where small parts bring nothing (`chunk_bytes` is None), all of it is one part. Others are assembled in numpy.
+    """
     index = index.cross(ZRange.of_shape([d.size for d in space.loops]))
-    parts = list(chunks(body, space, index))
+    parts = [index] if xp.chunk_bytes is None else list(chunks(body, space, index, xp.chunk_bytes))
     kept: dict[int, tuple[ZRange, tuple[Operand, ...]]] = {}
     if len(parts) == 1:
-        return tuple(o.array for o in _run(body, space, index, operands, kept, ()))
+        return tuple(o.array for o in _run(xp, body, space, index, operands, kept, ()))
     cut = [k for k, (n, m) in enumerate(zip(index.shape, parts[0].shape, strict=True)) if m < n]
     results: list[_Result] = []
     for part in parts:
-        values = _run(body, space, part, operands, kept, cut)
+        values = _run(xp, body, space, part, operands, kept, cut)
         if not results:
             results = [_Result.of(body, space, v, index) for v in body.outputs]
         for result, value in zip(results, values, strict=True):
@@ -67,22 +72,25 @@ class _Result:
         if self.done is None:
             self.array[at] = part.array
         elif self.done[at].all():
-            self.array[at] = combine(self.monoid, self.array[at], part.array)
+            self.array[at] = combine(NUMPY, self.monoid, self.array[at], part.array)
         else:
             self.array[at] = part.array
             self.done[at] = True
 
 
-def chunks(body: FusedBody, space: FusedIndexSpace, index: ZRange) -> Iterator[ZRange]:
-    """Yield parts of the index range with small values between steps: split dimensions first, then what is reduced."""
+def chunks(body: FusedBody, space: FusedIndexSpace, index: ZRange, chunk_bytes: int) -> Iterator[ZRange]:
+    """Yield parts of the index range with small values between steps: split dimensions first, then what is reduced.
+
+    Values between steps take at most `chunk_bytes` at a time, as far as parts can be made smaller.
+    """
     live = between_bytes(body, space, index)
-    if live > CHUNK_BYTES:
+    if live > chunk_bytes:
         dims = (*space.signature.dims, *space.loops)
         order = sorted(range(len(dims)), key=lambda k: dims[k].kind != PARALLEL)
         axis = next((k for k in order if index.shape[k] > 1), -1)
         if axis >= 0:
-            for part in index.split(axis, max(1, CHUNK_BYTES * index.shape[axis] // live)):
-                yield from chunks(body, space, part) if part.shape[axis] == 1 else (part,)
+            for part in index.split(axis, max(1, chunk_bytes * index.shape[axis] // live)):
+                yield from chunks(body, space, part, chunk_bytes) if part.shape[axis] == 1 else (part,)
             return
     yield index
 
@@ -108,6 +116,7 @@ def _made(step: FusedStep, index: ZRange) -> list[ZRange]:
 
 
 def _run(
+    xp: ArrayNamespace,
     body: FusedBody,
     space: FusedIndexSpace,
     index: ZRange,
@@ -125,7 +134,7 @@ def _run(
         if known is not None and known[0] == part:
             made = known[1]
         else:
-            made = _apply(body, step, part, values)
+            made = _apply(xp, body, step, part, values)
             if any(k not in space.along[s] for k in cut):
                 kept[s] = part, made
         values.update(zip(step.makes, made, strict=True))
@@ -137,7 +146,7 @@ def _run(
 
 
 def _apply(
-    body: FusedBody, step: FusedStep, index: ZRange, values: dict[int, Operand]
+    xp: ArrayNamespace, body: FusedBody, step: FusedStep, index: ZRange, values: dict[int, Operand]
 ) -> tuple[Operand, ...]:
     """Apply one step on a part of its own index space."""
     signature = step.definition.signature
@@ -146,7 +155,9 @@ def _apply(
     for v, p in zip(step.reads, signature.inputs, strict=True):
         box = p.project(index).intersection(ZRange.of_shape(body.types[v].shape))
         held = values[v]
-        at = (slice(s - h, e - h) for s, e, h in zip(box.start, box.end, held.start, strict=True))
-        operands.append(Operand(np.asarray(held.array[tuple(at)]), box.start))
-    arrays = run_part(step.operator, step.definition, index, operands, [body.types[v] for v in step.makes])
+        start, end = ([p - h for p, h in zip(ps, held.start, strict=True)] for ps in (box.start, box.end))
+        operands.append(Operand(box_of(held.array, start, end), box.start))
+    arrays = run_part(
+        xp, step.operator, step.definition, index, operands, [body.types[v] for v in step.makes]
+    )
     return tuple(Operand(a, box.start) for a, box in zip(arrays, _made(step, index), strict=True))

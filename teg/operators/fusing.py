@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType
 from tapestry.teg.operators.fused_body import FUSED, FusedBody, FusedStep, read_body
 from tapestry.teg.operators.fused_examples import EXAMPLES
@@ -50,10 +49,10 @@ class _Fusing:
         return Inferred(space.signature, tuple(body.types[v] for v in body.outputs))
 
     def evaluate(
-        self, definition: Definition, index: ZRange, operands: Sequence[Operand]
-    ) -> tuple[np.ndarray, ...]:
+        self, xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+    ) -> tuple[Array, ...]:
         body, space = self.plan(Definition(FUSED, definition.attributes, None))
-        return run_body(body, space, index, operands)
+        return run_body(xp, body, space, index, operands)
 
     def work(self, definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
         return _work(*self.plan(Definition(FUSED, definition.attributes, None)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.indexing import Indexing, indexing, wrapped
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
@@ -51,7 +50,9 @@ def _dim_of(plan: Indexing, dim: int) -> int:
     return plan.axis + plan.free.index(dim) if partner is None else plan.place(partner)
 
 
-def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     """Gather slices; over a part of the table, positions outside it contribute zero."""
     assert definition.signature is not None
     table, positions = operands[0].array, operands[1].array
@@ -61,20 +62,21 @@ def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]
         definition.get("aligned", ()),
         table.shape,
         positions.shape,
-        positions.dtype.name,
+        xp.dtype_of(positions),
     )
-    places = wrapped(positions, size, mode)
-    start, end = index.start[-1], index.end[-1]
-    everywhere = (start, end) == (0, size) and mode != "fill"
+    places = wrapped(xp, positions, size, mode)
+    everywhere = table.shape[plan.axis] == size and mode != "fill"
     if everywhere and not plan.aligned:
-        return (np.asarray(np.take(table, places, axis=plan.axis)),)
-    flat, rows = plan.flat_positions(places), plan.flat_table(table)
+        return (xp.take(table, places, plan.axis),)
+    flat, rows = plan.flat_positions(xp, places), plan.flat_table(xp, table)
+    start, end = index.start[-1], index.end[-1]
     inside = (flat >= start) & (flat < end)
-    local = np.where(inside, flat - start, 0)
-    found = rows[np.arange(len(rows))[:, None], local]
+    found = xp.take_rows(rows, xp.elementwise("where", inside, flat - start, 0))
     if not everywhere:
-        found = np.where(inside[:, :, None], found, np.zeros((), table.dtype))
-    return (plan.gathered(found, plan.shape(table.shape, positions.shape)),)
+        found = xp.elementwise(
+            "where", xp.expand_dims(inside, (2,)), found, xp.constant(0, xp.dtype_of(table))
+        )
+    return (plan.gathered(xp, found, plan.shape(table.shape, positions.shape)),)
 
 
 def _work(definition: Definition, _: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:

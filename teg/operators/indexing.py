@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.operators.reading import canonical_axis
 
@@ -42,25 +41,25 @@ class Indexing(NamedTuple):
         """Return the shape of the gathered array."""
         return (*table[: self.axis], *(indices[k] for k in self.free), *table[self.axis + 1 :])
 
-    def flat_table(self, table: np.ndarray) -> np.ndarray:
+    def flat_table(self, xp: ArrayNamespace, table: Array) -> Array:
         """Reshape a table to `(aligned, axis, rest)`."""
-        return _grouped(table, ([t for t, _ in self.aligned], [self.axis], self.rest))
+        return _grouped(xp, table, ([t for t, _ in self.aligned], [self.axis], self.rest))
 
-    def flat_positions(self, positions: np.ndarray) -> np.ndarray:
+    def flat_positions(self, xp: ArrayNamespace, positions: Array) -> Array:
         """Reshape indices to `(aligned, free)`."""
-        return _grouped(positions, ([k for _, k in self.aligned], self.free))
+        return _grouped(xp, positions, ([k for _, k in self.aligned], self.free))
 
-    def flat_gathered(self, gathered: np.ndarray) -> np.ndarray:
+    def flat_gathered(self, xp: ArrayNamespace, gathered: Array) -> Array:
         """Reshape the gathered array to `(aligned, free, rest)`."""
-        return _grouped(gathered, self._gathered_groups)
+        return _grouped(xp, gathered, self._gathered_groups)
 
-    def gathered(self, flat: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    def gathered(self, xp: ArrayNamespace, flat: Array, shape: Sequence[int]) -> Array:
         """Reshape `(aligned, free, rest)` to the shape of the gathered array."""
-        return _ungrouped(flat, self._gathered_groups, shape)
+        return _ungrouped(xp, flat, self._gathered_groups, shape)
 
-    def table(self, flat: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    def table(self, xp: ArrayNamespace, flat: Array, shape: Sequence[int]) -> Array:
         """Reshape `(aligned, axis, rest)` to the shape of the table."""
-        return _ungrouped(flat, ([t for t, _ in self.aligned], [self.axis], self.rest), shape)
+        return _ungrouped(xp, flat, ([t for t, _ in self.aligned], [self.axis], self.rest), shape)
 
     @property
     def _gathered_groups(self) -> Sequence[Sequence[int]]:
@@ -68,16 +67,20 @@ class Indexing(NamedTuple):
         return [self.place(t) for t, _ in self.aligned], between, [self.place(k) for k in self.rest]
 
 
-def _grouped(array: np.ndarray, groups: Sequence[Sequence[int]]) -> np.ndarray:
+def _grouped(xp: ArrayNamespace, array: Array, groups: Sequence[Sequence[int]]) -> Array:
     """Merge each group of dimensions into one."""
     order = [k for group in groups for k in group]
-    return array.transpose(order).reshape([math.prod(array.shape[k] for k in group) for group in groups])
+    shape = [math.prod(array.shape[k] for k in group) for group in groups]
+    return xp.reshape(xp.permute_dims(array, order), shape)
 
 
-def _ungrouped(flat: np.ndarray, groups: Sequence[Sequence[int]], shape: Sequence[int]) -> np.ndarray:
+def _ungrouped(
+    xp: ArrayNamespace, flat: Array, groups: Sequence[Sequence[int]], shape: Sequence[int]
+) -> Array:
     """Invert `_grouped`."""
     order = [k for group in groups for k in group]
-    return flat.reshape([shape[k] for k in order]).transpose(np.argsort(order))
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return xp.permute_dims(xp.reshape(flat, [shape[k] for k in order]), back)
 
 
 def indexing(
@@ -113,21 +116,18 @@ def indexing(
     return Indexing(axis, aligned, free, len(table))
 
 
-def wrapped(positions: np.ndarray, size: int, mode: str) -> np.ndarray:
+def wrapped(xp: ArrayNamespace, positions: Array, size: int, mode: str) -> Array:
     """Resolve positions: "strict" ones count from the end if negative, "clip" moves them inside.
 
     In any other mode positions outside `[0, size)` refer to no element and stay as they are.
 
     Raises:
-        ValueError: a strict position lies outside.
+        ValueError: a strict position lies outside, where values are at hand.
     """
-    positions = positions.astype(np.int64, copy=False)
+    positions = xp.cast(positions, "int64")
     if mode == "clip":
-        return np.asarray(np.clip(positions, 0, size - 1))
+        return xp.elementwise("min", xp.elementwise("max", positions, 0), size - 1)
     if mode != "strict":
         return positions
-    if positions.size and not (-size <= positions.min() and positions.max() < size):
-        raise ValueError(
-            f"indices must lie in [{-size}, {size}), not in [{positions.min()}, {positions.max()}]"
-        )
-    return np.where(positions < 0, positions + size, positions)
+    positions = xp.checked(positions, -size, size)
+    return xp.elementwise("where", positions < 0, positions + size, positions)

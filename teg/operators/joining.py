@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, canonical_axis, settings
@@ -54,14 +53,13 @@ def _infer_concat(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _evaluate_concat(
-    definition: Definition, index: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     axis = definition["axis"]
     if len(operands) == 1:
         return (operands[0].array,)
     # Clipped parts lie side by side, in order; those that the range misses are empty there.
-    filled = [o.array for o in operands if o.array.shape[axis]]
-    return (np.concatenate(filled, axis=axis),)
+    return (xp.concat([o.array for o in operands], axis),)
 
 
 def _concat_inputs(definition: Definition) -> tuple[tuple[int, ...], ...]:
@@ -86,11 +84,11 @@ def _infer_interleave(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferr
 
 
 def _evaluate_interleave(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     axis, shape = definition["axis"], operands[0].array.shape
-    stacked = np.stack([o.array for o in operands], axis=axis + 1)
-    return (stacked.reshape((*shape[:axis], -1, *shape[axis + 1 :])),)
+    stacked = xp.stack([o.array for o in operands], axis + 1)
+    return (xp.reshape(stacked, (*shape[:axis], len(operands) * shape[axis], *shape[axis + 1 :])),)
 
 
 _MATRIX = TensorType((4, 6), "float32")

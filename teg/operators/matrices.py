@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.arrays import Array, ArrayNamespace
+from tapestry.teg.dtypes import accumulation, is_float
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, expect_inputs, settings
@@ -23,36 +22,32 @@ class MatrixFunction(NamedTuple):
     edition, chapters 3 and 4).
     """
 
-    call: Callable[[Definition, Sequence[np.ndarray]], np.ndarray]
+    call: Callable[[ArrayNamespace, Definition, Sequence[Array]], Array]
     inputs: tuple[str, ...]
     options: tuple[str, ...]
     vanishes: bool
     cubic: float
 
 
-def _triangle(definition: Definition, matrix: np.ndarray) -> np.ndarray:
+def _triangle(xp: ArrayNamespace, definition: Definition, matrix: Array) -> Array:
     """Return the triangle that is read, with ones on the diagonal where they are implied."""
-    half = np.tril(matrix) if definition.get("lower", True) else np.triu(matrix)
+    half = xp.triangle(matrix, definition.get("lower", True))
     if not definition.get("unit_diagonal", False):
         return half
-    eye = np.eye(matrix.shape[-1], dtype=matrix.dtype)
-    return np.where(eye == 1, eye, half)
-
-
-def _cholesky(definition: Definition, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Compute the Cholesky factor from one half of the matrix, as numpy does: the lower (`lower`) or the upper one."""
-    if definition.get("lower", True):
-        return np.linalg.cholesky(arrays[0])
-    return np.linalg.cholesky(arrays[0], upper=True)
+    size = matrix.shape[-1]
+    eye = xp.identity_matrix(size, size, xp.dtype_of(matrix))
+    return xp.elementwise("where", eye == 1, eye, half)
 
 
 FUNCTIONS: Mapping[str, MatrixFunction] = {
-    "det": MatrixFunction(lambda _, a: np.linalg.det(a[0]), ("value",), (), True, 2 / 3),
-    "inverse": MatrixFunction(lambda _, a: np.linalg.inv(a[0]), ("value",), (), False, 2.0),
-    "cholesky": MatrixFunction(_cholesky, ("value",), ("lower",), False, 1 / 3),
-    "solve": MatrixFunction(lambda _, a: np.linalg.solve(a[0], a[1]), ("matrix", "right"), (), False, 8 / 3),
+    "det": MatrixFunction(lambda xp, _, a: xp.det(a[0]), ("value",), (), True, 2 / 3),
+    "inverse": MatrixFunction(lambda xp, _, a: xp.inverse(a[0]), ("value",), (), False, 2.0),
+    "cholesky": MatrixFunction(
+        lambda xp, d, a: xp.cholesky(a[0], d.get("lower", True)), ("value",), ("lower",), False, 1 / 3
+    ),
+    "solve": MatrixFunction(lambda xp, _, a: xp.solve(a[0], a[1]), ("matrix", "right"), (), False, 8 / 3),
     "triangular_solve": MatrixFunction(
-        lambda d, a: np.linalg.solve(_triangle(d, a[0]), a[1]),
+        lambda xp, d, a: xp.solve(_triangle(xp, d, a[0]), a[1]),
         ("matrix", "right"),
         ("lower", "unit_diagonal"),
         False,
@@ -94,12 +89,12 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(signature, (TensorType(result, dtype),))
 
 
-def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    dtype = operands[0].array.dtype
-    wide = np.float32 if dtype.itemsize < 4 else dtype
-    arrays = [o.array.astype(wide, copy=False) for o in operands]
-    result = FUNCTIONS[definition["function"]].call(definition, arrays)
-    return (np.asarray(result).astype(dtype, copy=False),)
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    dtype = xp.dtype_of(operands[0].array)
+    arrays = [xp.cast(o.array, accumulation(dtype)) for o in operands]
+    return (xp.cast(FUNCTIONS[definition["function"]].call(xp, definition, arrays), dtype),)
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
-from tapestry.teg.operators.monoids import accumulation
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, canonical_axis, expect_inputs, integers, settings
 from tapestry.teg.signature import Row, Signature, projection
@@ -35,39 +32,16 @@ def _infer_softmax(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(Signature(dims, (whole,), (whole,)), (inputs[0],))
 
 
-def _shifted(definition: Definition, array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the values minus their row's maximum, in the accumulation type and a new array, and the axes."""
-    axes = tuple(definition["axes"])
-    wide = array.astype(accumulation(array.dtype.name), copy=False)
-    return wide - np.max(wide, axis=axes, keepdims=True, initial=-np.inf), axes
-
-
 def _evaluate_softmax(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    """Compute softmax; exponentials and sums are rounded to the element type, as where the softmax is written out."""
-    array = operands[0].array
-    with np.errstate(invalid="ignore"):
-        values, axes = _shifted(definition, array)
-        np.exp(values, out=values)
-        values = _rounded(values, array.dtype)
-        values /= _rounded(np.sum(values, axis=axes, keepdims=True), array.dtype)
-    return (values.astype(array.dtype, copy=False),)
-
-
-def _rounded(wide: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Round values to those that `dtype` can hold, still in their wider type."""
-    return wide if wide.dtype == dtype else wide.astype(dtype).astype(wide.dtype)
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    return (xp.softmax(operands[0].array, definition["axes"]),)
 
 
 def _evaluate_log_softmax(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    array = operands[0].array
-    with np.errstate(invalid="ignore"):
-        values, axes = _shifted(definition, array)
-        values -= np.log(np.sum(np.exp(values), axis=axes, keepdims=True))
-    return (values.astype(array.dtype, copy=False),)
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    return (xp.log_softmax(operands[0].array, definition["axes"]),)
 
 
 def _infer_layer_norm(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
@@ -91,22 +65,10 @@ def _infer_layer_norm(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferr
 
 
 def _evaluate_layer_norm(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    array = operands[0].array
-    rank = len(definition["axes"])
-    lead = array.shape[: array.ndim - rank]
-    width = math.prod(array.shape[array.ndim - rank :])
-    wide = accumulation(array.dtype.name)
-    rows = array.astype(wide, copy=False).reshape(*lead, width)
-    values = rows - np.mean(rows, axis=-1, keepdims=True)
-    variance = np.einsum("...i,...i->...", values, values)[..., None] / wide.type(width)
-    values *= np.reciprocal(np.sqrt(variance + wide.type(definition["eps"])))
-    if len(operands) > 1:
-        values *= operands[1].array.reshape(width).astype(wide, copy=False)
-    if len(operands) > 2:
-        values += operands[2].array.reshape(width).astype(wide, copy=False)
-    return (values.reshape(array.shape).astype(array.dtype, copy=False),)
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    value, scale, bias = (*(o.array for o in operands), None, None)[:3]
+    return (xp.layer_norm(value, len(definition["axes"]), definition["eps"], scale, bias),)
 
 
 def _elements(definition: Definition, inputs: Sequence[TensorType]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
@@ -104,7 +105,9 @@ def tensor_setting(name: str, array: np.ndarray) -> tuple[str, str, Any]:
     return name, "tensor", (dense.dtype.name, array.shape, base64.b64encode(dense.tobytes()).decode("ascii"))
 
 
-def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    _: ArrayNamespace, definition: Definition, __: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     from tapestry.teg.operators.onnx_reference import ReferenceCall, run_reference
 
     outputs = _outputs(definition["types"])
@@ -148,6 +151,7 @@ ONNX = Operator(
     infer=_infer,
     evaluate=_evaluate,
     work=_work,
+    host_only=True,
     examples=(
         _example("Det", (_MATRICES,), (((3,), "float32"),)),
         _example(

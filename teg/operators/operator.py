@@ -1,4 +1,4 @@
-"""The record that describes an operator: shape rule, signature, work, numpy semantics.
+"""The record that describes an operator: shape rule, signature, work, meaning.
 
 Imported by the operator families beside it and by the users of the catalog (`teg.operators`).
 """
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType
 from tapestry.teg.signature import Signature
 from tapestry.teg.zspace import ZRange
@@ -20,7 +21,7 @@ from tapestry.teg.zspace import ZRange
 class Operand(NamedTuple):
     """The elements of an input that a block sees: the box `[start, start + array.shape)` of the tensor."""
 
-    array: np.ndarray
+    array: Array
     start: tuple[int, ...]
 
 
@@ -183,7 +184,7 @@ def work_dtype(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> s
 
 Infer = Callable[[Attributes, Sequence[TensorType]], Inferred]
 InputShapes = Callable[[Definition], tuple[tuple[int, ...], ...]]
-Evaluate = Callable[[Definition, ZRange, Sequence[Operand]], tuple[np.ndarray, ...]]
+Evaluate = Callable[[ArrayNamespace, Definition, ZRange, Sequence[Operand]], tuple[Array, ...]]
 WorkOf = Callable[[Definition, Sequence[TensorType], Sequence[TensorType]], Work]
 
 
@@ -200,15 +201,17 @@ class Operator:
     """A reusable definition that blocks refer to by name.
 
     `infer(attributes, input types)` is the shape rule; it raises ValueError for attributes or shapes that
-    do not fit, saying what was expected. `evaluate(definition, index, operands)` is the numpy meaning on
-    any sub-range of the index space: operands hold exactly the projected boxes clipped to their tensors,
-    outputs cover the projected output boxes; over a part of a reduction dimension it gives the partial
-    result. For a fixed block (no signature) operands are whole tensors and `index` is the empty rank 0 box.
+    do not fit, saying what was expected. `evaluate(xp, definition, index, operands)` is the
+    meaning on any sub-range of the index space, in the operations of an array library (`teg.arrays`):
+    operands hold exactly the projected boxes clipped to their tensors, outputs cover the projected output
+    boxes; over a part of a reduction dimension it gives the partial result. For a fixed block (no signature)
+    operands are whole tensors and `index` is the empty rank 0 box.
     `work` says the marginal work. `examples` feed the contract tests. `view`: the output is a view of the
     single input (no work, no bytes). `meaningless`: values come from outside, `evaluate` always refuses.
     `input_shapes`: the shapes of the inputs, where boxes stick out of them; without it only windows do, by
     at most their attribute `pads`. `staging(definition)`: the inputs are taken in one after the other, so that those of
     other devices need no buffers of their own; so many elements wait at a time for their place in the result.
+    `host_only`: the meaning is known to numpy alone, which computes it for other array libraries.
     """
 
     name: str
@@ -220,3 +223,4 @@ class Operator:
     meaningless: bool = False
     input_shapes: InputShapes | None = None
     staging: Callable[[Definition], int] | None = None
+    host_only: bool = False

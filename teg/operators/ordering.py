@@ -8,11 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.arrays import Array, ArrayNamespace
+from tapestry.teg.dtypes import accumulation, numpy_dtype
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
-from tapestry.teg.operators.monoids import accumulation
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, canonical_axis, expect_inputs, settings
 from tapestry.teg.signature import Row, Signature, projection
@@ -49,14 +47,14 @@ def _check_flag(name: str, value: object) -> None:
 
 
 def _evaluate_arg_reduce(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     array, axis = operands[0].array, definition["axis"]
-    array = array.astype(accumulation(array.dtype.name), copy=False)
-    find = np.argmax if definition["kind"] == "max" else np.argmin
+    array = xp.cast(array, accumulation(xp.dtype_of(array)))
+    find = xp.argmax if definition["kind"] == "max" else xp.argmin
     if not definition.get("last", False):
-        return (np.asarray(find(array, axis=axis), np.int64),)
-    return (np.asarray(array.shape[axis] - 1 - find(np.flip(array, axis), axis=axis), np.int64),)
+        return (find(array, axis),)
+    return (xp.elementwise("sub", array.shape[axis] - 1, find(xp.flip(array, axis), axis)),)
 
 
 def _infer_arg_sort(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
@@ -75,18 +73,16 @@ def _infer_arg_sort(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred
 
 
 def _evaluate_arg_sort(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     """Compute the sorting positions; equal elements come in the order of their positions (whatever `stable` says)."""
-    array, count = operands[0].array, definition["count"]
-    lines = np.moveaxis(array, definition["axis"], -1)
-    lines = lines.astype(accumulation(array.dtype.name), copy=False)
+    array, axis = operands[0].array, definition["axis"]
+    lines = xp.cast(array, accumulation(xp.dtype_of(array)))
     if definition["largest"]:
-        size = lines.shape[-1]
-        order = size - 1 - np.argsort(lines[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+        order = array.shape[axis] - 1 - xp.flip(xp.argsort(xp.flip(lines, axis), axis), axis)
     else:
-        order = np.argsort(lines, axis=-1, kind="stable")
-    return (np.moveaxis(order[..., :count], -1, definition["axis"]).astype(np.int64, copy=False),)
+        order = xp.argsort(lines, axis)
+    return (order[(*(slice(None),) * axis, slice(definition["count"]))],)
 
 
 def _line(definition: Definition, inputs: Sequence[TensorType]) -> int:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, canonical_axis, expect_inputs, integers, settings
@@ -40,14 +39,11 @@ def _infer_pad(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _evaluate_pad(
-    definition: Definition, index: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     array, start = operands[0]
-    result = np.full(index.shape, definition.get("value", 0), array.dtype)
-    if array.size:
-        first = [s + a - i for s, a, i in zip(start, definition["low"], index.start, strict=True)]
-        result[tuple(slice(f, f + n) for f, n in zip(first, array.shape, strict=True))] = array
-    return (result,)
+    first = [s + a - i for s, a, i in zip(start, definition["low"], index.start, strict=True)]
+    return (xp.pad_to(array, index.shape, first, definition.get("value", 0)),)
 
 
 def _pad_inputs(definition: Definition) -> tuple[tuple[int, ...], ...]:
@@ -70,14 +66,13 @@ def _infer_dilate(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _evaluate_dilate(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     array, axis, factor = operands[0].array, definition["axis"], definition["factor"]
-    result = np.zeros(
-        (*array.shape[:axis], factor * array.shape[axis], *array.shape[axis + 1 :]), array.dtype
-    )
-    result[(*(slice(None),) * axis, slice(None, None, factor))] = array
-    return (result,)
+    before, size, after = array.shape[:axis], array.shape[axis], array.shape[axis + 1 :]
+    apart = xp.expand_dims(array, (axis + 1,))
+    spread = xp.pad_to(apart, (*before, size, factor, *after), (0,) * apart.ndim, 0)
+    return (xp.reshape(spread, (*before, size * factor, *after)),)
 
 
 _MATRIX = TensorType((4, 6), "float32")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.monoids import reduce_axes
@@ -61,17 +60,19 @@ def check_monoid(monoid: str, dtype: str, scale: float = 1.0) -> None:
         raise ValueError(f"attribute 'scale' belongs to sums of floats, not to {monoid!r} of {dtype}")
 
 
-def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     array = operands[0].array
     labels, output, keep = definition["labels"], definition["output"], definition.get("keep", ())
     axes = [k for k, name in enumerate(labels) if name not in output]
-    result = reduce_axes(definition["monoid"], array, axes) if axes else array
+    result = reduce_axes(xp, definition["monoid"], array, axes) if axes else array
     remaining = [name for name in labels if name in output]
-    result = result.transpose([remaining.index(name) for name in output])
+    result = xp.permute_dims(result, [remaining.index(name) for name in output])
     scale = definition.get("scale", 1.0)
     if scale != 1.0:
-        result = result * result.dtype.type(scale)
-    return (np.expand_dims(result, keep).astype(array.dtype, copy=False),)
+        result = xp.elementwise("mul", result, scale)
+    return (xp.cast(xp.expand_dims(result, keep), xp.dtype_of(array)),)
 
 
 def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:

@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import dim_names, expect_inputs, integers, settings
@@ -79,11 +78,13 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(_signature(inputs[0].shape, shape), (TensorType(shape, inputs[0].dtype),))
 
 
-def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     array, signature = operands[0].array, definition.signature
     if signature is None:
-        return (array.reshape(definition["shape"]),)
-    return (array.reshape(signature.outputs[0].project(index).shape),)
+        return (xp.reshape(array, definition["shape"]),)
+    return (xp.reshape(array, signature.outputs[0].project(index).shape),)
 
 
 def _work(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:

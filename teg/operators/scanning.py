@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.arrays import Array, ArrayNamespace
+from tapestry.teg.dtypes import accumulation, is_float, numpy_dtype
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
-from tapestry.teg.operators.monoids import accumulation, combiner, identity
+from tapestry.teg.operators.monoids import identity
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, canonical_axis, expect_inputs, settings
 from tapestry.teg.signature import Signature, projection
@@ -38,20 +37,23 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(Signature(dims, (same,), (same,)), (inputs[0],))
 
 
-def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     array, axis, monoid = operands[0].array, definition["axis"], definition["monoid"]
-    dtype = array.dtype
-    lines = np.moveaxis(array, axis, -1).astype(accumulation(dtype.name), copy=False)
+    dtype, size = xp.dtype_of(array), array.shape[axis]
+    lines = xp.cast(array, accumulation(dtype))
     if definition.get("reverse", False):
-        lines = lines[..., ::-1]
-    if definition.get("exclusive", False):
-        first = np.full((*lines.shape[:-1], 1), identity(monoid, dtype.name), lines.dtype)
-        lines = np.concatenate([first, lines[..., :-1]], axis=-1) if lines.shape[-1] else lines
-    # numpy would widen sums and products of small integers.
-    result = combiner(monoid).accumulate(lines, axis=-1, dtype=lines.dtype)
+        lines = xp.flip(lines, axis)
+    if definition.get("exclusive", False) and size:
+        first = xp.full(
+            (*array.shape[:axis], 1, *array.shape[axis + 1 :]), identity(monoid, dtype), accumulation(dtype)
+        )
+        lines = xp.concat([first, lines[(*(slice(None),) * axis, slice(size - 1))]], axis)
+    result = xp.scan(monoid, lines, axis)
     if definition.get("reverse", False):
-        result = result[..., ::-1]
-    return (np.moveaxis(result, -1, axis).astype(dtype, copy=False),)
+        result = xp.flip(result, axis)
+    return (xp.cast(result, dtype),)
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.indexing import Indexing, indexing, wrapped
-from tapestry.teg.operators.monoids import accumulation, combiner, identity
+from tapestry.teg.operators.monoids import identity
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import dim_names, expect_inputs, settings
 from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
@@ -92,33 +91,31 @@ def _check_types(monoid: str, inputs: Sequence[TensorType]) -> None:
         raise ValueError(f"monoid {monoid!r} needs an order, which {dtype} has not")
 
 
-def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     """Compute the part of the result in `index`; updates for other places are left out."""
     assert definition.signature is not None
     positions, updates = operands[-2].array, operands[-1].array
     monoid, axis = definition["monoid"], definition["axis"]
     shape = index.shape[: len(definition.signature.outputs[0].shape)]
     aligned = definition.get("aligned", ())
-    plan = indexing(axis, aligned, shape, positions.shape, positions.dtype.name)
-    places = wrapped(positions, definition.signature.dims[axis].size, definition.get("mode", "strict"))
-    flat = plan.flat_positions(places)
-    hit = (flat >= index.start[axis]) & (flat < index.end[axis])
-    batch, count = np.nonzero(hit)
-    rows = batch * shape[axis] + (flat[hit] - index.start[axis])
-    values = plan.flat_gathered(updates)[batch, count]
+    plan = indexing(axis, aligned, shape, positions.shape, xp.dtype_of(positions))
+    places = wrapped(xp, positions, definition.signature.dims[axis].size, definition.get("mode", "strict"))
+    flat, values = plan.flat_positions(xp, places), plan.flat_gathered(xp, updates)
+    lines, count, width = values.shape
+    local = flat - index.start[axis]
+    hit = (local >= 0) & (local < shape[axis])
+    rows = xp.expand_dims(xp.arange(0, lines) * shape[axis], (1,)) + local
+    rows = xp.reshape(xp.elementwise("where", hit, rows, -1), (lines * count,))
+    values = xp.reshape(values, (lines * count, width))
     if monoid == "last":
-        result = np.array(plan.flat_table(operands[0].array), order="C")
-        result.reshape(-1, result.shape[2])[rows] = values
-        return (plan.table(result, shape),)
-    sizes = plan.flat_table(np.broadcast_to(0, shape)).shape
-    result = np.full((sizes[0] * sizes[1], sizes[2]), identity(monoid, updates.dtype.name), updates.dtype)
-    if rows.size:
-        order = np.argsort(rows, kind="stable")
-        starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
-        wide = values[order].astype(accumulation(updates.dtype.name), copy=False)
-        # A ufunc's `reduceat` reduces the runs of equal rows.
-        result[rows[order][starts]] = combiner(monoid).reduceat(wide, starts, axis=0)
-    return (plan.table(result.reshape(sizes), shape),)
+        base = xp.reshape(plan.flat_table(xp, operands[0].array), (lines * shape[axis], width))
+        made = xp.replace_rows(base, values, rows)
+    else:
+        none = identity(monoid, xp.dtype_of(updates))
+        made = xp.scatter_rows(monoid, values, rows, lines * shape[axis], none)
+    return (plan.table(xp, xp.reshape(made, (lines, shape[axis], width)), shape),)
 
 
 def _work(definition: Definition, _: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import dim_names, expect_inputs, integers, settings
@@ -52,11 +51,11 @@ def _check_bounds(view: ViewMap, root: Sequence[int]) -> None:
 
 
 def _evaluate_view(
-    definition: Definition, index: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     view = parse(definition["map"], definition["shape"])
     wanted = list(zip(index.start, index.end, strict=True))
-    return (apply_view(view, operands[0].array, operands[0].start, wanted),)
+    return (apply_view(xp, view, operands[0].array, operands[0].start, wanted),)
 
 
 def normal_axis(axis: int, rank: int) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
@@ -31,11 +30,13 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(Signature(dims, (same,), (same,)), (inputs[0],))
 
 
-def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     """Compute the transform with numpy's scaling: the inverse divides by the number of elements."""
     array = operands[0].array
-    transform = np.fft.ifft if definition.get("inverse", False) else np.fft.fft
-    return (transform(array, axis=definition["axis"]).astype(array.dtype, copy=False),)
+    made = xp.fft(array, definition["axis"], definition.get("inverse", False))
+    return (xp.cast(made, xp.dtype_of(array)),)
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:

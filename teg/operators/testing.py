@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.builder import define
-from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.dtypes import HALF, is_float, numpy_dtype
 from tapestry.teg.evaluate import input_boxes, output_boxes, run_block
 from tapestry.teg.graph import Definition, TensorType
-from tapestry.teg.operators.monoids import HALF, combine
+from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import Operator, OperatorExample
 from tapestry.teg.signature import PARALLEL, Signature
 from tapestry.teg.zspace import ZRange
@@ -165,7 +166,7 @@ def partial_results_combine(operator: Operator, example: OperatorExample, rng: n
             run_block(definition, _part(signature, k, start, end), inputs, outputs)[0]
             for start, end in _cut(dim.size, rng)
         ]
-        combined = combine(dim.kind, combine(dim.kind, partial[0], partial[1]), partial[2])
+        combined = combine(NUMPY, dim.kind, combine(NUMPY, dim.kind, partial[0], partial[1]), partial[2])
         assert_same(combined, whole[0])
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, expect_inputs, settings
@@ -21,7 +20,9 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(Signature(dims, (same,), (same,)), (inputs[0],))
 
 
-def _evaluate(_: Definition, __: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _evaluate(
+    _: ArrayNamespace, __: Definition, ___: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
     return (operands[0].array,)
 
 

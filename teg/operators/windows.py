@@ -10,11 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.arrays import Array, ArrayNamespace
+from tapestry.teg.dtypes import accumulation, is_float
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
-from tapestry.teg.operators.monoids import accumulation, identity
+from tapestry.teg.operators.monoids import identity
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import expect_inputs, integers, settings
 from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
@@ -135,58 +134,35 @@ def _infer_conv(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _padded(
+    xp: ArrayNamespace,
     operand: Operand,
     windows: Sequence[SpatialWindow],
-    starts: Sequence[int],
-    counts: Sequence[int],
+    index: ZRange,
     fill: Any,
-) -> np.ndarray:
-    """Return the operand with the padding that the windows `[start, start + count)` read beyond the tensor."""
-    array, widths = operand.array, []
-    for w, start, count, begin, size in zip(
-        windows, starts, counts, operand.start[2:], array.shape[2:], strict=True
-    ):
-        low = w.stride * start - w.low
-        length = w.stride * (count - 1) + w.extent
-        before = min(max(begin - low, 0), length) if size else length
-        widths.append((before, length - before - size))
-    if not any(a or b for a, b in widths):
-        return array
-    shape = (*array.shape[:2], *(a + n + b for (a, b), n in zip(widths, array.shape[2:], strict=True)))
-    result = np.full(shape, fill, array.dtype)
-    inside = [slice(a, n - b) for (a, b), n in zip(widths, shape[2:], strict=True)]
-    result[(slice(None), slice(None), *inside)] = array
-    return result
+) -> Array:
+    """Return the operand with the padding that the windows in `index` read beyond the tensor."""
+    spatial = zip(windows, index.start, index.shape, operand.start[2:], strict=True)
+    first, shape = [0, 0], list(operand.array.shape[:2])
+    for w, start, count, begin in spatial:
+        first.append(begin - w.stride * start + w.low)
+        shape.append(w.stride * (count - 1) + w.extent)
+    return xp.pad_to(operand.array, shape, first, fill)
+
+
+def _spatial(index: ZRange, first: int, rank: int) -> ZRange:
+    """Return the ranges of the windows' positions, which begin at dimension `first`."""
+    return ZRange(index.start[first : first + rank], index.end[first : first + rank])
 
 
 def _evaluate_conv(
-    definition: Definition, index: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    assert definition.signature is not None
-    dtype = operands[0].array.dtype
-    wide = accumulation(dtype.name)
-    kernel = operands[1].array.astype(wide, copy=False)
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    signature, kernel = definition.signature, operands[1].array
+    assert signature is not None
     windows = _windows(kernel.shape[2:], dict(definition.attributes))
-    first = definition.signature.position("y0")
-    spatial = slice(first, first + len(windows))
-    counts = index.shape[spatial]
-    x = _padded(operands[0], windows, index.start[spatial], counts, 0).astype(wide, copy=False)
-    groups = 1 if definition["groups"] == 1 else index.shape[definition.signature.position("g")]
-    matrix = kernel.reshape(groups, kernel.shape[0] // groups, -1)
-    result = np.empty((x.shape[0], kernel.shape[0], *counts), wide)
-    for image, out in zip(x, result, strict=True):
-        columns = _columns(image, windows, counts).reshape(groups, matrix.shape[2], -1)
-        np.matmul(matrix, columns, out=out.reshape(groups, matrix.shape[1], -1))
-    return (result.astype(dtype, copy=False),)
-
-
-def _columns(image: np.ndarray, windows: Sequence[SpatialWindow], counts: Sequence[int]) -> np.ndarray:
-    """Return the taps `(channels, *kernel, *counts)` of a padded image `(channels, *spatial)` as a strided view."""
-    strides = image.strides[1:]
-    taps = [s * w.dilation for s, w in zip(strides, windows, strict=True)]
-    steps = [s * w.stride for s, w in zip(strides, windows, strict=True)]
-    shape = (image.shape[0], *(w.kernel for w in windows), *counts)
-    return np.lib.stride_tricks.as_strided(image, shape, (image.strides[0], *taps, *steps), writeable=False)
+    x = _padded(xp, operands[0], windows, _spatial(index, signature.position("y0"), len(windows)), 0)
+    groups = 1 if definition["groups"] == 1 else index.shape[signature.position("g")]
+    return (xp.convolve(x, kernel, definition["strides"], definition["dilations"], groups),)
 
 
 def _work_conv(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
@@ -231,48 +207,32 @@ def _infer_pool(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _evaluate_pool(
-    definition: Definition, index: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    dtype, maximum = operands[0].array.dtype, definition["kind"] == "max"
-    windows = _windows(definition["kernel"], dict(definition.attributes))
-    starts, counts = index.start[2:], index.shape[2:]
-    fill = identity("max", dtype.name) if maximum else 0
-    x = _padded(operands[0], windows, starts, counts, fill)
+    xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    dtype, maximum = xp.dtype_of(operands[0].array), definition["kind"] == "max"
+    kernel, strides, dilations = (definition[name] for name in ("kernel", "strides", "dilations"))
+    windows, spatial = _windows(kernel, dict(definition.attributes)), _spatial(index, 2, len(kernel))
+    x = _padded(xp, operands[0], windows, spatial, identity("max", dtype) if maximum else 0)
     if maximum:
-        return (_slide(x, windows, counts, np.maximum),)
-    total = _slide(x.astype(accumulation(dtype.name), copy=False), windows, counts, np.add)
-    for k, (window, start, count) in enumerate(zip(windows, starts, counts, strict=True)):
-        taps = _counted_taps(definition, k, window, np.arange(start, start + count))
-        total = total / taps.astype(total.dtype).reshape(-1, *(1,) * (len(windows) - 1 - k))
-    return (total.astype(dtype, copy=False),)
+        return (xp.reduce_windows("max", x, kernel, strides, dilations),)
+    wide = accumulation(dtype)
+    total = xp.reduce_windows("sum", xp.cast(x, wide), kernel, strides, dilations)
+    for k, (window, start, end) in enumerate(zip(windows, spatial.start, spatial.end, strict=True)):
+        taps = xp.cast(_counted_taps(xp, definition, k, window, xp.arange(start, end)), wide)
+        total = total / xp.reshape(taps, (end - start, *(1,) * (len(windows) - 1 - k)))
+    return (xp.cast(total, dtype),)
 
 
-def _slide(
-    x: np.ndarray, windows: Sequence[SpatialWindow], counts: Sequence[int], function: np.ufunc
-) -> np.ndarray:
-    """Combine all taps of each window, one spatial dimension after the other: `(n, c, *counts)`."""
-    for k, (w, count) in enumerate(zip(windows, counts, strict=True)):
-        lead = (slice(None),) * (2 + k)
-        parts = [
-            x[(*lead, slice(t * w.dilation, t * w.dilation + w.stride * (count - 1) + 1, w.stride))]
-            for t in range(w.kernel)
-        ]
-        result = parts[0].copy()
-        for part in parts[1:]:
-            function(result, part, out=result)
-        x = result
-    return x
-
-
-def _counted_taps(definition: Definition, axis: int, w: SpatialWindow, positions: np.ndarray) -> np.ndarray:
+def _counted_taps(
+    xp: ArrayNamespace, definition: Definition, axis: int, w: SpatialWindow, positions: Array
+) -> Array:
     """Count the taps of each output position along one dimension that an average divides by."""
     if "size" not in dict(definition.attributes):
-        return np.full(positions.shape, w.kernel)
+        return xp.full(positions.shape, w.kernel, "int64")
     included = definition.get("count_include_pad", False)
     low, high = (-w.low, w.high) if included else (0, 0)
-    taps = positions[:, None] * w.stride - w.low + np.arange(w.kernel) * w.dilation
-    counted: np.ndarray = np.sum((taps >= low) & (taps < definition["size"][axis] + high), axis=1)
-    return counted
+    taps = xp.expand_dims(positions * w.stride - w.low, (1,)) + xp.arange(0, w.kernel) * w.dilation
+    return xp.sum((taps >= low) & (taps < definition["size"][axis] + high), (1,), "int64")
 
 
 def _work_pool(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import NAMES, numpy_dtype
 from tapestry.teg.operators.expressions import CELL_FUNCTIONS, Expression, run_steps, steps_of
 from tapestry.teg.programs.elementwise import Elementwise, ElementwiseOperand, is_whole
@@ -56,7 +57,7 @@ class Cell(Elementwise):
             with np.errstate(all="ignore"):
                 ones = [np.ones(1, numpy_dtype(name)) for name in self.context.dtypes]
                 coordinates = {label: np.ones(1, np.int64) for label in self.context.labels}
-                result = np.asarray(run_steps(steps_of(self.expression), ones, coordinates))
+                result = np.asarray(run_steps(NUMPY, steps_of(self.expression), ones, coordinates))
         except (TypeError, ValueError, OverflowError) as error:
             types = ", ".join(self.context.dtypes)
             raise ProgramError(f"{self.expression[0]} has no meaning on {types}: {error}") from None

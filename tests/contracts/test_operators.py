@@ -59,7 +59,10 @@ def shorter(*_: object) -> Inferred:
         (replace(SOFTMAX, infer=shorter), "values have the inferred types"),
         (replace(SOFTMAX, work=lambda *_: Work("magic")), "known words: work of kind 'magic'"),
         (replace(SOFTMAX, work=lambda *_: Work("none", 1.0)), "work of kind 'none' with 1.0 flops"),
-        (replace(SOFTMAX, evaluate=lambda _, __, o: (o[0].array * 0.5 + len(o[0].array),)), "parts make up"),
+        (
+            replace(SOFTMAX, evaluate=lambda _, __, ___, o: (o[0].array * 0.5 + len(o[0].array),)),
+            "parts make up",
+        ),
     ],
 )
 def test_a_wrong_copy_of_an_operator_is_caught(

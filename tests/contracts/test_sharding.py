@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tapestry.costmodel.kernel_arrays import PEAK, TOTAL, TRAFFIC
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware.simulator import simulate
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import evaluate, output_boxes, run_block
@@ -75,7 +76,7 @@ def put_together(
             assert part.shape == box.shape
             if box in known and part.size:
                 assert monoid is not None, f"two parts of parallel dimensions make {box}"
-                known[box] = combine(monoid, known[box], part)
+                known[box] = combine(NUMPY, monoid, known[box], part)
             else:
                 known[box] = part
     whole = [np.zeros(kind.shape, numpy_dtype(kind.dtype)) for kind in kinds]
@@ -173,16 +174,17 @@ def test_a_wrong_meaning_of_a_part_is_caught(monkeypatch):
     """Check that coordinates that start at zero in every shard, and padding at every shard's own border, are caught."""
     cell, pad = catalog()["cell"], catalog()["pad"]
 
-    def local(definition, index, operands):
+    def local(xp, definition, index, operands):
         moved = ZRange.of_shape(index.shape)
-        return cell.evaluate(definition, moved, operands)
+        return cell.evaluate(xp, definition, moved, operands)
 
-    def anywhere(definition, index, operands):
+    def anywhere(xp, definition, index, operands):
         at_border = ZRange.of_shape(index.shape)
-        return pad.evaluate(definition, at_border, [o._replace(start=(0,) * o.array.ndim) for o in operands])
+        moved = [o._replace(start=(0,) * o.array.ndim) for o in operands]
+        return pad.evaluate(xp, definition, at_border, moved)
 
     line = attributes(expr=("index", "row"), labels=(), dims=(("row", 6),), dtype="int64")
-    border = attributes(low=(2,), high=(1,))
+    border = attributes(low=(3,), high=(2,))
     cases = [
         (cell, local, OperatorExample(line, ())),
         (pad, anywhere, OperatorExample(border, (TensorType((4,), "int32"),))),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import EXTENDED, NAMES, bounds, is_float, is_integer, item_bytes, numpy_dtype
 from tapestry.teg.operators.monoids import combine, identity, reduce_axes
 
@@ -30,12 +31,12 @@ def test_the_identity_of_an_extremum_changes_no_element(name, monoid):
     values = np.array([1, 2], numpy_dtype(name)) if name != "int2" else np.array([-1, 1], numpy_dtype(name))
     neutral = np.array([identity(monoid, name)] * 2).astype(numpy_dtype(name))
 
-    np.testing.assert_array_equal(combine(monoid, neutral, values).astype(float), values.astype(float))
+    np.testing.assert_array_equal(combine(NUMPY, monoid, neutral, values).astype(float), values.astype(float))
 
 
 def test_short_types_are_summed_in_wider_ones():
-    assert float(reduce_axes("sum", np.full(20, 1.0, EXTENDED["float8_e4m3fnuz"]), (0,))) == 20
-    assert int(reduce_axes("sum", np.full(20, 7, EXTENDED["int4"]), (0,))) == 140
+    assert float(reduce_axes(NUMPY, "sum", np.full(20, 1.0, EXTENDED["float8_e4m3fnuz"]), (0,))) == 20
+    assert int(reduce_axes(NUMPY, "sum", np.full(20, 7, EXTENDED["int4"]), (0,))) == 140
 
 
 def test_types_below_a_byte_take_a_byte():

@@ -3,6 +3,7 @@ import weakref
 import numpy as np
 import pytest
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.evaluate import evaluate, output_boxes, random_inputs, run_operator
 from tapestry.teg.graph import Graph, TensorType, attributes
@@ -125,7 +126,11 @@ def test_a_block_with_an_index_range_reads_exactly_its_boxes(rng):
     definition, outputs = define("conv", attrs, types)
     x, w = rng.standard_normal((1, 2, 8), np.float32), rng.standard_normal((3, 2, 3), np.float32)
     whole = run_operator(
-        definition, definition.signature.index_range, [Operand(x, (0,) * 3), Operand(w, (0,) * 3)], outputs
+        NUMPY,
+        definition,
+        definition.signature.index_range,
+        [Operand(x, (0,) * 3), Operand(w, (0,) * 3)],
+        outputs,
     )
     g = GraphBuilder("half")
     part, kernel = g.source("part", (1, 2, 5), "float32"), g.source("kernel", w.shape, "float32")
@@ -149,7 +154,7 @@ def test_output_boxes_of_empty_indices():
 
     assert output_boxes(definition, ZRange((2, 1, 3), (2, 3, 6))) == (ZRange((2, 1), (2, 3)),)
     assert output_boxes(definition, ZRange((2, 1, 3), (4, 3, 3))) == (ZRange((2, 1), (4, 3)),)
-    partial = run_operator(definition, ZRange((2, 1, 3), (4, 3, 3)), (), outputs)[0]
+    partial = run_operator(NUMPY, definition, ZRange((2, 1, 3), (4, 3, 3)), (), outputs)[0]
     assert (partial.tolist(), partial.dtype) == ([[0, 0], [0, 0]], np.int8)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.operators.selectors import (
     broadcast,
@@ -100,7 +101,7 @@ def whole(shape: tuple[int, ...]) -> list[tuple[int, int]]:
 
 @given(chains())
 def test_a_chain_of_views_is_one_view(chain: Chain) -> None:
-    found = apply_view(chain.view, chain.root, (0,) * chain.root.ndim, whole(chain.view.shape))
+    found = apply_view(NUMPY, chain.view, chain.root, (0,) * chain.root.ndim, whole(chain.view.shape))
     assert chain.view.shape == chain.expected.shape
     np.testing.assert_array_equal(found, chain.expected)
 
@@ -126,7 +127,7 @@ def test_a_part_of_a_view_needs_only_its_box_of_the_root(chain: Chain, data: st.
     box = projection([Row(*row[:4]) for row in rows], len(wanted)).project(index)
     part = chain.root[tuple(slice(a, b) for a, b in zip(box.start, box.end, strict=True))]
     # then it is enough.
-    found = apply_view(chain.view, part, box.start, wanted)
+    found = apply_view(NUMPY, chain.view, part, box.start, wanted)
     expected = chain.expected[tuple(slice(a, b) for a, b in wanted)]
     np.testing.assert_array_equal(found, expected)
     if not index.is_empty:

@@ -13,11 +13,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.arrays import Array, ArrayNamespace
+from tapestry.teg.dtypes import accumulation, is_float
 from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
-from tapestry.teg.operators.monoids import accumulation
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import expect_inputs, settings
 from tapestry.teg.signature import IndexDim, Row, Signature, projection
@@ -64,18 +62,15 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(signature, (TensorType(tuple(sizes[n] for n in output), inputs[0].dtype),))
 
 
-def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    names = {
-        name: k for k, name in enumerate(dict.fromkeys(n for part in definition["labels"] for n in part))
-    }
-    x_names, w_names = ([names[n] for n in part] for part in definition["labels"])
-    output = [names[n] for n in definition["output"]]
-    dtype = operands[0].array.dtype
-    x, gate, up = (o.array.astype(accumulation(dtype.name), copy=False) for o in operands)
-    gated = np.einsum(x, x_names, gate, w_names, output, optimize=True)
-    with np.errstate(over="ignore"):  # exp of a large number: the gate is closed
-        gated = gated / (1 + np.exp(-gated))
-    return ((gated * np.einsum(x, x_names, up, w_names, output, optimize=True)).astype(dtype, copy=False),)
+def _evaluate(
+    xp: ArrayNamespace, definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[Array, ...]:
+    """Compute the gate and the product in the type in which sums are accumulated, and round at the end."""
+    dtype = xp.dtype_of(operands[0].array)
+    x, gate, up = (xp.cast(o.array, accumulation(dtype)) for o in operands)
+    labels, output = definition["labels"], definition["output"]
+    gated = xp.elementwise("silu", xp.contract((x, gate), labels, output))
+    return (xp.cast(gated * xp.contract((x, up), labels, output), dtype),)
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from tapestry.teg.dtypes import HALF
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.arithmetic import call
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
-from tapestry.teg.operators.monoids import HALF
 
 
 def _train(b: Builder, node: OnnxNode) -> list[Value | None]:

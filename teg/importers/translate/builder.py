@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.dtypes import HALF, numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.program import Fixed, Labels, Literal, Value
@@ -19,7 +19,6 @@ from tapestry.teg.importers.translate.arithmetic import CellExpr, cast, tree_of
 from tapestry.teg.importers.translate.movement import broadcast_to, pad
 from tapestry.teg.importers.translate.step_emitter import StepEmitter
 from tapestry.teg.importers.translate.translation import Translation, plain_labels
-from tapestry.teg.operators.monoids import HALF
 
 ValueOrNumber = Value | float
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.importers.factoring import Factoring
@@ -136,7 +137,7 @@ def _cell(
         for k, d in enumerate(target)
         if d in lines
     }
-    result = np.asarray(run_steps(steps, arrays, coordinates)).astype(numpy_dtype(value.dtype))
+    result = np.asarray(run_steps(NUMPY, steps, arrays, coordinates)).astype(numpy_dtype(value.dtype))
     return Literal(np.broadcast_to(result, shape).copy(), value.shape)
 
 

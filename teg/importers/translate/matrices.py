@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapestry.teg.dtypes import HALF
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.translate.arithmetic import CellExpr, call, where
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand
 from tapestry.teg.importers.translate.translation import OnnxTranslator, normal_axis
-from tapestry.teg.operators.monoids import HALF
 
 
 def linalg(b: Builder, function: str, values: Sequence[Value], **options: Any) -> Value:

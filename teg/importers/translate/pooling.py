@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.dtypes import HALF, is_float
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value, check_written
 from tapestry.teg.importers.translate.arithmetic import call
@@ -16,7 +16,7 @@ from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed
 from tapestry.teg.importers.translate.translation import OnnxTranslator, check_taps
 from tapestry.teg.importers.translate.windows import geometry_of
-from tapestry.teg.operators.monoids import HALF, identity
+from tapestry.teg.operators.monoids import identity
 from tapestry.teg.operators.windows import WindowGeometry
 
 Ints = Sequence[int]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapestry.teg.dtypes import is_float
+from tapestry.teg.dtypes import HALF, is_float
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value, check_written
@@ -20,7 +20,6 @@ from tapestry.teg.importers.translate.composing import composed
 from tapestry.teg.importers.translate.gathering import read_rows
 from tapestry.teg.importers.translate.resampling import cubic_kernel, linear_kernel, multiplied
 from tapestry.teg.importers.translate.translation import OnnxTranslator, normal_axis
-from tapestry.teg.operators.monoids import HALF
 
 DEFAULT_CUBIC = -0.75
 # How far the kernels reach, in elements.

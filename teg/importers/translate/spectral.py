@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.teg.dtypes import COMPLEX_DTYPES, REAL_DTYPES
+from tapestry.teg.dtypes import COMPLEX_DTYPES, HALF, REAL_DTYPES
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Value, check_written
 from tapestry.teg.importers.translate.builder import Builder
 from tapestry.teg.importers.translate.composing import composed, operand, optional_operand
 from tapestry.teg.importers.translate.gathering import read_rows
 from tapestry.teg.importers.translate.translation import OnnxTranslator, normal_axis
-from tapestry.teg.operators.monoids import HALF
 
 
 def part_of(name: str, b: Builder, x: Value) -> Value:

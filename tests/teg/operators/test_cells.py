@@ -5,11 +5,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tapestry.teg.arrays.error_function import erf
 from tapestry.teg.builder import define
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import TensorType, attributes
 from tapestry.teg.operators.cells import CELL_FUNCTIONS, cell_flops, inputs_of, substitute
-from tapestry.teg.operators.error_function import erf
 from tapestry.teg.zspace import ZRange
 
 X, Y, C = ("input", 0), ("input", 1), ("input", 2)

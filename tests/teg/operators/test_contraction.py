@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tapestry.teg.arrays.numpy_contraction import contract_pair
 from tapestry.teg.builder import define
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import TensorType, attributes
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.contraction import contract_pair
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 1, "e": 2}
 NAMES = st.lists(st.sampled_from(sorted(SIZES)), unique=True, max_size=4).map(tuple)

@@ -106,7 +106,7 @@ def test_a_loop_that_one_output_keeps_and_another_sums_is_run_in_small_parts(
         "fused", attributes(body=body, types=(tuple(kind),), results=(2, 3)), (kind,)
     )
     x = rng.standard_normal((40, 30))
-    monkeypatch.setattr("tapestry.teg.operators.fused_values.CHUNK_BYTES", 100)
+    monkeypatch.setattr("tapestry.teg.arrays.NUMPY.chunk_bytes", 100)
     kept, summed = run_block(definition, None, [x], outputs)
     assert dims(definition) == [("c", 30, "parallel")]
     np.testing.assert_array_equal(kept, 2 * np.tanh(x))

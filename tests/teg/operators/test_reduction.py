@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.builder import define
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import TensorType, attributes
@@ -80,7 +81,7 @@ def test_the_identity_changes_nothing(monoid, dtype):
     )
     neutral = np.full(values.shape, identity(monoid, dtype), values.dtype)
 
-    got = combine(monoid, neutral, values)
+    got = combine(NUMPY, monoid, neutral, values)
 
     assert got.dtype == values.dtype
     np.testing.assert_array_equal(got, values)

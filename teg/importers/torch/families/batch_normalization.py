@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tapestry.teg.dtypes import HALF
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.families.reductions import mean, variance
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.arithmetic import CellExpr, call
-from tapestry.teg.operators.monoids import HALF
 
 
 def _channels(t: Tracer, vector: Value, rank: int) -> Value:

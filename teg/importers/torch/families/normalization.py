@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.dtypes import HALF, numpy_dtype
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.families.reductions import mean, variance
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.arithmetic import CellExpr, call
 from tapestry.teg.importers.translate.translation import plain_labels
-from tapestry.teg.operators.monoids import HALF
 
 
 def _wide(t: Tracer, value: Value) -> Value:

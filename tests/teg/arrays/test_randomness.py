@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tapestry
+from tapestry.teg.arrays.randomness import random_bits, random_uniform
 from tapestry.teg.evaluate import evaluate, run_block
-from tapestry.teg.operators.randomness import random_bits, random_uniform
 from tapestry.teg.zspace import ZRange
 
 COUNT = 1 << 18
