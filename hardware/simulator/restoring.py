@@ -18,6 +18,7 @@ from tapestry.hardware.simulator.recovery import (
     placed,
     terms_of,
 )
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CollectiveStep, group_members
 
@@ -89,5 +90,5 @@ class _Restoration:
         monoid = str(self.program.buffers[source].spec.monoid)
         total = self._term(source, int(members[0]), piece, steps[:-1])
         for member in members[1:]:
-            total = combine(monoid, total, self._term(source, int(member), piece, steps[:-1]))
+            total = combine(NUMPY, monoid, total, self._term(source, int(member), piece, steps[:-1]))
         return total

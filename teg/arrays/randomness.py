@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 GOLDEN = 0x9E3779B97F4A7C15
+FIRST_FACTOR = 0xBF58476D1CE4E5B9
+SECOND_FACTOR = 0x94D049BB133111EB
 WORD = 2**64
 
 
@@ -25,18 +27,18 @@ def _word(value: Any) -> np.ndarray:
     )
 
 
-def _mixed(bits: np.ndarray) -> np.ndarray:
-    """Mix the bits: every bit of the result depends on every bit of the argument."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(bits ^ (bits >> np.uint64(31)))
+def mixed(bits: Any) -> Any:
+    """Mix bits, uint64 of numpy or JAX: every bit of the result depends on every bit of the argument."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(FIRST_FACTOR)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(SECOND_FACTOR)
+    return bits ^ (bits >> np.uint64(31))
 
 
 def random_bits(seed: Any, counter: Any) -> np.ndarray:
     """Compute 64 random bits for each counter, as uint64; seeds that are near give unrelated numbers."""
     with np.errstate(over="ignore"):
-        stream = _mixed(_word(seed) + np.uint64(GOLDEN))
-        return _mixed(_mixed(_word(counter) * np.uint64(GOLDEN) + stream) ^ stream)
+        stream = mixed(_word(seed) + np.uint64(GOLDEN))
+        return np.asarray(mixed(mixed(_word(counter) * np.uint64(GOLDEN) + stream) ^ stream))
 
 
 def random_uniform(seed: Any, counter: Any) -> np.ndarray:

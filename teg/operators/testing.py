@@ -234,20 +234,19 @@ def random_values(operator: Operator, example: OperatorExample, rng: np.random.G
 
 
 def assert_same(got: np.ndarray, wanted: np.ndarray) -> None:
-    """Check that arrays are equal: integers exactly; floats as close as their type lets sums of another order be.
+    """Check that arrays are equal: integers exactly; others as close as their type lets sums of another order be.
 
     Raises:
         AssertionError: they are not.
     """
     kinds = (got.shape, got.dtype), (wanted.shape, wanted.dtype)
     _expect(kinds[0] == kinds[1], f"{kinds[0]} instead of {kinds[1]}")
-    if not is_float(wanted.dtype.name):
+    if not (is_float(wanted.dtype.name) or wanted.dtype.kind == "c"):
         np.testing.assert_array_equal(got, wanted)
         return
     tolerance = HALF_TOLERANCE if wanted.dtype.name in HALF else TOLERANCE
-    np.testing.assert_allclose(
-        got.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance
-    )
+    wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(got.astype(wide), wanted.astype(wide), rtol=tolerance, atol=tolerance)
 
 
 def _expect(holds: bool, message: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tapestry.teg.arrays.promotion import is_common
 from tapestry.teg.builder import define
+from tapestry.teg.dtypes import NAMES
 from tapestry.teg.graph import TensorType
 from tapestry.teg.operators import OPERATORS
 from tapestry.teg.operators.expressions import CELL_FUNCTIONS
@@ -71,6 +73,30 @@ def cell_table() -> str:
     return "\n".join(lines)
 
 
+def host_list() -> str:
+    """Build the list of operators whose meaning numpy alone knows, with their functions where these have names."""
+    lines = []
+    for o in sorted((o for o in OPERATORS if o.host_only), key=lambda o: o.name):
+        given = (dict(e.attributes) for e in o.examples)
+        names = dict.fromkeys(g["function"] for g in given if "function" in g)
+        lines.append(f"- `{o.name}`{': ' if names else ''}{', '.join(f'`{n}`' for n in names)}")
+    return "\n".join(lines)
+
+
+def host_table() -> str:
+    """Build the table of the functions that numpy computes for other libraries, by element types."""
+    rows: dict[str, list[str]] = {}
+    for dtype in NAMES:
+        host = sorted(name for name in CELL_FUNCTIONS if not is_common(name, dtype))
+        others = sorted(set(CELL_FUNCTIONS) - set(host))
+        text = ", ".join(f"`{name}`" for name in (host if len(host) < len(others) else others))
+        if host:
+            shown = text if len(host) < len(others) else f"all but {text}" if others else "all"
+            rows.setdefault(shown, []).append(f"`{dtype}`")
+    lines = ["| element types | functions that numpy computes |", "| --- | --- |"]
+    return "\n".join([*lines, *(f"| {', '.join(dtypes)} | {text} |" for text, dtypes in rows.items())])
+
+
 def operators_page() -> str:
     """Build the page of operators and cell functions."""
     return page(
@@ -83,6 +109,12 @@ def operators_page() -> str:
         "## Cell functions",
         "The functions of a cell, by the flops that one element counts (McMahon's weights).",
         cell_table(),
+        "## Computed by numpy",
+        "Under torch or JAX, numpy computes the following on the host. Everything else runs in the library, on its "
+        "device, but that torch leaves all computing with uint16, uint32 and uint64 to numpy. Operators:",
+        host_list(),
+        "Functions of a cell:",
+        host_table(),
     )
 
 

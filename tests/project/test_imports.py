@@ -55,6 +55,12 @@ APART = (
 # Not installed with the base package, so loaded by the function that needs them.
 OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask", "httpx", "pandas", "psycopg"}
 
+# The array libraries themselves, each loaded by the one function that is asked for its arrays.
+ARRAY_LIBRARIES = tuple(
+    f"tapestry.teg.arrays.{name}"
+    for name in ("torch_arrays", "torch_elements", "torch_functions", "jax_arrays", "jax_functions")
+)
+
 # What the cost model and the simulator may have in common inside `hardware`. Each counts bytes and memory by
 # its own code: an agreement between them says something only while neither can call the other.
 SHARED_HARDWARE = (
@@ -95,6 +101,8 @@ def may_import_late(module: Module, target: str) -> str | None:
         return "an optional library: present only with its extra"
     if module.name == "tapestry.teg.importers" and under(target, "tapestry.teg.importers"):
         return "a front end loads the library of its format when it is called"
+    if module.name == "tapestry.teg.arrays" and target.startswith(ARRAY_LIBRARIES):
+        return "an array library is loaded when its arrays are asked for"
     if module.name == "tapestry.teg" and under(target, "tapestry.teg.programs"):
         return "the builder is loaded when it is asked for: `import tapestry.teg` stays light"
     if module.name == "tapestry.teg.graph" and target == "networkx":
@@ -196,7 +204,9 @@ def test_optional_libraries_are_never_needed_to_import_a_module() -> None:
         f"{module.relative_path}:{found.line} imports {found.target} at the top"
         for module in modules()
         for found in module.imports
-        if not found.inner and found.target.partition(".")[0] in OPTIONAL
+        if not found.inner
+        and module.name not in ARRAY_LIBRARIES
+        and (found.target.partition(".")[0] in OPTIONAL or resolve(found.target) in ARRAY_LIBRARIES)
     ]
     assert not wrong, "\n".join(wrong)
 

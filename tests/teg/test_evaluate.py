@@ -3,7 +3,7 @@ import weakref
 import numpy as np
 import pytest
 
-from tapestry.teg.arrays import NUMPY
+from tapestry.teg.arrays import NUMPY, arrays_named
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.evaluate import evaluate, output_boxes, random_inputs, run_operator
 from tapestry.teg.graph import Graph, TensorType, attributes
@@ -194,3 +194,23 @@ def test_random_inputs_fit_what_reads_them(rng):
     assert 0.5 < evaluate(graph, values)["y.out"].astype(np.float32).std() < 2
     again = random_inputs(graph, np.random.default_rng(0))
     assert all(np.array_equal(again[site], value) for site, value in values.items())
+
+
+def test_a_program_is_computed_by_another_library(rng):
+    """Check a product, its softmax and a sink in torch: numpy arrays come and go."""
+    pytest.importorskip("torch")
+    g = GraphBuilder("library")
+    x = g.source("x", (4, 6), "float32")
+    attrs = {"labels": (("m", "k"), ("n", "k")), "output": ("m", "n")}
+    (product,) = g.apply("contract", (x, x), site="product", **attrs)
+    (rows,) = g.apply("softmax", (product,), site="rows", axes=(1,))
+    g.sink(rows)
+    graph = g.build()
+    inputs = {"x": rng.standard_normal((4, 6), np.float32)}
+
+    found = evaluate(graph, inputs, keep={"product.out"}, xp=arrays_named("torch"))
+
+    wanted = evaluate(graph, inputs, keep={"product.out"})
+    assert found.keys() == wanted.keys()
+    for site, value in wanted.items():
+        np.testing.assert_allclose(found[site], value, rtol=1e-5, atol=1e-6)
