@@ -18,6 +18,7 @@ from deap.base import Toolbox
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution
 from tapestry.hardware.simulator import simulate as simulate_program
+from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.analysis.affordability import fits_in_memory, is_affordable
 from tapestry.optimizer.analysis.verification import Verification, verify_plan
 from tapestry.optimizer.archive.report import representative_plans
@@ -48,10 +49,11 @@ from tapestry.teg.arguments import (
     argument_faults,
     optional,
 )
+from tapestry.teg.arrays import arrays_named
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.tables.build import sharding_table as table_of_plan
 from tapestry.teg.exporters.tables.table import ShardingTable
-from tapestry.teg.faults import ArgumentError, Fault, near_hint, refuse
+from tapestry.teg.faults import ArgumentError, Fault, near_hint, one_of, refuse
 from tapestry.teg.graph import Graph
 from tapestry.teg.interface import pack_inputs, unpack_outputs
 from tapestry.teg.sharding.expand import expand
@@ -82,6 +84,7 @@ CHECKING = {
     "seed": SEED,
     "trace": FLAG,
     "compute_dtype": optional(TEXT),
+    "backend": ArgumentKind(one_of(BACKENDS), lambda value: value in BACKENDS),
 }
 
 
@@ -216,12 +219,14 @@ def simulate(
     seed: int = 0,
     trace: bool = False,
     compute_dtype: str | None = None,
+    backend: str = "numpy",
 ) -> Execution:
     """Run a plan on the device simulator: count memory, bytes and time, and compute its outputs.
 
     `found`, `plan`, `mesh` and `execute` are those of `verify`. `inputs` are whole arrays by input name, in the shapes
     of the program as it was given; so are the outputs. Without them inputs are drawn by `seed`, which the execution
-    states. `trace` keeps the events (`tapestry.hardware.simulator.to_perfetto`).
+    states. `trace` keeps the events (`tapestry.hardware.simulator.to_perfetto`). "numpy" computes, or with
+    `backend="torch"` torch, on a GPU where it finds one.
 
     >>> import tapestry
     >>> run = tapestry.simulate(result, "fastest")  # doctest: +SKIP
@@ -236,6 +241,7 @@ def simulate(
         "seed": seed,
         "trace": trace,
         "compute_dtype": compute_dtype,
+        "backend": backend,
     }
     subject = _subject(found, plan, None, mesh, given)
     graph = subject.plan.graph
@@ -255,6 +261,7 @@ def simulate(
         capacity_check=False,
         trace=trace,
         compute_dtype=subject.compute_dtype,
+        xp=arrays_named(backend),
     )
     drawn = seed if computed and inputs is None else None
     return replace(execution, outputs=unpack_outputs(graph, execution.outputs), seed=drawn)

@@ -20,6 +20,7 @@ from tapestry.optimizer import Plan, canonicalize, verify_plan
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.service.store.records import NewExecution
 from tapestry.service.verdicts import is_refuted
+from tapestry.teg.arrays import arrays_named
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
@@ -117,10 +118,12 @@ def execute_plan(
     trace: bool = False,
     after: Run | None = None,
     check_stop: CheckStop = never_stop,
+    backend: str = "numpy",
 ) -> tuple[NewExecution, Run]:
     """Run a plan on the simulator, with numbers if there are `inputs`; return the record of it and the run itself.
 
     `after` is the run of the step before, from which carried state goes on. `check_stop` is called before each slot.
+    `backend` is the array library that computes, numpy or torch.
     """
     known = {source.site for source in plan.graph.sources}
     verification = verify_plan(
@@ -133,10 +136,11 @@ def execute_plan(
         trace=trace,
         after=after,
         check_stop=check_stop,
+        xp=arrays_named(backend),
     )
     run = verification.execution
     record = NewExecution(
-        backend="numpy" if inputs is not None else "dry",
+        backend=backend if inputs is not None else "dry",
         seed=seed if inputs is not None else None,
         counts=counts_of(plan, run),
         verified=_finite(verification.to_json()),

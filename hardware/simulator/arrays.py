@@ -1,4 +1,4 @@
-"""A numpy backend: every device has a memory of its own, with real arrays in it.
+"""A backend of arrays: every device has a memory of its own, with real arrays of numpy or torch in it.
 
 Arrays are immutable, so devices that hold the same values may share one of them on the host; a block that
 reads the same memory for the same index part is computed once.
@@ -15,9 +15,10 @@ from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.parts import Memo, box_part, frozen, same_bits
 from tapestry.hardware.simulator.rounds import CopyCounts, per_device
 from tapestry.hardware.simulator.storage import Packed, ShardStorage
-from tapestry.teg.arrays import NUMPY
+from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import NOTHING, run_operator
+from tapestry.teg.graph import TensorType
 from tapestry.teg.operators.operator import Operand
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
 from tapestry.teg.views import apply_view
@@ -29,6 +30,8 @@ State = Mapping[str, Sequence[np.ndarray]]
 
 class ArrayBackend:
     """A backend that computes values; see `Backend`. `memory[device]` holds parts by buffer key, packed as stored.
+
+    The arrays are those of the library `xp`, numpy or torch. Values come and go as numpy arrays.
 
     State in `state` begins as what the devices held at the end of the step before; `inputs` need no value for it.
 
@@ -42,13 +45,16 @@ class ArrayBackend:
         inputs: Mapping[str, np.ndarray],
         storage: ShardStorage,
         state: State | None = None,
+        xp: ArrayNamespace = NUMPY,
     ) -> None:
+        self.xp = xp
         self.program, self.storage = program, storage
         self.devices = range(program.mesh_shape.device_count)
         self.memory: list[dict[str, Packed]] = [{} for _ in self.devices]
-        self.unpacked: dict[str, Memo[np.ndarray]] = {}
+        self.unpacked: dict[str, Memo[Array]] = {}
         self.state = state or {}
         self.values = source_values(program, inputs, self.state)
+        self.moved_in: Memo[Array] = Memo()
         self.next_state: dict[str, list[np.ndarray]] = {}
         self.seen: dict[str, np.ndarray] = {}
         self.is_restored = False
@@ -57,19 +63,21 @@ class ArrayBackend:
         key = self.program.sources[site]
         return self._store(key, [self.source_part(key, device) for device in self.devices])
 
-    def source_part(self, key: str, device: int) -> np.ndarray:
+    def source_part(self, key: str, device: int) -> Array:
         """Return the part of a source's tensor that a device begins with."""
         buffer = self.program.buffers[key]
         box = buffer.boxes[device]
         if buffer.tensor in self.state:
-            return self.state[buffer.tensor][device].reshape((box[:, 1] - box[:, 0]).tolist())
-        value = self.values[buffer.tensor]
+            held = self.state[buffer.tensor][device].reshape((box[:, 1] - box[:, 0]).tolist())
+            return self.moved_in.get([held], partial(self.xp.from_numpy, held))
+        whole = self.values[buffer.tensor]
+        value = self.moved_in.get([whole], partial(self.xp.from_numpy, whole))
         return frozen(box_part(value, (0,) * value.ndim, box))
 
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
         shape = self.program.abstract.tensors[source.tensor].shape
-        movement = ArrayMovement(copy.plan, shape, self.program.mesh_shape)
+        movement = ArrayMovement(self.xp, copy.plan, shape, self.program.mesh_shape)
         result, counts = movement.run([self.held(copy.source, device) for device in self.devices])
         return counts._replace(result_bytes=self._store(copy.result, result))
 
@@ -78,10 +86,10 @@ class ArrayBackend:
             self.seen[step.site] = self._observe(step.site, step.reads[0])
             source = self.program.abstract.carriers.get(step.site)
             if source is not None:
-                parts = [self._read(step.reads[0], device) for device in self.devices]
+                parts = [self.xp.to_numpy(self._read(step.reads[0], device)) for device in self.devices]
                 self.next_state[source.outputs[0]] = parts
             return ()
-        known: Memo[Sequence[np.ndarray]] = Memo()
+        known: Memo[Sequence[Array]] = Memo()
         made = []
         for device in self.devices:
             arrays = [self._read(read, device) for read in step.reads]
@@ -99,16 +107,16 @@ class ArrayBackend:
         """Remove a device's part of a buffer."""
         del self.memory[device][key]
 
-    def put(self, key: str, device: int, part: np.ndarray) -> None:
+    def put(self, key: str, device: int, part: Array) -> None:
         """Put a device's part of a buffer into its memory, whose last bits may differ from what was there before."""
         self.is_restored = True
         self.memory[device][key] = self.storage.pack(part, self.program.buffers[key])
 
-    def empty(self, key: str, box: np.ndarray) -> np.ndarray:
+    def empty(self, key: str, box: np.ndarray) -> Array:
         """Return an array for the elements of `box` of a buffer's tensor, not initialized."""
-        return np.empty((box[:, 1] - box[:, 0]).tolist(), numpy_dtype(self.program.buffers[key].dtype))
+        return self.xp.empty((box[:, 1] - box[:, 0]).tolist(), self.program.buffers[key].dtype)
 
-    def run_on(self, step: ComputeStep, device: int, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    def run_on(self, step: ComputeStep, device: int, parts: Sequence[Array]) -> Sequence[Array]:
         """Run a block on one device from its parts of the buffers that the block reads; return those that it makes."""
         arrays = [self._view(read, device, part) for read, part in zip(step.reads, parts, strict=True)]
         return self._run(step, device, self._index(step, device), self._operands(step, device, arrays))
@@ -116,7 +124,7 @@ class ArrayBackend:
     def observed(self) -> Mapping[str, np.ndarray]:
         return self.seen
 
-    def _store(self, key: str, local: Sequence[np.ndarray]) -> np.ndarray:
+    def _store(self, key: str, local: Sequence[Array]) -> np.ndarray:
         """Put every device's part into its memory; return the bytes that each takes there."""
         buffer, known = self.program.buffers[key], Memo[Packed]()
         packed = [known.get([array], partial(self.storage.pack, array, buffer)) for array in local]
@@ -125,21 +133,21 @@ class ArrayBackend:
         self.unpacked[key] = Memo()
         return per_device([part.slots.nbytes for part in packed])
 
-    def held(self, key: str, device: int) -> np.ndarray:
+    def held(self, key: str, device: int) -> Array:
         """Return the elements of a device's part of a buffer; equal memory is unpacked once."""
         part = self.memory[device][key]
         return self.unpacked[key].get([part.slots], part.array)
 
-    def _read(self, read: InputRead, device: int) -> np.ndarray:
+    def _read(self, read: InputRead, device: int) -> Array:
         """Return the elements that a block on `device` reads, as a view of the local buffer."""
         return self._view(read, device, self.held(read.buffer, device))
 
-    def _view(self, read: InputRead, device: int, held: np.ndarray) -> np.ndarray:
+    def _view(self, read: InputRead, device: int, held: Array) -> Array:
         start = self.program.buffers[read.buffer].boxes[device, :, 0].tolist()
-        return np.asarray(apply_view(NUMPY, read.view, held, start, read.wanted[device].tolist()))
+        return apply_view(self.xp, read.view, held, start, read.wanted[device].tolist())
 
     @staticmethod
-    def _operands(step: ComputeStep, device: int, arrays: Sequence[np.ndarray]) -> list[Operand]:
+    def _operands(step: ComputeStep, device: int, arrays: Sequence[Array]) -> list[Operand]:
         starts = [tuple(read.wanted[device, :, 0].tolist()) for read in step.reads]
         return list(map(Operand, arrays, starts))
 
@@ -151,16 +159,17 @@ class ArrayBackend:
 
     def _run(
         self, step: ComputeStep, device: int, index: ZRange, operands: Sequence[Operand]
-    ) -> Sequence[np.ndarray]:
+    ) -> Sequence[Array]:
         types = [self.program.abstract.tensors[key].type for key in step.outputs]
-        made = run_operator(NUMPY, step.definition, index, operands, types)
+        made = run_operator(self.xp, step.definition, index, operands, types)
         for key, kind, array in zip(step.outputs, types, made, strict=True):
             box = self.program.buffers[key].boxes[device]
             shape = tuple((box[:, 1] - box[:, 0]).tolist())
-            if (array.shape, array.dtype) != (shape, numpy_dtype(kind.dtype)):
+            found = TensorType(tuple(array.shape), self.xp.dtype_of(array))
+            if found != (shape, kind.dtype):
                 raise ValueError(
                     f"block {step.site!r} ({step.definition.operator}) on device {device} made shape "
-                    f"{array.shape} of {array.dtype} for {key!r}, not {shape} of {kind.dtype}"
+                    f"{found.shape} of {found.dtype} for {key!r}, not {shape} of {kind.dtype}"
                 )
         return [frozen(array) for array in made]
 
@@ -183,7 +192,7 @@ class ArrayBackend:
             part = ZRange(tuple(wanted[:, 0].tolist()), tuple(wanted[:, 1].tolist()))
             if part.is_empty:
                 continue
-            array = self._read(read, device)
+            array = self.xp.to_numpy(self._read(read, device))
             first, known = parts.setdefault(part, (device, array))
             if not self._agree(known, array):
                 raise RuntimeError(f"sink {site!r}: devices {first} and {device} disagree on {part}")
@@ -191,12 +200,13 @@ class ArrayBackend:
         if sum(part.size for part in parts) != whole.size:
             raise RuntimeError(f"sink {site!r}: the devices' parts {list(parts)} do not make up {whole}")
         if whole in parts:
-            return parts[whole][1]
+            return np.asarray(parts[whole][1])
         dtype = numpy_dtype(self.program.buffers[read.buffer].dtype)
         value = np.empty(read.view.shape, dtype)
         for part, (_, array) in parts.items():
             value[tuple(map(slice, part.start, part.end))] = array
-        return frozen(value)
+        value.setflags(write=False)
+        return value
 
 
 def source_values(

@@ -10,6 +10,9 @@ import numpy as np
 from tapestry.hardware.simulator.rounds import CopyCounts
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep
 
+# The array libraries that compute values.
+BACKENDS = ("numpy", "torch")
+
 
 class Backend(Protocol):
     """The memories of all devices, by buffer key. Sizes are bytes per device, int64 `(devices,)`.

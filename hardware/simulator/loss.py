@@ -23,6 +23,7 @@ from tapestry.hardware.simulator.run import Simulation
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import BlockWork, block_work
 from tapestry.hardware.timing import step_ticks
+from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.expand import ExplicitGraph
 from tapestry.teg.sharding.spec import volumes
@@ -40,6 +41,7 @@ def simulate_loss(
     compute_dtype: str | None = None,
     state: State | None = None,
     slowdown: Slowdown | None = None,
+    xp: ArrayNamespace = NUMPY,
 ) -> Execution:
     """Run `program` as `simulate` does, but lose the failure's devices; `Execution.recovery` reports what that took.
 
@@ -61,7 +63,7 @@ def simulate_loss(
     run = Simulation(
         program,
         mesh,
-        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage, state),
+        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage, state, xp),
         storage,
         capacity_bytes,
         trace,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from tapestry.hardware.simulator.parts import (
     Memo,
     box_part,
+    emptied,
     flat_parts,
     frozen,
     same_bits,
@@ -26,7 +26,7 @@ from tapestry.hardware.simulator.rounds import (
     no_links,
     per_device,
 )
-from tapestry.teg.arrays import NUMPY
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -34,7 +34,7 @@ from tapestry.teg.sharding.partition import is_run
 from tapestry.teg.sharding.spec import boxes
 from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 
-Arrays = list[np.ndarray]
+Arrays = list[Array]
 
 
 class ArrayMovement:
@@ -44,7 +44,10 @@ class ArrayMovement:
     step, that step's reduced slice if another scatter step follows, the middle buffer if a fetch does.
     """
 
-    def __init__(self, plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> None:
+    def __init__(
+        self, xp: ArrayNamespace, plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape
+    ) -> None:
+        self.xp = xp
         self.plan, self.shape, self.mesh_shape = plan, shape, mesh_shape
         self.devices = range(mesh_shape.device_count)
         self.middle, self.wanted = (
@@ -66,7 +69,7 @@ class ArrayMovement:
         result = []
         for device, array in enumerate(arrays):
             shape = (self.wanted[device, :, 1] - self.wanted[device, :, 0]).tolist()
-            result.append(frozen(array if array.size else np.empty(shape, array.dtype)))
+            result.append(frozen(emptied(array, shape) if 0 in array.shape else array))
         sizes = per_device([a.nbytes for a in result])
         landed = np.zeros_like(sizes) if self.lands_in_order else sizes
         return result, CopyCounts(
@@ -81,17 +84,17 @@ class ArrayMovement:
             parts = [box_part(held[d], source[d, :, 0].tolist(), self.middle[d]) for d in self.devices]
         return self._all_reduce(parts) if self.plan.reduce else parts
 
-    def _receive(self, received_bytes: np.ndarray, target: int, source: int, piece: np.ndarray) -> None:
+    def _receive(self, received_bytes: np.ndarray, target: int, source: int, piece: Array) -> None:
         """Count a piece received from another device; a device's own piece is not counted."""
         if target != source:
             received_bytes[target] += piece.nbytes
             self.links[source, target] += piece.nbytes
 
-    def _combine(self, pieces: Sequence[np.ndarray]) -> np.ndarray:
+    def _combine(self, pieces: Sequence[Array]) -> Array:
         """Combine terms in the order given."""
         total = pieces[0]
         for piece in pieces[1:]:
-            total = combine(NUMPY, str(self.plan.source.monoid), total, piece)
+            total = combine(self.xp, str(self.plan.source.monoid), total, piece)
         return total
 
     def _reduce_scatter(self, parts: Arrays) -> Arrays:
@@ -100,7 +103,7 @@ class ArrayMovement:
         for done, step in enumerate(self.plan.scatter, start=1):
             after = scatter_sets(self.plan, self.shape, self.mesh_shape, done)
             received_bytes = np.zeros_like(self.staging_bytes)
-            combined: Memo[np.ndarray] = Memo()
+            combined: Memo[Array] = Memo()
             reduced, incoming = [], []
             for device, members in enumerate(group_members(self.mesh_shape, step[1])):
                 pieces = [set_part(parts[m], before[m], after[device]) for m in members]
@@ -125,7 +128,7 @@ class ArrayMovement:
         slices = flat_slices(per_device([len(f) for f in flat]), self.plan.reduce, self.mesh_shape)
         for number, (step, (start, end)) in enumerate(zip(self.plan.reduce, slices, strict=True)):
             received_bytes = np.zeros_like(self.staging_bytes)
-            combined: Memo[np.ndarray] = Memo()
+            combined: Memo[Array] = Memo()
             reduced = []
             for device, members in enumerate(group_members(self.mesh_shape, step[1])):
                 low, high = int(start[device] - begin[device]), int(end[device] - begin[device])
@@ -146,13 +149,13 @@ class ArrayMovement:
     def _gather(self, flat: Arrays, step: tuple[str, tuple[str, ...]]) -> Arrays:
         """Concatenate the slices of the step's members, into one array for all of them."""
         received_bytes = np.zeros_like(self.staging_bytes)
-        joined: Memo[np.ndarray] = Memo()
+        joined: Memo[Array] = Memo()
         result = []
         for device, members in enumerate(group_members(self.mesh_shape, step[1])):
             pieces = [flat[m] for m in members]
             for member, piece in zip(members, pieces, strict=True):
                 self._receive(received_bytes, device, int(member), piece)
-            result.append(joined.get(pieces, partial(np.concatenate, pieces)))
+            result.append(joined.get(pieces, partial(self.xp.concat, pieces, 0)))
         self.exchanges.append(Exchange(reduce_round(step, "all_gather", self.mesh_shape), received_bytes))
         return result
 
@@ -165,12 +168,12 @@ class ArrayMovement:
         direct = np.zeros((len(self.mesh_shape.axes), len(self.devices)), dtype=np.int64)
         gathered = np.zeros_like(direct)
         split = any(t.gathered for t in transfers)
-        known: Memo[np.ndarray] = Memo()
+        known: Memo[Array] = Memo()
         result = []
         for device, all_mine in enumerate(mine):
             own = sorted((t for t in all_mine if not t.gathered), key=lambda t: t.box)
             pieces = [held[t.source][self._place(t, self.middle[t.source])] for t in own]
-            assemble = partial(self._assembled, device, own, pieces, held[device].dtype)
+            assemble = partial(self._assembled, device, own, pieces, self.xp.dtype_of(held[device]))
             # Devices that read the same memory share the result; not one that replicas complete afterwards.
             boxes_read = (self.wanted[device].tobytes(), *(t.box for t in own))
             result.append(assemble() if split else known.get(pieces, assemble, boxes_read))
@@ -186,17 +189,15 @@ class ArrayMovement:
         self.exchanges += fetch_exchanges(self.plan, self.mesh_shape, direct, gathered)
         return _shared(result) if split else result
 
-    def _assembled(
-        self, device: int, transfers: Sequence[Transfer], pieces: Arrays, dtype: np.dtype[Any]
-    ) -> np.ndarray:
+    def _assembled(self, device: int, transfers: Sequence[Transfer], pieces: Arrays, dtype: str) -> Array:
         """Build a device's needed box from the pieces that it holds or receives."""
         low, high = self.wanted[device].T
-        result = np.empty((high - low).tolist(), dtype)
+        result = self.xp.empty((high - low).tolist(), dtype)
         for t, piece in zip(transfers, pieces, strict=True):
             _write(result[self._place(t, self.wanted[device])], piece, t)
         return result
 
-    def _count(self, transfer: Transfer, piece: np.ndarray, received_bytes: np.ndarray) -> None:
+    def _count(self, transfer: Transfer, piece: Array, received_bytes: np.ndarray) -> None:
         """Count the elements `[start, end)` of a piece by the axis they cross; own ones cross none."""
         if transfer.axis >= 0:
             for part in flat_parts(piece.shape, transfer.start, transfer.end):
@@ -208,7 +209,7 @@ class ArrayMovement:
         return tuple(slice(a - s, b - s) for (a, b), s in zip(transfer.box, box[:, 0].tolist(), strict=True))
 
 
-def _write(into: np.ndarray, piece: np.ndarray, transfer: Transfer) -> None:
+def _write(into: Array, piece: Array, transfer: Transfer) -> None:
     """Move elements `[start, end)` of the flattened piece to their places."""
     for part in flat_parts(piece.shape, transfer.start, transfer.end):
         into[part] = piece[part]

@@ -18,7 +18,7 @@ from tapestry.hardware.simulator.recovery import (
     placed,
     terms_of,
 )
-from tapestry.teg.arrays import NUMPY
+from tapestry.teg.arrays import Array
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CollectiveStep, group_members
 
@@ -39,9 +39,9 @@ class _Restoration:
 
     def __init__(self, backend: ArrayBackend) -> None:
         self.backend, self.program = backend, backend.program
-        self.found: dict[Part, np.ndarray] = {}
+        self.found: dict[Part, Array] = {}
 
-    def follow(self, plan: RecoveryPlan) -> dict[Part, np.ndarray]:
+    def follow(self, plan: RecoveryPlan) -> dict[Part, Array]:
         for part, pieces in plan.read.items():
             self.found[part] = self._assembled(part, pieces)
         for part in plan.reloaded:
@@ -56,10 +56,10 @@ class _Restoration:
                 self.found[Part(rerun.copy.result, rerun.device)] = self._copied(rerun)
         return self.found
 
-    def _value(self, part: Part) -> np.ndarray:
+    def _value(self, part: Part) -> Array:
         return self.found[part] if part in self.found else self.backend.held(part.buffer, part.device)
 
-    def _assembled(self, part: Part, pieces: Sequence[SurvivingPiece]) -> np.ndarray:
+    def _assembled(self, part: Part, pieces: Sequence[SurvivingPiece]) -> Array:
         box = self.program.buffers[part.buffer].boxes[part.device]
         # A replica keeps the memory order that it has: kernels round as they did.
         if len(pieces) == 1 and pieces[0].part.buffer == part.buffer:
@@ -70,7 +70,7 @@ class _Restoration:
             result[placed(piece.box, box)] = box_part(self._value(piece.part), held[:, 0].tolist(), piece.box)
         return frozen(result)
 
-    def _copied(self, rerun: CopyRerun) -> np.ndarray:
+    def _copied(self, rerun: CopyRerun) -> Array:
         """Make the result of a copy for one device; terms are combined in the order of the copy itself."""
         copy = rerun.copy
         box = self.program.buffers[copy.result].boxes[rerun.device]
@@ -79,9 +79,7 @@ class _Restoration:
             result[placed(piece, box)] = self._term(copy.source, base, piece, terms_of(copy.plan))
         return frozen(result)
 
-    def _term(
-        self, source: str, device: int, piece: np.ndarray, steps: Sequence[CollectiveStep]
-    ) -> np.ndarray:
+    def _term(self, source: str, device: int, piece: np.ndarray, steps: Sequence[CollectiveStep]) -> Array:
         """Compute a piece of a tensor on a device after these steps of its reduction."""
         if not steps:
             held = self.program.buffers[source].boxes[device]
@@ -90,5 +88,7 @@ class _Restoration:
         monoid = str(self.program.buffers[source].spec.monoid)
         total = self._term(source, int(members[0]), piece, steps[:-1])
         for member in members[1:]:
-            total = combine(NUMPY, monoid, total, self._term(source, int(member), piece, steps[:-1]))
+            total = combine(
+                self.backend.xp, monoid, total, self._term(source, int(member), piece, steps[:-1])
+            )
         return total

@@ -20,6 +20,7 @@ from tapestry.hardware.simulator.liveness import Liveness
 from tapestry.hardware.simulator.rounds import no_links
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import known_work, relayout_ticks
+from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, Slot
 from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.stopping import CheckStop, never_stop
@@ -38,6 +39,7 @@ def simulate(
     slowdown: Slowdown | None = None,
     cache: ResultCache | None = None,
     check_stop: CheckStop = never_stop,
+    xp: ArrayNamespace = NUMPY,
 ) -> Execution:
     """Run `program` on the virtual devices of `mesh`; count memory, bytes and time along the way.
 
@@ -45,7 +47,8 @@ def simulate(
     counts the same without computing. `compute_dtype` is the precision of contractions on the clock. `state` is that
     of the step before (`Execution.state`), which begins as the devices hold it; `simulate_steps` passes it on.
     `slowdown` lengthens what slow devices and links do. `cache` keeps counts of blocks and copies for other programs on
-    this very mesh. `check_stop` is called before each slot.
+    this very mesh. `check_stop` is called before each slot. `xp` computes: numpy, or
+    torch on any of its devices.
 
     Raises:
         ValueError: the mesh is not the one the program was built for, or inputs do not fit.
@@ -60,7 +63,9 @@ def simulate(
     storage = ShardStorage(mesh.device)
     cache = cache or ResultCache(program.mesh_shape)
     backend: Backend = (
-        DryRunBackend(program, storage, cache) if dry else ArrayBackend(program, inputs or {}, storage, state)
+        DryRunBackend(program, storage, cache)
+        if dry
+        else ArrayBackend(program, inputs or {}, storage, state, xp)
     )
     capacity_bytes = mesh.device.memory_bytes if capacity_check else None
     run = Simulation(

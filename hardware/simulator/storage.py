@@ -15,6 +15,7 @@ from tapestry.hardware.layouts.layout import Layout
 from tapestry.hardware.layouts.native import Native, accessed_bytes, native_named
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.simulator.parts import frozen
+from tapestry.teg.arrays import Array, arrays_of
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.expand import Buffer
 from tapestry.teg.sharding.spec import volumes
@@ -23,12 +24,15 @@ from tapestry.teg.sharding.spec import volumes
 class Packed(NamedTuple):
     """A part as a device stores it: the slots of its layout, padding included; a plain array where it has none."""
 
-    slots: np.ndarray
+    slots: Array
     layout: Layout | None
 
-    def array(self) -> np.ndarray:
+    def array(self) -> Array:
         """Return the part's elements."""
-        return self.slots if self.layout is None else frozen(self.layout.unpack(self.slots))
+        if self.layout is None:
+            return self.slots
+        xp = arrays_of(self.slots)
+        return frozen(xp.from_numpy(self.layout.unpack(xp.to_numpy(self.slots))))
 
 
 class ShardStorage:
@@ -54,12 +58,12 @@ class ShardStorage:
         logical = volumes(part) * item_bytes(buffer.dtype)
         return accessed_bytes(moved, self.part_bytes(buffer, part), logical)
 
-    def pack(self, array: np.ndarray, buffer: Buffer) -> Packed:
-        """Pack a part in the layout of its buffer."""
-        if self.native.tiles is None or array.size == 0:
+    def pack(self, array: Array, buffer: Buffer) -> Packed:
+        """Pack a part in the layout of its buffer, on the host."""
+        if self.native.tiles is None or 0 in array.shape:
             return Packed(array, None)
-        layout = bind(self.native, buffer.layout, array.shape, buffer.dtype)
-        return Packed(frozen(layout.pack(array)), layout)
+        xp, layout = arrays_of(array), bind(self.native, buffer.layout, tuple(array.shape), buffer.dtype)
+        return Packed(frozen(xp.from_numpy(layout.pack(xp.to_numpy(array)))), layout)
 
 
 @lru_cache(maxsize=65536)

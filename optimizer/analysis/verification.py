@@ -14,6 +14,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.hardware.simulator.steps import check_state
 from tapestry.optimizer.run.plan import Plan
+from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import shown
 from tapestry.teg.costs import Amount
 from tapestry.teg.sharding.expand import expand
@@ -123,13 +124,15 @@ def verify_plan(
     after: Execution | None = None,
     cache: ResultCache | None = None,
     check_stop: CheckStop = never_stop,
+    xp: ArrayNamespace = NUMPY,
 ) -> Verification:
     """Prove the plan's sharding and run it on the device simulator, with numbers when `execute` is set.
 
     `inputs` are whole arrays by source site (values supplied with the program may be left out); `reference`
     the observed values of the unsharded program. `after` is the run of the step before: carried state begins as its
     devices hold it. `cache`, of the mesh shape that the plan uses, keeps what other plans on this mesh share with it:
-    see `FrontierVerifier`. `check_stop` is called before each slot of the run.
+    see `FrontierVerifier`. `check_stop` is called before each slot of the run. `xp` computes, numpy
+    or torch.
 
     Raises:
         ValueError: inputs are missing or do not fit.
@@ -151,6 +154,7 @@ def verify_plan(
         state=None if after is None else after.state,
         cache=cache,
         check_stop=check_stop,
+        xp=xp,
     )
     method = "simulated" if execute else "dry"
     compared = reference if execute and reference is not None else {}

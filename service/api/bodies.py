@@ -71,7 +71,9 @@ def stored_resources(graph_id: str, store: Store) -> tuple[str, ...]:
 class ExecutionBody(RequestBody):
     """A request to run a plan on the device simulator."""
 
-    backend: Literal["numpy"] = Field("numpy", description="what computes")
+    backend: Literal["numpy", "torch"] = Field(
+        "numpy", description="what computes; torch takes a GPU where it finds one"
+    )
     values: bool = Field(True, description="compute with seeded values; false: count alone")
     seed: int = Field(0, ge=0, le=LARGEST, description="seed of inputs and weights")
 

@@ -17,6 +17,7 @@ from tapestry.service.checking import execute_plan, reference_values
 from tapestry.service.store import NewExecution, Store, StoredExecution, mesh_of
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
+from tapestry.teg.arrays import is_installed
 from tapestry.teg.graph import Graph
 
 POLL_S = 0.25
@@ -41,6 +42,7 @@ class ExecutionRequest:
     compute_dtype: str | None
     values: bool
     seed: int
+    backend: str = "numpy"
 
 
 def run_execution(request: ExecutionRequest) -> NewExecution:
@@ -49,7 +51,14 @@ def run_execution(request: ExecutionRequest) -> NewExecution:
     if request.values:
         inputs, reference = reference_values(request.graph, request.seed)
     record, _ = execute_plan(
-        request.plan, request.mesh, request.seed, inputs, reference, request.compute_dtype, trace=True
+        request.plan,
+        request.mesh,
+        request.seed,
+        inputs,
+        reference,
+        request.compute_dtype,
+        trace=True,
+        backend=request.backend,
     )
     return record
 
@@ -65,6 +74,11 @@ def execute(request: ExecutionRequest, held: ClaimedJob, limit_s: float = LONGES
         raise ExecutionRefused(
             f"the plan's devices hold {request.plan.cost['total_memory_bytes']:,} B in all, more than half of this "
             'machine\'s memory; count without values instead ("values": false)'
+        )
+    if not is_installed(request.backend):
+        raise ExecutionRefused(
+            f"this worker has no {request.backend}: run `pip install 'tapestry[{request.backend}]'` on its machine, or "
+            'compute with numpy ("backend": "numpy")'
         )
     process = ProcessIslands(1)
     try:
@@ -89,6 +103,7 @@ def do_execution(store: Store, held: ClaimedJob) -> None:
         run.options.compute_dtype,
         execution.values,
         execution.seed or 0,
+        execution.backend,
     )
     record = execute(request, held)
     verified = _marks(store, execution, record) if is_refuted(record.verified) else None

@@ -57,6 +57,9 @@ class JaxArrays:
     def full(self, shape: Shape, value: Any, dtype: str) -> JaxArray:
         return jnp.broadcast_to(jnp.asarray(NUMPY.full((), value, dtype)), tuple(shape))
 
+    def empty(self, shape: Shape, dtype: str) -> JaxArray:
+        return self.full(shape, 0, dtype)
+
     def arange(self, start: int, end: int) -> JaxArray:
         return jnp.arange(start, end)
 

@@ -75,6 +75,10 @@ class ArrayNamespace(Protocol):
 
     def full(self, shape: Shape, value: Any, dtype: str) -> Array: ...
 
+    def empty(self, shape: Shape, dtype: str) -> Array:
+        """Return an array, not initialized, that the caller fills; JAX's arrays cannot be filled."""
+        ...
+
     def arange(self, start: int, end: int) -> Array:
         """Return the whole numbers from `start` up to, not including, `end`, as int64."""
         ...

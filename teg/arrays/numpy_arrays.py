@@ -60,6 +60,9 @@ class NumpyArrays:
     def full(self, shape: Shape, value: Any, dtype: str) -> np.ndarray:
         return np.full(tuple(shape), value, numpy_dtype(dtype))
 
+    def empty(self, shape: Shape, dtype: str) -> np.ndarray:
+        return np.empty(tuple(shape), numpy_dtype(dtype))
+
     def arange(self, start: int, end: int) -> np.ndarray:
         return np.arange(start, end)
 

@@ -19,6 +19,11 @@ CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d
 POOLINGS = {1: functional.max_pool1d, 2: functional.max_pool2d, 3: functional.max_pool3d}
 
 
+def default_device() -> str:
+    """Return the first GPU, or the host where torch finds none."""
+    return "cuda:0" if torch.cuda.is_available() else "cpu"
+
+
 class TorchArrays(TorchElements):
     """The operations of torch on one device; see `ArrayNamespace`."""
 

@@ -84,6 +84,9 @@ class TorchElements:
     def full(self, shape: Shape, value: Any, dtype: str) -> TorchArray:
         return self.from_numpy(NUMPY.full((), value, dtype)).expand(tuple(shape)).clone()
 
+    def empty(self, shape: Shape, dtype: str) -> TorchArray:
+        return torch.empty(tuple(shape), dtype=self.torch_dtype(dtype), device=self.device)
+
     def arange(self, start: int, end: int) -> TorchArray:
         return torch.arange(start, end, device=self.device)
 

@@ -18,6 +18,7 @@ from tapestry.optimizer import Plan
 from tapestry.optimizer.analysis.verification import TOLERANCE, relative_errors
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.cli.output import quantity, verdict
+from tapestry.teg.arrays import ArrayNamespace
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
@@ -85,6 +86,7 @@ def run_disturbed(
     inputs: Mapping[str, np.ndarray] | None,
     reference: Mapping[str, np.ndarray] | None,
     compute_dtype: str | None,
+    xp: ArrayNamespace,
 ) -> DisturbedRun:
     """Run a plan on the disturbed mesh, with numbers if there are `inputs`, and compare its outputs.
 
@@ -107,10 +109,11 @@ def run_disturbed(
                 capacity_check=False,
                 compute_dtype=compute_dtype,
                 slowdown=slowdown,
+                xp=xp,
             )
         else:
             execution = simulate_loss(
-                program, mesh, failure, given, dry=dry, compute_dtype=compute_dtype, slowdown=slowdown
+                program, mesh, failure, given, dry=dry, compute_dtype=compute_dtype, slowdown=slowdown, xp=xp
             )
     except OutOfMemory as error:
         raise CommandError(f"the survivors cannot go on: {error}") from error

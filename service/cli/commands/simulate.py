@@ -37,6 +37,7 @@ from tapestry.service.cli.output import print_json, print_table, quantity, verdi
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.presentation import cost_model_document, title_of
 from tapestry.service.store import NewExecution, Store, StoreError, mesh_of
+from tapestry.teg.arrays import arrays_named
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.external_graphs import is_explicit
 
@@ -58,12 +59,20 @@ def run(arguments: Namespace) -> int:
     """Find the plan, run it, compare, and store the results."""
     if arguments.trace is not None:
         _check_trace(arguments.trace)
+    try:
+        arrays_named(arguments.backend)
+    except ValueError as error:
+        raise CommandError(f"--backend: {error}") from error
     if arguments.plan is None and arguments.run is None:
         graph, mesh = _given(arguments)
         if is_explicit(graph) and arguments.steps > 1:
             raise CommandError(
                 "--steps: a program that is sharded and pinned already runs one step; give the program that it "
                 "shards, or a plan"
+            )
+        if is_explicit(graph) and arguments.backend != "numpy":
+            raise CommandError(
+                "--backend: a program that is sharded and pinned already is computed by numpy; leave it out"
             )
         if is_explicit(graph):
             return run_explicit(graph, mesh, arguments)
@@ -167,12 +176,19 @@ def _execute(
             subject.compute_dtype,
             trace=arguments.trace is not None,
             after=before,
+            backend=arguments.backend,
         )
         executions.append(execution)
     disturbed = None
     if disturbance is not None:
         disturbed = run_disturbed(
-            subject.plan, subject.mesh, disturbance, inputs, reference, subject.compute_dtype
+            subject.plan,
+            subject.mesh,
+            disturbance,
+            inputs,
+            reference,
+            subject.compute_dtype,
+            arrays_named(arguments.backend),
         )
     return subject, executions, disturbed
 

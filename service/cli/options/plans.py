@@ -16,6 +16,12 @@ def simulate(parser: Parser) -> None:
     parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
     parser.add_argument("--dry", action="store_true", help="count without computing values")
     parser.add_argument(
+        "--backend",
+        choices=("numpy", "torch"),
+        default="numpy",
+        help="what computes; torch takes a GPU where it finds one (default: numpy)",
+    )
+    parser.add_argument(
         "--steps",
         type=whole(1),
         default=1,

@@ -8,6 +8,7 @@ from tapestry.hardware.simulator.counting import count_copy
 from tapestry.hardware.simulator.fetches import count_fetch
 from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.rounds import CopyCounts
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.sharding.copies import CopyPlan, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes
@@ -125,7 +126,7 @@ def three_counts_agree(mesh_shape: MeshShape, seed: int) -> None:
     terms = mesh_shape.size_of(source.partial)
     held = [whole[tuple(slice(*row) for row in box)] / terms for box in boxes(source, shape, mesh_shape)]
 
-    result, moved = ArrayMovement(copy, shape, mesh_shape).run(held)
+    result, moved = ArrayMovement(NUMPY, copy, shape, mesh_shape).run(held)
 
     for array, box in zip(result, boxes(needed, shape, mesh_shape), strict=True):
         np.testing.assert_allclose(array, whole[tuple(slice(*row) for row in box)])

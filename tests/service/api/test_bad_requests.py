@@ -191,8 +191,8 @@ def test_an_objective_needs_what_the_device_does_not_state(shared: Service) -> N
 @pytest.mark.parametrize(
     ("field", "value", "allowed"),
     [
-        ("backend", "cuda", ["numpy"]),
-        ("backend", 5, ["numpy"]),
+        ("backend", "cuda", ["numpy", "torch"]),
+        ("backend", 5, ["numpy", "torch"]),
         ("values", "yes", None),
         ("values", 1, None),
         ("seed", -1, None),
