@@ -15,7 +15,7 @@ PARALLEL = -n $(JOBS) --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test browser test-fast lint format compiled bench migration lock docs clean
+.PHONY: help venv demo serve test test-reach browser test-fast lint format compiled bench migration lock docs clean
 
 help:  ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,10 @@ serve: $(READY)  ## the API and the dashboard on http://127.0.0.1:8000, with a w
 test: $(TESTED) browser  ## everything: style, types, dependencies, all tests
 	$(MAKE) --no-print-directory --jobs=2 --output-sync lint compiled
 	$(BIN)/python -m pip check
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not reach"
+
+test-reach: $(TESTED) compiled  ## all cases that compare with foreign libraries; `make test` takes one of each kind
+	$(BIN)/python -m pytest $(PARALLEL) -m reach
 
 browser:  ## Chromium for the tests of the dashboard, if it is missing and this is Debian, as root
 	@.ci/browser

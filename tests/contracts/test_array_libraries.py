@@ -22,8 +22,17 @@ from tapestry.teg.zspace import ZRange
 # JAX compiles each function for each shape, which takes most of the time.
 PARTS = {"torch": 4, "jax": 1}
 EXAMPLES = [(o, e, f"{o.name}-{k}") for o in OPERATORS if not o.meaningless for k, e in enumerate(o.examples)]
+
+
+def marks_of(library: str, example: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Return the marks of an operator's example: of JAX, `make test` tries the first of each operator."""
+    if library != "jax":
+        return ()
+    return (pytest.mark.slow,) if example.endswith("-0") else (pytest.mark.slow, pytest.mark.reach)
+
+
 CASES = [
-    pytest.param(library, o, e, id=f"{library}-{name}", marks=[pytest.mark.slow] if library == "jax" else [])
+    pytest.param(library, o, e, id=f"{library}-{name}", marks=marks_of(library, name))
     for library in PARTS
     for o, e, name in EXAMPLES
 ]

@@ -106,7 +106,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
         ("budget", {"evaluations": value}, "/budget/evaluations", None)
         for value in (*NO_WHOLE, 0, -1, 10**9 + 1, 10**400)
     ],
-    ("budget", {"minutes": 5}, "/budget/minutes", ["seconds", "evaluations"]),
+    ("budget", {"minutes": 5}, "/budget/minutes", ["seconds", "evaluations", "deadline_seconds"]),
     *[("seed", value, "/seed", None) for value in (*NO_WHOLE, None, -1, 2**63, 10**400)],
     *[("islands", value, "/islands", None) for value in (*NO_WHOLE, 0, -1, 65, 10**400)],
     *[("rules", value, "/rules", None) for value in (5, "fuse_cells", {})],
