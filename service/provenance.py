@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -18,13 +19,19 @@ def versions() -> dict[str, str]:
 
     Plug-ins with accepted members are included as `plugin:NAME`.
     """
+    return dict(_packages()) | plugins.versions()
+
+
+@cache
+def _packages() -> Mapping[str, str]:
+    """Look the packages up, once: the metadata of each is a file."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found | plugins.versions()
+    return found
 
 
 def plug_ins_of(found: Mapping[str, str]) -> list[str]:

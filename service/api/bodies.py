@@ -30,6 +30,10 @@ class RunBody(RequestBody):
         "device (a name of `/v1/devices`, or an object with its fields) and axes",
         examples=list(mesh_names()),
     )
+    fresh: bool = Field(
+        False,
+        description="search even where an equal request was answered before; otherwise that run is returned",
+    )
 
     @classmethod
     def remaining_faults(
@@ -57,7 +61,7 @@ class RunBody(RequestBody):
     @property
     def options(self) -> RunOptions:
         """The options of the run, their types checked and nothing else."""
-        return RunOptions.from_json(self.model_dump(exclude={"graph_id", "mesh"}))
+        return RunOptions.from_json(self.model_dump(exclude={"graph_id", "mesh", "fresh"}))
 
 
 def stored_resources(graph_id: str, store: Store) -> tuple[str, ...]:

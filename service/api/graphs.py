@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +37,7 @@ from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.problems import Problem
 from tapestry.service.graphs import priced_resources
 from tapestry.service.presentation import objective_document
+from tapestry.service.provenance import versions
 from tapestry.service.store import StoredGraph
 from tapestry.teg.faults import Fault
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
@@ -76,9 +78,8 @@ async def post_graph(request: Request, parts: Parts) -> Response:
         with path.open("wb") as file:
             async for portion in request.stream():
                 await run_in_threadpool(file.write, portion)
-        limits = parts.settings.limits
-        url, blocks, size = parts.settings.database_url, limits.graph_blocks, limits.document_bytes
-        saved = await run_in_threadpool(parts.pool.do, tasks.save_document, str(path), url, blocks, size)
+        size = parts.settings.limits.document_bytes
+        saved = await run_in_threadpool(_saved, parts, path, tasks.save_document, size)
     return await run_in_threadpool(_answer, parts, saved)
 
 
@@ -107,8 +108,7 @@ def import_graph(
         with path.open("wb") as target:
             while portion := file.file.read(PORTION):
                 target.write(portion)
-        url, blocks = parts.settings.database_url, parts.settings.limits.graph_blocks
-        saved = parts.pool.do(tasks.save_file, str(path), url, blocks, sizes, called)
+        saved = _saved(parts, path, tasks.save_file, sizes, called)
     return _answer(parts, saved)
 
 
@@ -137,6 +137,26 @@ def get_graph(graph_id: GraphId, request: Request, parts: Parts) -> Response:
 def get_document(graph_id: GraphId, request: Request, parts: Parts) -> Response:
     """Fetch a program as a TEG document; gzipped where that is accepted."""
     return packed(request, parts.store.graphs.document(graph_id), f"{graph_id}.teg.json")
+
+
+def _saved(parts: Context, path: Path, task: Callable[..., tasks.SaveResult], *more: Any) -> tasks.SaveResult:
+    """Read the program of a file in the task pool and store it; one that was read in the same way is not read again.
+
+    `more` are the arguments of the task beside file, store and limit.
+    """
+    blocks = parts.settings.limits.graph_blocks
+    how = json.dumps([task.__name__, path.suffixes, blocks, more, versions()], sort_keys=True)
+    with path.open("rb") as file:
+        upload_hash = hashlib.sha256(
+            f"{how}\n".encode() + hashlib.file_digest(file, "sha256").digest()
+        ).hexdigest()
+    known = parts.store.graphs.uploaded(upload_hash)
+    if known is not None:
+        return tasks.SaveResult(known)
+    saved = parts.pool.do(task, str(path), parts.settings.database_url, blocks, *more)
+    if not saved.faults:
+        parts.store.graphs.save_upload(upload_hash, saved.id, datetime.now(UTC))
+    return saved
 
 
 def graph_document(graph: StoredGraph) -> dict[str, Any]:

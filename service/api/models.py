@@ -155,6 +155,12 @@ class AcceptedAnswer(Answer):
     links: dict[str, str]
 
 
+class SubmittedRunAnswer(AcceptedAnswer):
+    """A run that waits for a worker, or one that has answered an equal request before."""
+
+    reused: bool = Field(description="the run was there before the request: nothing is searched again")
+
+
 @with_response_options
 class RunAnswer(Answer):
     """The status of a run."""

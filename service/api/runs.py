@@ -14,10 +14,19 @@ from tapestry.service.api.bodies import RunBody, stored_resources
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import body_of
-from tapestry.service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunDetailAnswer, RunsAnswer
+from tapestry.service.api.models import (
+    FrontierAnswer,
+    RunAnswer,
+    RunDetailAnswer,
+    RunsAnswer,
+    SubmittedRunAnswer,
+)
 from tapestry.service.api.openapi_parts import (
     ACCEPTED,
     KEPT,
+    LOCATION,
+    REPLAYED,
+    Answers,
     PageCursor,
     PageLimit,
     Printable,
@@ -27,6 +36,7 @@ from tapestry.service.api.openapi_parts import (
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, options_document, shown_plan_document
+from tapestry.service.provenance import versions
 from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.store import RunRequest, RunSummary, UnknownId
 from tapestry.service.verdicts import count_verdicts, unchecked_reason
@@ -34,27 +44,41 @@ from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
+REUSED: Answers = {
+    200: {
+        "model": SubmittedRunAnswer,
+        "description": "A run that has answered an equal request",
+        "headers": LOCATION | REPLAYED,
+    }
+}
+
 
 @router.post(
     "",
     status_code=202,
-    response_model=AcceptedAnswer,
-    responses=ACCEPTED | problems(413, 415, 422, 429),
+    response_model=SubmittedRunAnswer,
+    responses=ACCEPTED | REUSED | problems(413, 415, 422, 429),
     dependencies=[body_of("application/json")],
 )
 def post_run(body: RunBody, parts: Parts, key: Key = None) -> Response:
-    """Submit a search; a worker carries it out. The Location header is the address of the run."""
+    """Submit a search; a worker carries it out. The Location header is the address of the run.
+
+    Where an equal request was answered before, that run is returned; `fresh` asks for another search.
+    """
     known = idempotency(key, "POST /v1/runs", body.model_dump(mode="json"))
     submitted = parts.store.runs.submit(
         _checked(body, parts),
         datetime.now(UTC),
         queue_limit=parts.settings.limits.queued_jobs,
         idempotency=known,
+        reusable=None if body.fresh else versions(),
     )
     run = parts.store.runs.get(submitted.id)
     links = _links(run.id)
     headers = {"Location": links["self"]} | replayed(submitted)
-    return answer({"id": run.id, "status": run.status, "links": links}, 202, headers)
+    is_reused = run.created_at < submitted.requested_at
+    document = {"id": run.id, "status": run.status, "reused": is_reused, "links": links}
+    return answer(document, 200 if is_reused else 202, headers)
 
 
 @router.get("", response_model=RunsAnswer, responses=KEPT | problems(422))
@@ -170,7 +194,7 @@ def _checked(body: RunBody, parts: Context) -> RunRequest:
         request = check_request(body.graph_id, body.mesh, options, parts.settings.limits, resources)
     except InvalidRequest as error:
         raise InvalidRequest([*error.faults, *faults]) from error
-    if not faults and options.pins:
+    if not faults and options.pins and parts.store.runs.equal_run(request, versions()) is None:
         url = parts.settings.database_url
         faults += parts.pool.do(
             tasks.faults_of_pins, body.graph_id, dict(options.pins), dict(request.mesh), url

@@ -24,7 +24,8 @@ from tapestry.service.frontier_checks import check_frontier, checking_deadline, 
 from tapestry.service.provenance import host, versions
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.settings import database_url
-from tapestry.service.store import FinishedRun, Store, StoreError
+from tapestry.service.store import FinishedRun, RunRequest, Store, StoredRun, StoreError, mesh_to_document
+from tapestry.service.store.codec import graph_values
 from tapestry.teg.document import DocumentError, save
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
@@ -32,13 +33,18 @@ from tapestry.teg.importers.files import GraphFileError, read_program
 
 @dataclass(frozen=True)
 class Request:
-    """A requested search: the options with their number of islands, and the plans to start from."""
+    """A requested search: the options as they were given, and the plans to start from."""
 
     graph: Graph
     mesh: Mesh
     options: RunOptions
     start_from: Sequence[Plan] = ()
     deadline: Deadline | None = None
+
+    @property
+    def islands(self) -> int:
+        """The number of islands: as given, else one per core."""
+        return islands_of(self.options.islands)
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
     """Search, then check every plan of the frontier; Ctrl-C ends either and keeps the results so far."""
     created_at = datetime.now(UTC)
     try:
-        with _workers(request.options.islands or 1) as executor:
+        with _workers(request.islands) as executor:
             result = _search(request, reporter, executor)
             if not result.frontier:
                 raise CommandError(*_nothing_found(result))
@@ -126,7 +132,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
             result = search(
                 request.graph,
                 request.mesh,
-                options=request.options,
+                options=replace(request.options, islands=request.islands),
                 executor=executor,
                 start_from=request.start_from,
                 on_progress=reporter.searching,
@@ -172,6 +178,17 @@ def _workers(islands: int) -> Iterator[Executor | None]:
         yield pool
     finally:
         pool.abandon()  # whatever it still does is wanted no more
+
+
+def answered_before(store: Store, request: Request) -> StoredRun | None:
+    """Return the stored run that has answered an equal request with the same versions; None if there is none."""
+    graph_id = graph_values(request.graph)["id"]
+    try:
+        equal = RunRequest(graph_id, mesh_to_document(request.mesh), request.options)
+        run_id = store.runs.equal_run(equal, versions())
+        return None if run_id is None else store.runs.find(run_id)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
 
 
 def store_outcome(store: Store, outcome: SearchOutcome) -> str | None:

@@ -38,6 +38,7 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
         "mesh_name": request.mesh["name"],
         "mesh": dict(request.mesh),
         "options": request.options.to_stored(),
+        "request_hash": request.hash,
         "status": "queued",
         "phase": "queued",
         "stopped": "",
@@ -60,10 +61,10 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
 
 def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, Any]:
     result = finished.result
-    options = replace(finished.options, islands=result.islands)
-    request = RunRequest(graph_id, mesh_to_document(result.mesh), options)
+    request = RunRequest(graph_id, mesh_to_document(result.mesh), finished.options)
     last = result.history[-1] if result.history else None
     return requested_values(run_id, request, finished.created_at) | {
+        "options": replace(finished.options, islands=result.islands).to_stored(),
         "status": STATUS.get(result.stopped, "succeeded"),
         "phase": "done",
         "stopped": result.stopped,

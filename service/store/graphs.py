@@ -14,7 +14,7 @@ from tapestry.service.store.codec import graph_of, graph_values
 from tapestry.service.store.pages import newest
 from tapestry.service.store.records import Cursor, Rewriting, SavedGraph, StoredGraph
 from tapestry.service.store.sessions import Database, UnknownId
-from tapestry.service.store.tables import Base, GraphRow, RewriteRow
+from tapestry.service.store.tables import Base, GraphRow, RewriteRow, UploadRow
 from tapestry.teg.graph import Graph
 
 _SUMMARY = (
@@ -52,6 +52,18 @@ class Graphs:
                 row = {"graph_id": saved.id, **asdict(made), "moves": [dict(move) for move in made.moves]}
                 insert_if_new(connection, RewriteRow, row)
             return saved
+
+    def uploaded(self, upload_hash: str) -> str | None:
+        """Return the id of the graph that an upload with this hash was read as; None if there was none."""
+        query = select(UploadRow.graph_id).where(UploadRow.hash == upload_hash)
+        with self._database.reading() as connection:
+            return connection.scalar(query)
+
+    def save_upload(self, upload_hash: str, graph_id: str, created_at: datetime) -> None:
+        """Store which graph an upload was read as, so that it need not be read again."""
+        row = {"hash": upload_hash, "graph_id": graph_id, "created_at": created_at}
+        with self._database.writing() as connection:
+            insert_if_new(connection, UploadRow, row)
 
     def rewritings(self, graph_id: str) -> tuple[Rewriting, ...]:
         """Return the graphs from which a graph was derived, and how; oldest first."""

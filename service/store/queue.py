@@ -26,17 +26,22 @@ def submit(
     *,
     queue_limit: int | None,
     idempotency: Idempotency | None,
+    reused: str | None = None,
 ) -> Submitted:
     """Queue a job whose own rows `write` creates; a request with a known key is answered as before.
+
+    `reused` is an earlier job that answers the request: then nothing is queued.
 
     Raises:
         KeyReused: the key was used for another request.
         QueueFull: `queue_limit` jobs wait already.
     """
     if idempotency is not None:
-        before = _remember(connection, idempotency, subject, created_at)
+        before = _remember(connection, idempotency, reused or subject, created_at)
         if before is not None:
-            return Submitted(before, True)
+            return before
+    if reused is not None:
+        return Submitted(reused, False, created_at)
     if queue_limit is not None:
         _take_turn(connection)
         if waiting(connection) >= queue_limit:
@@ -53,7 +58,7 @@ def submit(
         "expires_at": None,
     }
     connection.execute(insert(LeaseRow).values(row))
-    return Submitted(subject, False)
+    return Submitted(subject, False, created_at)
 
 
 def waiting(connection: Connection) -> int:
@@ -67,7 +72,7 @@ def _take_turn(connection: Connection) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(LAST_PLACE)))
 
 
-def _remember(connection: Connection, used: Idempotency, subject: str, now: datetime) -> str | None:
+def _remember(connection: Connection, used: Idempotency, subject: str, now: datetime) -> Submitted | None:
     """Store a key and return None, or return a known key's job. Of two at once the second waits for the first."""
     connection.execute(delete(IdempotencyRow).where(IdempotencyRow.created_at < now - KEYS_KEPT))
     row = {
@@ -80,12 +85,13 @@ def _remember(connection: Connection, used: Idempotency, subject: str, now: date
     if insert_if_new(connection, IdempotencyRow, row):
         return None
     same = (IdempotencyRow.scope == used.scope, IdempotencyRow.key == used.key)
-    known = connection.execute(select(IdempotencyRow.fingerprint, IdempotencyRow.subject).where(*same)).one()
+    columns = (IdempotencyRow.fingerprint, IdempotencyRow.subject, IdempotencyRow.created_at)
+    known = connection.execute(select(*columns).where(*same)).one()
     if known.fingerprint != used.fingerprint:
         raise KeyReused(
             f"the Idempotency-Key {used.key!r} was used before for another request; take a new one"
         )
-    return str(known.subject)
+    return Submitted(known.subject, True, known.created_at)
 
 
 def append_event(connection: Connection, run_id: str, kind: str, data: Any, now: datetime) -> int:

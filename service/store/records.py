@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 from tapestry.optimizer import Plan, Progress, Result, RunOptions
@@ -21,6 +24,13 @@ class RunRequest:
     mesh: Mapping[str, Any]
     options: RunOptions
 
+    @cached_property
+    def hash(self) -> str:
+        """A hash of graph, mesh and options as they were asked for: equal requests have equal ones."""
+        content = [self.graph_id, self.mesh, self.options.to_stored()]
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Idempotency:
@@ -33,10 +43,11 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job that was queued now, or before under the same key (`is_replay`)."""
+    """A job that was queued now, or before under the same key (`is_replay`), at the moment of the first request."""
 
     id: str
     is_replay: bool
+    requested_at: datetime
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class NewExecution:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A search that has ended, with its options and the results of its checks, to be stored as a whole.
+    """A search that has ended, with its options as asked for and the results of its checks, to be stored as a whole.
 
     `verified` and `executions` are by plan id; a plan that was not checked is missing in both.
     """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, null, select, update
 
+from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.service.lifecycle import is_ended, next_status
 from tapestry.service.store.codec import graph_values, run_summary, stored_options, stored_plan
 from tapestry.service.store.database import StoreError
@@ -85,14 +86,16 @@ class Runs:
         *,
         queue_limit: int | None = None,
         idempotency: Idempotency | None = None,
+        reusable: Mapping[str, str] | None = None,
     ) -> Submitted:
-        """Queue a run.
+        """Queue a run; or, with the versions that are `reusable`, return the run that `equal_run` finds.
 
         Raises:
             QueueFull, KeyReused, UnknownId: too much waits; the key meant another request; no such graph.
         """
         run_id = secrets.token_hex(6)
         with self._database.writing() as connection:
+            equal = None if reusable is None else _equal_run(connection, request, reusable)
 
             def write() -> None:
                 if connection.scalar(select(GraphRow.id).where(GraphRow.id == request.graph_id)) is None:
@@ -108,7 +111,17 @@ class Runs:
                 write,
                 queue_limit=queue_limit,
                 idempotency=idempotency,
+                reused=equal,
             )
+
+    def equal_run(self, request: RunRequest, versions: Mapping[str, str]) -> str | None:
+        """Return the newest run that has answered an equal request with these versions; None if there is none.
+
+        It has succeeded without a problem, and its costs are of this version of the cost model. A request that starts
+        from another run's plans is equal to none: that run may have found more since.
+        """
+        with self._database.reading() as connection:
+            return _equal_run(connection, request, versions)
 
     def save_finished(self, finished: FinishedRun) -> str:
         """Store a search that has ended, with all its results; return the run's id."""
@@ -222,6 +235,20 @@ def _one(connection: Connection, run_id: str) -> Row[Any]:
     if row is None:
         raise UnknownId(f"there is no run {run_id!r}")
     return row
+
+
+def _equal_run(connection: Connection, request: RunRequest, versions: Mapping[str, str]) -> str | None:
+    if request.options.start_from is not None:
+        return None
+    outdated = exists().where(
+        PlanRow.run_id == RunRow.id,
+        PlanRow.on_frontier.is_(True),
+        PlanRow.cost_model != COST_MODEL_VERSION,
+    )
+    answered = (RunRow.request_hash == request.hash, RunRow.status == "succeeded", RunRow.problem.is_(null()))
+    query = select(RunRow.id, RunRow.versions).where(*answered, ~outdated)
+    found = connection.execute(query.order_by(RunRow.created_at.desc(), RunRow.id.desc()))
+    return next((row.id for row in found if row.versions == dict(versions)), None)
 
 
 def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]) -> StoredRun:

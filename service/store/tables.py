@@ -65,6 +65,16 @@ class GraphRow(Base):
     __table_args__ = (Index(None, "created_at", "id"),)
 
 
+class UploadRow(Base):
+    """An upload that was read before: a hash of its bytes and of all that decides how they are read, and its graph."""
+
+    __tablename__ = "uploads"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
 class RewriteRow(Base):
     """The derivation of a program from another by moves; `part` is the part of their result, empty for all."""
 
@@ -82,7 +92,8 @@ class RunRow(Base):
 
     `options` are those of `RunOptions` with the version of their form: an option is no column unless it is queried.
     `last_event` is the number of its newest event; increasing it orders the writers of events. `refused` are the
-    rules that were disabled, with reasons.
+    rules that were disabled, with reasons. Equal requests have equal `request_hash`es (`RunRequest.hash`); runs of
+    before there was one have none.
     """
 
     __tablename__ = "runs"
@@ -92,6 +103,7 @@ class RunRow(Base):
     mesh_name: Mapped[str] = mapped_column(Text)
     mesh: Mapped[dict[str, Any]] = mapped_column(JSON)
     options: Mapped[dict[str, Any]] = mapped_column(JSON)
+    request_hash: Mapped[str | None] = mapped_column(String(64), index=True)
     status: Mapped[str] = mapped_column(String(16))
     phase: Mapped[str] = mapped_column(String(16))
     stopped: Mapped[str] = mapped_column(Text)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.costmodel.known_objectives import objective_called
+from tapestry.costmodel.objective import Objective
+from tapestry.optimizer.archive.report import Identified, representative_plans
 from tapestry.optimizer.requests import ReadRequest, read_request
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
+from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import print_frontier
 from tapestry.service.cli.options.searching import option_fault_line, options_of
@@ -20,15 +22,15 @@ from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import (
     Request,
     SearchOutcome,
+    answered_before,
     exit_interrupted,
-    islands_of,
     open_store,
     plans_of,
     search_and_check,
     store_outcome,
 )
-from tapestry.service.presentation import result_document
-from tapestry.service.store import Store
+from tapestry.service.presentation import result_document, run_document
+from tapestry.service.store import Store, StoredRun
 from tapestry.service.verdicts import verdict_counts_text
 from tapestry.teg.brief import counted
 from tapestry.teg.faults import joined
@@ -39,13 +41,20 @@ def run(arguments: Namespace) -> int:
     store = None if arguments.no_store and not arguments.start_from else open_store(arguments.database_url)
     try:
         request = _request(arguments, store)
+        known = None if _is_fresh(arguments) or store is None else answered_before(store, request)
+        if known is not None:
+            return _report_known(known, arguments.json)
         with reporter(arguments.quiet) as reported:
             outcome = search_and_check(request, reported)
         run_id = None if store is None or arguments.no_store else store_outcome(store, outcome)
     finally:
         if store is not None:
             store.close()
-    document = {"run": run_id, **result_document(outcome.result, outcome.checked, request.options)}
+    document = {
+        "run": run_id,
+        "reused": False,
+        **result_document(outcome.result, outcome.checked, request.options),
+    }
     if arguments.json:
         print_json(document)
     else:
@@ -55,6 +64,38 @@ def run(arguments: Namespace) -> int:
     if outcome.is_interrupted:
         return exit_interrupted()
     return FAILED if outcome.checked.failures or (not arguments.no_store and run_id is None) else OK
+
+
+def _is_fresh(arguments: Namespace) -> bool:
+    return bool(arguments.fresh or arguments.no_store)
+
+
+def _report_known(known: StoredRun, as_json: bool) -> int:
+    """Print a stored run in place of a search that would be equal to it."""
+    document = {**run_document(known), "reused": True}
+    if as_json:
+        print_json(document)
+    else:
+        summary = known.summary
+        print(f"{summary.graph_name} on {summary.mesh_name}, plans on the frontier: {len(known.frontier)}")
+        objectives = [objective_called(name) for name in summary.options.objectives]
+        print_frontier(document["frontier"], document["objectives"], _marks(known.frontier, objectives))
+        print(
+            f"the same was asked for {summary.created_at.astimezone():%Y-%m-%d %H:%M:%S}: this is its run "
+            f"{summary.id}, nothing was searched again (--fresh does); {verdict_counts_text(document['checks'])}"
+        )
+    failures = [line for p in known.frontier if p.verified for line in failures_of(p.id, p.verified)]
+    for line in failures:
+        print(f"tapestry: {line}", file=sys.stderr)
+    return FAILED if failures else OK
+
+
+def _marks(plans: Sequence[Identified], objectives: Sequence[Objective]) -> dict[str, list[str]]:
+    """Return the roles of the most representative plans by plan id."""
+    marks: dict[str, list[str]] = {}
+    for mark, plan in representative_plans(plans, objectives).items():
+        marks.setdefault(plan.id, []).append(mark)
+    return marks
 
 
 def further_faults(arguments: Namespace) -> tuple[str, ...]:
@@ -86,7 +127,6 @@ def _request(arguments: Namespace, store: Store | None) -> Request:
     found = _read(arguments, options, arguments.dim)
     if found.faults or found.graph is None or found.mesh is None:
         raise CommandError(joined([option_fault_line(fault) for fault in found.faults]))
-    options = replace(found.options, islands=islands_of(options.islands))
     start_from = plans_of(store, options.start_from, found.graph) if store and options.start_from else ()
     deadline = (
         None if options.deadline_seconds is None else Deadline(arguments.began_s + options.deadline_seconds)
@@ -97,10 +137,7 @@ def _request(arguments: Namespace, store: Store | None) -> Request:
 def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
     result = outcome.result
     print(f"{result.graph.name} on {result.mesh.name}, plans on the frontier: {len(result.frontier)}")
-    marks: dict[str, list[str]] = {}
-    for mark, plan in representative_plans(result.frontier, result.objectives).items():
-        marks.setdefault(plan.id, []).append(mark)
-    print_frontier(document["frontier"], document["objectives"], marks)
+    print_frontier(document["frontier"], document["objectives"], _marks(result.frontier, result.objectives))
     print(
         f"{counted(result.evaluations, 'plan')} evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "
         f"seed {result.seed}, {counted(result.islands, 'island')}; "

@@ -36,6 +36,9 @@ def optimize(parser: Parser) -> None:
     )
     run_options(parser, OPTIONS)
     parser.add_argument(
+        "--fresh", action="store_true", help="search even where a stored run has answered the same request"
+    )
+    parser.add_argument(
         "--pins-from",
         metavar="FILE",
         help="pin tensors as a file states: a table (.json), a module of PartitionSpecs or placements (.py), or "

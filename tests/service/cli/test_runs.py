@@ -75,9 +75,23 @@ def test_no_plan_on_the_frontier_is_beaten_by_another(tapestry: Run, document: P
 
 @pytest.mark.slow
 def test_the_same_evaluations_give_the_same_frontier(tapestry: Run, document: Path) -> None:
-    first, second = (optimize(tapestry, document, "--json").json for _ in range(2))
+    first, second = (optimize(tapestry, document, "--json", "--fresh").json for _ in range(2))
     assert first["frontier"] == second["frontier"]
     assert first["run"] != second["run"]
+    assert (first["reused"], second["reused"]) == (False, False)
+
+
+def test_an_equal_request_is_answered_with_the_stored_run(tapestry: Run, document: Path) -> None:
+    first = optimize(tapestry, document, "--json").json
+    again = optimize(tapestry, document, "--json").json
+    assert (again["run"], again["reused"], again["frontier"]) == (first["run"], True, first["frontier"])
+    assert set(first) <= set(again)
+    said = optimize(tapestry, document).out
+    assert f"this is its run {first['run']}, nothing was searched again (--fresh does)" in said
+    assert all(plan["id"] in said for plan in first["frontier"])
+    other = optimize(tapestry, document, "--json", "--seed", 1).json
+    assert (other["run"] != first["run"], other["reused"]) == (True, False)
+    assert optimize(tapestry, document, "--json", "--no-store").json["run"] is None
 
 
 @pytest.mark.parametrize(

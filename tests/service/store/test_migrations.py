@@ -109,6 +109,7 @@ def check_graphs_and_runs(connection: Connection) -> None:
             "verify": "auto",
         },
         "problem": None,
+        "request_hash": None,
         "refused": [],
         "started_at": NOON,
         "ended_at": NOON + timedelta(seconds=1.5),

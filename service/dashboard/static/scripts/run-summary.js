@@ -40,7 +40,7 @@ function comparable(value) {
 
 /** The request that makes the same run again. @param {any} run @param {any[]} meshes */
 export function requestOf(run, meshes) {
-  return { graph_id: run.graph_id, mesh: meshOf(run, meshes), ...run.request };
+  return { graph_id: run.graph_id, mesh: meshOf(run, meshes), ...run.request, fresh: true };
 }
 
 /** @param {string} path @param {any} [body] */

@@ -58,6 +58,7 @@ async function begin() {
       fillFields(model);
       for (const text of model.constraints) constraints.read(text);
     }
+    byId("fresh").checked = address.has("fresh");
     await graphs.load(model?.graph_id ?? address.get("graph"));
     byId("start").disabled = false;
     preview();
@@ -81,6 +82,7 @@ function request() {
     mesh: meshes.mesh,
     ...readFields(),
     constraints: constraints?.texts.length ? constraints.texts : undefined,
+    fresh: byId("fresh").checked || undefined,
   };
 }
 
@@ -119,8 +121,8 @@ form.addEventListener("submit", async (/** @type {SubmitEvent} */ event) => {
   byId("start").disabled = true;
   say(byId("start-status"), "Starting…");
   try {
-    const { id } = await post("/v1/runs", body, key);
-    return location.assign(pages.run(id));
+    const { id, reused } = await post("/v1/runs", body, key);
+    return location.assign(pages.run(id) + (reused ? "?reused" : ""));
   } catch (error) {
     showFaults(form, problemOf(error));
   }

@@ -19,7 +19,7 @@ import { showRefused } from "../refused-rules.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
 import { meshText, showCommands, showMaking, showRequest } from "../run-summary.js";
-import { count, duration, plain, several } from "../units.js";
+import { age, count, duration, plain, several } from "../units.js";
 
 const REDRAW_MS = 400;
 
@@ -103,6 +103,15 @@ function showSummary() {
   showRequest(byId("request"), run);
   showMaking(byId("making"), run);
   showCommands(byId("commands"), run, meshes);
+  showReused();
+}
+
+/** The form leads here where this run has answered the same request before. */
+function showReused() {
+  if (!new URLSearchParams(location.search).has("reused") || byId("reused").childElementCount) return;
+  const text = `The same was asked for ${age(run.created_at)}, and this run answered it. Nothing was searched again. `;
+  const link = element("a", { href: `/runs/new?from=${encodeURIComponent(id)}&fresh` }, "Search again");
+  fill(byId("reused"), element("p", { class: "notice" }, text, link));
 }
 
 function show() {

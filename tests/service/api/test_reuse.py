@@ -1,0 +1,109 @@
+"""Tests that an equal request is answered with the run that is there, and that an upload is read once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tapestry.service.api import tasks
+from tapestry.service.api.task_pool import TaskPool
+from tapestry.service.provenance import versions
+from tests.service.api.conftest import Serve, Service
+from tests.service.store.submissions import LEASE_S, plans, update_of
+from tests.teg.importers.models import GRAPHS
+
+MODEL = GRAPHS / "tiny_taso_bert_8layer_s64.winputs.onnx"
+KEY = {"Idempotency-Key": "once"}
+
+
+def answered(service: Service, **changes: Any) -> str:
+    """Submit a run and do it as a worker does."""
+    run_id = str(service.submit(**changes).json()["id"])
+    now = datetime.now(UTC)
+    job = service.store.jobs.claim("ada", now, LEASE_S)
+    assert job is not None and job.subject == run_id
+    service.store.jobs.begin(job, now, LEASE_S, islands=2, versions=versions(), host={})
+    service.store.jobs.checkpoint(job, now, LEASE_S, update_of(plans((1e-3, 512), (2e-3, 256))))
+    service.store.jobs.end_run(job, now, "finished", stopped="budget")
+    return run_id
+
+
+def test_an_equal_request_is_answered_with_the_run_that_is_there(service: Service) -> None:
+    objectives = ["time_s", "peak_memory_bytes"]
+    run_id = answered(service, objectives=objectives)
+    again = service.submit(objectives=objectives)
+    assert (again.status_code, again.headers["location"]) == (200, f"/v1/runs/{run_id}")
+    answer = again.json()
+    assert (answer["id"], answer["status"], answer["reused"]) == (run_id, "succeeded", True)
+    assert len(service.http.get(f"{again.headers['location']}/frontier").json()["plans"]) == 2
+
+
+def test_a_request_written_in_another_way_is_equal(service: Service) -> None:
+    run_id = answered(service, objectives=["time_s", "0.5*time_s + 0.5 * energy_j"])
+    mesh = service.http.get(f"/v1/runs/{run_id}").json()["mesh_document"]
+    again = service.submit(objectives=["time_s", "0.5 * time_s + 0.5*energy_j"], mesh=mesh, seed=0)
+    assert (again.json()["id"], again.json()["reused"]) == (run_id, True)
+
+
+def test_fresh_asks_for_another_search(service: Service) -> None:
+    run_id = answered(service)
+    fresh = service.submit(fresh=True)
+    assert (fresh.status_code, fresh.json()["reused"]) == (202, False)
+    assert fresh.json()["id"] != run_id
+
+
+def test_a_run_that_waits_is_not_reused(service: Service) -> None:
+    first, second = (service.submit().json() for _ in range(2))
+    assert first["id"] != second["id"]
+    assert (first["reused"], second["reused"]) == (False, False)
+
+
+def test_a_repeated_request_is_answered_as_the_first_one(service: Service) -> None:
+    run_id = answered(service)
+    first, again = (service.submit(headers=KEY) for _ in range(2))
+    assert first.json() == again.json()
+    assert (again.json()["id"], again.json()["reused"]) == (run_id, True)
+    assert again.headers["idempotent-replayed"] == "true"
+    other = {"Idempotency-Key": "twice"}
+    submitted = service.submit(headers=other, seed=1).json()
+    repeated = service.submit(headers=other, seed=1)
+    assert (repeated.json(), submitted["reused"]) == (submitted, False)
+
+
+def test_a_run_without_plans_of_pins_is_not_looked_up_in_vain(service: Service) -> None:
+    answered(service, pins={"y": "[gpu.0, -]"})
+    assert service.submit(pins={"y": "[gpu.0, -]"}).json()["reused"] is True
+    wrong = service.submit(pins={"nothing": "[gpu.0, -]"})
+    assert [fault["pointer"] for fault in wrong.json()["errors"]] == ["/pins/nothing"]
+
+
+def upload(service: Service, **form: str) -> Any:
+    return service.http.post(
+        "/v1/graphs/import", files={"file": ("tiny.onnx", MODEL.read_bytes())}, data=form
+    )
+
+
+def test_an_upload_is_read_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, reads = serve(), list[str]()
+    do = TaskPool.do
+
+    def counted(self: TaskPool, task: Any, *arguments: Any) -> Any:
+        reads.append(task.__name__)
+        return do(self, task, *arguments)
+
+    monkeypatch.setattr(TaskPool, "do", counted)
+    first, again = upload(service), upload(service)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json() == first.json()
+    assert reads == [tasks.save_file.__name__]
+    renamed = upload(service, name="other")
+    assert (renamed.status_code, renamed.json()["name"]) == (201, "other")
+    assert len(reads) == 2
+
+
+def test_a_refused_upload_is_refused_again(service: Service) -> None:
+    for _ in range(2):
+        broken = service.http.post("/v1/graphs/import", files={"file": ("a.onnx", b"no model")})
+        assert (broken.status_code, broken.json()["code"]) == (422, "invalid_graph")
