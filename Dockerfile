@@ -16,6 +16,7 @@ COPY hardware hardware
 COPY rewrites rewrites
 COPY costmodel costmodel
 COPY optimizer optimizer
+COPY client client
 COPY service service
 COPY examples examples
 RUN /opt/tapestry/bin/python -m pip install --no-deps --no-build-isolation .

@@ -12,7 +12,7 @@ from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
-from tapestry.service.verdicts import count_verdicts, unchecked_reason
+from tapestry.service.verdicts import count_verdicts, unchecked_reason, verdict_of
 
 
 def plan_document(
@@ -93,6 +93,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
         "devices": plan.devices,
         "move_count": plan.move_count,
         "verified": None if plan.verified is None else dict(plan.verified),
+        "verdict": verdict_of(plan.verified),
     }
 
 

@@ -11,17 +11,10 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.teg.arguments import NUMBER, TEXT, check_arguments
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.known_fields import known_fields
+from tapestry.teg.quantities import scales_of
 
 PERCENT = "%"
 BOUND = NUMBER._replace(hint="write Constraint('time_s', 0.005), or the text 'time_s<=5ms'")
-_SCALE = {
-    "B": {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
-    | {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40},
-    "s": {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
-    "flop": {"": 1.0, "flop": 1.0, "Mflop": 1e6, "Gflop": 1e9, "Tflop": 1e12},
-    "J": {"": 1.0, "J": 1.0, "mJ": 1e-3, "kJ": 1e3, "Wh": 3600.0},
-    "USD": {"": 1.0, "USD": 1.0},
-}
 _FORM = re.compile(r"^\s*([^<>=]*[^<>=\s])\s*<=?\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z]*|%)\s*$")
 
 
@@ -88,7 +81,7 @@ def parse_constraint(text: str, known: KnownObjectives | None = None) -> Constra
         if bound < 100:
             raise ValueError(f"constraint {text!r}: no plan has less than 100% of the best; give 100 or more")
         return Constraint(objective.name, bound, PERCENT)
-    scale = _SCALE.get(objective.unit, {"": 1.0, objective.unit: 1.0})
+    scale = scales_of(objective.unit)
     if unit not in scale:
         units = ", ".join(u for u in (*scale, PERCENT) if u)
         own = f"is in {objective.unit}" if objective.unit else "has no unit"

@@ -90,6 +90,7 @@ _PLAN = {
     "devices": "all",
     "move_count": 1,
     "verified": _VERIFIED,
+    "verdict": "verified",
 }
 _MOVES = [{"rule": "reshard", "place": "y", "choice": "(gpu.0, -, -)"}]
 _EXPLANATION = {

@@ -227,6 +227,9 @@ class PlanAnswer(Answer):
     devices: str
     move_count: int
     verified: dict[str, Any] | None
+    verdict: Literal["verified", "failed", "untrusted", "unchecked"] = Field(
+        description="what the checks say; failed and untrusted plans should not be used"
+    )
 
 
 class FrontierAnswer(Answer):

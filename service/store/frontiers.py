@@ -14,6 +14,7 @@ from tapestry.service.store.codec import cost_values, plan_values
 from tapestry.service.store.queue import append_event
 from tapestry.service.store.records import RunUpdate
 from tapestry.service.store.tables import ArtifactRow, PlanRow
+from tapestry.service.verdicts import verdict_of
 
 _KEPT = ("cost", "cost_model", "feasible", "devices", "move_count", "verified")
 
@@ -88,5 +89,8 @@ def report(
 def _shown(run_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Build the form of a plan in an event, equal to that in a frontier."""
     named = {"id": f"{run_id}-{values['plan_id']}", "plan": values["plan_id"]}
-    note = {"cost_model_note": cost_model_note(values["cost_model"])}
-    return named | {name: values[name] for name in _KEPT} | note
+    derived = {
+        "cost_model_note": cost_model_note(values["cost_model"]),
+        "verdict": verdict_of(values["verified"]),
+    }
+    return named | {name: values[name] for name in _KEPT} | derived

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer", "service")
+PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer", "client", "service")
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ import pytest
 
 from tests.project.source import PACKAGES, Module, direct_module, modules, package_of, resolve, under
 
-# service -> optimizer -> rewrites | costmodel -> hardware -> teg
+# service -> client -> optimizer -> rewrites | costmodel -> hardware -> teg
 MAY_IMPORT = {
     "teg": set(),
     "hardware": {"teg"},
     "rewrites": {"teg", "hardware"},
     "costmodel": {"teg", "hardware"},
     "optimizer": {"teg", "hardware", "rewrites", "costmodel"},
-    "service": {"teg", "hardware", "rewrites", "costmodel", "optimizer"},
+    "client": {"teg", "optimizer"},
+    "service": {"teg", "hardware", "rewrites", "costmodel", "optimizer", "client"},
 }
 
 WEB_AND_DATABASE = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "alembic", "psycopg", "jinja2"}

@@ -6,16 +6,24 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tapestry.client import (
+    Client,
+    EventRecord,
+    PlanRecord,
+    RunFailedError,
+    RunRecord,
+    ServiceError,
+    UnreachableError,
+)
 from tapestry.costmodel.known_objectives import objective_called
-from tapestry.optimizer import Progress, RunOptions
+from tapestry.optimizer import Progress
 from tapestry.optimizer.archive.report import representative_plans
-from tapestry.service.cli.client import Client
-from tapestry.service.cli.errors import FAILED, OK, CommandError
+from tapestry.service.cli.errors import FAILED, INTERNAL, OK, WRONG, CommandError
 from tapestry.service.cli.frontier import print_frontier
 from tapestry.service.cli.output import paint, print_json, print_table, quantity, verdict
 from tapestry.service.cli.progress import Reporter, reporter
@@ -36,29 +44,15 @@ LARGEST_CORRELATION = 0.95
 
 
 @dataclass(frozen=True)
-class FrontierPlan:
-    """One plan of the frontier as the service reports it."""
-
-    id: str
-    cost: dict[str, float]
-    document: dict[str, Any]
-
-    @property
-    def verified(self) -> dict[str, Any]:
-        checked: dict[str, Any] | None = self.document["verified"]
-        return checked or {}
-
-
-@dataclass(frozen=True)
 class DemoOutcome:
     """The run when it has ended, its frontier, and whether Ctrl-C ended it."""
 
-    run: dict[str, Any]
-    plans: tuple[FrontierPlan, ...]
+    run: RunRecord
+    plans: tuple[PlanRecord, ...]
     is_interrupted: bool
 
     @property
-    def representative(self) -> dict[str, FrontierPlan]:
+    def representative(self) -> dict[str, PlanRecord]:
         """The most representative plans, by their roles."""
         objectives = [objective_called(name) for name in OBJECTIVES]
         return representative_plans(self.plans, objectives) if self.plans else {}
@@ -81,15 +75,32 @@ def run(arguments: Namespace) -> int:
     with ExitStack() as stack:
         server = stack.enter_context(_listening(settings, arguments.islands, arguments.port is None))
         stack.enter_context(server.in_background())
-        client = stack.enter_context(Client(server.address, settings.api_key))
-        outcome = _search(client, arguments)
-        code = _report(client, outcome, arguments.json)
+        client = stack.enter_context(_client(server.address, settings.api_key))
+        try:
+            outcome = _search(client, arguments)
+            code = _report(client, outcome, arguments.json)
+        except ServiceError as error:
+            raise CommandError(str(error), _code_of(error)) from error
         if not arguments.json:
-            print(f"\nThe run's page: {server.address}/runs/{outcome.run['id']}", flush=True)
+            print(f"\nThe run's page: {server.address}/runs/{outcome.run.id}", flush=True)
         if stays and not outcome.is_interrupted:
             print("Serving until Ctrl-C.", flush=True)
             _wait_for_interrupt()
     return code
+
+
+def _client(address: str, api_key: str | None) -> Client:
+    try:
+        return Client(address, api_key=api_key)
+    except ImportError as error:
+        raise CommandError(str(error)) from error
+
+
+def _code_of(error: ServiceError) -> int:
+    """Return the exit code for an error of the client."""
+    if isinstance(error, RunFailedError):
+        return FAILED
+    return INTERNAL if isinstance(error, UnreachableError) else WRONG
 
 
 def _settings(arguments: Namespace) -> ServiceSettings:
@@ -123,62 +134,54 @@ def _wait_for_interrupt() -> None:
 
 def _search(client: Client, arguments: Namespace) -> DemoOutcome:
     try:
-        graph = client.import_graph(example_model(DEMO_MODEL))
+        graph = client.upload(example_model(DEMO_MODEL))
     except GraphFileError as error:
         raise CommandError(str(error)) from error
     if not arguments.json:
-        summary = graph["summary"]
+        summary = graph.summary or {}
         print(
-            f"{graph['name']}: {graph['blocks']} blocks, {summary['parameters']:,} parameters, "
+            f"{graph.name}: {graph.blocks} blocks, {summary['parameters']:,} parameters, "
             f"{quantity(summary['flops'], 'flop')}; on {MESH}",
             flush=True,
         )
-    run_id = client.submit(
-        {
-            "graph_id": graph["id"],
-            "mesh": MESH,
-            **RunOptions(objectives=OBJECTIVES, seconds=arguments.seconds, seed=arguments.seed).to_request(),
-        }
-    )
+    limits = {"seconds": arguments.seconds, "seed": arguments.seed}
+    submitted = client.submit(graph, MESH, objectives=OBJECTIVES, fresh=True, **limits)
     is_interrupted = False
     with reporter(arguments.quiet) as reported:
+        follower = Follower(reported)
         try:
-            _follow(client, run_id, reported)
+            run_ = client.wait(submitted, follower.report)
         except KeyboardInterrupt:
             reported.note("stopping; the frontier found so far is kept (Ctrl-C again ends at once)")
             is_interrupted = True
-            client.cancel(run_id)
-            _follow(client, run_id, reported)
-    document = client.run(run_id)
-    if document["status"] == "failed":
-        raise CommandError(f"{document['problem']['title']}: {document['problem']['detail']}", FAILED)
-    plans = client.frontier(run_id)["plans"]
-    return DemoOutcome(document, tuple(FrontierPlan(p["id"], p["cost"], p) for p in plans), is_interrupted)
+            client.cancel(submitted)
+            run_ = client.wait(submitted, follower.report)
+    return DemoOutcome(run_, client.frontier(run_).plans, is_interrupted)
 
 
-def _follow(client: Client, run_id: str, reported: Reporter) -> None:
-    """Report the run's progress until it ends."""
-    shown, checked = 0, 0
-    for event in client.events(run_id):
-        if event.kind == "status" and event.data["phase"] in ("compiling", "seeding"):
-            reported.searching(Progress(event.data["phase"], 0.0, 0, 0, 0.0))
+class Follower:
+    """The progress of a run, reported while its events come."""
+
+    def __init__(self, reported: Reporter) -> None:
+        self._reported = reported
+        self._shown, self._checked, self._seen = 0, 0, 0
+
+    def report(self, event: EventRecord) -> None:
+        """Report an event; those that were seen before are left out."""
+        if event.number <= self._seen:
+            return
+        self._seen = event.number
+        data = event.data
+        if event.kind == "status" and data["phase"] in ("compiling", "seeding"):
+            self._reported.searching(Progress(data["phase"], 0.0, 0, 0, 0.0))
         elif event.kind == "progress":
-            data = event.data
-            reported.searching(
-                Progress(
-                    "searching",
-                    data["seconds"],
-                    data["evaluations"],
-                    data["front"],
-                    data["hypervolume"],
-                    fraction=data["fraction"],
-                )
-            )
+            counts = (data["seconds"], data["evaluations"], data["front"], data["hypervolume"])
+            self._reported.searching(Progress("searching", *counts, fraction=data["fraction"]))
         elif event.kind == "frontier":
-            shown = event.data["size"]
+            self._shown = data["size"]
         elif event.kind == "verified":
-            checked += 1
-            reported.checking(checked, shown)
+            self._checked += 1
+            self._reported.checking(self._checked, self._shown)
 
 
 def _report(client: Client, outcome: DemoOutcome, as_json: bool) -> int:
@@ -186,7 +189,9 @@ def _report(client: Client, outcome: DemoOutcome, as_json: bool) -> int:
     claims = _claims(outcome) if outcome.plans else []
     if as_json:
         documents = [plan.document for plan in outcome.plans]
-        print_json({**outcome.run, "frontier": documents, "claims": [vars(claim) for claim in claims]})
+        print_json(
+            {**outcome.run.document, "frontier": documents, "claims": [vars(claim) for claim in claims]}
+        )
     else:
         _print(outcome, executions, claims)
     if outcome.is_interrupted:
@@ -197,8 +202,8 @@ def _report(client: Client, outcome: DemoOutcome, as_json: bool) -> int:
     return OK if claims and all(claim.holds for claim in claims) else FAILED
 
 
-def _executions(client: Client, plan: FrontierPlan) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.plan(plan.id)["executions"]
+def _executions(client: Client, plan: PlanRecord) -> list[Mapping[str, Any]]:
+    found = client.plan(plan).executions
     return [execution for execution in found if execution["status"] == "succeeded"]
 
 
@@ -206,12 +211,13 @@ def _claims(outcome: DemoOutcome) -> list[Claim]:
     plans, representative = outcome.plans, outcome.representative
     count = len(plans)
     correlation, (one, other) = largest_rank_correlation([plan.cost for plan in plans], OBJECTIVES)
-    proven = sum(plan.verified.get("sharding", {}).get("ok", False) for plan in plans)
-    distinct = {plan.id: plan for plan in representative.values()}
-    right = sum(plan.verified.get("values", {}).get("ok", False) for plan in distinct.values())
+    checked = {plan.id: plan.verified or {} for plan in plans}
+    proven = sum(verified.get("sharding", {}).get("ok", False) for verified in checked.values())
+    distinct = {plan.id for plan in representative.values()}
+    right = sum(checked[plan_id].get("values", {}).get("ok", False) for plan_id in distinct)
 
     def equal(what: str) -> int:
-        pairs = [plan.verified[what] for plan in plans if what in plan.verified]
+        pairs = [verified[what] for verified in checked.values() if what in verified]
         return sum(pair["predicted"] == pair["counted"] for pair in pairs)
 
     return [
@@ -237,22 +243,22 @@ def _claims(outcome: DemoOutcome) -> list[Claim]:
             f"{right} of {len(distinct)} plans, within 1e-4 of the largest value",
             right == len(distinct),
         ),
-        Claim("all of it is stored", f"run {outcome.run['id']}", outcome.run["status"] == "succeeded"),
+        Claim("all of it is stored", f"run {outcome.run.id}", outcome.run.status == "succeeded"),
     ]
 
 
-def _print(outcome: DemoOutcome, executions: dict[str, list[dict[str, Any]]], claims: list[Claim]) -> None:
+def _print(outcome: DemoOutcome, executions: dict[str, list[Mapping[str, Any]]], claims: list[Claim]) -> None:
     marks: dict[str, list[str]] = {}
     for mark, plan in outcome.representative.items():
-        marks.setdefault(plan.document["plan"], []).append(mark)
+        marks.setdefault(plan.plan, []).append(mark)
     print(f"\nThe Pareto frontier: {len(outcome.plans)} plans, none of which is beaten by another\n")
     if outcome.plans:
-        documents = [{**plan.document, "id": plan.document["plan"]} for plan in outcome.plans]
+        documents = [{**plan.document, "id": plan.plan} for plan in outcome.plans]
         print_frontier(documents, OBJECTIVES, marks)
     run_ = outcome.run
     print(
-        f"\n{run_['evaluations']:,} plans evaluated in {run_['seconds']:.1f} s; "
-        f"seed {run_['seed']}, {counted(run_['islands'], 'island')}\n"
+        f"\n{run_.evaluations:,} plans evaluated in {run_.seconds:.1f} s; "
+        f"seed {run_.options.seed}, {counted(run_.options.islands or 1, 'island')}\n"
     )
     rows = [
         row
@@ -268,10 +274,10 @@ def _print(outcome: DemoOutcome, executions: dict[str, list[dict[str, Any]]], cl
         print(
             f"{verdict(claim.holds, ' ok ', 'FAIL')}  {claim.text.ljust(width)}  {paint(claim.figures, 'dim')}"
         )
-    print(f"\n`tapestry show {run_['id']}` shows the run, `tapestry show PLAN` how a plan is made.")
+    print(f"\n`tapestry show {run_.id}` shows the run, `tapestry show PLAN` how a plan is made.")
 
 
-def _executed(mark: str, plan: FrontierPlan, executions: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+def _executed(mark: str, plan: PlanRecord, executions: list[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Format two lines about a plan that was run with numbers: peak memory and traffic; none if it was not."""
     if not executions:
         return []
@@ -283,6 +289,6 @@ def _executed(mark: str, plan: FrontierPlan, executions: list[dict[str, Any]]) -
         pair = execution["counts"][name]
         same = verdict(pair["predicted"] == pair["counted"], "equal", "DIFFERENT")
         figures = (title, f"{pair['predicted']:,}", f"{pair['counted']:,}", same)
-        heads = ("", "") if lines else (mark, plan.document["plan"])
+        heads = ("", "") if lines else (mark, plan.plan)
         lines.append((*heads, *figures, "" if lines else errors_text))
     return lines

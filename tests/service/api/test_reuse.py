@@ -72,7 +72,7 @@ def test_a_repeated_request_is_answered_as_the_first_one(service: Service) -> No
     assert (repeated.json(), submitted["reused"]) == (submitted, False)
 
 
-def test_a_run_without_plans_of_pins_is_not_looked_up_in_vain(service: Service) -> None:
+def test_pins_are_checked_unless_the_run_is_reused(service: Service) -> None:
     answered(service, pins={"y": "[gpu.0, -]"})
     assert service.submit(pins={"y": "[gpu.0, -]"}).json()["reused"] is True
     wrong = service.submit(pins={"nothing": "[gpu.0, -]"})

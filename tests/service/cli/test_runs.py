@@ -86,9 +86,9 @@ def test_an_equal_request_is_answered_with_the_stored_run(tapestry: Run, documen
     again = optimize(tapestry, document, "--json").json
     assert (again["run"], again["reused"], again["frontier"]) == (first["run"], True, first["frontier"])
     assert set(first) <= set(again)
-    said = optimize(tapestry, document).out
-    assert f"this is its run {first['run']}, nothing was searched again (--fresh does)" in said
-    assert all(plan["id"] in said for plan in first["frontier"])
+    printed = optimize(tapestry, document).out
+    assert f"this is its run {first['run']}, nothing was searched again (--fresh does)" in printed
+    assert all(plan["id"] in printed for plan in first["frontier"])
     other = optimize(tapestry, document, "--json", "--seed", 1).json
     assert (other["run"] != first["run"], other["reused"]) == (True, False)
     assert optimize(tapestry, document, "--json", "--no-store").json["run"] is None

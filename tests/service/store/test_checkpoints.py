@@ -53,6 +53,7 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "devices": "all",
         "move_count": 2,
         "verified": None,
+        "verdict": "unchecked",
     }
     assert (frontier.data["removed"], frontier.data["size"]) == ([], 2)
     assert rules.data == {"reshard": {"applied": 100, "improved": 3}}

@@ -29,7 +29,7 @@ def url(tmp_path: Path) -> str:
 
 def ask(service: Service, seconds: float) -> str:
     graph = service.post("/v1/graphs", json=json.loads(dumps(two_layers(width=256))))
-    body = {"graph_id": graph["id"], "mesh": "dgx-h100", "budget": {"seconds": seconds}}
+    body = {"graph_id": graph["id"], "mesh": "dgx-h100", "budget": {"seconds": seconds}, "fresh": True}
     return str(service.post("/v1/runs", json=body)["id"])
 
 

@@ -1,0 +1,44 @@
+"""A client of the service: programs in, runs followed, plans chosen and fetched.
+
+`Client` waits for each answer, `AsyncClient` is awaited; both have the same methods (`client.operations`). Loading this
+package loads neither the service nor the search, only the names of a run's options; httpx is loaded with the first
+client (`pip install 'tapestry[client]'`).
+"""
+
+if not __name__.startswith("tapestry."):
+    raise ImportError("import tapestry.client: imported as client, its classes would exist twice")
+
+from tapestry.client.clients import AsyncClient, Client
+from tapestry.client.errors import NoPlanError, ProblemError, RunFailedError, ServiceError, UnreachableError
+from tapestry.client.records import (
+    EventRecord,
+    FinishedSearch,
+    Frontier,
+    GraphRecord,
+    ObjectiveRecord,
+    PlanDetail,
+    PlanRecord,
+    RunRecord,
+    SubmittedRun,
+)
+from tapestry.client.retrying import Retries
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "EventRecord",
+    "FinishedSearch",
+    "Frontier",
+    "GraphRecord",
+    "NoPlanError",
+    "ObjectiveRecord",
+    "PlanDetail",
+    "PlanRecord",
+    "ProblemError",
+    "Retries",
+    "RunFailedError",
+    "RunRecord",
+    "ServiceError",
+    "SubmittedRun",
+    "UnreachableError",
+]

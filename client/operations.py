@@ -1,0 +1,275 @@
+"""The operations of both clients, each written once.
+
+Each is a generator of steps (`client.calls`). As an attribute of a `Client` it is a method that returns the result, of
+an `AsyncClient` one that is awaited; the types of both follow from the generator's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+
+from tapestry.client.calls import Call, Follow, Reply, Steps, answered
+from tapestry.client.errors import ProblemError, RunFailedError
+from tapestry.client.programs import MeshLike, ProgramLike, mesh_document, program_call
+from tapestry.client.records import (
+    EventRecord,
+    FinishedSearch,
+    Frontier,
+    GraphRecord,
+    PlanDetail,
+    RunRecord,
+    SubmittedRun,
+)
+from tapestry.client.retrying import Retries
+from tapestry.optimizer.run.options import OptionError, OptionKeywords, RunOptions, options_and_faults
+from tapestry.teg.faults import joined
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SERVICE_OPTIONS = ("start_from", "verify")
+
+
+class HasId(Protocol):
+    """An object of the service that has an id, such as a run or a plan."""
+
+    @property
+    def id(self) -> str: ...
+
+
+Reference = str | HasId
+OnEvent = Callable[[EventRecord], object]
+
+
+class RunKeywords(OptionKeywords, total=False):
+    """The options of a run as keywords: those of `tapestry.optimize`, and those that the service carries out."""
+
+    objectives: Any
+    start_from: str | None
+    verify: str
+
+
+class Blocking:
+    """A client whose operations return their results: its `carry_out` waits for each step."""
+
+
+class Awaited:
+    """A client whose operations are awaited: its `carry_out` lets other tasks go on."""
+
+
+class operation(Generic[P, T]):  # noqa: N801  # a decorator
+    """A decorator that makes a generator of steps a method of both clients."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        self.steps = steps
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+
+        @wraps(self.steps)
+        def method(*arguments: P.args, **keywords: P.kwargs) -> Any:
+            return client.carry_out(self.steps(client, *arguments, **keywords))
+
+        return method
+
+
+class Operations:
+    """The requests of a client to the service. Each is sent again where that may help (`Retries`)."""
+
+    def __init__(self, retries: Retries | None) -> None:
+        self.retries = retries or Retries()
+
+    def _answered(self, call: Call) -> Steps[Reply]:
+        return answered(call, self.retries)
+
+    def _got(self, path: str) -> Steps[Any]:
+        """Return the JSON at a path."""
+        return json.loads((yield from self._answered(Call("GET", path))).content)
+
+    @operation
+    def upload(
+        self, program: ProgramLike, *, name: str | None = None, dims: Mapping[str, int] | None = None
+    ) -> Steps[GraphRecord]:
+        """Send a program; equal programs are one graph of the service.
+
+        `program` is the path of a file (ONNX; by suffix StableHLO, PyTorch or a TEG document), its content as bytes or
+        as a text of several lines, or a TEG document as a mapping. `dims` are sizes of dynamic dimensions.
+
+        Raises:
+            ArgumentError: there is no such file.
+            ProblemError: it is no program; `faults` say where.
+        """
+        answer = yield from self._answered(program_call(program, name, dims))
+        return GraphRecord.from_json(json.loads(answer.content))
+
+    @operation
+    def graph(self, graph: Reference) -> Steps[GraphRecord]:
+        """Return a program of the service."""
+        return GraphRecord.from_json((yield from self._got(f"/v1/graphs/{id_of(graph)}")))
+
+    @operation
+    def submit(
+        self,
+        graph: Reference,
+        mesh: MeshLike,
+        *,
+        fresh: bool = False,
+        idempotency_key: str | None = None,
+        **options: Unpack[RunKeywords],
+    ) -> Steps[SubmittedRun]:
+        """Request a run; a worker of the service does it. The options are those of `tapestry.optimize`.
+
+        `mesh` is a name of the catalog, the path of a TOML file or its fields. Where a run has answered an equal
+        request, that run is returned (`reused`), unless `fresh` asks for another search. A run that waits or goes on is
+        returned to all who make an equal request, for the idempotency key is made from the request; give one of your
+        own to tell requests apart.
+
+        Raises:
+            OptionError: an option that there is none of; near names are given.
+            ProblemError: the request cannot be carried out (`faults` are all reasons), or too many wait.
+        """
+        body = run_body(id_of(graph), mesh, options) | ({"fresh": True} if fresh else {})
+        key = idempotency_key or (str(uuid.uuid4()) if fresh else content_key(body))
+        submitted, is_replay = yield from self._submitted(body, key)
+        if idempotency_key is None and is_replay and submitted.has_ended:
+            # The run of this key is over: it may have failed, or be of another release. Ask as if for the first time.
+            submitted, _ = yield from self._submitted(body, str(uuid.uuid4()))
+        return submitted
+
+    def _submitted(self, body: Mapping[str, Any], key: str) -> Steps[tuple[SubmittedRun, bool]]:
+        call = Call("POST", "/v1/runs", json=body, headers={"Idempotency-Key": key})
+        answer = yield from self._answered(call)
+        is_replay = answer.headers.get("idempotent-replayed") == "true"
+        return SubmittedRun.from_json(json.loads(answer.content)), is_replay
+
+    @operation
+    def run(self, run: Reference) -> Steps[RunRecord]:
+        """Return the status of a run."""
+        return RunRecord.from_json((yield from self._got(f"/v1/runs/{id_of(run)}")))
+
+    @operation
+    def cancel(self, run: Reference) -> Steps[RunRecord]:
+        """Ask for the end of a run, and return it; the plans found so far are kept.
+
+        A run that has ended stays as it is.
+        """
+        call = Call("POST", f"/v1/runs/{id_of(run)}/cancel")
+        try:
+            answer = yield from self._answered(call)
+        except ProblemError as problem:
+            if problem.code != "already_ended":
+                raise
+            return (yield from Operations.run.steps(self, run))
+        return RunRecord.from_json(json.loads(answer.content))
+
+    @operation
+    def wait(self, run: Reference, on_event: OnEvent | None = None) -> Steps[RunRecord]:
+        """Wait until a run has ended, and return it; a lost connection is resumed after the last event.
+
+        `on_event` is called with each event, from the first one on. A cancelled run is returned as one that succeeded.
+
+        Raises:
+            RunFailedError: the run has failed; the error has the reason.
+            UnreachableError: the connection is lost and does not come back. The run goes on.
+        """
+        yield Follow(id_of(run), on_event)
+        ended = yield from Operations.run.steps(self, run)
+        if ended.status == "failed":
+            raise RunFailedError(ended.id, ended.problem)
+        return ended
+
+    @operation
+    def frontier(self, run: Reference) -> Steps[Frontier]:
+        """Return the plans that a run has found, at any time."""
+        return Frontier.from_json((yield from self._got(f"/v1/runs/{id_of(run)}/frontier")))
+
+    @operation
+    def optimize(
+        self,
+        program: ProgramLike,
+        mesh: MeshLike,
+        *,
+        name: str | None = None,
+        dims: Mapping[str, int] | None = None,
+        fresh: bool = False,
+        on_event: OnEvent | None = None,
+        **options: Unpack[RunKeywords],
+    ) -> Steps[FinishedSearch]:
+        """Send a program, request a run, wait for its end and return its frontier.
+
+        These are `upload`, `submit`, `wait` and `frontier`, with their arguments and errors.
+        """
+        graph = yield from Operations.upload.steps(self, program, name=name, dims=dims)
+        submitted = yield from Operations.submit.steps(self, graph, mesh, fresh=fresh, **options)
+        if submitted.reused:
+            run = yield from Operations.run.steps(self, submitted)
+        else:
+            run = yield from Operations.wait.steps(self, submitted, on_event)
+        frontier = yield from Operations.frontier.steps(self, run)
+        return FinishedSearch(run, frontier, submitted.reused)
+
+    @operation
+    def plan(self, plan: Reference) -> Steps[PlanDetail]:
+        """Return a plan with its placements, moves and executions."""
+        return PlanDetail.from_json((yield from self._got(f"/v1/plans/{id_of(plan)}")))
+
+    @operation
+    def export(
+        self, plan: Reference, to: str, parameters: Mapping[str, str | Sequence[str]] | None = None
+    ) -> Steps[bytes]:
+        """Return a plan in a format for other programs.
+
+        `parameters` are further ones of the request, such as `{"device": ["0", "1"]}` of an explicit graph.
+
+        Raises:
+            ProblemError: a format that there is none of; the fault lists all. Or the plan cannot be written so.
+        """
+        call = Call("GET", f"/v1/plans/{id_of(plan)}/export", params={"to": to, **(parameters or {})})
+        return (yield from self._answered(call)).content
+
+    @operation
+    def placements(self, plan: Reference) -> Steps[dict[str, Any]]:
+        """Return the decisions of a plan: strategy, specs and prefetches of every block."""
+        return dict(json.loads((yield from Operations.export.steps(self, plan, "placements"))))
+
+    @operation
+    def explicit_graph(self, plan: Reference) -> Steps[dict[str, Any]]:
+        """Return the explicit graph of a plan as a TEG document: every block with its index range and device."""
+        return dict(json.loads((yield from Operations.export.steps(self, plan, "teg"))))
+
+
+def id_of(reference: Reference) -> str:
+    """Return the id of an object of the service, or the id itself."""
+    return reference if isinstance(reference, str) else reference.id
+
+
+def run_body(graph_id: str, mesh: MeshLike, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request for a run; options that have their defaults are left out.
+
+    Raises:
+        OptionError: an option that there is none of.
+    """
+    more = {name: keywords[name] for name in SERVICE_OPTIONS if name in keywords}
+    plain = {name: value for name, value in keywords.items() if name not in more}
+    options, faults = options_and_faults(RunOptions.as_given(more), plain, SERVICE_OPTIONS)
+    if faults:
+        raise OptionError(joined([fault.detail for fault in faults]))
+    return {"graph_id": graph_id, "mesh": mesh_document(mesh), **options.to_request()}
+
+
+def content_key(body: Mapping[str, Any]) -> str:
+    """Return the idempotency key of a request: equal requests have equal ones."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

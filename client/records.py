@@ -1,0 +1,215 @@
+"""The service's answers as values. Members that a newer service adds are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Self, get_args, get_origin, get_type_hints
+
+from tapestry.client.policies import least_plan
+from tapestry.optimizer.run.options import OPTIONS, RunOptions
+
+ENDED = ("succeeded", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A part of an answer, whose fields have the names that they have in JSON; `document` is the JSON as it came."""
+
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Convert a JSON object; each value becomes what the type of its field says."""
+        kinds = _kinds(cls)  # type: ignore[arg-type]  # a class can be hashed
+        values = {name: _value(kinds[name], document[name]) for name in kinds if name != "document"}
+        return cls(**values, document=document)
+
+
+@cache
+def _kinds(record: type) -> dict[str, Any]:
+    hints = get_type_hints(record)
+    return {field.name: hints[field.name] for field in fields(record)}
+
+
+def _value(kind: Any, value: Any) -> Any:
+    if get_origin(kind) is UnionType:
+        return None if value is None else _value(next(k for k in get_args(kind) if k is not NoneType), value)
+    if get_origin(kind) is tuple:
+        return tuple(_value(get_args(kind)[0], member) for member in value)
+    if kind is datetime:
+        return datetime.fromisoformat(value)
+    return kind.from_json(value) if isinstance(kind, type) and issubclass(kind, Record) else value
+
+
+@dataclass(frozen=True)
+class ObjectiveRecord(Record):
+    """A cost by which plans are evaluated; less is better."""
+
+    name: str
+    unit: str
+    direction: str
+    title: str
+    description: str
+    expression: str
+
+
+@dataclass(frozen=True, repr=False)
+class GraphRecord(Record):
+    """A program in the service, without its document; `summary` is what an import says of it."""
+
+    id: str
+    name: str
+    blocks: int
+    lacks_values: bool
+    created_at: datetime
+    summary: Mapping[str, Any] | None
+    objectives: tuple[ObjectiveRecord, ...]
+    links: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"GraphRecord({self.name!r}, {self.blocks} blocks, id {self.id})"
+
+
+@dataclass(frozen=True)
+class SubmittedRun(Record):
+    """The answer to a request for a run; `reused`: the run was there before, and has answered an equal request."""
+
+    id: str
+    status: str
+    reused: bool
+    links: Mapping[str, str]
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ENDED
+
+
+@dataclass(frozen=True, repr=False)
+class RunRecord(Record):
+    """The status of a run. Once it has begun, its options hold the islands that it is done with."""
+
+    id: str
+    status: str
+    phase: str
+    graph_id: str
+    graph: str
+    mesh: str
+    options: RunOptions
+    evaluations: int
+    seconds: float
+    front: int
+    hypervolume: float
+    attempt: int
+    stopped: str
+    problem: Mapping[str, Any] | None
+    cancel_requested: bool
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    links: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Convert a JSON object, in which the options of the run are members of their own."""
+        members = {option.path[0] for option in OPTIONS} & document.keys()
+        options = RunOptions.from_json({name: document[name] for name in members})
+        return replace(super().from_json({**document, "options": options}), document=document)
+
+    def __repr__(self) -> str:
+        return f"RunRecord({self.id}, {self.graph!r} on {self.mesh}, {self.status}, {self.front} plans)"
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ENDED
+
+
+@dataclass(frozen=True, repr=False)
+class PlanRecord(Record):
+    """A plan of a frontier: its costs by objective, and what its checks say (`verdict`)."""
+
+    id: str
+    plan: str
+    cost: Mapping[str, float]
+    cost_model: int
+    cost_model_note: str | None
+    feasible: bool
+    devices: str
+    move_count: int
+    verified: Mapping[str, Any] | None
+    verdict: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id}, {self.verdict}, {self.move_count} moves)"
+
+
+@dataclass(frozen=True, repr=False)
+class PlanDetail(PlanRecord):
+    """A plan with its decisions, history and executions."""
+
+    run: str
+    graph_id: str
+    mesh: str
+    objectives: tuple[str, ...]
+    on_frontier: bool
+    moves: tuple[Mapping[str, Any], ...]
+    placements: Mapping[str, Any]
+    executions: tuple[Mapping[str, Any], ...]
+    links: Mapping[str, str]
+
+
+@dataclass(frozen=True, repr=False)
+class Frontier(Record):
+    """The plans of a run, sorted by its first objective, the least first."""
+
+    run: str
+    status: str
+    objectives: tuple[ObjectiveRecord, ...]
+    plans: tuple[PlanRecord, ...]
+
+    def __repr__(self) -> str:
+        return f"Frontier(run {self.run}, {self.status}, {len(self.plans)} plans)"
+
+    def least(self, objective: str, under: Mapping[str, float | str] | None = None) -> PlanRecord:
+        """Return the plan with the least cost by one objective, of those that keep the bounds.
+
+        `under` maps objectives to the most that a plan may cost: a number in the objective's unit, or a text such as
+        `40GiB`. Plans whose checks failed, and those that share a suspected rule with one, are not considered.
+
+        >>> frontier.least("energy_j", under={"time_s": "5ms"})  # doctest: +SKIP
+
+        Raises:
+            ArgumentError: an objective or a unit that is not known; near names are given.
+            NoPlanError: no plan keeps all bounds; the message has the least that there is of each.
+        """
+        return least_plan(self.plans, objective, under or {}, f"run {self.run}")
+
+    def fastest(self, under: Mapping[str, float | str] | None = None) -> PlanRecord:
+        """Return the plan with the least time, of those that keep the bounds, as `least("time_s", under)`."""
+        return self.least("time_s", under)
+
+
+@dataclass(frozen=True)
+class FinishedSearch:
+    """A run that has ended, its frontier, and whether it had answered an equal request before."""
+
+    run: RunRecord
+    frontier: Frontier
+    reused: bool
+
+
+@dataclass(frozen=True)
+class EventRecord:
+    """An event of a run, with the number that the service gives it; docs/service.md lists the kinds."""
+
+    number: int
+    kind: str
+    data: Any
+
+    @property
+    def ends_run(self) -> bool:
+        """True for the last event of a run."""
+        return self.kind == "status" and self.data["status"] in ENDED

@@ -1,0 +1,284 @@
+"""Tests of both clients against a service that listens: programs, runs, events, plans and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tapestry.client import (
+    AsyncClient,
+    Client,
+    EventRecord,
+    Frontier,
+    NoPlanError,
+    ProblemError,
+    RunFailedError,
+    UnreachableError,
+)
+from tapestry.client import records as records_module
+from tapestry.client.operations import Operations, operation
+from tapestry.service.api import models
+from tapestry.teg.document import dumps, save
+from tapestry.teg.faults import ArgumentError
+from tests.client.conftest import OBJECTIVES, QUICK, work
+from tests.service.api.conftest import Service, serving
+from tests.service.processes import free_port
+from tests.service.programs import two_layers
+from tests.teg.importers.models import GRAPHS, ROOT
+
+MODEL = GRAPHS / "tiny_taso_bert_8layer_s64.winputs.onnx"
+MLIR = """module @add {
+  func.func public @main(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.add %arg0, %arg1 : tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+"""
+
+
+def in_background(do: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=do, daemon=True)
+    thread.start()
+    return thread
+
+
+def submitted(client: Client, **options: object) -> str:
+    graph = client.upload(dumps(two_layers()).encode())
+    return client.submit(graph, "dgx-h100", **{"objectives": OBJECTIVES, **options}).id  # type: ignore[arg-type]
+
+
+def test_a_program_is_a_file_its_content_or_a_document(client: Client, tmp_path: Path) -> None:
+    save(two_layers(), tmp_path / "two.json.gz")
+    (tmp_path / "add.mlir").write_text(MLIR)
+    by_path = client.upload(tmp_path / "two.json.gz")
+    assert (by_path.name, by_path.blocks) == ("two_layers", 7)
+    assert client.upload(dumps(two_layers())).id == by_path.id
+    assert client.graph(by_path) == by_path
+    assert client.upload(MLIR, name="add").id == client.upload(tmp_path / "add.mlir").id
+    onnx = client.upload(str(MODEL))
+    assert client.upload(MODEL.read_bytes(), name=MODEL.stem).id == onnx.id
+    with pytest.raises(ArgumentError, match=r"program: there is no file '.*missing.onnx'"):
+        client.upload(tmp_path / "missing.onnx")
+
+
+def test_a_refusal_has_all_faults(client: Client) -> None:
+    with pytest.raises(ProblemError, match="The request cannot be carried out") as refused:
+        submitted(client, seed=-1, constraints=["time_s<=1parsec"])
+    assert (refused.value.status, refused.value.code) == (422, "invalid")
+    assert {fault.pointer for fault in refused.value.faults} == {"/seed", "/constraints/0"}
+    with pytest.raises(ArgumentError, match="no option 'sed'; did you mean seed"):
+        submitted(client, sed=1)
+    with pytest.raises(ProblemError, match="there is no run 'abcdefabcdef'"):
+        client.run("abcdefabcdef")
+
+
+def test_options_arrive_as_they_were_given(client: Client) -> None:
+    run = client.run(
+        submitted(client, evaluations=50, seed=3, pins={"y": "[-, -]"}, verify="dry", epsilon=0.01)
+    )
+    options = run.options
+    assert (options.evaluations, options.seconds, options.seed) == (50, None, 3)
+    assert (options.pins, options.verify, options.epsilon) == ({"y": "[-, -]"}, "dry", 0.01)
+    assert (options.objectives, run.status, run.has_ended) == (OBJECTIVES, "queued", False)
+
+
+def test_a_mesh_may_be_a_file_or_its_fields(client: Client, tmp_path: Path) -> None:
+    text = (ROOT / "hardware" / "meshes" / "dgx-h100.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text.replace('name = "dgx-h100"', 'name = "mine"', 1))
+    graph = client.upload(dumps(two_layers()))
+    assert client.run(client.submit(graph, tmp_path / "mine.toml")).mesh == "mine"
+    fields = tomllib.loads((tmp_path / "mine.toml").read_text())
+    assert client.run(client.submit(graph, {**fields, "name": "other"})).mesh == "other"
+    with pytest.raises(ArgumentError, match=r"mesh: 'nothing.toml' cannot be read"):
+        client.submit(graph, "nothing.toml")
+
+
+def test_a_run_is_followed_to_its_end(client: Client, service: Service) -> None:
+    run_id, seen = submitted(client), list[EventRecord]()
+    worker = in_background(lambda: (time.sleep(0.2), work(service)))
+    run = client.wait(run_id, seen.append)
+    worker.join()
+    assert (run.status, run.front, run.options.islands) == ("succeeded", 2, 2)
+    assert [event.number for event in seen] == list(range(1, len(seen) + 1))
+    assert {"status", "progress", "frontier", "verified"} <= {event.kind for event in seen}
+    assert [event for event in seen if event.ends_run] == [seen[-1]]
+    assert list(client.events(run_id)) == seen
+    assert list(client.events(run_id, after=seen[-2].number)) == seen[-1:]
+    assert list(client.events(run_id, after=seen[-1].number)) == []
+
+
+def test_a_failed_run_raises_and_a_cancelled_one_returns(client: Client, service: Service) -> None:
+    failing = submitted(client)
+    work(service, "failed", "error")
+    with pytest.raises(
+        RunFailedError, match=f"run {failing} has failed: No feasible plan: none fits"
+    ) as failed:
+        client.wait(failing)
+    assert failed.value.problem["detail"] == "none fits"
+    cancelled = submitted(client, seed=1)
+    assert client.cancel(cancelled).status == "cancelled"
+    assert client.wait(cancelled).status == "cancelled"
+    assert client.cancel(cancelled).status == "cancelled"
+
+
+def test_a_plan_is_chosen_by_objective_and_bounds(client: Client, service: Service) -> None:
+    submitted(client)
+    frontier = client.frontier(work(service))
+    assert repr(frontier) == f"Frontier(run {frontier.run}, succeeded, 2 plans)"
+    assert frontier.plans[0].document["cost"] == frontier.plans[0].cost
+    assert [plan.cost["time_s"] for plan in frontier.plans] == [1e-3, 2e-3]
+    assert frontier.fastest() == frontier.plans[0]
+    assert frontier.fastest(under={"peak_memory_bytes": "40MiB"}) == frontier.plans[1]
+    assert frontier.least("peak_memory_bytes", under={"time_s": "2ms"}) == frontier.plans[1]
+    with pytest.raises(
+        NoPlanError, match=r"has peak_memory_bytes <= 1KiB; the least .* peak_memory_bytes 1.04858e\+06"
+    ):
+        frontier.fastest(under={"peak_memory_bytes": "1KiB"})
+    with pytest.raises(ArgumentError, match="no objective 'time'; did you mean time_s"):
+        frontier.least("time")
+    with pytest.raises(ArgumentError, match=r"under\['time_s'\]: .*known are s, ms, us, ns.*, not '1GiB'"):
+        frontier.fastest(under={"time_s": "1GiB"})
+
+
+def test_plans_whose_checks_failed_are_not_chosen(client: Client, service: Service) -> None:
+    submitted(client)
+    run_id = work(service)
+    first = service.store.runs.frontier(run_id)[0]
+    wrong = {**(first.verified or {}), "values": {"executed": True, "ok": False, "max_error": {}}}
+    documents = service.http.get(f"/v1/runs/{run_id}/frontier").json()
+    documents["plans"][0] |= {"verified": wrong, "verdict": "failed"}
+    frontier = Frontier.from_json(documents)
+    assert frontier.fastest() == frontier.plans[1]
+    documents["plans"] = documents["plans"][:1]
+    with pytest.raises(NoPlanError, match="has no plan to choose from: all failed their checks"):
+        Frontier.from_json(documents).fastest()
+
+
+def test_a_plan_is_exported(client: Client, service: Service) -> None:
+    submitted(client)
+    plan = client.frontier(work(service)).fastest()
+    detail = client.plan(plan)
+    assert (detail.id, detail.cost, len(detail.moves)) == (plan.id, plan.cost, plan.move_count)
+    assert client.placements(plan) == detail.placements
+    assert client.export(plan, "csv").startswith(b"objective,predicted,counted")
+    assert len(client.explicit_graph(plan)["blocks"]) > 7
+    one, two = (client.export(plan, "teg", {"device": devices}) for devices in (["0"], ["0", "1"]))
+    assert 0 < len(json.loads(one)["blocks"]) < len(json.loads(two)["blocks"])
+    with pytest.raises(ProblemError) as refused:
+        client.export(plan, "punch_cards")
+    assert refused.value.faults[0].pointer == "#query/to"
+    assert "placements" in refused.value.faults[0].allowed
+
+
+def test_equal_requests_share_a_run_and_then_its_result(client: Client, service: Service) -> None:
+    first = submitted(client)
+    assert submitted(client) == first  # it waits: both follow one run
+    work(service)
+    found = client.optimize(dumps(two_layers()), "dgx-h100", objectives=OBJECTIVES)
+    assert (found.run.id, found.reused, len(found.frontier.plans)) == (first, True, 2)
+    assert submitted(client, fresh=True) != first
+    assert submitted(client, idempotency_key="mine") == first  # reused by content, not by key
+
+
+def test_a_request_after_a_failed_or_cancelled_run_is_a_new_run(client: Client, service: Service) -> None:
+    first = submitted(client)
+    client.cancel(first)
+    second = submitted(client)
+    assert second != first
+    work(service, "failed", "error")
+    assert submitted(client) not in (first, second)
+
+
+def test_the_key_is_sent(tmp_path: Path) -> None:
+    key = "correct horse battery staple"
+    with serving(tmp_path, api_key=key) as locked:
+        with Client(locked.address, api_key=key) as client:
+            assert client.upload(dumps(two_layers())).name == "two_layers"
+        with Client(locked.address) as stranger, pytest.raises(ProblemError, match="this service has a key"):
+            stranger.upload(dumps(two_layers()))
+
+
+def test_the_asynchronous_client_does_the_same(service: Service) -> None:
+    async def search() -> tuple[str, list[str], int]:
+        async with AsyncClient(service.address, retries=QUICK) as client:
+            graph = await client.upload(MODEL)
+            assert await client.upload(MODEL.read_bytes(), name=MODEL.stem) == graph
+            run = await client.submit(graph, "dgx-h100", objectives=OBJECTIVES)
+            worker = asyncio.get_running_loop().run_in_executor(None, work, service)
+            kinds = [event.kind async for event in client.events(run)]
+            ended = await client.wait(run)
+            frontier = await client.frontier(run)
+            with pytest.raises(ProblemError):
+                await client.plan("0" * 12)
+            again = await client.optimize(MODEL, "dgx-h100", objectives=OBJECTIVES)
+            assert (again.run, again.frontier, again.reused) == (ended, frontier, True)
+            return await worker, kinds, len(frontier.plans)
+
+    run_id, kinds, plans = asyncio.run(search())
+    assert (run_id in {run.id for run in service.store.runs.page()}, plans) == (True, 2)
+    assert (kinds[0], kinds[-1]) == ("status", "status")
+
+
+def test_a_service_that_is_not_there_is_reported() -> None:
+    with Client(f"http://127.0.0.1:{free_port()}", retries=QUICK) as client:
+        with pytest.raises(UnreachableError, match=r"does not answer at /v1/runs/x: .*refused"):
+            client.run("x")
+        with pytest.raises(UnreachableError, match="/v1/runs/x/events"):
+            list(client.events("x"))
+    with pytest.raises(
+        ArgumentError, match=r"address: expected one such as http://127\.0\.0\.1:8000, not 'localhost'"
+    ):
+        Client("localhost")
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ImportError, match=r"httpx, which is not installed: pip install 'tapestry\[client\]'"):
+        Client()
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    assert {name for name in dir(Client) if not name.startswith("_")} == {
+        name for name in dir(AsyncClient) if not name.startswith("_")
+    }
+    documented = [value for value in vars(Operations).values() if isinstance(value, operation)]
+    assert len(documented) >= 11 and all(one.__doc__ for one in documented)
+    assert Client.wait.__doc__ == AsyncClient.wait.__doc__
+
+
+@pytest.mark.parametrize(
+    ("record", "model"),
+    [
+        ("ObjectiveRecord", "ObjectiveAnswer"),
+        ("GraphRecord", "GraphAnswer"),
+        ("SubmittedRun", "SubmittedRunAnswer"),
+        ("RunRecord", "RunAnswer"),
+        ("PlanRecord", "PlanAnswer"),
+        ("PlanDetail", "PlanDetailAnswer"),
+        ("Frontier", "FrontierAnswer"),
+    ],
+)
+def test_records_have_the_members_of_the_answers(record: str, model: str) -> None:
+    members = set(getattr(models, model).model_fields)
+    if record == "RunRecord":
+        options = {option.path[0] for option in records_module.OPTIONS}
+        assert options <= members
+        members = members - options | {"options"}
+    assert {field.name for field in fields(getattr(records_module, record))} - {"document"} == members
+
+
+def test_the_client_loads_nothing_heavy() -> None:
+    heavy = ("numpy", "pydantic", "fastapi", "sqlalchemy", "numba", "httpx", "tapestry.service")
+    code = f"import sys, tapestry.client; print([name for name in {heavy!r} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
