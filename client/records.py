@@ -163,11 +163,16 @@ class PlanDetail(PlanRecord):
 
 @dataclass(frozen=True, repr=False)
 class Frontier(Record):
-    """The plans of a run, sorted by its first objective, the least first."""
+    """The plans of a run, sorted by its first objective, the least first.
+
+    `checks` counts them by verdict; `unchecked_because` says why some are not checked.
+    """
 
     run: str
     status: str
     objectives: tuple[ObjectiveRecord, ...]
+    checks: Mapping[str, int]
+    unchecked_because: str | None
     plans: tuple[PlanRecord, ...]
 
     def __repr__(self) -> str:

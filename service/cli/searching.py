@@ -138,9 +138,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
                 on_progress=reporter.searching,
                 should_stop=should_stop,
                 deadline=checking_deadline(request.deadline, request.options),
-                reserve=seconds_to_check(
-                    request.graph, request.mesh, request.options, request.options.islands or 1
-                ),
+                reserve=seconds_to_check(request.graph, request.mesh, request.options, request.islands),
             )
         except ValueError as error:
             raise CommandError(str(error)) from error

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from tapestry.teg.exporters.tables.table import DimSharding, ShardingTable, TensorSharding
+from tapestry.teg.exporters.tables.table import (
+    DimSharding,
+    FactoredDims,
+    LogicalAxis,
+    ShardingTable,
+    TensorSharding,
+)
 from tapestry.teg.exporters.tables.verdicts import verdicts
 
 FORMAT, VERSION = "tapestry.shardings", 1
@@ -28,6 +35,55 @@ def table_document(table: ShardingTable) -> dict[str, Any]:
         },
         "tensors": [_tensor(table, tensor) for tensor in table.tensors],
     }
+
+
+def table_of_document(document: Mapping[str, Any]) -> ShardingTable:
+    """Return the table that `table_document` converted; the sites of its tensors, which it does not state, are empty.
+
+    Raises:
+        ValueError: a document of another form or version.
+    """
+    if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
+        raise ValueError(f"expected a document of format {FORMAT!r}, version {VERSION}")
+    mesh = document["mesh"]
+    axes = (LogicalAxis(axis["name"], axis["size"], tuple(axis["sub_axes"])) for axis in mesh["axes"])
+    return ShardingTable(
+        document["program"],
+        document["plan"],
+        tuple(mesh["of"].items()),
+        mesh["devices"],
+        tuple(axes),
+        tuple(map(_tensor_of, document["tensors"])),
+    )
+
+
+def _tensor_of(document: Mapping[str, Any]) -> TensorSharding:
+    partial, factored = document.get("partial", {}), document.get("factored")
+    return TensorSharding(
+        document["name"],
+        document["role"],
+        "",
+        tuple(document["shape"]),
+        document["dtype"],
+        _dims_of(document["dims"]),
+        tuple(partial.get("axes", ())),
+        partial.get("monoid"),
+        None if factored is None else _factored_of(factored),
+        document.get("layout", ""),
+        document.get("carries"),
+    )
+
+
+def _factored_of(document: Mapping[str, Any]) -> FactoredDims:
+    groups = document.get("groups")
+    arranged = None if groups is None else tuple(map(tuple, groups))
+    return FactoredDims(tuple(document["shape"]), arranged, _dims_of(document["dims"]))
+
+
+def _dims_of(documents: Sequence[Mapping[str, Any]]) -> tuple[DimSharding, ...]:
+    return tuple(
+        DimSharding(d["chunk"], tuple(d["axes"]), d.get("granule", 1), d.get("fault", "")) for d in documents
+    )
 
 
 def table_schema() -> dict[str, Any]:
