@@ -1,0 +1,111 @@
+"""Statements of a program that all devices run: lines of text in which variables are marked, not yet named.
+
+A variable is the key of a buffer of the plan, or a temporary value inside a block. Names are given when the text is
+put together, so that the statements of equal layers can be recognized and written once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+_OPEN, _CLOSE, _WEIGHT = "\x01", "\x02", "\x03"
+_MARK = re.compile(f"[{_OPEN}{_WEIGHT}]([^{_CLOSE}]*){_CLOSE}")
+
+
+def variable(key: str) -> str:
+    """Return the text that stands for the variable `key`."""
+    return f"{_OPEN}{key}{_CLOSE}"
+
+
+def source_value(site: str) -> str:
+    """Return the text that stands for the value of the source `site`."""
+    return f"{_WEIGHT}{site}{_CLOSE}"
+
+
+def apparent_length(text: str) -> int:
+    """Return about how long the text will be with names in place of its marks."""
+    return len(_MARK.sub("x" * 12, text))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Lines that belong together: `(indentation level, text)`, with the variables that they set.
+
+    `comment` is appended to the last line that sets one. `temporary` variables are read inside the same block only.
+    """
+
+    lines: tuple[tuple[int, str], ...]
+    sets: tuple[str, ...]
+    comment: str = ""
+    temporary: bool = False
+
+    @property
+    def marks(self) -> tuple[tuple[str, bool], ...]:
+        """All marks in order of appearance: the key, and whether it is a source."""
+        return tuple(
+            (m.group(1), m.group(0)[0] == _WEIGHT) for _, text in self.lines for m in _MARK.finditer(text)
+        )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The variables that the lines mention without setting them, each once."""
+        found = dict.fromkeys(key for key, is_source in self.marks if not is_source)
+        return tuple(key for key in found if key not in self.sets)
+
+    @property
+    def pattern(self) -> str:
+        """The text with an empty mark for every variable and source: equal for statements that do the same."""
+        return "\n".join(f"{indent} {_MARK.sub(_blank, text)}" for indent, text in self.lines)
+
+    def rendered(self, names: dict[str, str], sources: dict[str, str]) -> list[tuple[int, str]]:
+        """Return the lines with names in place of marks."""
+
+        def name(match: re.Match[str]) -> str:
+            known = sources if match.group(0)[0] == _WEIGHT else names
+            return known[match.group(1)]
+
+        return [(indent, _MARK.sub(name, text)) for indent, text in self.lines]
+
+
+def _blank(match: re.Match[str]) -> str:
+    return match.group(0)[0] + _CLOSE
+
+
+@dataclass
+class StatementList:
+    """Statements under construction; `guard` collects lines that some devices skip."""
+
+    done: list[Statement] = field(default_factory=list)
+    temporaries: int = 0
+
+    def assign(self, key: str, text: str, comment: str = "") -> None:
+        """Append `key = text`."""
+        self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,), comment))
+
+    def temporary(self, text: str) -> str:
+        """Append the assignment of a temporary value, and return its key."""
+        self.temporaries += 1
+        key = f"~{self.temporaries}"
+        self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,), temporary=True))
+        return key
+
+    def line(self, text: str, sets: tuple[str, ...] = ()) -> None:
+        """Append a line that changes a value in place."""
+        self.done.append(Statement(((0, text),), sets))
+
+    def guarded(self, start: int, condition: str, otherwise: list[tuple[str, str]], comment: str) -> None:
+        """Put all statements from `start` on under a condition; else set the variables to the given texts."""
+        inner = self.done[start:]
+        del self.done[start:]
+        lines = [(0, f"if {condition}:")]
+        lines += [(indent + 1, text) for s in inner for indent, text in s.lines]
+        lines.append((0, "else:"))
+        lines += [(1, f"{variable(key)} = {text}") for key, text in otherwise]
+        sets = dict.fromkeys(key for s in inner for key in s.sets)
+        self.done.append(Statement(tuple(lines), tuple(sets), comment))
+
+
+def commented(statement: Statement, comment: str) -> Statement:
+    """Return the statement with a comment."""
+    return replace(statement, comment=comment)

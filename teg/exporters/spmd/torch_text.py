@@ -1,0 +1,222 @@
+"""A small array namespace whose arrays are texts: calling a function writes the PyTorch expression that computes it.
+
+Operators are written out by functions over this namespace (`teg.exporters.spmd.writers`). Shapes are vectors over
+the devices; element types are tracked, since PyTorch promotes them by other rules than numpy does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from tapestry.teg.exporters.spmd.per_rank import NumberTexts, common
+from tapestry.teg.exporters.spmd.statements import StatementList, apparent_length, variable
+
+# How tightly an expression binds: what stands alone, a unary operator, products, sums, comparisons.
+ATOM, UNARY, PRODUCT, SUM, COMPARISON = 9, 8, 7, 6, 3
+
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"),
+    *("complex64", "complex128"),
+)
+LONGEST = 64
+
+Index = slice | int | None | EllipsisType
+
+
+class NotWritable(ValueError):
+    """An operator, an element type or a form of them that has no text in the target library."""
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """An array as text: its `shape` is `(devices, rank)`, `level` says how tightly the text binds."""
+
+    text: str
+    shape: np.ndarray
+    dtype: str
+    level: int = ATOM
+
+    @property
+    def rank(self) -> int:
+        return self.shape.shape[1]
+
+
+def torch_dtype(dtype: str) -> str:
+    """Return the text of an element type.
+
+    Raises:
+        NotWritable: PyTorch computes nothing with it.
+    """
+    if dtype not in DTYPES:
+        raise NotWritable(f"element type {dtype}")
+    return f"torch.{dtype}"
+
+
+@dataclass
+class TorchText:
+    """The namespace: `active` `(devices,)` are those that run the block that is being written."""
+
+    numbers: NumberTexts
+    statements: StatementList
+    active: np.ndarray
+
+    def number(self, values: np.ndarray | int) -> str:
+        """Return the text of an integer by device."""
+        return self.numbers.text(self._vector(values), self.active)
+
+    def same(self, values: np.ndarray) -> int | None:
+        """Return the integer that all active devices have; None if they differ."""
+        return common(values, self.active)
+
+    def _vector(self, values: np.ndarray | int) -> np.ndarray:
+        return np.broadcast_to(values, self.active.shape)
+
+    def shape_text(self, shape: np.ndarray) -> str:
+        """Return the text of a shape `(devices, rank)` as a tuple."""
+        sizes = [self.number(shape[:, k]) for k in range(shape.shape[1])]
+        return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+    def sizes_equal(self, a: np.ndarray, b: np.ndarray) -> bool:
+        """Return whether two vectors are equal on all active devices."""
+        return bool((a[self.active] == b[self.active]).all())
+
+    def inner(self, value: Value, level: int = ATOM) -> str:
+        """Return the text as part of an expression that binds like `level`."""
+        return value.text if value.level >= level else f"({value.text})"
+
+    def named(self, value: Value) -> Value:
+        """Return the value under a name, for text that needs it twice."""
+        if re.fullmatch(r"[\x01\x03][^\x02]*\x02", value.text):
+            return value
+        return replace(value, text=variable(self.statements.temporary(value.text)), level=ATOM)
+
+    def short(self, value: Value) -> Value:
+        """Return the value under a name if its text has grown long."""
+        return self.named(value) if apparent_length(value.text) > LONGEST else value
+
+    def call(self, function: str, *arguments: str, like: Value, **named: str) -> Value:
+        """Apply a function of PyTorch, with the shape and element type of `like`."""
+        listed = [*arguments, *(f"{name}={text}" for name, text in named.items())]
+        return replace(like, text=f"{function}({', '.join(listed)})", level=ATOM)
+
+    def method(self, value: Value, name: str, *arguments: str, shape: np.ndarray | None = None) -> Value:
+        """Apply a method of a tensor."""
+        value = self.short(value)
+        text = f"{self.inner(value)}.{name}({', '.join(arguments)})"
+        return Value(text, value.shape if shape is None else shape, value.dtype)
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """Convert the elements."""
+        if value.dtype == dtype:
+            return value
+        return replace(self.method(value, "to", torch_dtype(dtype)), dtype=dtype)
+
+    def permute_dims(self, value: Value, order: Sequence[int]) -> Value:
+        """Reorder the dimensions, as `numpy.transpose`."""
+        if list(order) == list(range(value.rank)):
+            return value
+        shape = value.shape[:, list(order)]
+        moved = [k for k, o in enumerate(order) if k != o]
+        if len(moved) == 2:
+            return self.method(value, "transpose", *map(str, moved), shape=shape)
+        return self.method(value, "permute", *map(str, order), shape=shape)
+
+    def reshape(self, value: Value, shape: np.ndarray) -> Value:
+        """Reshape the same elements to `shape` `(devices, rank)`."""
+        if value.shape.shape == shape.shape and self.sizes_equal(value.shape, shape):
+            return value
+        return self.method(value, "reshape", *self._listed(shape), shape=shape)
+
+    def _listed(self, shape: np.ndarray) -> list[str]:
+        return [self.number(shape[:, k]) for k in range(shape.shape[1])] or ["()"]
+
+    def expand(self, value: Value, shape: np.ndarray) -> Value:
+        """Broadcast to `shape` by repeating dimensions of size 1 and adding leading ones."""
+        if value.shape.shape == shape.shape and self.sizes_equal(value.shape, shape):
+            return value
+        return self.method(value, "expand", *self._listed(shape), shape=shape)
+
+    def expand_dims(self, value: Value, axes: Sequence[int]) -> Value:
+        """Insert dimensions of size 1, at their positions in the result."""
+        if not axes:
+            return value
+        rank = value.rank + len(axes)
+        old = [k for k in range(rank) if k not in axes]
+        shape = np.ones((len(value.shape), rank), np.int64)
+        shape[:, old] = value.shape
+        if len(axes) == 1:
+            return self.method(value, "unsqueeze", str(axes[0]), shape=shape)
+        return self.getitem(value, [None if k in axes else slice(None) for k in range(rank)], shape)
+
+    def getitem(self, value: Value, places: Sequence[Index | str], shape: np.ndarray) -> Value:
+        """Index with slices, integers, None and texts; whole trailing dimensions are left out."""
+        items = [p if isinstance(p, str) else _item(p) for p in places]
+        while items and items[-1] == ":":
+            items.pop()
+        if not items:
+            return value
+        value = self.short(value)
+        return Value(f"{self.inner(value)}[{', '.join(items)}]", shape, value.dtype)
+
+    def span(self, start: np.ndarray, stop: np.ndarray, step: int = 1) -> str:
+        """Return the text of a slice of a dimension, bounds by device."""
+        return span_text(self.number(start), self.number(stop), step)
+
+    def flip(self, value: Value, axes: Sequence[int]) -> Value:
+        """Reverse dimensions."""
+        return self.method(value, "flip", *map(str, axes)) if axes else value
+
+    def concat(self, values: Sequence[Value], axis: int) -> Value:
+        """Join along a dimension."""
+        shape = values[0].shape.copy()
+        shape[:, axis] = sum(v.shape[:, axis] for v in values)
+        parts = ", ".join(self.short(v).text for v in values)
+        return Value(f"torch.cat(({parts}), dim={axis})", shape, values[0].dtype)
+
+    def full(self, shape: np.ndarray, value: Any, dtype: str) -> Value:
+        """Return an array of one value."""
+        kind = torch_dtype(dtype)
+        text = f"torch.full({self.shape_text(shape)}, {constant(value)}, dtype={kind})"
+        if type(value) in (int, float) and value == 0 and str(value) in ("0", "0.0"):
+            text = f"torch.zeros({self.shape_text(shape)}, dtype={kind})"
+        return Value(text, shape, dtype)
+
+    def arange(self, start: np.ndarray, stop: np.ndarray) -> Value:
+        """Return the integers from `start` to `stop`."""
+        first = "" if self.same(start) == 0 else f"{self.number(start)}, "
+        return Value(f"torch.arange({first}{self.number(stop)})", (stop - start)[:, None], "int64")
+
+    def scalar(self, value: Any, dtype: str) -> str:
+        """Return the text of a tensor without dimensions."""
+        return f"torch.tensor({constant(value)}, dtype={torch_dtype(dtype)})"
+
+
+def span_text(start: str, stop: str, step: int = 1) -> str:
+    """Return the text of a slice, with the spaces that the formatter wants."""
+    wide = any(not re.fullmatch(r"-?\w*", bound) for bound in (start, stop))
+    text = (f"{start} : {stop}" if wide else f"{start}:{stop}").strip()
+    if step == 1:
+        return text
+    return f"{text} : {step}" if wide else f"{text}:{step}"
+
+
+def _item(place: Index) -> str:
+    if isinstance(place, slice):
+        assert place == slice(None)
+        return ":"
+    return "..." if place is Ellipsis else str(place)
+
+
+def constant(value: Any) -> str:
+    """Return the text of a Python number."""
+    if isinstance(value, complex):
+        return f"complex({constant(value.real)}, {constant(value.imag)})"
+    if isinstance(value, float) and not np.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)

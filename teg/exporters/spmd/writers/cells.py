@@ -1,0 +1,217 @@
+"""Element-wise blocks as nested expressions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.exporters.spmd.cell_functions import CALLS, FORMULAS, INFIX, TRUTHS
+from tapestry.teg.exporters.spmd.torch_text import (
+    PRODUCT,
+    UNARY,
+    NotWritable,
+    TorchText,
+    Value,
+    constant,
+)
+from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.expressions import SubExpression, run_steps, steps_of
+
+
+class _Scalar(NamedTuple):
+    """A part of an expression that is a Python number."""
+
+    number: Any
+
+
+_Term = Value | _Scalar
+
+
+def write_cell(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write an element-wise expression."""
+    names = [name for name, _ in definition["dims"]]
+    sizes = extents(index)
+    inputs = [
+        _aligned(xp, o.value, labels, names)
+        for o, labels in zip(operands, definition["labels"], strict=True)
+    ]
+    steps = steps_of(definition["expr"])
+    kinds = _kinds(steps, [o.value.dtype for o in operands], names)
+    uses = Counter(a for step in steps for a in step.arguments)
+    terms: list[_Term] = []
+    for k, step in enumerate(steps):
+        term = _step(xp, step, terms, kinds[k], inputs, (names, index))
+        if isinstance(term, Value) and (uses[k] > 1 and step.arguments):
+            term = xp.named(term)
+        terms.append(term)
+    return (_whole(xp, terms[-1], sizes, definition["dtype"]),)
+
+
+def _whole(xp: TorchText, term: _Term, sizes: np.ndarray, dtype: str) -> Value:
+    """Return the result in its element type and shape."""
+    if isinstance(term, _Scalar):
+        return xp.full(sizes, np.asarray(term.number).astype(numpy_dtype(dtype)).item(), dtype)
+    return xp.expand(xp.cast(term, dtype), sizes)
+
+
+def _aligned(xp: TorchText, value: Value, labels: Sequence[str], names: Sequence[str]) -> Value:
+    """Return the input with its dimensions in the order of the names, size 1 where it is broadcast in between."""
+    own = [label for label in labels if label]
+    if len(own) < len(labels):
+        shape = value.shape[:, [k for k, label in enumerate(labels) if label]]
+        value = xp.getitem(value, [slice(None) if label else 0 for label in labels], shape)
+    value = xp.permute_dims(value, [own.index(name) for name in names if name in own])
+    first = next((k for k, name in enumerate(names) if name in own), len(names))
+    return xp.expand_dims(
+        value, [k - first for k, name in enumerate(names) if name not in own and k > first]
+    )
+
+
+def _kinds(steps: Sequence[SubExpression], dtypes: Sequence[str], names: Sequence[str]) -> list[Any]:
+    """Return what numpy makes of each step: an element type's name, or the Python number of a constant."""
+    ones = [np.ones((1,) * len(names), numpy_dtype(dtype)) for dtype in dtypes]
+    places = {name: np.ones((1,) * len(names), np.int64) for name in names}
+    found = []
+    with np.errstate(all="ignore"):
+        for k in range(len(steps)):
+            value = run_steps(steps[: k + 1], ones, places)
+            typed = isinstance(value, (np.ndarray, np.generic))
+            found.append(value.dtype.name if typed else _Scalar(value))
+    return found
+
+
+def _step(
+    xp: TorchText,
+    step: SubExpression,
+    terms: Sequence[_Term],
+    kind: Any,
+    inputs: Sequence[Value],
+    space: tuple[Sequence[str], np.ndarray],
+) -> _Term:
+    if isinstance(kind, _Scalar):
+        return kind
+    if step.name == "input":
+        return inputs[step.payload]
+    if step.name == "index":
+        names, index = space
+        k = names.index(step.payload)
+        line = xp.arange(index[:, k, 0], index[:, k, 1])
+        return xp.expand_dims(line, range(1, len(names) - k))
+    arguments = [terms[a] for a in step.arguments]
+    if step.name in ("cast", "bitcast"):
+        (value,) = (_array(xp, a, step.payload) for a in arguments)
+        if step.name == "cast":
+            return xp.cast(value, step.payload)
+        viewed = xp.method(value, "view", f"torch.{step.payload}")
+        return Value(viewed.text, viewed.shape, step.payload)
+    return _applied(xp, step.name, arguments, kind)
+
+
+def _array(xp: TorchText, term: _Term, dtype: str) -> Value:
+    if isinstance(term, Value):
+        return term
+    return Value(xp.scalar(term.number, dtype), np.zeros((len(xp.active), 0), np.int64), dtype)
+
+
+def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) -> Value:
+    """Write one function, its arguments converted to the type in which numpy computes it."""
+    condition = [*arguments[:1]] if name == "where" else []
+    given = list(arguments[len(condition) :])
+    wide = _computed_in(name, given, kind)
+    given = [xp.short(xp.cast(a, wide)) if isinstance(a, Value) else a for a in given]
+    shape = _broadcast([a.shape for a in (*condition, *given) if isinstance(a, Value)])
+    like = Value("", shape, kind)
+    if name == "identity":
+        (value,) = given
+        return _array(xp, value, wide)
+    if name == "where":
+        return _where(xp, condition[0], given, like)
+    if name in INFIX:
+        operator, level = INFIX[name]
+        left, right = (_text(xp, a, level + side) for side, a in enumerate(given))
+        return Value(f"{left} {operator} {right}", shape, kind, level)
+    if name == "neg":
+        return Value(f"-{_text(xp, given[0], UNARY)}", shape, kind, UNARY)
+    if name in ("div", "floor_div"):
+        return _divided(xp, name, given, like)
+    if name in ("min", "max") and any(isinstance(a, _Scalar) for a in given):
+        value, bound = sorted(given, key=lambda a: isinstance(a, _Scalar))
+        return xp.call("torch.clamp", _text(xp, value), like=like, **{_BOUND[name]: _text(xp, bound)})
+    if name == "pow" and isinstance(given[1], _Scalar) and given[1].number == 2:
+        return xp.call("torch.square", _text(xp, given[0]), like=like)
+    if name in FORMULAS:
+        value = xp.named(_array(xp, given[0], wide))
+        level = PRODUCT if " * " in FORMULAS[name] and not FORMULAS[name].startswith("torch.where") else 9
+        return Value(FORMULAS[name].format(value.text), shape, kind, level)
+    if name not in CALLS:
+        raise NotWritable(f"cell function {name}")
+    scalars_allowed = name in ("pow", "fmod", "mod") and isinstance(given[0], Value)
+    listed = [
+        _text(xp, a) if scalars_allowed or isinstance(a, Value) else xp.scalar(a.number, wide) for a in given
+    ]
+    return xp.call(CALLS[name], *listed, like=like)
+
+
+_BOUND = {"min": "max", "max": "min"}
+
+
+def _computed_in(name: str, given: Sequence[_Term], kind: str) -> str:
+    """Return the element type in which a function is computed."""
+    typed = [a.dtype for a in given if isinstance(a, Value)]
+    if name in TRUTHS:
+        if len(set(typed)) == 1:
+            numbers = [a.number for a in given if isinstance(a, _Scalar)]
+            widens = typed[0].startswith(("int", "uint", "bool")) and any(
+                isinstance(n, float) for n in numbers
+            )
+            return "float64" if widens else typed[0]
+        return str(np.result_type(*(numpy_dtype(t) for t in typed)))
+    if name in ("real", "imag", "complex"):
+        return typed[0]
+    if name == "abs" and typed[0].startswith("complex"):
+        return typed[0]
+    return kind
+
+
+def _where(xp: TorchText, condition: _Term, given: Sequence[_Term], like: Value) -> Value:
+    texts = [_text(xp, a) for a in given]
+    if not any(isinstance(a, Value) for a in given):
+        texts = [xp.scalar(a.number, like.dtype) for a in given if isinstance(a, _Scalar)]
+    choice = xp.cast(_array(xp, condition, "bool"), "bool")
+    return xp.call("torch.where", xp.short(choice).text, *texts, like=like)
+
+
+def _divided(xp: TorchText, name: str, given: Sequence[_Term], like: Value) -> Value:
+    if name == "div" and not like.dtype.startswith(("int", "uint")):
+        left, right = _text(xp, given[0], PRODUCT), _text(xp, given[1], PRODUCT + 1)
+        return Value(f"{left} / {right}", like.shape, like.dtype, PRODUCT)
+    mode = '"trunc"' if name == "div" else '"floor"'
+    listed = [xp.scalar(a.number, like.dtype) if isinstance(a, _Scalar) else a.text for a in given]
+    return xp.call("torch.div", *listed, like=like, rounding_mode=mode)
+
+
+def _text(xp: TorchText, term: _Term, level: int = 0) -> str:
+    if isinstance(term, Value):
+        return xp.inner(term, level)
+    text = constant(term.number)
+    return f"({text})" if text.startswith("-") and level > UNARY else text
+
+
+def _broadcast(shapes: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the common shape of texts that are broadcast against each other, `(devices, rank)`."""
+    rank = max(s.shape[1] for s in shapes)
+    result = np.ones((len(shapes[0]), rank), np.int64)
+    for s in shapes:
+        own = s.shape[1]
+        result[:, rank - own :] = np.where(s == 1, result[:, rank - own :], s)
+    return result
+
+
+CELLS: dict[str, Writer] = {"cell": write_cell}

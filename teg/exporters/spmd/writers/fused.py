@@ -1,0 +1,57 @@
+"""Fused blocks: their steps one after the other, each on the part that the block's part needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
+from tapestry.teg.exporters.spmd.writers.moving import made_boxes
+from tapestry.teg.exporters.spmd.writers.operand import Operand
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators import body_of
+from tapestry.teg.operators.fused_space import space_of
+from tapestry.teg.sharding.expand import input_ranges
+
+Step = Callable[[TorchText, Definition, np.ndarray, Sequence[Operand]], tuple[Value, ...]]
+
+
+def write_fused(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand], write: Step
+) -> tuple[Value, ...]:
+    """Write the steps of a fused block; `write` writes one."""
+    body = body_of(definition)
+    space = space_of(body)
+    loops = np.zeros((len(index), len(space.loops), 2), np.int64)
+    loops[:, :, 1] = [d.size for d in space.loops]
+    whole = np.concatenate([index, loops], axis=1)
+    values = dict(enumerate(operands))
+    for s, step in enumerate(body.steps):
+        signature = step.definition.signature
+        assert signature is not None
+        part = np.zeros((len(index), len(signature.dims), 2), np.int64)
+        for k, dim in enumerate(signature.dims):
+            along = space.along[s][k]
+            part[:, k] = whole[:, along] if along >= 0 else (0, dim.size)
+        reads = []
+        for position, v in enumerate(step.reads):
+            box = input_ranges(signature, position, body.types[v].shape, part)
+            reads.append(_part(xp, values[v], box))
+        made = write(xp, step.definition, part, reads)
+        for position, (v, value) in enumerate(zip(step.makes, made, strict=True)):
+            # What a later step reads is named; the block's own results get their names outside.
+            inner = any(v in other.reads for other in body.steps)
+            kept = xp.named(value) if inner else value
+            values[v] = Operand(kept, made_boxes(step.definition, part, position))
+    return tuple(values[v].value for v in body.outputs)
+
+
+def _part(xp: TorchText, held: Operand, box: np.ndarray) -> Operand:
+    """Return the part of a value that a step reads."""
+    places: list[str | slice] = []
+    for k in range(box.shape[1]):
+        start, stop = box[:, k, 0] - held.box[:, k, 0], box[:, k, 1] - held.box[:, k, 0]
+        whole = xp.same(start) == 0 and xp.sizes_equal(stop, held.value.shape[:, k])
+        places.append(slice(None) if whole else xp.span(start, stop))
+    return Operand(xp.getitem(held.value, places, box[:, :, 1] - box[:, :, 0]), box)

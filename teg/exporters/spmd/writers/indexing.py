@@ -1,0 +1,183 @@
+"""Gathers and scatters; over a part of the indexed dimension, positions elsewhere give or take nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
+from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.indexing import Indexing
+from tapestry.teg.operators.monoids import identity
+
+
+def _plan(definition: Definition, rank: int, positions: Value) -> Indexing:
+    aligned = definition.get("aligned", ())
+    used = [k for _, k in aligned]
+    free = tuple(k for k in range(positions.rank) if k not in used)
+    return Indexing(definition["axis"] % rank, aligned, free, rank)
+
+
+def _wrapped(xp: TorchText, positions: Value, size: int, mode: str) -> Value:
+    """Count negative strict positions from the end, and move clipped ones inside."""
+    positions = xp.cast(positions, "int64")
+    if mode == "clip":
+        return xp.call("torch.clamp", xp.short(positions).text, "0", str(size - 1), like=positions)
+    if mode != "strict":
+        return positions
+    named = xp.named(positions)
+    return xp.call("torch.where", f"{named.text} < 0", f"{named.text} + {size}", named.text, like=named)
+
+
+def write_gather(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a gather along one dimension of a table."""
+    assert definition.signature is not None
+    table, positions = (o.value for o in operands)
+    mode, size = definition.get("mode", "strict"), definition.signature.dims[-1].size
+    plan = _plan(definition, table.rank, positions)
+    start, stop = index[:, -1, 0], index[:, -1, 1]
+    everywhere = xp.same(start) == 0 and xp.same(stop) == size and mode != "fill"
+    if everywhere and not plan.aligned:
+        # PyTorch counts negative positions from the end itself, and refuses those outside.
+        if mode == "strict":
+            places = xp.short(xp.cast(positions, "int64"))
+        else:
+            places = xp.short(_wrapped(xp, positions, size, mode))
+        axis = plan.axis
+        shape = np.concatenate([table.shape[:, :axis], positions.shape, table.shape[:, axis + 1 :]], axis=1)
+        return (xp.getitem(table, [*[slice(None)] * axis, places.text], shape),)
+    places = _wrapped(xp, positions, size, mode)
+    flat = _grouped(xp, places, ([k for _, k in plan.aligned], plan.free))
+    rows = xp.short(_grouped(xp, table, ([t for t, _ in plan.aligned], [plan.axis], plan.rest)))
+    batch = rows.shape[:, 0]
+    lead = f"torch.arange({xp.number(batch)})[:, None]"
+    shape = np.stack([batch, flat.shape[:, 1], rows.shape[:, 2]], axis=1)
+    if everywhere:
+        found = Value(f"{rows.text}[{lead}, {xp.short(flat).text}]", shape, table.dtype)
+        return (_gathered(xp, plan, found, table, positions),)
+    first = xp.number(start)
+    local = xp.named(flat if first == "0" else replace(flat, text=f"{xp.inner(flat, 6)} - {first}", level=6))
+    extent = xp.number(stop - start)
+    inside = xp.named(
+        replace(local, text=f"({local.text} >= 0) & ({local.text} < {extent})", dtype="bool", level=4)
+    )
+    near = f"torch.where({inside.text}, {local.text}, 0)"
+    found = xp.named(Value(f"{rows.text}[{lead}, {near}]", shape, table.dtype))
+    zero = "False" if table.dtype == "bool" else "0"
+    kept = xp.call("torch.where", f"{inside.text}[:, :, None]", found.text, zero, like=found)
+    return (_gathered(xp, plan, kept, table, positions),)
+
+
+def _grouped(xp: TorchText, value: Value, groups: Sequence[Sequence[int]]) -> Value:
+    """Merge each group of dimensions into one."""
+    moved = xp.permute_dims(value, [k for group in groups for k in group])
+    shape = np.stack([np.prod(value.shape[:, list(g)], axis=1, dtype=np.int64) for g in groups], axis=1)
+    return xp.reshape(moved, shape)
+
+
+def _ungrouped(xp: TorchText, flat: Value, groups: Sequence[Sequence[int]], shape: np.ndarray) -> Value:
+    """Invert `_grouped`: `shape` is that before grouping."""
+    order = [k for group in groups for k in group]
+    return xp.permute_dims(xp.reshape(flat, shape[:, order]), list(np.argsort(order)))
+
+
+def _places(plan: Indexing) -> list[list[int]]:
+    between = list(range(plan.axis, plan.axis + len(plan.free)))
+    return [[plan.place(t) for t, _ in plan.aligned], between, [plan.place(k) for k in plan.rest]]
+
+
+def _gathered(xp: TorchText, plan: Indexing, flat: Value, table: Value, positions: Value) -> Value:
+    free = positions.shape[:, list(plan.free)]
+    shape = np.concatenate([table.shape[:, : plan.axis], free, table.shape[:, plan.axis + 1 :]], axis=1)
+    return _ungrouped(xp, flat, _places(plan), shape)
+
+
+_INTO = {"prod": "prod", "max": "amax", "min": "amin"}
+
+
+def write_scatter(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a scatter: updates for places elsewhere go to one more row, which is cut off."""
+    assert definition.signature is not None
+    positions, updates = (o.value for o in operands[-2:])
+    monoid = definition["monoid"]
+    rank = len(definition.signature.outputs[0].shape)
+    shape = extents(index)[:, :rank]
+    plan = _plan(definition, rank, positions)
+    axis, dtype = plan.axis, updates.dtype
+    places = _wrapped(xp, positions, definition.signature.dims[axis].size, definition.get("mode", "strict"))
+    flat = _grouped(xp, places, ([k for _, k in plan.aligned], plan.free))
+    groups = [[t for t, _ in plan.aligned], [axis], list(plan.rest)]
+    sizes = np.stack([np.prod(shape[:, g], axis=1, dtype=np.int64) for g in groups], axis=1)
+    rows = _rows(xp, flat, (index[:, axis, 0], sizes))
+    values = _grouped(xp, updates, _places(plan))
+    merged = np.stack([values.shape[:, 0] * values.shape[:, 1], values.shape[:, 2]], axis=1)
+    values = xp.reshape(values, merged)
+    count = sizes[:, 0] * sizes[:, 1]
+    grown = np.stack([count + 1, sizes[:, 2]], axis=1)
+    if monoid == "last":
+        base = xp.reshape(_grouped(xp, operands[0].value, groups), grown - np.array([1, 0]))
+        flat_result = _last(xp, base, rows, values, count)
+    else:
+        flat_result = _combined(xp, monoid, rows, values, (grown, dtype))
+    return (_ungrouped(xp, xp.reshape(flat_result, sizes), groups, shape),)
+
+
+def _rows(xp: TorchText, flat: Value, space: tuple[np.ndarray, np.ndarray]) -> Value:
+    """Return the row of each update in the flattened part, one beyond the last for places elsewhere."""
+    start, sizes = space
+    first = xp.number(start)
+    local = xp.named(flat if first == "0" else replace(flat, text=f"{xp.inner(flat, 6)} - {first}", level=6))
+    extent = xp.number(sizes[:, 1])
+    lead = xp.number(sizes[:, 0])
+    wide = xp.number(sizes[:, 0] * sizes[:, 1])
+    own = local.text if lead == "1" else f"torch.arange({lead})[:, None] * {_times(extent)} + {local.text}"
+    inside = f"({local.text} >= 0) & ({local.text} < {extent})"
+    own_name = xp.named(replace(local, text=own, level=6))
+    found = xp.call("torch.where", inside, own_name.text, wide, like=local)
+    shape = (flat.shape[:, 0] * flat.shape[:, 1])[:, None]
+    return xp.named(Value(f"{found.text}.reshape(-1)", shape, "int64"))
+
+
+def _times(text: str) -> str:
+    return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+
+def _combined(
+    xp: TorchText, monoid: str, rows: Value, values: Value, result: tuple[np.ndarray, str]
+) -> Value:
+    grown, dtype = result
+    wide = {"float16": "float32", "bfloat16": "float32", "bool": "uint8"}.get(dtype, dtype)
+    start = identity(monoid, dtype)
+    into = xp.full(grown, int(start) if dtype == "bool" else start, wide)
+    values = xp.short(xp.cast(values, wide))
+    if monoid == "sum":
+        text = f"{xp.short(into).text}.index_add(0, {rows.text}, {values.text})"
+    else:
+        text = f'{xp.short(into).text}.index_reduce(0, {rows.text}, {values.text}, "{_INTO[monoid]}")'
+    whole = xp.named(Value(text, grown, wide))
+    return xp.cast(Value(f"{whole.text}[:-1]", grown - np.array([1, 0]), wide), dtype)
+
+
+def _last(xp: TorchText, base: Value, rows: Value, values: Value, count: np.ndarray) -> Value:
+    """Keep the update that comes last in each place: the one with the greatest number."""
+    total = xp.number(rows.shape[:, 0])
+    one = (count + 1)[:, None]
+    text = f'{xp.full(one, -1, "int64").text}.index_reduce(0, {rows.text}, torch.arange({total}), "amax")'
+    order = xp.named(Value(f"{xp.named(Value(text, one, 'int64')).text}[:-1, None]", one, "int64"))
+    if xp.same(rows.shape[:, 0]) == 0:
+        return base
+    chosen = f"{xp.short(values).text}[{order.text}[:, 0].clamp(min=0)]"
+    like = replace(base, level=9)
+    return xp.call(
+        "torch.where", f"{order.text} >= 0", xp.named(replace(like, text=chosen)).text, base.text, like=like
+    )
+
+
+INDEXING: dict[str, Writer] = {"gather": write_gather, "scatter": write_scatter}

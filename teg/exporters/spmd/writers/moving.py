@@ -1,0 +1,196 @@
+"""Operators that move elements: joins, padding, reshapes, scans, orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tapestry.teg.exporters.spmd.reads import view_text
+from tapestry.teg.exporters.spmd.torch_text import TorchText, Value, constant, torch_dtype
+from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.monoids import identity
+from tapestry.teg.signature import reached
+from tapestry.teg.views import parse
+from tapestry.teg.zspace import ZRange
+
+
+def made_boxes(definition: Definition, index: np.ndarray, position: int) -> np.ndarray:
+    """Return the box of an output that each device makes, `(devices, rank, 2)`."""
+    assert definition.signature is not None
+    projection = definition.signature.outputs[position]
+    found = []
+    for part in index.tolist():
+        box = reached(projection, ZRange(tuple(a for a, _ in part), tuple(b for _, b in part)))
+        found.append(np.stack([box.start, box.end], axis=-1).reshape(-1, 2))
+    return np.array(found, np.int64).reshape(len(index), -1, 2)
+
+
+def write_view(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a view inside a fused block."""
+    view = parse(definition["map"], definition["shape"])
+    return (view_text(xp, operands[0].value, operands[0].box, view, index),)
+
+
+def write_concat(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a concatenation; inputs that no device reads are left out."""
+    axis = definition["axis"]
+    read = [o.value for o in operands if xp.same(extents(o.box)[:, axis]) != 0]
+    return (read[0] if len(read) == 1 else xp.concat(read, axis),)
+
+
+def write_interleave(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write elements in turn."""
+    axis, value = definition["axis"], operands[0].value
+    parts = ", ".join(xp.short(o.value).text for o in operands)
+    shape = value.shape.copy()
+    shape[:, axis] *= len(operands)
+    text = f"torch.stack(({parts}), dim={axis + 1}).flatten({axis}, {axis + 1})"
+    return (Value(text, shape, value.dtype),)
+
+
+def write_pad(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a margin of one value; a device without elements of the tensor makes only margin."""
+    value, box = operands[0]
+    sizes = extents(index)
+    first = np.clip(box[:, :, 0] + np.array(definition["low"], np.int64) - index[:, :, 0], 0, sizes)
+    # An operand that is empty in one dimension is empty: what it holds in others is margin as well.
+    after = sizes - first - value.shape
+    if not np.concatenate([first, after], axis=1)[xp.active].any():
+        return (value,)
+    sides = [xp.number(side[:, k]) for k in reversed(range(value.rank)) for side in (first, after)]
+    named = {"value": constant(definition.get("value", 0))} if definition.get("value", 0) else {}
+    padded = xp.call("F.pad", xp.short(value).text, f"({', '.join(sides)})", like=value, **named)
+    return (replace(padded, shape=sizes),)
+
+
+def write_dilate(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write zeros between elements: the rows of a new last dimension, of which the first is the value."""
+    value, axis, factor = operands[0].value, definition["axis"], definition["factor"]
+    shape = value.shape.copy()
+    shape[:, axis] *= factor
+    wide = xp.expand_dims(value, [axis + 1])
+    side = (0, 0) * (value.rank - 1 - axis) + (0, factor - 1)
+    padded = xp.call("F.pad", wide.text, str(side), like=wide)
+    return (Value(f"{padded.text}.flatten({axis}, {axis + 1})", shape, value.dtype),)
+
+
+def write_reshape(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a reshape to the local shape."""
+    return (xp.reshape(operands[0].value, extents(made_boxes(definition, index, 0))),)
+
+
+def write_waypoint(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write nothing but the value."""
+    return (operands[0].value,)
+
+
+_SCANS = {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin", "logsumexp": "logcumsumexp"}
+
+
+def write_scan(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a scan; one that excludes its own element begins with the monoid's identity."""
+    value, axis, monoid = operands[0].value, definition["axis"], definition["monoid"]
+    dtype = value.dtype
+    work = xp.cast(value, "uint8") if dtype == "bool" else value
+    if definition.get("reverse", False):
+        work = xp.flip(work, [axis])
+    if definition.get("exclusive", False):
+        first = work.shape.copy()
+        first[:, axis] = 1
+        start = xp.full(first, identity(monoid, dtype) if dtype != "bool" else int(identity(monoid, dtype)), work.dtype)
+        work = xp.named(work)
+        head = replace(work, text=f"{work.text}.narrow({axis}, 0, {xp.number(work.shape[:, axis] - 1)})")
+        work = replace(xp.concat([start, head], axis), shape=work.shape)
+    text = f"torch.{_SCANS[monoid]}({xp.short(work).text}, dim={axis}"
+    text += f", dtype={torch_dtype(work.dtype)})" if monoid in ("sum", "prod") else ")"
+    text += ".values" if monoid in ("max", "min") else ""
+    result = replace(work, text=text)
+    if definition.get("reverse", False):
+        result = xp.flip(result, [axis])
+    return (xp.cast(result, dtype),)
+
+
+def write_arg_reduce(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write the position of the greatest or least element: the first such, or the last."""
+    value, axis = operands[0].value, definition["axis"]
+    if value.dtype == "bool":
+        value = xp.cast(value, "uint8")
+    like = Value("", np.delete(value.shape, axis, axis=1), "int64")
+    value = xp.short(value)
+    last = definition.get("last", False)
+    read = xp.flip(value, [axis]) if last else value
+    found = xp.call(f"torch.arg{definition['kind']}", read.text, like=like, dim=str(axis))
+    if last:
+        end = xp.number(value.shape[:, axis] - 1)
+        found = replace(found, text=f"{end} - {found.text}", level=6)
+    return (found,)
+
+
+def write_arg_sort(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write the positions of the first elements in order; equal ones keep their order."""
+    value, axis, count = operands[0].value, definition["axis"], definition["count"]
+    if value.dtype == "bool":
+        value = xp.cast(value, "uint8")
+    named = {"dim": str(axis), "descending": str(definition["largest"]), "stable": "True"}
+    order = xp.call("torch.argsort", xp.short(value).text, like=replace(value, dtype="int64"), **named)
+    if xp.same(value.shape[:, axis]) != count:
+        shape = value.shape.copy()
+        shape[:, axis] = count
+        order = xp.method(order, "narrow", str(axis), "0", str(count), shape=shape)
+    return (order,)
+
+
+def write_fft(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a Fourier transform."""
+    value = xp.short(operands[0].value)
+    function = "torch.fft.ifft" if definition.get("inverse", False) else "torch.fft.fft"
+    return (xp.call(function, value.text, like=value, dim=str(definition["axis"])),)
+
+
+def write_sink(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write nothing: the boundary is written by the program."""
+    return ()
+
+
+
+MOVING: dict[str, Writer] = {
+    "view": write_view,
+    "concat": write_concat,
+    "interleave": write_interleave,
+    "pad": write_pad,
+    "dilate": write_dilate,
+    "reshape": write_reshape,
+    "waypoint": write_waypoint,
+    "scan": write_scan,
+    "arg_reduce": write_arg_reduce,
+    "arg_sort": write_arg_sort,
+    "fft": write_fft,
+    "sequence_point": write_sink,
+}

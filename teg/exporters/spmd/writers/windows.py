@@ -1,0 +1,136 @@
+"""Convolution and pooling: each device pads what its windows read beyond the tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tapestry.teg.exporters.spmd.torch_text import PRODUCT, NotWritable, TorchText, Value, constant
+from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.monoids import identity
+
+
+def _margins(
+    definition: Definition, kernel: Sequence[int], spatial: np.ndarray, operand: Operand
+) -> np.ndarray:
+    """Return how much padding each device adds before and after, `(devices, spatial dims, 2)`."""
+    rank = len(kernel)
+    strides, dilations, pads = definition["strides"], definition["dilations"], definition["pads"]
+    result = np.zeros((len(spatial), rank, 2), np.int64)
+    for k in range(rank):
+        start, count = spatial[:, k, 0], spatial[:, k, 1] - spatial[:, k, 0]
+        begin, size = operand.box[:, 2 + k, 0], extents(operand.box)[:, 2 + k]
+        low = strides[k] * start - pads[k]
+        length = strides[k] * (count - 1) + (kernel[k] - 1) * dilations[k] + 1
+        before = np.where(size > 0, np.clip(begin - low, 0, length), length)
+        result[:, k, 0] = before
+        result[:, k, 1] = length - before - size
+    return result
+
+
+def _padded(xp: TorchText, value: Value, margins: np.ndarray, fill: object) -> Value:
+    if not margins[xp.active].any():
+        return value
+    sides = [xp.number(margins[:, k, s]) for k in reversed(range(margins.shape[1])) for s in (0, 1)]
+    shape = value.shape.copy()
+    shape[:, 2:] += margins.sum(axis=2)
+    listed = [xp.short(value).text, f"({', '.join(sides)})"]
+    named = {} if fill == 0 else {"value": constant(fill)}
+    return replace(xp.call("F.pad", *listed, like=value, **named), shape=shape)
+
+
+def _numbers(values: Sequence[int]) -> str:
+    """Return the text of a setting per spatial dimension, as one number where all are equal."""
+    return str(values[0]) if len(set(values)) == 1 else f"({', '.join(map(str, values))})"
+
+
+def write_conv(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a convolution; padding that is even on all sides is the function's own."""
+    signature = definition.signature
+    assert signature is not None
+    x, w = (o.value for o in operands)
+    kernel = [_whole(xp, w.shape[:, 2 + k]) for k in range(w.rank - 2)]
+    first = signature.position("y0")
+    spatial = index[:, first : first + len(kernel)]
+    margins = _margins(definition, kernel, spatial, operands[0])
+    named = {"stride": _numbers(definition["strides"])} if any(s > 1 for s in definition["strides"]) else {}
+    if any(d > 1 for d in definition["dilations"]):
+        named["dilation"] = _numbers(definition["dilations"])
+    even = [xp.same(margins[:, k, s]) for k in range(len(kernel)) for s in (0, 1)]
+    if None not in even and even[::2] == even[1::2]:
+        if any(even):
+            named["padding"] = _numbers([e or 0 for e in even[::2]])
+    else:
+        x = _padded(xp, x, margins, 0)
+    if definition["groups"] > 1:
+        named["groups"] = xp.number(extents(index)[:, signature.position("g")])
+    shape = np.concatenate([x.shape[:, :1], w.shape[:, :1], extents(spatial)], axis=1)
+    like = Value("", shape, x.dtype)
+    call = xp.call(f"F.conv{len(kernel)}d", xp.short(x).text, xp.short(w).text, like=like, **named)
+    return (call,)
+
+
+def _whole(xp: TorchText, sizes: np.ndarray) -> int:
+    same = xp.same(sizes)
+    assert same is not None, "a kernel is never split"
+    return same
+
+
+def write_pool(
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
+) -> tuple[Value, ...]:
+    """Write a pooling; an average divides by the number of taps that count, which may differ by place."""
+    operand, kernel = operands[0], definition["kernel"]
+    value, spatial = operand.value, index[:, 2:]
+    maximum, floats = definition["kind"] == "max", operand.value.dtype.startswith(("float", "bfloat"))
+    if not maximum and any(d > 1 for d in definition["dilations"]):
+        raise NotWritable("an average over a dilated window")
+    margins = _margins(definition, kernel, spatial, operand)
+    if maximum and not floats:
+        value = xp.cast(value, "float64")
+    fill = identity("max", value.dtype) if maximum else 0
+    x = xp.short(_padded(xp, value, margins, fill))
+    shape = np.concatenate([value.shape[:, :2], extents(spatial)], axis=1)
+    like, named = replace(value, shape=shape), {"stride": _numbers(definition["strides"])}
+    if maximum:
+        if any(d > 1 for d in definition["dilations"]):
+            named["dilation"] = _numbers(definition["dilations"])
+        call = xp.call(f"F.max_pool{len(kernel)}d", x.text, _numbers(kernel), like=like, **named)
+        return (xp.cast(call, operand.value.dtype),)
+    counts = [_counts(definition, k, spatial[:, k]) for k in range(len(kernel))]
+    pool = f"F.avg_pool{len(kernel)}d"
+    if all(set(c) == {kernel[k]} for k, rows in enumerate(counts) for c in rows if c):
+        return (xp.call(pool, x.text, _numbers(kernel), like=like, **named),)
+    total = xp.call(pool, x.text, _numbers(kernel), like=like, **named)
+    text = f"{total.text} * {math.prod(kernel)}"
+    for k, rows in enumerate(counts):
+        taps = xp.named(Value(f"torch.tensor({xp.numbers.table([str(c) for c in rows])})", shape, "int64"))
+        tail = ", None" * (len(kernel) - 1 - k)
+        text += f" / {taps.text}[:{tail}]" if tail else f" / {taps.text}"
+    return (Value(text, shape, value.dtype, PRODUCT),)
+
+
+def _counts(definition: Definition, axis: int, span: np.ndarray) -> list[tuple[int, ...]]:
+    """Count, by device, the taps of each output position along one dimension that an average divides by."""
+    kernel, stride = definition["kernel"][axis], definition["strides"][axis]
+    rank = len(definition["kernel"])
+    low, high = definition["pads"][axis], definition["pads"][rank + axis]
+    result = []
+    for start, stop in span.tolist():
+        places = np.arange(start, stop)[:, None] * stride - low + np.arange(kernel)
+        inside = np.ones(places.shape, bool)
+        if "size" in dict(definition.attributes):
+            included = definition.get("count_include_pad", False)
+            first, last = (-low, high) if included else (0, 0)
+            inside = (places >= first) & (places < definition["size"][axis] + last)
+        result.append(tuple(inside.sum(axis=1).tolist()))
+    return result
+
+
+WINDOWS: dict[str, Writer] = {"conv": write_conv, "pool": write_pool}

@@ -1,0 +1,110 @@
+"""Every operator that can be written out: its text, run by each device, makes that device's part of the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.exporters.spmd.per_rank import NumberTexts
+from tapestry.teg.exporters.spmd.statements import StatementList, variable
+from tapestry.teg.exporters.spmd.torch_text import NotWritable, TorchText, Value
+from tapestry.teg.exporters.spmd.writers import WRITERS, write_operator
+from tapestry.teg.exporters.spmd.writers.operand import Operand
+from tapestry.teg.operators import OPERATORS
+from tapestry.teg.operators.operator import Operator, OperatorExample
+from tapestry.teg.operators.testing import defined, random_values
+from tapestry.teg.sharding.expand import input_ranges
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import Split
+from tapestry.teg.sharding.strategy import Strategy, index_boxes, splittable
+from tapestry.teg.zspace import ZRange
+
+torch = pytest.importorskip("torch")
+
+
+MESH = MeshShape.of(gpu=3)
+EVERYWHERE = np.ones(3, bool)
+CASES = [(o, e) for o in OPERATORS if o.name in (*WRITERS, "fused") for e in o.examples]
+
+
+def tensor(array: np.ndarray) -> Any:
+    """Convert an array; of bfloat16 torch takes the bits only."""
+    array = np.array(array, order="C")
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def array(value: Any, dtype: str) -> np.ndarray:
+    if dtype == "bfloat16":
+        return value.contiguous().view(torch.int16).numpy().view(numpy_dtype(dtype))
+    return np.asarray(value.numpy())
+
+
+def strategies(operator: Operator, example: OperatorExample) -> Iterator[Strategy]:
+    """Yield the strategies that split one dimension over three devices, and the one that splits none."""
+    signature = defined(operator, example)[0].signature
+    assert signature is not None
+    whole = [Split()] * len(signature.dims)
+    yield Strategy(tuple(whole))
+    for k, (dim, allowed) in enumerate(zip(signature.dims, splittable(signature), strict=True)):
+        if allowed and dim.size > 1:
+            yield Strategy(tuple([*whole[:k], Split(("gpu.0",)), *whole[k + 1 :]]))
+
+
+def run_texts(
+    operator: Operator, example: OperatorExample, strategy: Strategy, inputs: Sequence[np.ndarray]
+) -> Iterator[tuple[np.ndarray, int, tuple[np.ndarray, ...]]]:
+    """Write the operator and run its text on every device that has a part: its index, number, and values."""
+    definition, outputs = defined(operator, example)
+    assert definition.signature is not None
+    index = index_boxes(definition.signature, strategy, MESH)
+    active = (index[:, :, 1] > index[:, :, 0]).all(axis=1)
+    numbers, statements = NumberTexts(MESH), StatementList()
+    xp = TorchText(numbers, statements, active)
+    boxes = [
+        input_ranges(definition.signature, k, t.shape, index) for k, t in enumerate(example.inputs)
+    ]
+    operands = [
+        Operand(Value(variable(f"x{k}"), box[:, :, 1] - box[:, :, 0], t.dtype), box)
+        for k, (t, box) in enumerate(zip(example.inputs, boxes, strict=True))
+    ]
+    made = write_operator(xp, definition, index, operands)
+    for k, value in enumerate(made):
+        statements.assign(f"y{k}", value.text)
+    names = {key: key.replace("~", "t") for s in statements.done for key in (*s.sets, *s.reads)}
+    text = "\n".join(line for s in statements.done for _, line in s.rendered(names, {}))
+    for device in np.flatnonzero(active):
+        scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+        for axes, name in numbers.positions.items():
+            scope[name] = int(MESH.linear(axes)[device])
+        for table, name in numbers.tables.items():
+            exec(f"{name} = {table}", scope)  # noqa: S102
+        for k, (value, box) in enumerate(zip(inputs, boxes, strict=True)):
+            scope[f"x{k}"] = tensor(value[tuple(slice(a, b) for a, b in box[device])])
+        exec(text, scope)  # noqa: S102
+        found = tuple(array(scope[f"y{k}"], t.dtype) for k, t in enumerate(outputs))
+        yield index[device], device, found
+
+
+@pytest.mark.parametrize(("operator", "example"), CASES, ids=lambda v: getattr(v, "name", ""))
+def test_each_device_makes_its_part_of_the_values(operator: Operator, example: OperatorExample) -> None:
+    inputs = random_values(operator, example, np.random.default_rng(0))
+    definition, outputs = defined(operator, example)
+    if definition.signature is None or definition.signature.index_range.is_empty:
+        pytest.skip("has no parts")
+    for strategy in strategies(operator, example):
+        for part, _, found in run_texts(operator, example, strategy, inputs):
+            index = ZRange(tuple(part[:, 0].tolist()), tuple(part[:, 1].tolist()))
+            wanted = run_block(definition, index, inputs, outputs)
+            for a, b in zip(found, wanted, strict=True):
+                assert (a.shape, a.dtype) == (b.shape, b.dtype)
+                tolerance = 0.05 if b.dtype.name in ("bfloat16", "float16") else 1e-5
+                np.testing.assert_allclose(
+                    a.astype(np.complex128), b.astype(np.complex128), rtol=tolerance, atol=tolerance
+                )
