@@ -8,9 +8,7 @@ from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
 from tapestry.teg.views import ViewDim, ViewMap
 
 
-def view_text(
-    xp: TorchText, value: Value, held: np.ndarray, view: ViewMap, wanted: np.ndarray
-) -> Value:
+def view_text(xp: TorchText, value: Value, held: np.ndarray, view: ViewMap, wanted: np.ndarray) -> Value:
     """Write the part `wanted` `(devices, rank of the view, 2)` of a view of the tensor of which `value` is the box `held`."""
     places: list[str | slice] = []
     kept: list[tuple[int, int]] = []

@@ -7,7 +7,8 @@ put together, so that the statements of equal layers can be recognized and writt
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 _OPEN, _CLOSE, _WEIGHT = "\x01", "\x02", "\x03"
 _MARK = re.compile(f"[{_OPEN}{_WEIGHT}]([^{_CLOSE}]*){_CLOSE}")
@@ -25,20 +26,25 @@ def source_value(site: str) -> str:
 
 def apparent_length(text: str) -> int:
     """Return about how long the text will be with names in place of its marks."""
-    return len(_MARK.sub("x" * 12, text))
+
+    def stand_in(match: re.Match[str]) -> str:
+        key = match.group(1)
+        return "x" * (len(key) + 5 if match.group(0)[0] == _WEIGHT else min(len(key), 32))
+
+    return len(_MARK.sub(stand_in, text))
 
 
 @dataclass(frozen=True)
 class Statement:
     """Lines that belong together: `(indentation level, text)`, with the variables that they set.
 
-    `comment` is appended to the last line that sets one. `temporary` variables are read inside the same block only.
+    `comment` is about the last one. The variables `inner` live inside the lines only.
     """
 
     lines: tuple[tuple[int, str], ...]
     sets: tuple[str, ...]
     comment: str = ""
-    temporary: bool = False
+    inner: tuple[str, ...] = ()
 
     @property
     def marks(self) -> tuple[tuple[str, bool], ...]:
@@ -51,21 +57,36 @@ class Statement:
     def reads(self) -> tuple[str, ...]:
         """The variables that the lines mention without setting them, each once."""
         found = dict.fromkeys(key for key, is_source in self.marks if not is_source)
-        return tuple(key for key in found if key not in self.sets)
+        return tuple(key for key in found if key not in (*self.sets, *self.inner))
 
     @property
     def pattern(self) -> str:
         """The text with an empty mark for every variable and source: equal for statements that do the same."""
         return "\n".join(f"{indent} {_MARK.sub(_blank, text)}" for indent, text in self.lines)
 
-    def rendered(self, names: dict[str, str], sources: dict[str, str]) -> list[tuple[int, str]]:
-        """Return the lines with names in place of marks."""
+    def rendered(self, names: Mapping[str, str], sources: Sequence[str]) -> list[tuple[int, str]]:
+        """Return the lines with names in place of marks; `sources` in their order of appearance."""
+        waiting = iter(sources)
 
         def name(match: re.Match[str]) -> str:
-            known = sources if match.group(0)[0] == _WEIGHT else names
-            return known[match.group(1)]
+            return next(waiting) if match.group(0)[0] == _WEIGHT else names[match.group(1)]
 
         return [(indent, _MARK.sub(name, text)) for indent, text in self.lines]
+
+
+def named(text: str, names: Mapping[str, str]) -> str:
+    """Return a text outside all statements, with names in place of marks."""
+    return Statement(((0, text),), ()).rendered(names, [f'w["{key}"]' for key in sources_in(text)])[0][1]
+
+
+def sources_in(text: str) -> list[str]:
+    """Return the sources that a text mentions, in order of appearance."""
+    return [key for key, is_source in Statement(((0, text),), ()).marks if is_source]
+
+
+def variables_in(text: str) -> tuple[str, ...]:
+    """Return the variables that a text mentions."""
+    return Statement(((0, text),), ()).reads
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -87,7 +108,7 @@ class StatementList:
         """Append the assignment of a temporary value, and return its key."""
         self.temporaries += 1
         key = f"~{self.temporaries}"
-        self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,), temporary=True))
+        self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,)))
         return key
 
     def line(self, text: str, sets: tuple[str, ...] = ()) -> None:
@@ -100,12 +121,10 @@ class StatementList:
         del self.done[start:]
         lines = [(0, f"if {condition}:")]
         lines += [(indent + 1, text) for s in inner for indent, text in s.lines]
+        made = tuple(key for key, _ in otherwise)
+        temporary = dict.fromkeys(key for s in inner for key in s.sets if key not in made)
+        if temporary:
+            lines.append((1, f"del {', '.join(map(variable, temporary))}"))
         lines.append((0, "else:"))
         lines += [(1, f"{variable(key)} = {text}") for key, text in otherwise]
-        sets = dict.fromkeys(key for s in inner for key in s.sets)
-        self.done.append(Statement(tuple(lines), tuple(sets), comment))
-
-
-def commented(statement: Statement, comment: str) -> Statement:
-    """Return the statement with a comment."""
-    return replace(statement, comment=comment)
+        self.done.append(Statement(tuple(lines), made, comment, tuple(temporary)))

@@ -106,8 +106,10 @@ class TorchText:
         return replace(like, text=f"{function}({', '.join(listed)})", level=ATOM)
 
     def method(self, value: Value, name: str, *arguments: str, shape: np.ndarray | None = None) -> Value:
-        """Apply a method of a tensor."""
-        value = self.short(value)
+        """Apply a method of a tensor; what it is applied to is named where it is a long call itself."""
+        value = (
+            self.named(value) if apparent_length(value.text) > LONGEST // 2 and "(" in value.text else value
+        )
         text = f"{self.inner(value)}.{name}({', '.join(arguments)})"
         return Value(text, value.shape if shape is None else shape, value.dtype)
 

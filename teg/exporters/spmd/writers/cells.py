@@ -10,7 +10,10 @@ import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.exporters.spmd.cell_functions import CALLS, FORMULAS, INFIX, TRUTHS
+from tapestry.teg.exporters.spmd.statements import apparent_length
 from tapestry.teg.exporters.spmd.torch_text import (
+    ATOM,
+    LONGEST,
     PRODUCT,
     UNARY,
     NotWritable,
@@ -39,8 +42,7 @@ def write_cell(
     names = [name for name, _ in definition["dims"]]
     sizes = extents(index)
     inputs = [
-        _aligned(xp, o.value, labels, names)
-        for o, labels in zip(operands, definition["labels"], strict=True)
+        _aligned(xp, o.value, labels, names) for o, labels in zip(operands, definition["labels"], strict=True)
     ]
     steps = steps_of(definition["expr"])
     kinds = _kinds(steps, [o.value.dtype for o in operands], names)
@@ -69,9 +71,7 @@ def _aligned(xp: TorchText, value: Value, labels: Sequence[str], names: Sequence
         value = xp.getitem(value, [slice(None) if label else 0 for label in labels], shape)
     value = xp.permute_dims(value, [own.index(name) for name in names if name in own])
     first = next((k for k, name in enumerate(names) if name in own), len(names))
-    return xp.expand_dims(
-        value, [k - first for k, name in enumerate(names) if name not in own and k > first]
-    )
+    return xp.expand_dims(value, [k - first for k, name in enumerate(names) if name not in own and k > first])
 
 
 def _kinds(steps: Sequence[SubExpression], dtypes: Sequence[str], names: Sequence[str]) -> list[Any]:
@@ -136,6 +136,10 @@ def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) ->
     if name in INFIX:
         operator, level = INFIX[name]
         left, right = (_text(xp, a, level + side) for side, a in enumerate(given))
+        if apparent_length(f"{left} {operator} {right}") > LONGEST // 2:
+            # Formatters fold a sum of long calls in many ways: their values get names.
+            given = [xp.named(a) if isinstance(a, Value) and _is_long(a) else a for a in given]
+            left, right = (_text(xp, a, level + side) for side, a in enumerate(given))
         return Value(f"{left} {operator} {right}", shape, kind, level)
     if name == "neg":
         return Value(f"-{_text(xp, given[0], UNARY)}", shape, kind, UNARY)
@@ -195,6 +199,11 @@ def _divided(xp: TorchText, name: str, given: Sequence[_Term], like: Value) -> V
     mode = '"trunc"' if name == "div" else '"floor"'
     listed = [xp.scalar(a.number, like.dtype) if isinstance(a, _Scalar) else a.text for a in given]
     return xp.call("torch.div", *listed, like=like, rounding_mode=mode)
+
+
+def _is_long(value: Value) -> bool:
+    """Return whether a text ends in a bracket that a formatter may fold; that of a source is not."""
+    return value.text.endswith((")", "]")) and value.level == ATOM
 
 
 def _text(xp: TorchText, term: _Term, level: int = 0) -> str:

@@ -52,6 +52,8 @@ def write_gather(
         shape = np.concatenate([table.shape[:, :axis], positions.shape, table.shape[:, axis + 1 :]], axis=1)
         return (xp.getitem(table, [*[slice(None)] * axis, places.text], shape),)
     places = _wrapped(xp, positions, size, mode)
+    if not plan.aligned and plan.axis == 0:
+        return (_rows_of(xp, table, places, (start, stop)),)
     flat = _grouped(xp, places, ([k for _, k in plan.aligned], plan.free))
     rows = xp.short(_grouped(xp, table, ([t for t, _ in plan.aligned], [plan.axis], plan.rest)))
     batch = rows.shape[:, 0]
@@ -60,17 +62,33 @@ def write_gather(
     if everywhere:
         found = Value(f"{rows.text}[{lead}, {xp.short(flat).text}]", shape, table.dtype)
         return (_gathered(xp, plan, found, table, positions),)
-    first = xp.number(start)
-    local = xp.named(flat if first == "0" else replace(flat, text=f"{xp.inner(flat, 6)} - {first}", level=6))
-    extent = xp.number(stop - start)
-    inside = xp.named(
-        replace(local, text=f"({local.text} >= 0) & ({local.text} < {extent})", dtype="bool", level=4)
-    )
+    local, inside = _located(xp, flat, (start, stop))
     near = f"torch.where({inside.text}, {local.text}, 0)"
     found = xp.named(Value(f"{rows.text}[{lead}, {near}]", shape, table.dtype))
     zero = "False" if table.dtype == "bool" else "0"
     kept = xp.call("torch.where", f"{inside.text}[:, :, None]", found.text, zero, like=found)
     return (_gathered(xp, plan, kept, table, positions),)
+
+
+def _located(xp: TorchText, positions: Value, part: tuple[np.ndarray, np.ndarray]) -> tuple[Value, Value]:
+    """Return positions counted from the start of a part, and whether they lie in it."""
+    start, stop = part
+    first, extent = xp.number(start), xp.number(stop - start)
+    moved = replace(positions, text=f"{xp.inner(positions, 6)} - {_product(first)}", level=6)
+    local = xp.named(positions if first == "0" else moved)
+    text = f"({local.text} >= 0) & ({local.text} < {extent})"
+    return local, xp.named(replace(local, text=text, dtype="bool", level=4))
+
+
+def _rows_of(xp: TorchText, table: Value, places: Value, part: tuple[np.ndarray, np.ndarray]) -> Value:
+    """Write the rows of a part of a table; positions elsewhere give zeros."""
+    local, inside = _located(xp, places, part)
+    shape = np.concatenate([places.shape, table.shape[:, 1:]], axis=1)
+    near = f"torch.where({inside.text}, {local.text}, 0)"
+    found = xp.named(xp.getitem(table, [near], shape))
+    mask = xp.getitem(inside, [..., *[None] * (table.rank - 1)], shape) if table.rank > 1 else inside
+    zero = "False" if table.dtype == "bool" else "0"
+    return xp.call("torch.where", mask.text, found.text, zero, like=Value("", shape, table.dtype))
 
 
 def _grouped(xp: TorchText, value: Value, groups: Sequence[Sequence[int]]) -> Value:
@@ -132,17 +150,19 @@ def write_scatter(
 def _rows(xp: TorchText, flat: Value, space: tuple[np.ndarray, np.ndarray]) -> Value:
     """Return the row of each update in the flattened part, one beyond the last for places elsewhere."""
     start, sizes = space
-    first = xp.number(start)
-    local = xp.named(flat if first == "0" else replace(flat, text=f"{xp.inner(flat, 6)} - {first}", level=6))
+    local, inside = _located(xp, flat, (start, start + sizes[:, 1]))
     extent = xp.number(sizes[:, 1])
     lead = xp.number(sizes[:, 0])
     wide = xp.number(sizes[:, 0] * sizes[:, 1])
     own = local.text if lead == "1" else f"torch.arange({lead})[:, None] * {_times(extent)} + {local.text}"
-    inside = f"({local.text} >= 0) & ({local.text} < {extent})"
     own_name = xp.named(replace(local, text=own, level=6))
-    found = xp.call("torch.where", inside, own_name.text, wide, like=local)
+    found = xp.call("torch.where", inside.text, own_name.text, wide, like=local)
     shape = (flat.shape[:, 0] * flat.shape[:, 1])[:, None]
     return xp.named(Value(f"{found.text}.reshape(-1)", shape, "int64"))
+
+
+def _product(text: str) -> str:
+    return f"({text})" if " + " in text or " - " in text else text
 
 
 def _times(text: str) -> str:

@@ -116,7 +116,9 @@ def write_scan(
     if definition.get("exclusive", False):
         first = work.shape.copy()
         first[:, axis] = 1
-        start = xp.full(first, identity(monoid, dtype) if dtype != "bool" else int(identity(monoid, dtype)), work.dtype)
+        start = xp.full(
+            first, identity(monoid, dtype) if dtype != "bool" else int(identity(monoid, dtype)), work.dtype
+        )
         work = xp.named(work)
         head = replace(work, text=f"{work.text}.narrow({axis}, 0, {xp.number(work.shape[:, axis] - 1)})")
         work = replace(xp.concat([start, head], axis), shape=work.shape)
@@ -177,7 +179,6 @@ def write_sink(
 ) -> tuple[Value, ...]:
     """Write nothing: the boundary is written by the program."""
     return ()
-
 
 
 MOVING: dict[str, Writer] = {

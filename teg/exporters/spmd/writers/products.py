@@ -22,9 +22,7 @@ def write_contract(
     dtype = str(np.result_type(*(numpy_dtype(o.value.dtype) for o in operands)))
     values = [xp.short(xp.cast(o.value, dtype)) for o in operands]
     sizes = {
-        name: v.shape[:, k]
-        for v, names in zip(values, labels, strict=True)
-        for k, name in enumerate(names)
+        name: v.shape[:, k] for v, names in zip(values, labels, strict=True) for k, name in enumerate(names)
     }
     shape = _stacked(xp, [sizes[name] for name in output])
     if len(values) == 2 and _is_matmul(labels, output):
@@ -81,9 +79,7 @@ def write_reduce(
     result = xp.permute_dims(result, [remaining.index(name) for name in output])
     scale = definition.get("scale", 1.0)
     if scale != 1.0:
-        result = replace(
-            result, text=f"{xp.inner(result, PRODUCT)} * {constant(scale)}", level=PRODUCT
-        )
+        result = replace(result, text=f"{xp.inner(result, PRODUCT)} * {constant(scale)}", level=PRODUCT)
     return (xp.expand_dims(result, sorted(keep)),)
 
 
@@ -99,7 +95,11 @@ def reduced(xp: TorchText, monoid: str, value: Value, axes: Sequence[int]) -> Va
             value = xp.call("torch.prod", value.text, like=value, dim=str(axis), dtype=f"torch.{value.dtype}")
         return replace(value, shape=shape)
     if monoid == "sum":
-        kind = {} if value.dtype.startswith(("float", "bfloat", "complex")) else {"dtype": f"torch.{value.dtype}"}
+        kind = (
+            {}
+            if value.dtype.startswith(("float", "bfloat", "complex"))
+            else {"dtype": f"torch.{value.dtype}"}
+        )
         return xp.call("torch.sum", value.text, like=like, dim=over, **kind)
     if monoid in ("max", "min") and value.dtype == "bool":
         raise NotWritable(f"a {monoid} of bool")

@@ -67,9 +67,7 @@ def run_texts(
     active = (index[:, :, 1] > index[:, :, 0]).all(axis=1)
     numbers, statements = NumberTexts(MESH), StatementList()
     xp = TorchText(numbers, statements, active)
-    boxes = [
-        input_ranges(definition.signature, k, t.shape, index) for k, t in enumerate(example.inputs)
-    ]
+    boxes = [input_ranges(definition.signature, k, t.shape, index) for k, t in enumerate(example.inputs)]
     operands = [
         Operand(Value(variable(f"x{k}"), box[:, :, 1] - box[:, :, 0], t.dtype), box)
         for k, (t, box) in enumerate(zip(example.inputs, boxes, strict=True))
@@ -78,7 +76,7 @@ def run_texts(
     for k, value in enumerate(made):
         statements.assign(f"y{k}", value.text)
     names = {key: key.replace("~", "t") for s in statements.done for key in (*s.sets, *s.reads)}
-    text = "\n".join(line for s in statements.done for _, line in s.rendered(names, {}))
+    text = "\n".join(line for s in statements.done for _, line in s.rendered(names, ()))
     for device in np.flatnonzero(active):
         scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
         for axes, name in numbers.positions.items():

@@ -1,0 +1,122 @@
+"""Long lines, folded as the formatters of Python fold them: ruff and black leave the result alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+WIDTH = 88
+INDENT = "    "
+_OPENING, _CLOSING = "([{", ")]}"
+# Operators of one precedence each, the loosest first.
+_OPERATORS = (("==", "!=", "<", "<=", ">", ">="), ("&",), ("+", "-"), ("*", "/", "@"))
+
+
+def fold(indent: int, text: str, comment: str = "") -> list[str]:
+    """Return a statement as lines; its comment stands behind the last one, or above it."""
+    margin = INDENT * indent
+    behind = f"  # {comment}" if comment else ""
+    if len(margin) + len(text) + len(behind) <= WIDTH:
+        return [margin + text + behind]
+    if len(margin) + len(text) <= WIDTH:
+        return [f"{margin}# {comment}", margin + text]
+    lines = list(_folded(indent, text))
+    lines[-1] += behind
+    return lines
+
+
+def _folded(indent: int, text: str) -> Iterator[str]:
+    margin = INDENT * indent
+    if len(margin) + len(text) <= WIDTH:
+        yield margin + text
+        return
+    target, equals, value = text.partition(" = ")
+    if equals and ", " in target:
+        yield f"{margin}("
+        yield from (f"{margin}{INDENT}{name}," for name in target.split(", "))
+        yield from _folded(indent, f") = {value}")
+        return
+    operators = _operators(value) if equals and target.isidentifier() else []
+    if operators:
+        yield f"{margin}{target} = ("
+        yield from _terms(indent + 1, value, operators)
+        yield f"{margin})"
+        return
+    opened = _last_bracket(text)
+    if opened is None:
+        yield f"{margin}{text}  # fmt: skip"
+        return
+    start, end = opened
+    yield margin + text[: start + 1]
+    inner = INDENT * (indent + 1) + text[start + 1 : end]
+    is_call = text[start] == "(" and text[start - 1 : start].isidentifier()
+    if is_call and len(inner) <= WIDTH and not inner.endswith(","):
+        yield inner
+        yield margin + text[end:]
+        return
+    for part in split_top(text[start + 1 : end]):
+        yield from _folded(indent + 1, f"{part},")
+    yield margin + text[end:]
+
+
+def _terms(indent: int, value: str, operators: list[int]) -> Iterator[str]:
+    """Yield an expression on one line, or with each operator at the beginning of a line."""
+    margin = INDENT * indent
+    if len(margin) + len(value) <= WIDTH:
+        yield margin + value
+        return
+    for start, end in zip([0, *operators], [*operators, len(value)], strict=True):
+        yield from _folded(indent, value[start:end].strip())
+
+
+def _operators(text: str) -> list[int]:
+    """Return where the loosest operators outside all brackets stand."""
+    found: dict[int, list[int]] = {}
+    depth = 0
+    for k, c in _code(text):
+        depth += (c in _OPENING) - (c in _CLOSING)
+        if depth or c != " ":
+            continue
+        word = text[k + 1 :].partition(" ")[0]
+        level = next((n for n, words in enumerate(_OPERATORS) if word in words), None)
+        if level is not None and k:
+            found.setdefault(level, []).append(k)
+    return found[min(found)] if found else []
+
+
+def _last_bracket(text: str) -> tuple[int, int] | None:
+    """Return where the bracket at the end of a call opens and closes; None where the text ends in no such bracket."""
+    depth, start, found = 0, 0, None
+    for k, c in _code(text):
+        if c in _OPENING:
+            start = k if depth == 0 else start
+            depth += 1
+        elif c in _CLOSING:
+            depth -= 1
+            if depth == 0:
+                found = (start, k)
+    if found is None or found[1] - found[0] < 2 or text[found[1] + 1 :] not in ("", ",", ":"):
+        return None
+    # A subscript is no list: a comma would make a tuple of it.
+    return None if text[found[0]] == "[" and found[0] and text[found[0] - 1] not in " =([{" else found
+
+
+def split_top(text: str) -> list[str]:
+    """Split a text at the commas that stand outside all brackets."""
+    parts, depth, start = [], 0, 0
+    for k, c in _code(text):
+        depth += (c in _OPENING) - (c in _CLOSING)
+        if c == "," and depth == 0:
+            parts.append(text[start:k].strip())
+            start = k + 1
+    rest = text[start:].strip()
+    return [*parts, rest] if rest else parts
+
+
+def _code(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the characters that stand outside strings, with their positions."""
+    quote = False
+    for k, c in enumerate(text):
+        if c == '"' and text[k - 1 : k] != "\\":
+            quote = not quote
+        elif not quote:
+            yield k, c

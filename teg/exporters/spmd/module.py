@@ -1,0 +1,243 @@
+"""An exported PyTorch program as one Python module: what it needs of the runtime, its tables, layers and step."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tapestry.teg.exporters.spmd.folding import fold
+from tapestry.teg.exporters.spmd.layers import with_loops
+from tapestry.teg.exporters.spmd.naming import families
+from tapestry.teg.exporters.spmd.program import Program, SourceText, write_program
+from tapestry.teg.exporters.spmd.scopes import ScopeWriter
+from tapestry.teg.exporters.spmd.statements import named, variables_in
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import ExplicitGraph
+
+# What a program states itself in place of the runtime's own.
+STATED = ("MESH", "SOURCES", "CONSTANTS", "OUTPUTS", "CARRIED", "step")
+
+
+def to_torch(explicit: ExplicitGraph, about: str = "") -> str:
+    """Write a plan as a PyTorch module that `torchrun` runs; `about` follows the first line of its docstring.
+
+    Raises:
+        ValueError: operators or element types have no text there; all are listed.
+    """
+    program = write_program(explicit)
+    graph = explicit.abstract
+    runtime = _Runtime.read()
+    outputs = {site: variables_in(text) for site, text in program.outputs.items()}
+    kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
+    items = with_loops(program.statements, kept)
+    scopes = ScopeWriter(reserved={*runtime.parts, *STATED, "F", *_imported(runtime.imports)})
+    body, names = scopes.step(items, outputs)
+    body += _returned(program, names)
+    tables = _tables(program, graph)
+    tables += [f"NAMES_{k} = {text}" for k, text in enumerate(scopes.tables)]
+    top = [line for table in tables for line in fold(0, table)]
+    layers = [line for function in scopes.functions for line in ("", "", *function)]
+    step = [
+        "",
+        "",
+        "def step(w):",
+        f'    """Run one step of {graph.name}: from sources `w` to outputs by name."""',
+        *body,
+    ]
+    stated = [f"MESH = {_mesh(explicit)}"]
+    used = _words([*top, *layers, *step])
+    first = runtime.closure([w for w in _words(top) if w in runtime.parts] + ["RANK"])
+    rest = [n for n in runtime.closure([*(w for w in used if w in runtime.parts), "main"]) if n not in first]
+    code = [*_joined(runtime.parts[n] for n in first), "", "", *top, *layers, *step]
+    code += _joined(runtime.parts[n] for n in rest)
+    code += ["", "", 'if __name__ == "__main__":', "    main()"]
+    imports = runtime.imports_for(_words(code), "F" in used)
+    document = f'"""{_docstring(explicit, about)}"""'
+    return "\n".join([document, "", *imports, "", *stated, *code]) + "\n"
+
+
+def _mesh(explicit: ExplicitGraph) -> str:
+    sizes = ", ".join(f'"{s.name}": {s.size}' for s in explicit.mesh_shape.sub_axes)
+    return f"{{{sizes}}}"
+
+
+def _docstring(explicit: ExplicitGraph, about: str) -> str:
+    mesh = ", ".join(f"{name}={size}" for name, size in explicit.mesh_shape.axes)
+    count = explicit.mesh_shape.device_count
+    lines = [
+        f"{explicit.abstract.name} on {count} devices ({mesh}).",
+        "",
+        f"Run it with: torchrun --nproc-per-node {count} FILE --inputs IN --outputs OUT",
+        "Arrays have the shapes of their local parts, which comments state.",
+    ]
+    if any(b.layout for b in explicit.buffers.values()):
+        lines.append("The plan's physical layouts of tiles mean nothing here and are left out.")
+    if about:
+        lines += ["", about.strip()]
+    text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
+    return f"{text}\n" if "\n" in text else text
+
+
+def _joined(parts: Iterable[str]) -> list[str]:
+    """Return pieces of source, functions and classes with two blank lines before them."""
+    lines: list[str] = []
+    plain = False
+    for part in parts:
+        is_block = part.startswith(("def ", "class ", "@"))
+        lines += ["", ""] if is_block or not plain else []
+        plain = not is_block
+        lines += part.split("\n")
+    return [*lines, ""] if plain else lines
+
+
+def _words(lines: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"[A-Za-z_]\w*", "\n".join(lines))))
+
+
+def _tables(program: Program, graph: Graph) -> list[str]:
+    """Return the assignments at the top: positions, numbers by rank, specs, sources, outputs, carried state."""
+    numbers = program.numbers
+    lines = []
+    for axes, name in numbers.positions.items():
+        listed = ", ".join(f'"{a}"' for a in axes)
+        lines.append(f"{name} = position({listed})")
+    lines += [f"{name} = {text}" for text, name in numbers.tables.items()]
+    lines += [f"{name} = {text}" for text, name in program.specs.names.items()]
+    files = {site: s for site, s in program.sources.items() if s.literal is None}
+    lines.append(
+        f"SOURCES = {{{', '.join(_entries({site: _source(graph, site, s) for site, s in files.items()}))}}}"
+    )
+    literals = {site: s for site, s in program.sources.items() if s.literal is not None}
+    stated = {site: f"({_source(graph, site, s)[1:-1]}, {s.literal})" for site, s in literals.items()}
+    lines.append(f"CONSTANTS = {{{', '.join(_entries(stated))}}}")
+    results = {site: _result(graph, site, text) for site, text in program.output_specs.items()}
+    lines.append(f"OUTPUTS = {{{', '.join(_entries(results))}}}")
+    carried = {sink: f'"{source.site}"' for sink, source in graph.carriers.items()}
+    lines.append(f"CARRIED = {{{', '.join(_entries(carried))}}}")
+    return lines
+
+
+def _source(graph: Graph, site: str, source: SourceText) -> str:
+    """Return a source's element type, spec, and the shape that its user knows, if another."""
+    block = graph.by_site[site]
+    shape = graph.tensors[block.outputs[0]].shape
+    logical = block.definition.get("logical_shape", shape)
+    tail = f", {logical}" if logical != shape else ""
+    return f'("{source.dtype}", {source.spec}{tail})'
+
+
+def _result(graph: Graph, site: str, spec: str) -> str:
+    block = graph.by_site[site]
+    shape = graph.tensors[block.inputs[0]].shape
+    logical = block.definition.get("logical_shape", shape)
+    return f"({spec}, {logical})" if logical != shape else f"({spec},)"
+
+
+def _entries(values: Mapping[str, str]) -> list[str]:
+    """Return the entries of a dictionary; names that differ in a number only, with equal values, stand together."""
+    alike: dict[str, list[str]] = {}
+    for name, text in values.items():
+        alike.setdefault(text, []).append(name)
+    lines = []
+    for text, names in alike.items():
+        for form, numbers, members in families(names):
+            if form is None:
+                lines.append(f'"{members[0]}": {text}')
+            else:
+                lines.append(f'**each("{form}", {_range(numbers)}, {text})')
+    return lines
+
+
+def _returned(program: Program, names: Mapping[str, str]) -> list[str]:
+    values = {site: named(text, names) for site, text in program.outputs.items()}
+    return fold(1, f"return {{{', '.join(_output_entries(values))}}}")
+
+
+def _output_entries(values: Mapping[str, str]) -> list[str]:
+    """Return the entries of the results; all elements of one list stand together."""
+    lists: dict[str, list[str]] = {}
+    for name, text in values.items():
+        lists.setdefault(re.sub(r"\[\d+\]$", "[]", text), []).append(name)
+    lines = []
+    for text, names in lists.items():
+        found = families(names)
+        (form, numbers, _) = found[0]
+        elements = [re.sub(r".*\[(\d+)\]$", r"\1", values[name]) for name in names]
+        if len(found) == 1 and form is not None and elements == [str(k) for k in range(len(names))]:
+            lines.append(f'**listed("{form}", {_range(numbers)}, {text[:-2]})')
+        else:
+            lines += [f'"{name}": {values[name]}' for name in names]
+    return lines
+
+
+def _range(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    return f"range({last + 1})" if first == 0 else f"range({first}, {last + 1})"
+
+
+class _Runtime:
+    """The source of the runtime, cut into its definitions."""
+
+    def __init__(self, imports: list[ast.stmt], parts: dict[str, str]) -> None:
+        self.imports, self.parts = imports, parts
+
+    @staticmethod
+    def read() -> _Runtime:
+        text = (Path(__file__).parent / "runtime" / "torch_runtime.py").read_text()
+        lines = text.split("\n")
+        imports: list[ast.stmt] = []
+        parts: dict[str, str] = {}
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imports.append(node)
+                continue
+            name = _defined(node)
+            if name is None or name in STATED:
+                continue
+            decorators = getattr(node, "decorator_list", [])
+            first = min([node.lineno, *(d.lineno for d in decorators)])
+            parts[name] = "\n".join(lines[first - 1 : node.end_lineno])
+        return _Runtime(imports, parts)
+
+    def closure(self, wanted: Iterable[str]) -> list[str]:
+        """Return the definitions that the wanted ones need, themselves included, in the runtime's order."""
+        found: set[str] = set()
+        waiting = list(wanted)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += [w for w in _words([self.parts[name]]) if w in self.parts]
+        return [name for name in self.parts if name in found]
+
+    def imports_for(self, words: Sequence[str], functional: bool) -> list[str]:
+        """Return the imports that the words need."""
+        standard: list[str] = []
+        others: list[str] = []
+        for node in self.imports:
+            assert isinstance(node, ast.Import | ast.ImportFrom)
+            names = [a for a in node.names if (a.asname or a.name).partition(".")[0] in words]
+            is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+            if not names or is_future:
+                continue
+            node = type(node)(**{**node.__dict__, "names": names})
+            known = isinstance(node, ast.Import) and names[0].name.partition(".")[0] in ("numpy", "torch")
+            (others if known else standard).append(ast.unparse(node))
+        if functional:
+            others.append("import torch.nn.functional as F")
+        return ["from __future__ import annotations", "", *standard, "", *others]
+
+
+def _imported(imports: Sequence[ast.stmt]) -> set[str]:
+    nodes = [n for n in imports if isinstance(n, ast.Import | ast.ImportFrom)]
+    return {(a.asname or a.name).partition(".")[0] for n in nodes for a in n.names}
+
+
+def _defined(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else None

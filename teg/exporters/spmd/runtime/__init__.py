@@ -1,0 +1,1 @@
+"""Sources that exported programs copy from, one module per library."""

@@ -1,0 +1,225 @@
+"""Statements and loops as the lines of functions: names are given, and values are deleted after their last reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tapestry.teg.exporters.spmd.folding import fold
+from tapestry.teg.exporters.spmd.layers import Item, Loop, progression
+from tapestry.teg.exporters.spmd.naming import ENDINGS, Names, identifier, pattern
+from tapestry.teg.exporters.spmd.statements import Statement
+
+_ELEMENT = re.compile(r"(\w+)\[(\d+)\]")
+
+
+@dataclass
+class ScopeWriter:
+    """Writes the functions of one module; `reserved` are names of its top level."""
+
+    reserved: set[str]
+    functions: list[list[str]] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+
+    def step(
+        self, items: Sequence[Item], outputs: Mapping[str, Sequence[str]]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Write the body of the whole step; return its lines and the names of variables at its end.
+
+        `outputs` are the variables that each sink's text reads.
+        """
+        kept = {key for keys in outputs.values() for key in keys}
+        names = Names({*self.reserved, "w", "i"})
+        known: dict[str, str] = {}
+        lines: list[str] = []
+        dying = _last_reads(items, kept)
+        for number, item in enumerate(items):
+            if isinstance(item, Loop):
+                lines += self._loop(item, names, known, set(dying[number]))
+                live = {known[key] for keys in dying[number + 1 :] for key in keys if key in known}
+                live |= {known[key] for key in kept if key in known}
+                dying[number] = [key for key in dying[number] if known[key] not in live]
+            else:
+                lines += _statement(item, names, known, _plain_sources(item))
+            gone = list(dict.fromkeys(known[key] for key in dying[number]))
+            gone = [name for name in gone if name.isidentifier()]
+            if gone and number + 1 < len(items):
+                lines += fold(1, f"del {', '.join(gone)}")
+        return lines, known
+
+    def _loop(self, loop: Loop, names: Names, known: dict[str, str], dying: set[str]) -> list[str]:
+        """Write a loop: the function of a round, and the calls."""
+        function = self._function_name(loop)
+        listed = {q: names.fresh(f"{_base(loop, q)}_all") for q in loop.collected}
+        targets: dict[int, str] = {}
+        lines: list[str] = []
+        arguments: dict[str, str] = {}
+        for first, q in loop.carried:
+            if q not in targets:
+                if first in dying and known[first].isidentifier() and known[first] not in targets.values():
+                    targets[q] = known[first]
+                else:
+                    targets[q] = names.fresh(_base(loop, q))
+                    lines.append(f"    {targets[q]} = {known[first]}")
+            arguments[first] = targets[q]
+        for q in (*loop.last, *loop.collected):
+            if q not in targets:
+                targets[q] = names.fresh(_base(loop, q))
+        calls = [arguments[first] for first, _ in loop.carried]
+        calls += [known[key] for key in loop.shared]
+        for keys in loop.varying:
+            texts = [known[key] for key in keys]
+            if (found := _element(texts)) is None:
+                every = names.fresh(f"{identifier(_site(keys[0]), [_site(k) for k in keys])}_each")
+                lines += fold(1, f"{every} = [{', '.join(texts)}]")
+                found = f"{every}[i]"
+            calls.append(found)
+        for q, name in listed.items():
+            lines.append(f"    {name} = []")
+        count = len(loop.rounds)
+        returned = [targets[q] for q in targets]
+        call = f"{function}({', '.join(['w', 'i', *calls])})"
+        lines.append(f"    for i in range({count}):")
+        lines += fold(2, f"{', '.join(returned)} = {call}" if returned else call)
+        lines += [f"        {name}.append({targets[q]})" for q, name in listed.items()]
+        self._round(loop, function, tuple(targets))
+        for number in range(count):
+            for q, key in enumerate(loop.sets(number)):
+                if q in listed:
+                    known[key] = f"{listed[q]}[{number}]"
+                elif q in targets and number == count - 1:
+                    known[key] = targets[q]
+        return lines
+
+    def _function_name(self, loop: Loop) -> str:
+        name = "layer"
+        number = 2
+        while name in self.reserved:
+            name, number = f"layer_{number}", number + 1
+        self.reserved.add(name)
+        return name
+
+    def _round(self, loop: Loop, function: str, returned: tuple[int, ...]) -> None:
+        """Write the function of one round."""
+        names = Names({*self.reserved, "w", "i"})
+        known: dict[str, str] = {}
+        parameters = []
+        own = loop.sets(0)
+        outside = [first for first, _ in loop.carried]
+        outside += [*loop.shared, *(keys[0] for keys in loop.varying)]
+        for key in outside:
+            known[key] = names.fresh(identifier(_site(key)))
+            parameters.append(known[key])
+        body: list[str] = []
+        kept = {own[q] for q in returned}
+        dying = _last_reads(loop.rounds[0], kept)
+        for number, statement in enumerate(loop.rounds[0]):
+            others = [r[number] for r in loop.rounds]
+            like = [(*s.sets, *s.inner) for s in others]
+            body += _statement(statement, names, known, self._sources(others), like)
+            gone = [known[key] for key in dying[number]]
+            if gone and number + 1 < len(loop.rounds[0]):
+                body += fold(1, f"del {', '.join(gone)}")
+        if returned:
+            body += fold(1, f"return {', '.join(known[own[q]] for q in returned)}")
+        head = fold(0, f"def {function}({', '.join(['w', 'i', *parameters])}):")
+        doc = f'    """Compute layer `i` of {len(loop.rounds)}."""'
+        self.functions.append([*head, doc, *body])
+
+    def _sources(self, statements: Sequence[Statement]) -> list[str]:
+        """Return the texts of the sources that a round's statement reads, by their order of appearance."""
+        columns = zip(*([key for key, is_source in s.marks if is_source] for s in statements), strict=True)
+        texts = []
+        for column in columns:
+            if len(set(column)) == 1:
+                texts.append(f'w["{column[0]}"]')
+                continue
+            even = pattern(column)
+            if even is not None:
+                texts.append(f'w[f"{even}"]')
+                continue
+            table = f"({', '.join(_quoted(name) for name in column)})"
+            if table not in self.tables:
+                self.tables.append(table)
+            texts.append(f"w[NAMES_{self.tables.index(table)}[i]]")
+        return texts
+
+
+def _element(texts: Sequence[str]) -> str | None:
+    """Return the text of the element of one list that each round reads; None where they are no such elements."""
+    elements = [_ELEMENT.fullmatch(text) for text in texts]
+    if not all(elements) or len({m.group(1) for m in elements if m}) > 1:
+        return None
+    even = progression([int(m.group(2)) for m in elements if m])
+    return None if even is None else f"{texts[0].partition('[')[0]}[{even}]"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _plain_sources(statement: Statement) -> list[str]:
+    return [f"w[{_quoted(key)}]" for key, is_source in statement.marks if is_source]
+
+
+def _site(key: str) -> str:
+    """Return the tensor that a variable holds a part of."""
+    return key.partition(">")[0]
+
+
+def _base(loop: Loop, q: int) -> str:
+    return _wanted(loop.rounds[0], loop.sets(0)[q], [loop.sets(k)[q] for k in range(len(loop.rounds))])
+
+
+def _wanted(statements: Sequence[Statement], key: str, like: Sequence[str]) -> str:
+    """Return the name that a variable should have: its tensor's, and what was done to it."""
+    if key.startswith("~"):
+        return "t"
+    name = identifier(_site(key), [_site(k) for k in like])
+    if ">" not in key:
+        return name
+    maker = next(text for s in statements if key in s.sets for _, text in reversed(s.lines))
+    function = maker.partition(" = ")[2].partition("(")[0]
+    return f"{name}_{ENDINGS.get(function, 'part')}"
+
+
+def _statement(
+    statement: Statement,
+    names: Names,
+    known: dict[str, str],
+    sources: Sequence[str],
+    like: Sequence[Sequence[str]] = (),
+) -> list[str]:
+    """Write a statement, and name what it sets."""
+    for k, key in enumerate((*statement.sets, *statement.inner)):
+        if key not in known:
+            known[key] = names.fresh(_wanted([statement], key, [sets[k] for sets in like]))
+    lines: list[str] = []
+    rendered = statement.rendered(known, sources)
+    for number, (indent, text) in enumerate(rendered):
+        lines += fold(indent + 1, text, statement.comment if number + 1 == len(rendered) else "")
+    return lines
+
+
+def _last_reads(items: Sequence[Item], kept: set[str]) -> list[list[str]]:
+    """Return, for each item, the variables that nobody reads after it."""
+    seen = set(kept)
+    result: list[list[str]] = []
+    for item in reversed(items):
+        if isinstance(item, Loop):
+            made = [
+                k for n in range(len(item.rounds)) for q, k in enumerate(item.sets(n)) if _leaves(item, n, q)
+            ]
+        else:
+            made = list(item.sets)
+        touched = dict.fromkeys((*item.reads, *made))
+        result.append([key for key in touched if key not in seen])
+        seen.update(touched)
+    return result[::-1]
+
+
+def _leaves(loop: Loop, number: int, q: int) -> bool:
+    """Return whether a variable of a round is known outside the loop."""
+    leaving = (*loop.last, *(q for _, q in loop.carried))
+    return q in loop.collected or (number == len(loop.rounds) - 1 and q in leaving)
