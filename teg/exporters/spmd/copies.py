@@ -7,7 +7,7 @@ import numpy as np
 from tapestry.teg.exporters.spmd.collectives import is_local, regular_fetch, regular_scatter
 from tapestry.teg.exporters.spmd.specs import SpecTexts
 from tapestry.teg.exporters.spmd.statements import StatementList, variable
-from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import Span, TorchText, Value
 from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec, boxes
@@ -68,14 +68,11 @@ class CopyWriter:
         inside, outside = boxes(needed, shape, self.mesh_shape), boxes(held, shape, self.mesh_shape)
         xp = TorchText(self.specs.numbers, self.statements, np.ones(len(inside), bool))
         value = Value(text, outside[:, :, 1] - outside[:, :, 0], "")
-        places: list[str | slice] = []
+        spans: list[Span] = []
         for k in range(len(shape)):
             start, stop = inside[:, k, 0] - outside[:, k, 0], inside[:, k, 1] - outside[:, k, 0]
-            empty = stop <= start
-            start, stop = np.where(empty, 0, start), np.where(empty, 0, stop)
-            whole = xp.same(start) == 0 and xp.sizes_equal(stop, value.shape[:, k])
-            places.append(slice(None) if whole else xp.span(start, stop))
-        return xp.getitem(value, places, value.shape).text
+            spans.append((np.where(stop > start, start, 0), np.where(stop > start, stop, 0), 1))
+        return xp.part(value, spans, inside[:, :, 1] - inside[:, :, 0]).text
 
 
 def _axes_text(axes: tuple[str, ...]) -> str:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import Span, TorchText, Value
 from tapestry.teg.views import ViewDim, ViewMap
 
 
 def view_text(xp: TorchText, value: Value, held: np.ndarray, view: ViewMap, wanted: np.ndarray) -> Value:
     """Write the part `wanted` `(devices, rank of the view, 2)` of a view of the tensor of which `value` is the box `held`."""
-    places: list[str | slice] = []
+    spans: list[Span] = []
     kept: list[tuple[int, int]] = []
     flipped: list[int] = []
     sizes = wanted[:, :, 1] - wanted[:, :, 0]
     for k, d in enumerate(view.dims):
         start = held[:, k, 0]
         if d.dim < 0:
-            places.append(xp.number(d.offset - start))
+            spans.append((d.offset - start, None, 1))
             continue
-        places.append(_span(xp, d, (start, held[:, k, 1] - start), wanted[:, d.dim]))
+        spans.append(_span(d, start, wanted[:, d.dim]))
         if d.stride < 0 and xp.same(sizes[:, d.dim]) != 1:
             flipped.append(len(kept))
         kept.append((d.dim, len(kept)))
     shape = sizes[:, [dim for dim, _ in kept]]
-    part = xp.flip(xp.getitem(value, places, shape), flipped)
+    part = xp.flip(xp.part(value, spans, shape), flipped)
     part = xp.permute_dims(part, [position for _, position in sorted(kept)])
     along = {dim for dim, _ in kept}
     first = min(along, default=len(view.shape))
@@ -32,16 +32,10 @@ def view_text(xp: TorchText, value: Value, held: np.ndarray, view: ViewMap, want
     return xp.expand(xp.expand_dims(part, between), sizes)
 
 
-def _span(
-    xp: TorchText, d: ViewDim, buffer: tuple[np.ndarray, np.ndarray], wanted: np.ndarray
-) -> str | slice:
-    """Write the slice of one dimension of a buffer that begins at `start` and has `size` elements."""
-    start, size = buffer
+def _span(d: ViewDim, start: np.ndarray, wanted: np.ndarray) -> Span:
+    """Return the part of one dimension of a buffer that begins at `start`."""
     first = d.stride * wanted[:, 0] + d.offset - start
     last = d.stride * (wanted[:, 1] - 1) + d.offset - start
     low, stop = np.minimum(first, last), np.maximum(first, last) + 1
     nothing = wanted[:, 1] <= wanted[:, 0]
-    low, stop = np.where(nothing, 0, low), np.where(nothing, 0, stop)
-    if abs(d.stride) == 1 and xp.same(low) == 0 and xp.sizes_equal(stop, size):
-        return slice(None)
-    return xp.span(low, stop, abs(d.stride))
+    return np.where(nothing, 0, low), np.where(nothing, 0, stop), abs(d.stride)

@@ -104,10 +104,14 @@ class StatementList:
         """Append `key = text`."""
         self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,), comment))
 
+    def new_key(self) -> str:
+        """Return the key of a new temporary variable."""
+        self.temporaries += 1
+        return f"~{self.temporaries}"
+
     def temporary(self, text: str) -> str:
         """Append the assignment of a temporary value, and return its key."""
-        self.temporaries += 1
-        key = f"~{self.temporaries}"
+        key = self.new_key()
         self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,)))
         return key
 

@@ -27,6 +27,8 @@ DTYPES = (
 LONGEST = 64
 
 Index = slice | int | None | EllipsisType
+Span = tuple[np.ndarray, np.ndarray | None, int]
+"""A part of a dimension by device: start, stop (None: the one place at the start) and step."""
 
 
 class NotWritable(ValueError):
@@ -165,6 +167,39 @@ class TorchText:
             return value
         value = self.short(value)
         return Value(f"{self.inner(value)}[{', '.join(items)}]", shape, value.dtype)
+
+    def part(self, value: Value, spans: Sequence[Span], shape: np.ndarray) -> Value:
+        """Return a part of `shape` `(devices, rank)` of a value: a span, or one place, of each dimension.
+
+        A part without elements need not lie inside the value; devices where it does not make an empty one.
+        """
+        fits = self.active.copy()
+        for k, (low, stop, _) in enumerate(spans):
+            fits &= (low >= 0) & ((low + 1 if stop is None else stop) <= value.shape[:, k])
+        inner = replace(self, active=fits)
+        places = [
+            inner.number(low) if stop is None else inner.whole_span(low, stop, step, value.shape[:, k])
+            for k, (low, stop, step) in enumerate(spans)
+        ]
+        if (fits == self.active).all() or not fits.any():
+            empty = replace(
+                value, text=f"{self.inner(value)}.new_empty({self.shape_text(shape)})", shape=shape
+            )
+            return inner.getitem(value, places, shape) if fits.any() else empty
+        value = self.named(value)
+        key, start = self.statements.new_key(), len(self.statements.done)
+        self.statements.assign(key, inner.getitem(value, places, shape).text)
+        others = replace(self, active=self.active & ~fits)
+        otherwise = f"{value.text}.new_empty({others.shape_text(shape)})"
+        condition = self.numbers.table([str(bool(f)) for f in fits])
+        self.statements.guarded(start, condition, [(key, otherwise)], "")
+        return Value(variable(key), shape, value.dtype)
+
+    def whole_span(self, low: np.ndarray, stop: np.ndarray, step: int, size: np.ndarray) -> str | slice:
+        """Return a slice of a dimension of `size`; the whole dimension where it is that on all devices."""
+        if step == 1 and self.same(low) == 0 and self.sizes_equal(stop, size):
+            return slice(None)
+        return self.span(low, stop, step)
 
     def span(self, start: np.ndarray, stop: np.ndarray, step: int = 1) -> str:
         """Return the text of a slice of a dimension, bounds by device."""

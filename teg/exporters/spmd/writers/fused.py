@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import Span, TorchText, Value
 from tapestry.teg.exporters.spmd.writers.moving import made_boxes
 from tapestry.teg.exporters.spmd.writers.operand import Operand
 from tapestry.teg.graph import Definition
@@ -49,9 +49,8 @@ def write_fused(
 
 def _part(xp: TorchText, held: Operand, box: np.ndarray) -> Operand:
     """Return the part of a value that a step reads."""
-    places: list[str | slice] = []
+    spans: list[Span] = []
     for k in range(box.shape[1]):
         start, stop = box[:, k, 0] - held.box[:, k, 0], box[:, k, 1] - held.box[:, k, 0]
-        whole = xp.same(start) == 0 and xp.sizes_equal(stop, held.value.shape[:, k])
-        places.append(slice(None) if whole else xp.span(start, stop))
-    return Operand(xp.getitem(held.value, places, box[:, :, 1] - box[:, :, 0]), box)
+        spans.append((np.where(stop > start, start, 0), np.where(stop > start, stop, 0), 1))
+    return Operand(xp.part(held.value, spans, box[:, :, 1] - box[:, :, 0]), box)

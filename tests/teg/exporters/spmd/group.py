@@ -1,0 +1,137 @@
+"""Four processes with gloo that run exported modules, one after the other, and count what each rank receives.
+
+The counts are taken from the arguments of the collectives, by wrappers around `torch.distributed`. This module imports
+nothing of the project: what the processes run is the exported text alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+RANKS = 4
+
+
+class Failed(Exception):
+    """An error in one of the processes, or a message with which the program refused its input."""
+
+
+class ProcessGroup:
+    """The processes; `run` hands them a module."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Start the processes."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        context = multiprocessing.get_context("spawn")
+        self.pipes: list[Connection] = []
+        self.processes: list[Any] = []
+        for rank in range(RANKS):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(rank, port, theirs), daemon=True)
+            process.start()
+            self.pipes.append(ours)
+            self.processes.append(process)
+
+    def run(
+        self, module: Path, inputs: Path, weights: Path | None, outputs: Path, steps: int = 1
+    ) -> list[int]:
+        """Run an exported module on the files; return the bytes that each rank received in its steps."""
+        for pipe in self.pipes:
+            pipe.send((module, inputs, weights, outputs, steps))
+        answers = [pipe.recv() if pipe.poll(60) else "a rank hangs" for pipe in self.pipes]
+        failed = [a for a in answers if isinstance(a, str)]
+        if failed:
+            # The rank that fails itself says more than those that wait for it, and leaves the group unusable.
+            for process in self.processes:
+                process.kill()
+            self.start()
+            raise Failed(min(failed, key=lambda a: ("closure" in a or "Timed out" in a, len(a))))
+        return answers
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.send(None)
+        for process in self.processes:
+            process.join(10)
+            process.kill()
+
+
+def _serve(rank: int, port: int, pipe: Connection) -> None:
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS, timeout=timedelta(seconds=10))
+    counted = [0]
+    _count(dist, counted)
+    while (task := pipe.recv()) is not None:
+        try:
+            pipe.send(_run(*task, counted))
+        except BaseException:
+            pipe.send(traceback.format_exc())
+    dist.destroy_process_group()
+
+
+def _run(
+    path: Path, inputs: Path, weights: Path | None, outputs: Path, steps: int, counted: list[int]
+) -> int | str:
+    specification = importlib.util.spec_from_file_location("exported", path)
+    assert specification is not None and specification.loader is not None
+    module: Any = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    faults: list[str] = []
+    stored = module.open_files([str(p) for p in (inputs, weights) if p], faults)
+    module.check_sources(stored, faults)
+    if faults:
+        return "\n".join(faults)
+    sources = module.load(stored)
+    counted[0] = 0
+    results = module.run_steps(sources, steps)
+    received = counted[0]
+    module.save(results, str(outputs))
+    return received
+
+
+def _count(dist: Any, counted: list[int]) -> None:
+    """Wrap the collectives: each adds the bytes that its arguments say this rank receives from others."""
+
+    def wrapped(name: str, received: Callable[..., int]) -> None:
+        original = getattr(dist, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            counted[0] += received(*arguments, **named)
+            return original(*arguments, **named)
+
+        setattr(dist, name, call)
+
+    def gathered(output: Any, given: Any, group: Any = None) -> int:
+        return int(output.nbytes - given.nbytes)
+
+    def exchanged(
+        output: Any, given: Any, output_sizes: Any = None, input_sizes: Any = None, group: Any = None
+    ) -> int:
+        rank, size = dist.get_rank(group), dist.get_world_size(group)
+        own = output.nbytes // size if output_sizes is None else output_sizes[rank] * output.element_size()
+        return int(output.nbytes - own)
+
+    def nothing(*arguments: Any, **named: Any) -> int:
+        raise AssertionError("a collective that this test does not count")
+
+    wrapped("all_gather_into_tensor", gathered)
+    wrapped("all_to_all_single", exchanged)
+    for name in ("all_reduce", "reduce_scatter_tensor", "batch_isend_irecv", "broadcast", "all_gather"):
+        wrapped(name, nothing)
