@@ -139,6 +139,15 @@ def _file(content: str, media_type: str, name: str) -> Response:
     return Response(content, headers=headers, media_type=media_type)
 
 
+def _torch(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
+    text, refusal = parts.pool.do(
+        tasks.write_torch_program, plan.key, plan.run_id, parts.settings.database_url
+    )
+    if refusal:
+        raise Problem(422, "not_expressible", refusal)
+    return _file(text, "text/x-python", f"{plan.public_id}.py")
+
+
 EXPORTS: tuple[PlanExport, ...] = (
     PlanExport(
         "teg", "the explicit graph, weights named by content", JSON, EXAMPLE, explicit_graph, has_parts=True
@@ -152,6 +161,13 @@ EXPORTS: tuple[PlanExport, ...] = (
         "text/vnd.graphviz",
         'digraph "two_layers" {}',
         _dot,
+    ),
+    PlanExport(
+        "torch",
+        "a PyTorch module that runs on real devices",
+        "text/x-python",
+        "import torch",
+        _torch,
     ),
     *(
         PlanExport(form.name, form.description, form.media_type, TABLE_EXAMPLES[form.name], _in_form(form))

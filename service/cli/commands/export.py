@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+import numpy as np
 
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import open_store
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
+from tapestry.service.plan_programs import ProgramRefusal, program_values, torch_program, write_npz
 from tapestry.service.plan_tables import FORMS, TableForm, stored_table
 from tapestry.service.store import Store, StoreError, mesh_of
 from tapestry.teg.brief import counted
@@ -37,7 +40,8 @@ def run(arguments: Namespace) -> int:
             portions: Iterable[str] = (form.write(table, arguments.program),)
         else:
             portions = GRAPHS[arguments.to](store, arguments.plan, part)
-    except StoreError as error:
+        values = None if arguments.weights_output is None else _values(store, arguments)
+    except (StoreError, ProgramRefusal) as error:
         raise CommandError(str(error)) from error
     except ExplicitRefusal as error:
         raise CommandError(f"--{error.option}: {error}" if error.option else str(error)) from error
@@ -45,6 +49,8 @@ def run(arguments: Namespace) -> int:
         raise CommandError(" ".join(str(error).split())) from error
     finally:
         store.close()
+    if values is not None:
+        _write_values(values, arguments.weights_output)
     _write(portions, arguments.output)
     return OK
 
@@ -79,7 +85,30 @@ def _rewritten(store: Store, reference: str, _: GraphPart) -> Iterator[str]:
     return rewritten_portions(store.plans.load(store.plans.find(reference).key))
 
 
-GRAPHS = {"teg": _explicit, "rewritten": _rewritten}
+def _torch(store: Store, reference: str, part: GraphPart) -> Iterator[str]:
+    if not part.is_whole:
+        raise CommandError("--device, --layer and --block are for --to teg; leave them out")
+    plan = store.plans.find(reference)
+    mesh = mesh_of(store.runs.request(plan.run_id).mesh)
+    return iter((torch_program(store.plans.load(plan.key), mesh),))
+
+
+GRAPHS = {"teg": _explicit, "rewritten": _rewritten, "torch": _torch}
+PROGRAMS = ("torch",)
+
+
+def _values(store: Store, arguments: Namespace) -> dict[str, np.ndarray]:
+    if arguments.to not in PROGRAMS:
+        raise CommandError(f"--weights-output is for programs, --to {', '.join(PROGRAMS)}; leave it out")
+    return program_values(store.plans.load(store.plans.find(arguments.plan).key))
+
+
+def _write_values(values: Mapping[str, np.ndarray], path: str) -> None:
+    try:
+        with whole_file(Path(path)) as file:
+            write_npz(file, values)
+    except OSError as error:
+        raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
 
 
 def _report(table: ShardingTable, form: TableForm, as_json: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
 from tapestry.service.cli.values import names, whole
 
-EXPORTED = ("teg", "rewritten", "table", "jax-specs", "dtensor", "shardy", "ttnn", "tt", "ttcore")
+EXPORTED = ("teg", "rewritten", "torch", "table", "jax-specs", "dtensor", "shardy", "ttnn", "tt", "ttcore")
 
 
 def simulate(parser: Parser) -> None:
@@ -109,7 +109,8 @@ def export(parser: Parser) -> None:
         choices=EXPORTED,
         required=True,
         help="teg: the explicit graph, its weights named by content; rewritten: the graph that the plan shards, with "
-        "its weights, both as TEG documents; table: where each tensor is, as JSON; jax-specs, dtensor: modules of "
+        "its weights, both as TEG documents; torch: a module for PyTorch that torchrun runs on real devices; "
+        "table: where each tensor is, as JSON; jax-specs, dtensor: modules of "
         "PartitionSpecs and placements; shardy: your StableHLO with attributes; ttnn: tensor specs; tt, ttcore: metal "
         "layouts",
     )
@@ -140,6 +141,11 @@ def export(parser: Parser) -> None:
         "--check",
         action="store_true",
         help="write no table; list the tensors that cannot be placed so, and fail if there are any",
+    )
+    parser.add_argument(
+        "--weights-output",
+        metavar="FILE",
+        help="also write the values that the program holds, for the option --weights of an exported module, as npz",
     )
     parser.add_argument(
         "--output",

@@ -1,4 +1,4 @@
-"""Which collective a copy is: found from the boxes that each device holds and needs, never from names of specs.
+"""Detection of collectives: copies that are even on all devices, by the boxes that each one holds and needs.
 
 A form that is even on all devices is one call of the library. Everything else is an exchange of pieces that every rank
 computes from the specs.
@@ -17,7 +17,7 @@ from tapestry.teg.sharding.transfers import Transfer, fetch_transfers
 
 
 class Regular(NamedTuple):
-    """An even collective: its kind, the sub-axes of its groups, the dimension that is joined and the one that is cut."""
+    """An even collective: its kind, the sub-axes of its groups, the dimensions that are joined and cut."""
 
     kind: str
     axes: tuple[str, ...]

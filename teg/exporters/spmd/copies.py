@@ -7,7 +7,7 @@ import numpy as np
 from tapestry.teg.exporters.spmd.collectives import is_local, regular_fetch, regular_scatter
 from tapestry.teg.exporters.spmd.specs import SpecTexts
 from tapestry.teg.exporters.spmd.statements import StatementList, variable
-from tapestry.teg.exporters.spmd.torch_text import Span, TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import DimSpan, TextValue, TorchText
 from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec, boxes
@@ -67,8 +67,8 @@ class CopyWriter:
         """Write the local part that is needed of the one that is held."""
         inside, outside = boxes(needed, shape, self.mesh_shape), boxes(held, shape, self.mesh_shape)
         xp = TorchText(self.specs.numbers, self.statements, np.ones(len(inside), bool))
-        value = Value(text, outside[:, :, 1] - outside[:, :, 0], "")
-        spans: list[Span] = []
+        value = TextValue(text, outside[:, :, 1] - outside[:, :, 0], "")
+        spans: list[DimSpan] = []
         for k in range(len(shape)):
             start, stop = inside[:, k, 0] - outside[:, k, 0], inside[:, k, 1] - outside[:, k, 0]
             spans.append((np.where(stop > start, start, 0), np.where(stop > start, stop, 0), 1))

@@ -33,7 +33,10 @@ def _folded(indent: int, text: str) -> Iterator[str]:
     if equals and ", " in target:
         yield f"{margin}("
         yield from (f"{margin}{INDENT}{name}," for name in target.split(", "))
-        yield from _folded(indent, f") = {value}")
+        # A name of one letter is as long as the bracket that closes the targets.
+        first, *rest = _folded(indent, f"_ = {value}")
+        yield first.replace("_ = ", ") = ", 1)
+        yield from rest
         return
     operators = _operators(value) if equals and target.isidentifier() else []
     if operators:
@@ -59,7 +62,7 @@ def _folded(indent: int, text: str) -> Iterator[str]:
 
 
 def _terms(indent: int, value: str, operators: list[int]) -> Iterator[str]:
-    """Yield an expression on one line, or with each operator at the beginning of a line."""
+    """Yield an expression on one line, or with each operator at the start of a line."""
     margin = INDENT * indent
     if len(margin) + len(value) <= WIDTH:
         yield margin + value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -75,6 +76,27 @@ def with_loops(statements: Sequence[Statement], kept: Sequence[str]) -> list[Ite
     ]
 
 
+def constants_first(statements: Sequence[Statement]) -> list[Statement]:
+    """Move values that depend on nothing and have several readers, such as masks, before everything else.
+
+    They stand where the first reader is, often a layer, and would make it unlike the others.
+    """
+    readers = Counter(key for s in statements for key in s.reads)
+    makers = {key: k for k, s in enumerate(statements) for key in s.sets}
+    pure: set[int] = set()
+    for k, s in enumerate(statements):
+        if not any(is_source for _, is_source in s.marks) and all(makers[key] in pure for key in s.reads):
+            pure.add(k)
+    moved: set[int] = set()
+    waiting = [k for k in pure if any(readers[key] > 1 for key in statements[k].sets)]
+    while waiting:
+        k = waiting.pop()
+        if k not in moved:
+            moved.add(k)
+            waiting += [makers[key] for key in statements[k].reads]
+    return [statements[k] for k in sorted(moved)] + [s for k, s in enumerate(statements) if k not in moved]
+
+
 def _read_by(statements: Sequence[Statement]) -> list[str]:
     return list(dict.fromkeys(key for s in statements for key in s.reads))
 
@@ -83,7 +105,8 @@ def _best(statements: Sequence[Statement], kept: Sequence[str]) -> tuple[int, Lo
     """Return the start of the best run, and its loop."""
     numbers: dict[str, int] = {}
     patterns = [numbers.setdefault(s.pattern, len(numbers)) for s in statements]
-    lines = [len(s.lines) for s in statements]
+    # Most statements are followed by a deletion.
+    lines = [len(s.lines) + 1 for s in statements]
     candidates = []
     for start, length, count in _runs(patterns):
         saving = (count - 1) * sum(lines[start : start + length]) - 4

@@ -8,14 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tapestry.teg.exporters.spmd.folding import fold
-from tapestry.teg.exporters.spmd.layers import with_loops
+from tapestry.teg.exporters.spmd.layers import constants_first, with_loops
 from tapestry.teg.exporters.spmd.naming import families
-from tapestry.teg.exporters.spmd.program import Program, SourceText, write_program
+from tapestry.teg.exporters.spmd.program import RankProgram, SourceText, write_program
 from tapestry.teg.exporters.spmd.scopes import ScopeWriter
 from tapestry.teg.exporters.spmd.statements import named, variables_in
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph
 
+# The modules of the runtime, in the order in which their definitions stand in a program.
+MODULES = ("torch_mesh", "torch_collectives", "torch_exchange", "torch_script")
 # What a program states itself in place of the runtime's own.
 STATED = ("MESH", "SOURCES", "CONSTANTS", "OUTPUTS", "CARRIED", "step")
 
@@ -31,8 +33,8 @@ def to_torch(explicit: ExplicitGraph, about: str = "") -> str:
     runtime = _Runtime.read()
     outputs = {site: variables_in(text) for site, text in program.outputs.items()}
     kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
-    items = with_loops(program.statements, kept)
-    scopes = ScopeWriter(reserved={*runtime.parts, *STATED, "F", *_imported(runtime.imports)})
+    items = with_loops(constants_first(program.statements), kept)
+    scopes = ScopeWriter(reserved={*runtime.parts, *STATED, "F", *runtime.imports})
     body, names = scopes.step(items, outputs)
     body += _returned(program, names)
     tables = _tables(program, graph)
@@ -96,7 +98,7 @@ def _words(lines: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(re.findall(r"[A-Za-z_]\w*", "\n".join(lines))))
 
 
-def _tables(program: Program, graph: Graph) -> list[str]:
+def _tables(program: RankProgram, graph: Graph) -> list[str]:
     """Return the assignments at the top: positions, numbers by rank, specs, sources, outputs, carried state."""
     numbers = program.numbers
     lines = []
@@ -150,7 +152,7 @@ def _entries(values: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _returned(program: Program, names: Mapping[str, str]) -> list[str]:
+def _returned(program: RankProgram, names: Mapping[str, str]) -> list[str]:
     values = {site: named(text, names) for site, text in program.outputs.items()}
     return fold(1, f"return {{{', '.join(_output_entries(values))}}}")
 
@@ -180,25 +182,26 @@ def _range(numbers: Sequence[int]) -> str:
 class _Runtime:
     """The source of the runtime, cut into its definitions."""
 
-    def __init__(self, imports: list[ast.stmt], parts: dict[str, str]) -> None:
+    def __init__(self, imports: dict[str, tuple[str | None, str]], parts: dict[str, str]) -> None:
         self.imports, self.parts = imports, parts
 
     @staticmethod
     def read() -> _Runtime:
-        text = (Path(__file__).parent / "runtime" / "torch_runtime.py").read_text()
-        lines = text.split("\n")
-        imports: list[ast.stmt] = []
+        imports: dict[str, tuple[str | None, str]] = {}
         parts: dict[str, str] = {}
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                imports.append(node)
-                continue
-            name = _defined(node)
-            if name is None or name in STATED:
-                continue
-            decorators = getattr(node, "decorator_list", [])
-            first = min([node.lineno, *(d.lineno for d in decorators)])
-            parts[name] = "\n".join(lines[first - 1 : node.end_lineno])
+        for name in MODULES:
+            text = (Path(__file__).parent / "runtime" / f"{name}.py").read_text()
+            lines = text.split("\n")
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    imports |= _bound(node)
+                    continue
+                defined = _defined(node)
+                if defined is None or defined in STATED:
+                    continue
+                decorators = getattr(node, "decorator_list", [])
+                first = min([node.lineno, *(d.lineno for d in decorators)])
+                parts[defined] = "\n".join(lines[first - 1 : node.end_lineno])
         return _Runtime(imports, parts)
 
     def closure(self, wanted: Iterable[str]) -> list[str]:
@@ -213,26 +216,35 @@ class _Runtime:
         return [name for name in self.parts if name in found]
 
     def imports_for(self, words: Sequence[str], functional: bool) -> list[str]:
-        """Return the imports that the words need."""
-        standard: list[str] = []
-        others: list[str] = []
-        for node in self.imports:
-            assert isinstance(node, ast.Import | ast.ImportFrom)
-            names = [a for a in node.names if (a.asname or a.name).partition(".")[0] in words]
-            is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-            if not names or is_future:
-                continue
-            node = type(node)(**{**node.__dict__, "names": names})
-            known = isinstance(node, ast.Import) and names[0].name.partition(".")[0] in ("numpy", "torch")
-            (others if known else standard).append(ast.unparse(node))
+        """Return the imports that the words need: the standard library's, then the others."""
+        plain: list[str] = []
+        named: dict[str, list[str]] = {}
+        for name, (module, text) in sorted(self.imports.items()):
+            if name in words and module is None:
+                plain.append(text)
+            elif name in words and module is not None:
+                named.setdefault(module, []).append(name)
+        others = [t for t in plain if t.split()[1].partition(".")[0] in ("numpy", "torch")]
+        standard = [t for t in sorted(plain) if t not in others]
+        standard += [f"from {module} import {', '.join(names)}" for module, names in sorted(named.items())]
         if functional:
             others.append("import torch.nn.functional as F")
-        return ["from __future__ import annotations", "", *standard, "", *others]
+        return ["from __future__ import annotations", "", *standard, "", *sorted(others, key=_import_order)]
 
 
-def _imported(imports: Sequence[ast.stmt]) -> set[str]:
-    nodes = [n for n in imports if isinstance(n, ast.Import | ast.ImportFrom)]
-    return {(a.asname or a.name).partition(".")[0] for n in nodes for a in n.names}
+def _import_order(text: str) -> str:
+    return text.split()[1]
+
+
+def _bound(node: ast.Import | ast.ImportFrom) -> dict[str, tuple[str | None, str]]:
+    """Return the names that an import binds: the module that a name comes from, if it is one of it, and the text."""
+    if isinstance(node, ast.Import):
+        return {
+            (a.asname or a.name): (None, f"import {a.name}" + (f" as {a.asname}" if a.asname else ""))
+            for a in node.names
+        }
+    module = node.module or ""
+    return {} if module.startswith(("__future__", "tapestry")) else {a.name: (module, "") for a in node.names}
 
 
 def _defined(node: ast.stmt) -> str | None:

@@ -1,4 +1,4 @@
-"""Names of variables: the user's tensor names as identifiers, each once in its scope."""
+"""ScopeNames of variables: the user's tensor names as identifiers, each once in its scope."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDINGS = {
 
 
 @dataclass
-class Names:
+class ScopeNames:
     """The names that one scope has given out; `taken` are those it must not use."""
 
     taken: set[str] = field(default_factory=set)

@@ -12,15 +12,15 @@ from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.reads import view_text
 from tapestry.teg.exporters.spmd.specs import SpecTexts, boxes_text, spec_text
 from tapestry.teg.exporters.spmd.statements import Statement, StatementList, source_value, variable
-from tapestry.teg.exporters.spmd.torch_text import DTYPES, NotWritable, TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import DTYPES, NotWritable, TextValue, TorchText
 from tapestry.teg.exporters.spmd.writers import write_operator
-from tapestry.teg.exporters.spmd.writers.operand import Operand
-from tapestry.teg.graph import Definition
-from tapestry.teg.issues import listing
+from tapestry.teg.exporters.spmd.writers.operand import TextOperand
+from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.monoids import identity
 from tapestry.teg.operators.operator import with_signature
-from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, InputRead, input_ranges
+from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, InputRead
+from tapestry.teg.sharding.sharded_block import view_ranges
 from tapestry.teg.signature import PARALLEL
 
 # A constant of the program with more elements than these is read from a file.
@@ -37,7 +37,7 @@ class SourceText:
 
 
 @dataclass(frozen=True)
-class Program:
+class RankProgram:
     """Statements in execution order, what they read from outside, and the texts of their results by sink."""
 
     statements: tuple[Statement, ...]
@@ -48,13 +48,24 @@ class Program:
     specs: SpecTexts
 
 
-def write_program(explicit: ExplicitGraph) -> Program:
+def write_program(explicit: ExplicitGraph) -> RankProgram:
     """Write the statements of a plan.
 
     Raises:
         ValueError: blocks or element types have no text; all are listed.
     """
     return _Walk(explicit).run()
+
+
+def file_sources(graph: Graph) -> tuple[str, ...]:
+    """Return the sources whose values a program reads from files; it states small constants itself."""
+    return tuple(block.site for block in graph.sources if _is_read(graph, block.site))
+
+
+def _is_read(graph: Graph, site: str) -> bool:
+    block = graph.by_site[site]
+    value = graph.data.get(block.outputs[0])
+    return value is None or block.definition["role"] != "constant" or value.size > LITERAL_ELEMENTS
 
 
 class _Walk:
@@ -68,10 +79,16 @@ class _Walk:
         self.copies = CopyWriter(self.mesh_shape, self.specs, self.statements)
         self.outputs: dict[str, str] = {}
         self.output_specs: dict[str, str] = {}
+        self.inputs: set[str] = set()
         self.refused: dict[str, list[str]] = {}
 
-    def run(self) -> Program:
+    def run(self) -> RankProgram:
         sources = {block.site: self._source(block.site) for block in self.graph.sources}
+        for block in self.graph.sources:
+            key = self.explicit.sources[block.outputs[0]]
+            if block.definition["role"] == "activation":
+                self.statements.assign(key, source_value(block.site), self._comment(key))
+                self.inputs.add(key)
         for slot in self.explicit.slots:
             for copy in slot.issued:
                 buffer = self.explicit.buffers[copy.result]
@@ -81,8 +98,8 @@ class _Walk:
             self._step(slot.step)
         if self.refused:
             issues = [f"{reason}: {_some(sites)}" for reason, sites in self.refused.items()]
-            raise ValueError(listing("these parts of the program cannot be written for PyTorch", issues))
-        return Program(
+            raise ValueError(f"the program cannot be written for PyTorch: {'; '.join(issues)}")
+        return RankProgram(
             tuple(self.statements.done), sources, self.outputs, self.output_specs, self.numbers, self.specs
         )
 
@@ -93,21 +110,22 @@ class _Walk:
         kind = self.graph.tensors[tensor]
         if kind.dtype not in DTYPES:
             self.refused.setdefault(f"element type {kind.dtype}", []).append(site)
-        value, literal = self.graph.data.get(tensor), None
-        if value is not None and block.definition["role"] == "constant" and value.size <= LITERAL_ELEMENTS:
+        literal = None
+        if not _is_read(self.graph, site):
+            value = self.graph.data[tensor]
             literal = repr(value.tolist()).replace("nan", 'float("nan")').replace("inf", 'float("inf")')
         return SourceText(kind.dtype, spec_text(buffer.spec, kind.shape), literal)
 
     def _text(self, key: str) -> str:
         """Return the text that stands for a buffer."""
         tensor = self.explicit.buffers[key].tensor
-        if self.explicit.sources.get(tensor) == key:
+        if self.explicit.sources.get(tensor) == key and key not in self.inputs:
             return source_value(self.graph.producers[tensor].site)
         return variable(key)
 
-    def _value(self, key: str) -> Value:
+    def _value(self, key: str) -> TextValue:
         buffer = self.explicit.buffers[key]
-        return Value(self._text(key), buffer.boxes[:, :, 1] - buffer.boxes[:, :, 0], buffer.dtype)
+        return TextValue(self._text(key), buffer.boxes[:, :, 1] - buffer.boxes[:, :, 0], buffer.dtype)
 
     def _comment(self, key: str) -> str:
         """Return the local shape of a buffer, with the first and the last part of dimensions that differ."""
@@ -129,13 +147,13 @@ class _Walk:
         block = self.graph.by_site[step.site]
         definition, index = self._defined(step)
         assert definition.signature is not None
-        active = (index[:, :, 1] > index[:, :, 0]).all(axis=1)
+        active = np.asarray((index[:, :, 1] > index[:, :, 0]).all(axis=1))
         first = len(self.statements.done)
         xp = TorchText(self.numbers, self.statements, self.everywhere if block.operator == "sink" else active)
         if active.any() or block.operator == "sink":
             operands = [self._operand(xp, read) for read in step.reads]
             if block.operator == "sink":
-                self._sink(step.site, operands[0])
+                self._sink(xp, step.site, operands[0])
                 return
             if step.definition.signature is None:
                 operands = [_cut(xp, o, definition, k, index) for k, o in enumerate(operands)]
@@ -158,13 +176,13 @@ class _Walk:
         count = self.mesh_shape.device_count
         return definition, np.array([whole] * count, np.int64).reshape(count, len(whole), 2)
 
-    def _operand(self, xp: TorchText, read: InputRead) -> Operand:
+    def _operand(self, xp: TorchText, read: InputRead) -> TextOperand:
         held = self.explicit.buffers[read.buffer].boxes
-        return Operand(view_text(xp, self._value(read.buffer), held, read.view, read.wanted), read.wanted)
+        return TextOperand(view_text(xp, self._value(read.buffer), held, read.view, read.wanted), read.wanted)
 
-    def _sink(self, site: str, operand: Operand) -> None:
+    def _sink(self, xp: TorchText, site: str, operand: TextOperand) -> None:
         shape = self.graph.tensors[self.graph.by_site[site].inputs[0]].shape
-        self.outputs[site] = operand.value.text
+        self.outputs[site] = xp.named(operand.value).text
         self.output_specs[site] = boxes_text(operand.box, shape, self.mesh_shape)
 
     def _guard(
@@ -191,17 +209,17 @@ class _Walk:
 
 
 def _cut(
-    xp: TorchText, operand: Operand, definition: Definition, position: int, index: np.ndarray
-) -> Operand:
+    xp: TorchText, operand: TextOperand, definition: Definition, position: int, index: np.ndarray
+) -> TextOperand:
     """Return the part of a whole operand that a fixed block reads."""
     assert definition.signature is not None
     shape = tuple(operand.value.shape[0].tolist())
-    box = input_ranges(definition.signature, position, shape, index)
+    box = view_ranges(definition, position, shape, index)
     places: list[str | slice] = [
         slice(None) if (a, b) == (0, n) else f"{a}:{b}"
         for (a, b), n in zip(box[0].tolist(), shape, strict=True)
     ]
-    return Operand(xp.getitem(operand.value, places, box[:, :, 1] - box[:, :, 0]), box)
+    return TextOperand(xp.getitem(operand.value, places, box[:, :, 1] - box[:, :, 0]), box)
 
 
 def _some(sites: list[str]) -> str:

@@ -1,16 +1,18 @@
-"""What blocks read: a part of a buffer, seen through the program's views."""
+"""Reads of blocks: a part of a buffer, seen through the program's views."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import Span, TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import DimSpan, TextValue, TorchText
 from tapestry.teg.views import ViewDim, ViewMap
 
 
-def view_text(xp: TorchText, value: Value, held: np.ndarray, view: ViewMap, wanted: np.ndarray) -> Value:
-    """Write the part `wanted` `(devices, rank of the view, 2)` of a view of the tensor of which `value` is the box `held`."""
-    spans: list[Span] = []
+def view_text(
+    xp: TorchText, value: TextValue, held: np.ndarray, view: ViewMap, wanted: np.ndarray
+) -> TextValue:
+    """Write the part `wanted` `(devices, rank, 2)` of a view of the tensor of which `value` is the box `held`."""
+    spans: list[DimSpan] = []
     kept: list[tuple[int, int]] = []
     flipped: list[int] = []
     sizes = wanted[:, :, 1] - wanted[:, :, 0]
@@ -32,7 +34,7 @@ def view_text(xp: TorchText, value: Value, held: np.ndarray, view: ViewMap, want
     return xp.expand(xp.expand_dims(part, between), sizes)
 
 
-def _span(d: ViewDim, start: np.ndarray, wanted: np.ndarray) -> Span:
+def _span(d: ViewDim, start: np.ndarray, wanted: np.ndarray) -> DimSpan:
     """Return the part of one dimension of a buffer that begins at `start`."""
     first = d.stride * wanted[:, 0] + d.offset - start
     last = d.stride * (wanted[:, 1] - 1) + d.offset - start

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tapestry.teg.exporters.spmd.folding import fold
 from tapestry.teg.exporters.spmd.layers import Item, Loop, progression
-from tapestry.teg.exporters.spmd.naming import ENDINGS, Names, identifier, pattern
+from tapestry.teg.exporters.spmd.naming import ENDINGS, ScopeNames, identifier, pattern
 from tapestry.teg.exporters.spmd.statements import Statement
 
 _ELEMENT = re.compile(r"(\w+)\[(\d+)\]")
@@ -30,7 +30,7 @@ class ScopeWriter:
         `outputs` are the variables that each sink's text reads.
         """
         kept = {key for keys in outputs.values() for key in keys}
-        names = Names({*self.reserved, "w", "i"})
+        names = ScopeNames({*self.reserved, "w", "i"})
         known: dict[str, str] = {}
         lines: list[str] = []
         dying = _last_reads(items, kept)
@@ -48,7 +48,7 @@ class ScopeWriter:
                 lines += fold(1, f"del {', '.join(gone)}")
         return lines, known
 
-    def _loop(self, loop: Loop, names: Names, known: dict[str, str], dying: set[str]) -> list[str]:
+    def _loop(self, loop: Loop, names: ScopeNames, known: dict[str, str], dying: set[str]) -> list[str]:
         """Write a loop: the function of a round, and the calls."""
         function = self._function_name(loop)
         listed = {q: names.fresh(f"{_base(loop, q)}_all") for q in loop.collected}
@@ -74,9 +74,13 @@ class ScopeWriter:
                 every = names.fresh(f"{identifier(_site(keys[0]), [_site(k) for k in keys])}_each")
                 lines += fold(1, f"{every} = [{', '.join(texts)}]")
                 found = f"{every}[i]"
+            name = found.partition("[")[0]
+            from_the_end = found == f"{name}[{len(texts) - 1} - i]" and set(keys) <= dying
+            if from_the_end and f"{name}[{len(texts)}]" not in known.values():
+                # The last reader takes the elements out, so that each is free as soon as its round is done.
+                found = f"{name}.pop()"
             calls.append(found)
-        for q, name in listed.items():
-            lines.append(f"    {name} = []")
+        lines += [f"    {name} = []" for name in listed.values()]
         count = len(loop.rounds)
         returned = [targets[q] for q in targets]
         call = f"{function}({', '.join(['w', 'i', *calls])})"
@@ -102,7 +106,7 @@ class ScopeWriter:
 
     def _round(self, loop: Loop, function: str, returned: tuple[int, ...]) -> None:
         """Write the function of one round."""
-        names = Names({*self.reserved, "w", "i"})
+        names = ScopeNames({*self.reserved, "w", "i"})
         known: dict[str, str] = {}
         parameters = []
         own = loop.sets(0)
@@ -186,7 +190,7 @@ def _wanted(statements: Sequence[Statement], key: str, like: Sequence[str]) -> s
 
 def _statement(
     statement: Statement,
-    names: Names,
+    names: ScopeNames,
     known: dict[str, str],
     sources: Sequence[str],
     like: Sequence[Sequence[str]] = (),

@@ -58,7 +58,7 @@ def _parts_text(spans: np.ndarray, size: int, mesh_shape: MeshShape) -> str:
         for granule in (1, chunk):
             if (chunk_bounds(size, Split(axes, granule), mesh_shape) == spans).all():
                 return _dimension(Spec((Split(axes, granule),)), 0, size)
-    return f"Parts({size}, {tuple(map(tuple, spans.tolist()))})"
+    return f"Chunks({size}, {tuple(map(tuple, spans.tolist()))})"
 
 
 def _varies(spans: np.ndarray, name: str, mesh_shape: MeshShape) -> bool:

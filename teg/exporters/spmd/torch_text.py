@@ -27,7 +27,7 @@ DTYPES = (
 LONGEST = 64
 
 Index = slice | int | None | EllipsisType
-Span = tuple[np.ndarray, np.ndarray | None, int]
+DimSpan = tuple[np.ndarray, np.ndarray | None, int]
 """A part of a dimension by device: start, stop (None: the one place at the start) and step."""
 
 
@@ -36,7 +36,7 @@ class NotWritable(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class TextValue:
     """An array as text: its `shape` is `(devices, rank)`, `level` says how tightly the text binds."""
 
     text: str
@@ -46,7 +46,7 @@ class Value:
 
     @property
     def rank(self) -> int:
-        return self.shape.shape[1]
+        return int(self.shape.shape[1])
 
 
 def torch_dtype(dtype: str) -> str:
@@ -88,40 +88,49 @@ class TorchText:
         """Return whether two vectors are equal on all active devices."""
         return bool((a[self.active] == b[self.active]).all())
 
-    def inner(self, value: Value, level: int = ATOM) -> str:
+    def inner(self, value: TextValue, level: int = ATOM) -> str:
         """Return the text as part of an expression that binds like `level`."""
         return value.text if value.level >= level else f"({value.text})"
 
-    def named(self, value: Value) -> Value:
+    def named(self, value: TextValue) -> TextValue:
         """Return the value under a name, for text that needs it twice."""
         if re.fullmatch(r"[\x01\x03][^\x02]*\x02", value.text):
             return value
-        return replace(value, text=variable(self.statements.temporary(value.text)), level=ATOM)
+        return self.renamed(value)
 
-    def short(self, value: Value) -> Value:
+    def short(self, value: TextValue) -> TextValue:
         """Return the value under a name if its text has grown long."""
         return self.named(value) if apparent_length(value.text) > LONGEST else value
 
-    def call(self, function: str, *arguments: str, like: Value, **named: str) -> Value:
+    def plain(self, value: TextValue) -> TextValue:
+        """Return the value under a name if more than a few things are already done to it."""
+        is_name = re.fullmatch(r"\x01[^\x02]*\x02", value.text)
+        return value if is_name or apparent_length(value.text) <= LONGEST // 2 else self.renamed(value)
+
+    def renamed(self, value: TextValue) -> TextValue:
+        """Return the value under a new name."""
+        return replace(value, text=variable(self.statements.temporary(value.text)), level=ATOM)
+
+    def call(self, function: str, *arguments: str, like: TextValue, **named: str) -> TextValue:
         """Apply a function of PyTorch, with the shape and element type of `like`."""
         listed = [*arguments, *(f"{name}={text}" for name, text in named.items())]
         return replace(like, text=f"{function}({', '.join(listed)})", level=ATOM)
 
-    def method(self, value: Value, name: str, *arguments: str, shape: np.ndarray | None = None) -> Value:
-        """Apply a method of a tensor; what it is applied to is named where it is a long call itself."""
-        value = (
-            self.named(value) if apparent_length(value.text) > LONGEST // 2 and "(" in value.text else value
-        )
+    def method(
+        self, value: TextValue, name: str, *arguments: str, shape: np.ndarray | None = None
+    ) -> TextValue:
+        """Apply a method of a tensor; what it is applied to is named where it is long."""
+        value = self.plain(value)
         text = f"{self.inner(value)}.{name}({', '.join(arguments)})"
-        return Value(text, value.shape if shape is None else shape, value.dtype)
+        return TextValue(text, value.shape if shape is None else shape, value.dtype)
 
-    def cast(self, value: Value, dtype: str) -> Value:
+    def cast(self, value: TextValue, dtype: str) -> TextValue:
         """Convert the elements."""
         if value.dtype == dtype:
             return value
         return replace(self.method(value, "to", torch_dtype(dtype)), dtype=dtype)
 
-    def permute_dims(self, value: Value, order: Sequence[int]) -> Value:
+    def permute_dims(self, value: TextValue, order: Sequence[int]) -> TextValue:
         """Reorder the dimensions, as `numpy.transpose`."""
         if list(order) == list(range(value.rank)):
             return value
@@ -131,7 +140,7 @@ class TorchText:
             return self.method(value, "transpose", *map(str, moved), shape=shape)
         return self.method(value, "permute", *map(str, order), shape=shape)
 
-    def reshape(self, value: Value, shape: np.ndarray) -> Value:
+    def reshape(self, value: TextValue, shape: np.ndarray) -> TextValue:
         """Reshape the same elements to `shape` `(devices, rank)`."""
         if value.shape.shape == shape.shape and self.sizes_equal(value.shape, shape):
             return value
@@ -140,13 +149,13 @@ class TorchText:
     def _listed(self, shape: np.ndarray) -> list[str]:
         return [self.number(shape[:, k]) for k in range(shape.shape[1])] or ["()"]
 
-    def expand(self, value: Value, shape: np.ndarray) -> Value:
+    def expand(self, value: TextValue, shape: np.ndarray) -> TextValue:
         """Broadcast to `shape` by repeating dimensions of size 1 and adding leading ones."""
         if value.shape.shape == shape.shape and self.sizes_equal(value.shape, shape):
             return value
         return self.method(value, "expand", *self._listed(shape), shape=shape)
 
-    def expand_dims(self, value: Value, axes: Sequence[int]) -> Value:
+    def expand_dims(self, value: TextValue, axes: Sequence[int]) -> TextValue:
         """Insert dimensions of size 1, at their positions in the result."""
         if not axes:
             return value
@@ -158,17 +167,17 @@ class TorchText:
             return self.method(value, "unsqueeze", str(axes[0]), shape=shape)
         return self.getitem(value, [None if k in axes else slice(None) for k in range(rank)], shape)
 
-    def getitem(self, value: Value, places: Sequence[Index | str], shape: np.ndarray) -> Value:
+    def getitem(self, value: TextValue, places: Sequence[Index | str], shape: np.ndarray) -> TextValue:
         """Index with slices, integers, None and texts; whole trailing dimensions are left out."""
         items = [p if isinstance(p, str) else _item(p) for p in places]
         while items and items[-1] == ":":
             items.pop()
         if not items:
             return value
-        value = self.short(value)
-        return Value(f"{self.inner(value)}[{', '.join(items)}]", shape, value.dtype)
+        value = self.plain(value)
+        return TextValue(f"{self.inner(value)}[{', '.join(items)}]", shape, value.dtype)
 
-    def part(self, value: Value, spans: Sequence[Span], shape: np.ndarray) -> Value:
+    def part(self, value: TextValue, spans: Sequence[DimSpan], shape: np.ndarray) -> TextValue:
         """Return a part of `shape` `(devices, rank)` of a value: a span, or one place, of each dimension.
 
         A part without elements need not lie inside the value; devices where it does not make an empty one.
@@ -193,7 +202,7 @@ class TorchText:
         otherwise = f"{value.text}.new_empty({others.shape_text(shape)})"
         condition = self.numbers.table([str(bool(f)) for f in fits])
         self.statements.guarded(start, condition, [(key, otherwise)], "")
-        return Value(variable(key), shape, value.dtype)
+        return TextValue(variable(key), shape, value.dtype)
 
     def whole_span(self, low: np.ndarray, stop: np.ndarray, step: int, size: np.ndarray) -> str | slice:
         """Return a slice of a dimension of `size`; the whole dimension where it is that on all devices."""
@@ -205,29 +214,29 @@ class TorchText:
         """Return the text of a slice of a dimension, bounds by device."""
         return span_text(self.number(start), self.number(stop), step)
 
-    def flip(self, value: Value, axes: Sequence[int]) -> Value:
+    def flip(self, value: TextValue, axes: Sequence[int]) -> TextValue:
         """Reverse dimensions."""
         return self.method(value, "flip", *map(str, axes)) if axes else value
 
-    def concat(self, values: Sequence[Value], axis: int) -> Value:
+    def concat(self, values: Sequence[TextValue], axis: int) -> TextValue:
         """Join along a dimension."""
         shape = values[0].shape.copy()
         shape[:, axis] = sum(v.shape[:, axis] for v in values)
         parts = ", ".join(self.short(v).text for v in values)
-        return Value(f"torch.cat(({parts}), dim={axis})", shape, values[0].dtype)
+        return TextValue(f"torch.cat(({parts}), dim={axis})", shape, values[0].dtype)
 
-    def full(self, shape: np.ndarray, value: Any, dtype: str) -> Value:
+    def full(self, shape: np.ndarray, value: Any, dtype: str) -> TextValue:
         """Return an array of one value."""
         kind = torch_dtype(dtype)
         text = f"torch.full({self.shape_text(shape)}, {constant(value)}, dtype={kind})"
         if type(value) in (int, float) and value == 0 and str(value) in ("0", "0.0"):
             text = f"torch.zeros({self.shape_text(shape)}, dtype={kind})"
-        return Value(text, shape, dtype)
+        return TextValue(text, shape, dtype)
 
-    def arange(self, start: np.ndarray, stop: np.ndarray) -> Value:
+    def arange(self, start: np.ndarray, stop: np.ndarray) -> TextValue:
         """Return the integers from `start` to `stop`."""
         first = "" if self.same(start) == 0 else f"{self.number(start)}, "
-        return Value(f"torch.arange({first}{self.number(stop)})", (stop - start)[:, None], "int64")
+        return TextValue(f"torch.arange({first}{self.number(stop)})", (stop - start)[:, None], "int64")
 
     def scalar(self, value: Any, dtype: str) -> str:
         """Return the text of a tensor without dimensions."""

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import NotWritable, TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import NotWritable, TextValue, TorchText
 from tapestry.teg.exporters.spmd.writers.cells import CELLS
 from tapestry.teg.exporters.spmd.writers.fused import write_fused
 from tapestry.teg.exporters.spmd.writers.indexing import INDEXING
 from tapestry.teg.exporters.spmd.writers.moving import MOVING
-from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer
+from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand
 from tapestry.teg.exporters.spmd.writers.products import PRODUCTS
 from tapestry.teg.exporters.spmd.writers.windows import WINDOWS
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.fused_body import FUSED
 
-WRITERS: dict[str, Writer] = {**CELLS, **PRODUCTS, **WINDOWS, **MOVING, **INDEXING}
+WRITERS: dict[str, OperatorWriter] = {**CELLS, **PRODUCTS, **WINDOWS, **MOVING, **INDEXING}
 
 
 def write_operator(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write the outputs of a block for the part `index` `(devices, dims, 2)` of its index space on each device.
 
     Raises:

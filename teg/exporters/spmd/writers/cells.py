@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.exporters.spmd.cell_functions import CALLS, FORMULAS, INFIX, TRUTHS
 from tapestry.teg.exporters.spmd.statements import apparent_length
 from tapestry.teg.exporters.spmd.torch_text import (
-    ATOM,
     LONGEST,
     PRODUCT,
     UNARY,
     NotWritable,
+    TextValue,
     TorchText,
-    Value,
     constant,
 )
-from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.expressions import SubExpression, run_steps, steps_of
 
@@ -32,12 +32,12 @@ class _Scalar(NamedTuple):
     number: Any
 
 
-_Term = Value | _Scalar
+_Term = TextValue | _Scalar
 
 
 def write_cell(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write an element-wise expression."""
     names = [name for name, _ in definition["dims"]]
     sizes = extents(index)
@@ -50,20 +50,20 @@ def write_cell(
     terms: list[_Term] = []
     for k, step in enumerate(steps):
         term = _step(xp, step, terms, kinds[k], inputs, (names, index))
-        if isinstance(term, Value) and (uses[k] > 1 and step.arguments):
+        if isinstance(term, TextValue) and (uses[k] > 1 and step.arguments):
             term = xp.named(term)
         terms.append(term)
     return (_whole(xp, terms[-1], sizes, definition["dtype"]),)
 
 
-def _whole(xp: TorchText, term: _Term, sizes: np.ndarray, dtype: str) -> Value:
+def _whole(xp: TorchText, term: _Term, sizes: np.ndarray, dtype: str) -> TextValue:
     """Return the result in its element type and shape."""
     if isinstance(term, _Scalar):
         return xp.full(sizes, np.asarray(term.number).astype(numpy_dtype(dtype)).item(), dtype)
     return xp.expand(xp.cast(term, dtype), sizes)
 
 
-def _aligned(xp: TorchText, value: Value, labels: Sequence[str], names: Sequence[str]) -> Value:
+def _aligned(xp: TorchText, value: TextValue, labels: Sequence[str], names: Sequence[str]) -> TextValue:
     """Return the input with its dimensions in the order of the names, size 1 where it is broadcast in between."""
     own = [label for label in labels if label]
     if len(own) < len(labels):
@@ -81,7 +81,7 @@ def _kinds(steps: Sequence[SubExpression], dtypes: Sequence[str], names: Sequenc
     found = []
     with np.errstate(all="ignore"):
         for k in range(len(steps)):
-            value = run_steps(steps[: k + 1], ones, places)
+            value = run_steps(NUMPY, steps[: k + 1], ones, places)
             typed = isinstance(value, (np.ndarray, np.generic))
             found.append(value.dtype.name if typed else _Scalar(value))
     return found
@@ -92,13 +92,13 @@ def _step(
     step: SubExpression,
     terms: Sequence[_Term],
     kind: Any,
-    inputs: Sequence[Value],
+    inputs: Sequence[TextValue],
     space: tuple[Sequence[str], np.ndarray],
 ) -> _Term:
     if isinstance(kind, _Scalar):
-        return kind
+        return _Scalar(kind.number)
     if step.name == "input":
-        return inputs[step.payload]
+        return inputs[int(step.payload)]
     if step.name == "index":
         names, index = space
         k = names.index(step.payload)
@@ -110,24 +110,24 @@ def _step(
         if step.name == "cast":
             return xp.cast(value, step.payload)
         viewed = xp.method(value, "view", f"torch.{step.payload}")
-        return Value(viewed.text, viewed.shape, step.payload)
+        return TextValue(viewed.text, viewed.shape, step.payload)
     return _applied(xp, step.name, arguments, kind)
 
 
-def _array(xp: TorchText, term: _Term, dtype: str) -> Value:
-    if isinstance(term, Value):
+def _array(xp: TorchText, term: _Term, dtype: str) -> TextValue:
+    if isinstance(term, TextValue):
         return term
-    return Value(xp.scalar(term.number, dtype), np.zeros((len(xp.active), 0), np.int64), dtype)
+    return TextValue(xp.scalar(term.number, dtype), np.zeros((len(xp.active), 0), np.int64), dtype)
 
 
-def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) -> Value:
+def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) -> TextValue:
     """Write one function, its arguments converted to the type in which numpy computes it."""
     condition = [*arguments[:1]] if name == "where" else []
     given = list(arguments[len(condition) :])
     wide = _computed_in(name, given, kind)
-    given = [xp.short(xp.cast(a, wide)) if isinstance(a, Value) else a for a in given]
-    shape = _broadcast([a.shape for a in (*condition, *given) if isinstance(a, Value)])
-    like = Value("", shape, kind)
+    given = [xp.short(xp.cast(a, wide)) if isinstance(a, TextValue) else a for a in given]
+    shape = _broadcast([a.shape for a in (*condition, *given) if isinstance(a, TextValue)])
+    like = TextValue("", shape, kind)
     if name == "identity":
         (value,) = given
         return _array(xp, value, wide)
@@ -138,11 +138,11 @@ def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) ->
         left, right = (_text(xp, a, level + side) for side, a in enumerate(given))
         if apparent_length(f"{left} {operator} {right}") > LONGEST // 2:
             # Formatters fold a sum of long calls in many ways: their values get names.
-            given = [xp.named(a) if isinstance(a, Value) and _is_long(a) else a for a in given]
+            given = [xp.named(a) if isinstance(a, TextValue) and _is_long(a) else a for a in given]
             left, right = (_text(xp, a, level + side) for side, a in enumerate(given))
-        return Value(f"{left} {operator} {right}", shape, kind, level)
+        return TextValue(f"{left} {operator} {right}", shape, kind, level)
     if name == "neg":
-        return Value(f"-{_text(xp, given[0], UNARY)}", shape, kind, UNARY)
+        return TextValue(f"-{_text(xp, given[0], UNARY)}", shape, kind, UNARY)
     if name in ("div", "floor_div"):
         return _divided(xp, name, given, like)
     if name in ("min", "max") and any(isinstance(a, _Scalar) for a in given):
@@ -153,12 +153,13 @@ def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) ->
     if name in FORMULAS:
         value = xp.named(_array(xp, given[0], wide))
         level = PRODUCT if " * " in FORMULAS[name] and not FORMULAS[name].startswith("torch.where") else 9
-        return Value(FORMULAS[name].format(value.text), shape, kind, level)
+        return TextValue(FORMULAS[name].format(value.text), shape, kind, level)
     if name not in CALLS:
         raise NotWritable(f"cell function {name}")
-    scalars_allowed = name in ("pow", "fmod", "mod") and isinstance(given[0], Value)
+    scalars_allowed = name in ("pow", "fmod", "mod") and isinstance(given[0], TextValue)
     listed = [
-        _text(xp, a) if scalars_allowed or isinstance(a, Value) else xp.scalar(a.number, wide) for a in given
+        _text(xp, a) if scalars_allowed or isinstance(a, TextValue) else xp.scalar(a.number, wide)
+        for a in given
     ]
     return xp.call(CALLS[name], *listed, like=like)
 
@@ -168,7 +169,7 @@ _BOUND = {"min": "max", "max": "min"}
 
 def _computed_in(name: str, given: Sequence[_Term], kind: str) -> str:
     """Return the element type in which a function is computed."""
-    typed = [a.dtype for a in given if isinstance(a, Value)]
+    typed = [a.dtype for a in given if isinstance(a, TextValue)]
     if name in TRUTHS:
         if len(set(typed)) == 1:
             numbers = [a.number for a in given if isinstance(a, _Scalar)]
@@ -184,30 +185,30 @@ def _computed_in(name: str, given: Sequence[_Term], kind: str) -> str:
     return kind
 
 
-def _where(xp: TorchText, condition: _Term, given: Sequence[_Term], like: Value) -> Value:
+def _where(xp: TorchText, condition: _Term, given: Sequence[_Term], like: TextValue) -> TextValue:
     texts = [_text(xp, a) for a in given]
-    if not any(isinstance(a, Value) for a in given):
+    if not any(isinstance(a, TextValue) for a in given):
         texts = [xp.scalar(a.number, like.dtype) for a in given if isinstance(a, _Scalar)]
     choice = xp.cast(_array(xp, condition, "bool"), "bool")
     return xp.call("torch.where", xp.short(choice).text, *texts, like=like)
 
 
-def _divided(xp: TorchText, name: str, given: Sequence[_Term], like: Value) -> Value:
+def _divided(xp: TorchText, name: str, given: Sequence[_Term], like: TextValue) -> TextValue:
     if name == "div" and not like.dtype.startswith(("int", "uint")):
         left, right = _text(xp, given[0], PRODUCT), _text(xp, given[1], PRODUCT + 1)
-        return Value(f"{left} / {right}", like.shape, like.dtype, PRODUCT)
+        return TextValue(f"{left} / {right}", like.shape, like.dtype, PRODUCT)
     mode = '"trunc"' if name == "div" else '"floor"'
     listed = [xp.scalar(a.number, like.dtype) if isinstance(a, _Scalar) else a.text for a in given]
     return xp.call("torch.div", *listed, like=like, rounding_mode=mode)
 
 
-def _is_long(value: Value) -> bool:
-    """Return whether a text ends in a bracket that a formatter may fold; that of a source is not."""
-    return value.text.endswith((")", "]")) and value.level == ATOM
+def _is_long(value: TextValue) -> bool:
+    """Return whether a text has brackets that a formatter may fold; those of a source are none."""
+    return "(" in value.text or value.text.endswith("]")
 
 
 def _text(xp: TorchText, term: _Term, level: int = 0) -> str:
-    if isinstance(term, Value):
+    if isinstance(term, TextValue):
         return xp.inner(term, level)
     text = constant(term.number)
     return f"({text})" if text.startswith("-") and level > UNARY else text
@@ -223,4 +224,4 @@ def _broadcast(shapes: Sequence[np.ndarray]) -> np.ndarray:
     return result
 
 
-CELLS: dict[str, Writer] = {"cell": write_cell}
+CELLS: dict[str, OperatorWriter] = {"cell": write_cell}

@@ -7,21 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
-from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
+from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.indexing import Indexing
 from tapestry.teg.operators.monoids import identity
 
 
-def _plan(definition: Definition, rank: int, positions: Value) -> Indexing:
+def _plan(definition: Definition, rank: int, positions: TextValue) -> Indexing:
     aligned = definition.get("aligned", ())
     used = [k for _, k in aligned]
     free = tuple(k for k in range(positions.rank) if k not in used)
     return Indexing(definition["axis"] % rank, aligned, free, rank)
 
 
-def _wrapped(xp: TorchText, positions: Value, size: int, mode: str) -> Value:
+def _wrapped(xp: TorchText, positions: TextValue, size: int, mode: str) -> TextValue:
     """Count negative strict positions from the end, and move clipped ones inside."""
     positions = xp.cast(positions, "int64")
     if mode == "clip":
@@ -33,8 +33,8 @@ def _wrapped(xp: TorchText, positions: Value, size: int, mode: str) -> Value:
 
 
 def write_gather(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a gather along one dimension of a table."""
     assert definition.signature is not None
     table, positions = (o.value for o in operands)
@@ -60,17 +60,19 @@ def write_gather(
     lead = f"torch.arange({xp.number(batch)})[:, None]"
     shape = np.stack([batch, flat.shape[:, 1], rows.shape[:, 2]], axis=1)
     if everywhere:
-        found = Value(f"{rows.text}[{lead}, {xp.short(flat).text}]", shape, table.dtype)
+        found = TextValue(f"{rows.text}[{lead}, {xp.short(flat).text}]", shape, table.dtype)
         return (_gathered(xp, plan, found, table, positions),)
     local, inside = _located(xp, flat, (start, stop))
     near = f"torch.where({inside.text}, {local.text}, 0)"
-    found = xp.named(Value(f"{rows.text}[{lead}, {near}]", shape, table.dtype))
+    found = xp.named(TextValue(f"{rows.text}[{lead}, {near}]", shape, table.dtype))
     zero = "False" if table.dtype == "bool" else "0"
     kept = xp.call("torch.where", f"{inside.text}[:, :, None]", found.text, zero, like=found)
     return (_gathered(xp, plan, kept, table, positions),)
 
 
-def _located(xp: TorchText, positions: Value, part: tuple[np.ndarray, np.ndarray]) -> tuple[Value, Value]:
+def _located(
+    xp: TorchText, positions: TextValue, part: tuple[np.ndarray, np.ndarray]
+) -> tuple[TextValue, TextValue]:
     """Return positions counted from the start of a part, and whether they lie in it."""
     start, stop = part
     first, extent = xp.number(start), xp.number(stop - start)
@@ -80,7 +82,9 @@ def _located(xp: TorchText, positions: Value, part: tuple[np.ndarray, np.ndarray
     return local, xp.named(replace(local, text=text, dtype="bool", level=4))
 
 
-def _rows_of(xp: TorchText, table: Value, places: Value, part: tuple[np.ndarray, np.ndarray]) -> Value:
+def _rows_of(
+    xp: TorchText, table: TextValue, places: TextValue, part: tuple[np.ndarray, np.ndarray]
+) -> TextValue:
     """Write the rows of a part of a table; positions elsewhere give zeros."""
     local, inside = _located(xp, places, part)
     shape = np.concatenate([places.shape, table.shape[:, 1:]], axis=1)
@@ -88,17 +92,19 @@ def _rows_of(xp: TorchText, table: Value, places: Value, part: tuple[np.ndarray,
     found = xp.named(xp.getitem(table, [near], shape))
     mask = xp.getitem(inside, [..., *[None] * (table.rank - 1)], shape) if table.rank > 1 else inside
     zero = "False" if table.dtype == "bool" else "0"
-    return xp.call("torch.where", mask.text, found.text, zero, like=Value("", shape, table.dtype))
+    return xp.call("torch.where", mask.text, found.text, zero, like=TextValue("", shape, table.dtype))
 
 
-def _grouped(xp: TorchText, value: Value, groups: Sequence[Sequence[int]]) -> Value:
+def _grouped(xp: TorchText, value: TextValue, groups: Sequence[Sequence[int]]) -> TextValue:
     """Merge each group of dimensions into one."""
     moved = xp.permute_dims(value, [k for group in groups for k in group])
     shape = np.stack([np.prod(value.shape[:, list(g)], axis=1, dtype=np.int64) for g in groups], axis=1)
     return xp.reshape(moved, shape)
 
 
-def _ungrouped(xp: TorchText, flat: Value, groups: Sequence[Sequence[int]], shape: np.ndarray) -> Value:
+def _ungrouped(
+    xp: TorchText, flat: TextValue, groups: Sequence[Sequence[int]], shape: np.ndarray
+) -> TextValue:
     """Invert `_grouped`: `shape` is that before grouping."""
     order = [k for group in groups for k in group]
     return xp.permute_dims(xp.reshape(flat, shape[:, order]), list(np.argsort(order)))
@@ -109,7 +115,9 @@ def _places(plan: Indexing) -> list[list[int]]:
     return [[plan.place(t) for t, _ in plan.aligned], between, [plan.place(k) for k in plan.rest]]
 
 
-def _gathered(xp: TorchText, plan: Indexing, flat: Value, table: Value, positions: Value) -> Value:
+def _gathered(
+    xp: TorchText, plan: Indexing, flat: TextValue, table: TextValue, positions: TextValue
+) -> TextValue:
     free = positions.shape[:, list(plan.free)]
     shape = np.concatenate([table.shape[:, : plan.axis], free, table.shape[:, plan.axis + 1 :]], axis=1)
     return _ungrouped(xp, flat, _places(plan), shape)
@@ -119,8 +127,8 @@ _INTO = {"prod": "prod", "max": "amax", "min": "amin"}
 
 
 def write_scatter(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a scatter: updates for places elsewhere go to one more row, which is cut off."""
     assert definition.signature is not None
     positions, updates = (o.value for o in operands[-2:])
@@ -147,7 +155,7 @@ def write_scatter(
     return (_ungrouped(xp, xp.reshape(flat_result, sizes), groups, shape),)
 
 
-def _rows(xp: TorchText, flat: Value, space: tuple[np.ndarray, np.ndarray]) -> Value:
+def _rows(xp: TorchText, flat: TextValue, space: tuple[np.ndarray, np.ndarray]) -> TextValue:
     """Return the row of each update in the flattened part, one beyond the last for places elsewhere."""
     start, sizes = space
     local, inside = _located(xp, flat, (start, start + sizes[:, 1]))
@@ -158,7 +166,7 @@ def _rows(xp: TorchText, flat: Value, space: tuple[np.ndarray, np.ndarray]) -> V
     own_name = xp.named(replace(local, text=own, level=6))
     found = xp.call("torch.where", inside.text, own_name.text, wide, like=local)
     shape = (flat.shape[:, 0] * flat.shape[:, 1])[:, None]
-    return xp.named(Value(f"{found.text}.reshape(-1)", shape, "int64"))
+    return xp.named(TextValue(f"{found.text}.reshape(-1)", shape, "int64"))
 
 
 def _product(text: str) -> str:
@@ -170,8 +178,8 @@ def _times(text: str) -> str:
 
 
 def _combined(
-    xp: TorchText, monoid: str, rows: Value, values: Value, result: tuple[np.ndarray, str]
-) -> Value:
+    xp: TorchText, monoid: str, rows: TextValue, values: TextValue, result: tuple[np.ndarray, str]
+) -> TextValue:
     grown, dtype = result
     wide = {"float16": "float32", "bfloat16": "float32", "bool": "uint8"}.get(dtype, dtype)
     start = identity(monoid, dtype)
@@ -181,16 +189,16 @@ def _combined(
         text = f"{xp.short(into).text}.index_add(0, {rows.text}, {values.text})"
     else:
         text = f'{xp.short(into).text}.index_reduce(0, {rows.text}, {values.text}, "{_INTO[monoid]}")'
-    whole = xp.named(Value(text, grown, wide))
-    return xp.cast(Value(f"{whole.text}[:-1]", grown - np.array([1, 0]), wide), dtype)
+    whole = xp.named(TextValue(text, grown, wide))
+    return xp.cast(TextValue(f"{whole.text}[:-1]", grown - np.array([1, 0]), wide), dtype)
 
 
-def _last(xp: TorchText, base: Value, rows: Value, values: Value, count: np.ndarray) -> Value:
+def _last(xp: TorchText, base: TextValue, rows: TextValue, values: TextValue, count: np.ndarray) -> TextValue:
     """Keep the update that comes last in each place: the one with the greatest number."""
     total = xp.number(rows.shape[:, 0])
     one = (count + 1)[:, None]
     text = f'{xp.full(one, -1, "int64").text}.index_reduce(0, {rows.text}, torch.arange({total}), "amax")'
-    order = xp.named(Value(f"{xp.named(Value(text, one, 'int64')).text}[:-1, None]", one, "int64"))
+    order = xp.named(TextValue(f"{xp.named(TextValue(text, one, 'int64')).text}[:-1, None]", one, "int64"))
     if xp.same(rows.shape[:, 0]) == 0:
         return base
     chosen = f"{xp.short(values).text}[{order.text}[:, 0].clamp(min=0)]"
@@ -200,4 +208,4 @@ def _last(xp: TorchText, base: Value, rows: Value, values: Value, count: np.ndar
     )
 
 
-INDEXING: dict[str, Writer] = {"gather": write_gather, "scatter": write_scatter}
+INDEXING: dict[str, OperatorWriter] = {"gather": write_gather, "scatter": write_scatter}

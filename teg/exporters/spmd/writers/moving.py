@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tapestry.teg.exporters.spmd.reads import view_text
-from tapestry.teg.exporters.spmd.torch_text import TorchText, Value, constant, torch_dtype
-from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText, constant, torch_dtype
+from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.monoids import identity
 from tapestry.teg.signature import reached
@@ -29,16 +29,16 @@ def made_boxes(definition: Definition, index: np.ndarray, position: int) -> np.n
 
 
 def write_view(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a view inside a fused block."""
     view = parse(definition["map"], definition["shape"])
     return (view_text(xp, operands[0].value, operands[0].box, view, index),)
 
 
 def write_concat(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a concatenation; inputs that no device reads are left out."""
     axis = definition["axis"]
     read = [o.value for o in operands if xp.same(extents(o.box)[:, axis]) != 0]
@@ -46,20 +46,20 @@ def write_concat(
 
 
 def write_interleave(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write elements in turn."""
     axis, value = definition["axis"], operands[0].value
     parts = ", ".join(xp.short(o.value).text for o in operands)
     shape = value.shape.copy()
     shape[:, axis] *= len(operands)
     text = f"torch.stack(({parts}), dim={axis + 1}).flatten({axis}, {axis + 1})"
-    return (Value(text, shape, value.dtype),)
+    return (TextValue(text, shape, value.dtype),)
 
 
 def write_pad(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a margin of one value; a device without elements of the tensor makes only margin."""
     value, box = operands[0]
     sizes = extents(index)
@@ -75,8 +75,8 @@ def write_pad(
 
 
 def write_dilate(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write zeros between elements: the rows of a new last dimension, of which the first is the value."""
     value, axis, factor = operands[0].value, definition["axis"], definition["factor"]
     shape = value.shape.copy()
@@ -84,19 +84,19 @@ def write_dilate(
     wide = xp.expand_dims(value, [axis + 1])
     side = (0, 0) * (value.rank - 1 - axis) + (0, factor - 1)
     padded = xp.call("F.pad", wide.text, str(side), like=wide)
-    return (Value(f"{padded.text}.flatten({axis}, {axis + 1})", shape, value.dtype),)
+    return (TextValue(f"{padded.text}.flatten({axis}, {axis + 1})", shape, value.dtype),)
 
 
 def write_reshape(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a reshape to the local shape."""
     return (xp.reshape(operands[0].value, extents(made_boxes(definition, index, 0))),)
 
 
 def write_waypoint(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write nothing but the value."""
     return (operands[0].value,)
 
@@ -105,8 +105,8 @@ _SCANS = {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin", 
 
 
 def write_scan(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a scan; one that excludes its own element begins with the monoid's identity."""
     value, axis, monoid = operands[0].value, definition["axis"], definition["monoid"]
     dtype = value.dtype
@@ -132,13 +132,13 @@ def write_scan(
 
 
 def write_arg_reduce(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write the position of the greatest or least element: the first such, or the last."""
     value, axis = operands[0].value, definition["axis"]
     if value.dtype == "bool":
         value = xp.cast(value, "uint8")
-    like = Value("", np.delete(value.shape, axis, axis=1), "int64")
+    like = TextValue("", np.delete(value.shape, axis, axis=1), "int64")
     value = xp.short(value)
     last = definition.get("last", False)
     read = xp.flip(value, [axis]) if last else value
@@ -150,8 +150,8 @@ def write_arg_reduce(
 
 
 def write_arg_sort(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write the positions of the first elements in order; equal ones keep their order."""
     value, axis, count = operands[0].value, definition["axis"], definition["count"]
     if value.dtype == "bool":
@@ -166,8 +166,8 @@ def write_arg_sort(
 
 
 def write_fft(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a Fourier transform."""
     value = xp.short(operands[0].value)
     function = "torch.fft.ifft" if definition.get("inverse", False) else "torch.fft.fft"
@@ -175,13 +175,13 @@ def write_fft(
 
 
 def write_sink(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write nothing: the boundary is written by the program."""
     return ()
 
 
-MOVING: dict[str, Writer] = {
+MOVING: dict[str, OperatorWriter] = {
     "view": write_view,
     "concat": write_concat,
     "interleave": write_interleave,

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
 from tapestry.teg.graph import Definition
 
 
-class Operand(NamedTuple):
+class TextOperand(NamedTuple):
     """An input of a block: its text, and the box of its tensor that each device reads, `(devices, rank, 2)`."""
 
-    value: Value
+    value: TextValue
     box: np.ndarray
 
 
-Writer = Callable[[TorchText, Definition, np.ndarray, Sequence[Operand]], tuple[Value, ...]]
+OperatorWriter = Callable[[TorchText, Definition, np.ndarray, Sequence[TextOperand]], tuple[TextValue, ...]]
 """Writes the outputs of a block for the part `index` `(devices, dims, 2)` of its index space on each device.
 
 It is told of active devices only: those whose part is not empty. It raises NotWritable for forms without a text.

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
-from tapestry.teg.exporters.spmd.torch_text import PRODUCT, NotWritable, TorchText, Value, constant
-from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer
+from tapestry.teg.exporters.spmd.torch_text import PRODUCT, NotWritable, TextValue, TorchText, constant
+from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand
 from tapestry.teg.graph import Definition
 
 
 def write_contract(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a product over named dimensions."""
     labels, output = definition["labels"], definition["output"]
     dtype = str(np.result_type(*(numpy_dtype(o.value.dtype) for o in operands)))
@@ -27,14 +27,14 @@ def write_contract(
     shape = _stacked(xp, [sizes[name] for name in output])
     if len(values) == 2 and _is_matmul(labels, output):
         left, right = (xp.inner(v, PRODUCT + side) for side, v in enumerate(values))
-        return (Value(f"{left} @ {right}", shape, dtype, PRODUCT),)
+        return (TextValue(f"{left} @ {right}", shape, dtype, PRODUCT),)
     if len(labels) == 1 and set(labels[0]) == set(output):
         return (xp.permute_dims(values[0], [labels[0].index(name) for name in output]),)
     letter = _letters(list(sizes))
     equation = ",".join("".join(letter[n] for n in names) for names in labels)
     equation += "->" + "".join(letter[n] for n in output)
     text = f'torch.einsum("{equation}", {", ".join(v.text for v in values)})'
-    return (Value(text, shape, dtype),)
+    return (TextValue(text, shape, dtype),)
 
 
 def _stacked(xp: TorchText, sizes: Sequence[np.ndarray]) -> np.ndarray:
@@ -68,8 +68,8 @@ _REDUCE = {"max": "amax", "min": "amin", "any": "any", "all": "all", "logsumexp"
 
 
 def write_reduce(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a reduction."""
     value = xp.short(operands[0].value)
     labels, output, keep = definition["labels"], definition["output"], definition.get("keep", ())
@@ -83,12 +83,12 @@ def write_reduce(
     return (xp.expand_dims(result, sorted(keep)),)
 
 
-def reduced(xp: TorchText, monoid: str, value: Value, axes: Sequence[int]) -> Value:
+def reduced(xp: TorchText, monoid: str, value: TextValue, axes: Sequence[int]) -> TextValue:
     """Reduce dimensions by a monoid."""
     if not axes:
         return value
     shape = np.delete(value.shape, axes, axis=1)
-    like = Value("", shape, value.dtype)
+    like = TextValue("", shape, value.dtype)
     over = str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
     if monoid == "prod":
         for axis in reversed(axes):
@@ -107,8 +107,8 @@ def reduced(xp: TorchText, monoid: str, value: Value, axes: Sequence[int]) -> Va
 
 
 def write_softmax(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a softmax or its logarithm; several axes are joined to one first."""
     value, axes = operands[0].value, tuple(definition["axes"])
     function = f"F.{definition.operator}"
@@ -124,8 +124,8 @@ def write_softmax(
 
 
 def write_layer_norm(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a layer normalization."""
     value = operands[0].value
     rank = len(definition["axes"])
@@ -135,7 +135,7 @@ def write_layer_norm(
     return (xp.call("F.layer_norm", *listed, like=value, eps=constant(definition["eps"])),)
 
 
-PRODUCTS: dict[str, Writer] = {
+PRODUCTS: dict[str, OperatorWriter] = {
     "contract": write_contract,
     "reduce": write_reduce,
     "softmax": write_softmax,

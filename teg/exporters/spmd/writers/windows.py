@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import PRODUCT, NotWritable, TorchText, Value, constant
-from tapestry.teg.exporters.spmd.writers.operand import Operand, Writer, extents
+from tapestry.teg.exporters.spmd.torch_text import PRODUCT, NotWritable, TextValue, TorchText, constant
+from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.monoids import identity
 
 
 def _margins(
-    definition: Definition, kernel: Sequence[int], spatial: np.ndarray, operand: Operand
+    definition: Definition, kernel: Sequence[int], spatial: np.ndarray, operand: TextOperand
 ) -> np.ndarray:
     """Return how much padding each device adds before and after, `(devices, spatial dims, 2)`."""
     rank = len(kernel)
@@ -32,7 +32,7 @@ def _margins(
     return result
 
 
-def _padded(xp: TorchText, value: Value, margins: np.ndarray, fill: object) -> Value:
+def _padded(xp: TorchText, value: TextValue, margins: np.ndarray, fill: object) -> TextValue:
     if not margins[xp.active].any():
         return value
     sides = [xp.number(margins[:, k, s]) for k in reversed(range(margins.shape[1])) for s in (0, 1)]
@@ -49,8 +49,8 @@ def _numbers(values: Sequence[int]) -> str:
 
 
 def write_conv(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a convolution; padding that is even on all sides is the function's own."""
     signature = definition.signature
     assert signature is not None
@@ -71,7 +71,7 @@ def write_conv(
     if definition["groups"] > 1:
         named["groups"] = xp.number(extents(index)[:, signature.position("g")])
     shape = np.concatenate([x.shape[:, :1], w.shape[:, :1], extents(spatial)], axis=1)
-    like = Value("", shape, x.dtype)
+    like = TextValue("", shape, x.dtype)
     call = xp.call(f"F.conv{len(kernel)}d", xp.short(x).text, xp.short(w).text, like=like, **named)
     return (call,)
 
@@ -83,8 +83,8 @@ def _whole(xp: TorchText, sizes: np.ndarray) -> int:
 
 
 def write_pool(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[Operand]
-) -> tuple[Value, ...]:
+    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+) -> tuple[TextValue, ...]:
     """Write a pooling; an average divides by the number of taps that count, which may differ by place."""
     operand, kernel = operands[0], definition["kernel"]
     value, spatial = operand.value, index[:, 2:]
@@ -110,10 +110,12 @@ def write_pool(
     total = xp.call(pool, x.text, _numbers(kernel), like=like, **named)
     text = f"{total.text} * {math.prod(kernel)}"
     for k, rows in enumerate(counts):
-        taps = xp.named(Value(f"torch.tensor({xp.numbers.table([str(c) for c in rows])})", shape, "int64"))
+        taps = xp.named(
+            TextValue(f"torch.tensor({xp.numbers.table([str(c) for c in rows])})", shape, "int64")
+        )
         tail = ", None" * (len(kernel) - 1 - k)
         text += f" / {taps.text}[:{tail}]" if tail else f" / {taps.text}"
-    return (Value(text, shape, value.dtype, PRODUCT),)
+    return (TextValue(text, shape, value.dtype, PRODUCT),)
 
 
 def _counts(definition: Definition, axis: int, span: np.ndarray) -> list[tuple[int, ...]]:
@@ -133,4 +135,4 @@ def _counts(definition: Definition, axis: int, span: np.ndarray) -> list[tuple[i
     return result
 
 
-WINDOWS: dict[str, Writer] = {"conv": write_conv, "pool": write_pool}
+WINDOWS: dict[str, OperatorWriter] = {"conv": write_conv, "pool": write_pool}

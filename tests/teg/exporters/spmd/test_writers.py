@@ -12,14 +12,14 @@ from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.statements import StatementList, variable
-from tapestry.teg.exporters.spmd.torch_text import NotWritable, TorchText, Value
+from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
 from tapestry.teg.exporters.spmd.writers import WRITERS, write_operator
-from tapestry.teg.exporters.spmd.writers.operand import Operand
+from tapestry.teg.exporters.spmd.writers.operand import TextOperand
 from tapestry.teg.operators import OPERATORS
 from tapestry.teg.operators.operator import Operator, OperatorExample
 from tapestry.teg.operators.testing import defined, random_values
-from tapestry.teg.sharding.expand import input_ranges
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.sharded_block import view_ranges
 from tapestry.teg.sharding.spec import Split
 from tapestry.teg.sharding.strategy import Strategy, index_boxes, splittable
 from tapestry.teg.zspace import ZRange
@@ -54,7 +54,7 @@ def strategies(operator: Operator, example: OperatorExample) -> Iterator[Strateg
     yield Strategy(tuple(whole))
     for k, (dim, allowed) in enumerate(zip(signature.dims, splittable(signature), strict=True)):
         if allowed and dim.size > 1:
-            yield Strategy(tuple([*whole[:k], Split(("gpu.0",)), *whole[k + 1 :]]))
+            yield Strategy((*whole[:k], Split(("gpu.0",)), *whole[k + 1 :]))
 
 
 def run_texts(
@@ -67,9 +67,9 @@ def run_texts(
     active = (index[:, :, 1] > index[:, :, 0]).all(axis=1)
     numbers, statements = NumberTexts(MESH), StatementList()
     xp = TorchText(numbers, statements, active)
-    boxes = [input_ranges(definition.signature, k, t.shape, index) for k, t in enumerate(example.inputs)]
+    boxes = [view_ranges(definition, k, t.shape, index) for k, t in enumerate(example.inputs)]
     operands = [
-        Operand(Value(variable(f"x{k}"), box[:, :, 1] - box[:, :, 0], t.dtype), box)
+        TextOperand(TextValue(variable(f"x{k}"), box[:, :, 1] - box[:, :, 0], t.dtype), box)
         for k, (t, box) in enumerate(zip(example.inputs, boxes, strict=True))
     ]
     made = write_operator(xp, definition, index, operands)
@@ -82,10 +82,10 @@ def run_texts(
         for axes, name in numbers.positions.items():
             scope[name] = int(MESH.linear(axes)[device])
         for table, name in numbers.tables.items():
-            exec(f"{name} = {table}", scope)  # noqa: S102
+            exec(f"{name} = {table}", scope)
         for k, (value, box) in enumerate(zip(inputs, boxes, strict=True)):
             scope[f"x{k}"] = tensor(value[tuple(slice(a, b) for a, b in box[device])])
-        exec(text, scope)  # noqa: S102
+        exec(text, scope)
         found = tuple(array(scope[f"y{k}"], t.dtype) for k, t in enumerate(outputs))
         yield index[device], device, found
 
