@@ -23,6 +23,7 @@ from tapestry.service.verdicts import is_refuted
 from tapestry.teg.arrays import arrays_named
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
+from tapestry.teg.interface import pack_inputs
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.stopping import CheckStop, never_stop
 
@@ -95,6 +96,19 @@ def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], di
     return inputs, evaluate(graph, inputs)
 
 
+def given_values(
+    graph: Graph, arrays: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return a user's values for a program's inputs and weights, and the outputs of the unsharded program for them.
+
+    Raises:
+        ArgumentError: values are missing, or of another shape or element type; all are listed.
+    """
+    graph = canonicalize(graph)
+    inputs = pack_inputs(graph, arrays)
+    return inputs, evaluate(graph, inputs)
+
+
 def next_step(
     graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -111,7 +125,7 @@ def next_step(
 def execute_plan(
     plan: Plan,
     mesh: Mesh,
-    seed: int,
+    seed: int | None,
     inputs: Mapping[str, np.ndarray] | None,
     reference: Mapping[str, np.ndarray] | None,
     compute_dtype: str | None = None,
@@ -124,6 +138,8 @@ def execute_plan(
 
     `after` is the run of the step before, from which carried state goes on. `check_stop` is called before each slot.
     `backend` is the array library that computes, numpy or torch.
+    `seed` is that of the inputs, None if a user gave them. `after` is the run of the step before, from which carried
+    state goes on.
     """
     known = {source.site for source in plan.graph.sources}
     verification = verify_plan(

@@ -16,6 +16,8 @@ from tapestry.service.store.records import Idempotency, NewExecution, StoredExec
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ExecutionRow, PlanRow
 
+# The backend of an execution that counts without computing values.
+DRY = "dry"
 _SUMMARY = (
     ExecutionRow.id,
     ExecutionRow.plan_key,
@@ -144,7 +146,7 @@ def outcome_values(execution: NewExecution) -> dict[str, Any]:
     """Build the columns of an execution's row that hold its results."""
     return {
         "backend": execution.backend,
-        "with_values": execution.seed is not None,
+        "with_values": execution.backend != DRY,
         "seed": execution.seed,
         "counts": dict(execution.counts),
         "verified": dict(execution.verified),

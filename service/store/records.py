@@ -60,7 +60,10 @@ class SavedGraph:
 
 @dataclass(frozen=True)
 class NewExecution:
-    """An execution of a plan on the simulator: `counts` and `verified` as JSON, `trace` in Perfetto's format."""
+    """An execution of a plan on the simulator: `counts` and `verified` as JSON, `trace` in Perfetto's format.
+
+    `seed` is None where nothing was computed, and where a user gave the values.
+    """
 
     backend: str
     seed: int | None

@@ -1,12 +1,15 @@
 """A small program, and a search result made by hand, for tests of the store and the command line."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 
-from tapestry.costmodel.known_objectives import objective_called
+from tapestry.costmodel.known_objectives import known_objectives, objective_called
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Plan, Progress, Result, RunOptions, parse_constraint
+from tapestry.optimizer.archive.report import costs_of
 from tapestry.rewrites import Move
 from tapestry.service.store import FinishedRun, NewExecution
 from tapestry.teg.builder import GraphBuilder
@@ -100,3 +103,12 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
         verified={plan.id: verified(plan) for plan in frontier},
         executions={frontier[0].id: execution},
     )
+
+
+def costed_run(graph: Graph) -> FinishedRun:
+    """Build a run with one plan whose costs are true, so that it can be executed."""
+    run = finished_run(graph)
+    plan, known, mesh = run.result.frontier[0], known_objectives(graph), run.result.mesh
+    tally = reference_cost(graph, plan.placements, mesh, resources=known.resources)
+    costed = replace(plan, cost=costs_of(tally.vector(), mesh, known))
+    return replace(run, result=replace(run.result, frontier=(costed,)), verified={}, executions={})

@@ -6,7 +6,7 @@ import pytest
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
-from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.interface import pack_inputs, unpack_outputs, unread_names
 
 
 def doubled() -> Graph:
@@ -50,3 +50,12 @@ def test_sources_without_a_logical_shape_take_their_own() -> None:
     builder.sink("x", site="y")
     graph = builder.build()
     assert pack_inputs(graph, {"x": np.zeros((2, 3), np.float32)})["x"].shape == (2, 3)
+
+
+def test_plain_bytes_of_a_file_are_taken_as_the_type_of_the_source() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(1, 6)
+    np.testing.assert_array_equal(pack_inputs(doubled(), {"x": x.view("V4")})["x"], x.reshape(2, 3))
+
+
+def test_names_that_are_not_read_are_described_with_near_ones() -> None:
+    assert unread_names(doubled(), ["x", "X2"]) == ["there is no input 'X2'; known are x"]

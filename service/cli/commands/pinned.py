@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,24 @@ from tapestry.hardware.timing import seconds
 from tapestry.optimizer.analysis.verification import TOLERANCE, relative_errors
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
+from tapestry.service.cli.tensors import warn_of_unread, write_outputs
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
+from tapestry.teg.interface import pack_inputs
 from tapestry.teg.issues import listing
 from tapestry.teg.sharding.external_graphs import ExternalProgram, verify_external
 
 
-def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
-    """Prove the shards, run them where they are pinned, and compare with the program that they shard."""
+def run_explicit(
+    graph: Graph, mesh: Mesh, arguments: Namespace, values: Mapping[str, np.ndarray] | None
+) -> int:
+    """Prove the shards, run them where they are pinned, and compare with the program that they shard.
+
+    `values` are those of that program's inputs and weights; by default they are seeded.
+    """
     found = verify_external(graph)
     try:
-        run, error = _run(graph, mesh, found, arguments)
+        run, error = _run(graph, mesh, found, arguments, values)
     except ValueError as refusal:
         raise CommandError(str(refusal)) from refusal
     good = found.abstract is not None and (error is None or error <= TOLERANCE)
@@ -38,14 +46,25 @@ def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
 
 
 def _run(
-    graph: Graph, mesh: Mesh, found: ExternalProgram, arguments: Namespace
+    graph: Graph,
+    mesh: Mesh,
+    found: ExternalProgram,
+    arguments: Namespace,
+    values: Mapping[str, np.ndarray] | None,
 ) -> tuple[PinnedRun, float | None]:
     """Return the run, and the largest relative difference of an output from the unsharded program's; None if dry."""
     if arguments.dry or found.abstract is None:
         return run_pinned(graph, mesh, dry=True, compute_dtype=arguments.compute_dtype), None
-    inputs = random_inputs(found.abstract, np.random.default_rng(arguments.seed))
+    if values is None:
+        inputs = random_inputs(found.abstract, np.random.default_rng(arguments.seed))
+    else:
+        inputs = pack_inputs(found.abstract, values)
+        warn_of_unread(found.abstract, values)
     run = run_pinned(graph, mesh, found.cut(inputs), compute_dtype=arguments.compute_dtype)
-    errors = relative_errors(found.joined(run.outputs), evaluate(found.abstract, inputs))
+    outputs = found.joined(run.outputs)
+    if arguments.outputs is not None:
+        write_outputs(arguments.outputs, found.abstract, outputs)
+    errors = relative_errors(outputs, evaluate(found.abstract, inputs))
     return run, max(errors.values(), default=0.0)
 
 

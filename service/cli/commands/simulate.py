@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.costmodel.version import cost_model_note
@@ -20,6 +23,7 @@ from tapestry.service.checking import (
     abstract_plan,
     execute_plan,
     failures_of,
+    given_values,
     next_step,
     outdated_predictions,
     reference_values,
@@ -35,12 +39,15 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
+from tapestry.service.cli.tensors import read_values, warn_of_unread, write_outputs
 from tapestry.service.presentation import cost_model_document, title_of
 from tapestry.service.store import NewExecution, Store, StoreError, mesh_of
 from tapestry.teg.arrays import arrays_named
+from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.external_graphs import is_explicit
 
+PLAN = re.compile(r"([0-9a-f]+/)?[0-9a-f]+")
 COUNTED = ("peak_memory_bytes", "traffic_bytes", "compute_flops", "time_s")
 
 
@@ -55,6 +62,15 @@ class SimulatedPlan:
     key: int | None = None
 
 
+class Simulated(NamedTuple):
+    """The steps of a plan that were run, the outputs of the last one, and the disturbed run, if one is asked for."""
+
+    subject: SimulatedPlan
+    executions: list[NewExecution]
+    outputs: Mapping[str, np.ndarray]
+    disturbed: DisturbedRun | None
+
+
 def run(arguments: Namespace) -> int:
     """Find the plan, run it, compare, and store the results."""
     if arguments.trace is not None:
@@ -63,6 +79,8 @@ def run(arguments: Namespace) -> int:
         arrays_named(arguments.backend)
     except ValueError as error:
         raise CommandError(f"--backend: {error}") from error
+    _take_plan(arguments)
+    values = read_values(arguments)
     if arguments.plan is None and arguments.run is None:
         graph, mesh = _given(arguments)
         if is_explicit(graph) and arguments.steps > 1:
@@ -75,21 +93,25 @@ def run(arguments: Namespace) -> int:
                 "--backend: a program that is sharded and pinned already is computed by numpy; leave it out"
             )
         if is_explicit(graph):
-            return run_explicit(graph, mesh, arguments)
-        subject, executions, disturbed = _execute(_abstract(graph, mesh, arguments), arguments)
+            return run_explicit(graph, mesh, arguments, values)
+        simulated = _execute(_abstract(graph, mesh, arguments), arguments, values)
     else:
         store = open_store(arguments.database_url)
         try:
-            subject, executions, disturbed = _execute(_stored(store, arguments), arguments)
-            if subject.key is not None and not arguments.no_store:
-                for execution in executions:
-                    store.executions.save(subject.key, execution)
+            simulated = _execute(_stored(store, arguments), arguments, values)
+            key = simulated.subject.key
+            if key is not None and not arguments.no_store:
+                for execution in simulated.executions:
+                    store.executions.save(key, execution)
         except StoreError as error:
             raise CommandError(str(error)) from error
         finally:
             store.close()
+    subject, executions, outputs, disturbed = simulated
     if arguments.trace is not None:
         _write_trace(arguments.trace, executions[-1].trace)
+    if arguments.outputs is not None:
+        write_outputs(arguments.outputs, subject.plan.graph, outputs)
     failures = [line for e in executions for line in failures_of(subject.plan.id, e.verified)]
     if disturbed is not None and not disturbed.ok:
         failures.append(f"plan {subject.plan.id}: the disturbed run's values differ from the reference")
@@ -105,6 +127,15 @@ def run(arguments: Namespace) -> int:
     for line in (*failures, *outdated):
         print(f"tapestry: {line}", file=sys.stderr)
     return FAILED if failures else OK
+
+
+def _take_plan(arguments: Namespace) -> None:
+    """Take what stands in the place of a GRAPH as a plan, if it is written like one and there is no such file."""
+    named = arguments.graph
+    if named is None or arguments.mesh is not None or arguments.plan is not None:
+        return
+    if PLAN.fullmatch(named) and not Path(named).exists():
+        arguments.plan, arguments.graph = named, None
 
 
 def _given(arguments: Namespace) -> tuple[Graph, Mesh]:
@@ -150,18 +181,13 @@ def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
 
 
 def _execute(
-    subject: SimulatedPlan, arguments: Namespace
-) -> tuple[SimulatedPlan, list[NewExecution], DisturbedRun | None]:
+    subject: SimulatedPlan, arguments: Namespace, given: Mapping[str, np.ndarray] | None
+) -> Simulated:
     """Run the plan's steps one after the other, then once more on the disturbed mesh that is asked for."""
     disturbance = disturbance_of(arguments, subject.mesh)
     inputs = reference = None
     if not arguments.dry:
-        if not fits_in_memory([subject.plan]):
-            needed = quantity(subject.plan.cost["total_memory_bytes"], "B")
-            raise CommandError(
-                f"the plan's devices hold {needed} in all, too much to compute here; use --dry"
-            )
-        inputs, reference = reference_values(subject.graph, arguments.seed)
+        inputs, reference = _values(subject, arguments.seed, given)
     executions: list[NewExecution] = []
     before = None
     for step in range(arguments.steps):
@@ -170,7 +196,7 @@ def _execute(
         execution, before = execute_plan(
             subject.plan,
             subject.mesh,
-            arguments.seed,
+            arguments.seed if given is None else None,
             inputs,
             reference,
             subject.compute_dtype,
@@ -190,7 +216,24 @@ def _execute(
             subject.compute_dtype,
             arrays_named(arguments.backend),
         )
-    return subject, executions, disturbed
+    return Simulated(subject, executions, {} if before is None else before.outputs, disturbed)
+
+
+def _values(
+    subject: SimulatedPlan, seed: int, given: Mapping[str, np.ndarray] | None
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the values of inputs and weights, given or seeded, and the unsharded program's outputs for them."""
+    if not fits_in_memory([subject.plan]):
+        needed = quantity(subject.plan.cost["total_memory_bytes"], "B")
+        raise CommandError(f"the plan's devices hold {needed} in all, too much to compute here; use --dry")
+    if given is None:
+        return reference_values(subject.graph, seed)
+    try:
+        found = given_values(subject.graph, given)
+    except ArgumentError as error:
+        raise CommandError(str(error)) from error
+    warn_of_unread(subject.graph, given)
+    return found
 
 
 def _check_trace(path: str) -> None:

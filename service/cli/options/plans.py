@@ -46,6 +46,14 @@ def simulate(parser: Parser) -> None:
     parser.add_argument(
         "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
     )
+    parser.add_argument(
+        "--inputs",
+        metavar="FILE",
+        help="values of inputs by name (.npz, .npy, .safetensors) instead of seeded ones; inputs and weights may be "
+        "one file or split in any way",
+    )
+    parser.add_argument("--weights", metavar="FILE", help="values of weights by name, in such a file")
+    parser.add_argument("--outputs", metavar="FILE", help="write the outputs of the last step to such a file")
     parser.add_argument("--compute-dtype", metavar="DTYPE", help="precision of contractions on the clock")
     parser.add_argument("--no-store", action="store_true", help="store nothing")
     store(parser)
