@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.faults import ArgumentError, joined, no_such
-from tapestry.teg.graph import Graph
+from tapestry.teg.graph import Graph, TensorType
 from tapestry.teg.tensor_files import typed
 
 
@@ -22,34 +21,47 @@ def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.
     Raises:
         ArgumentError: an array is missing, or is not of the source's logical shape and element type; all are listed.
     """
-    packed, issues, is_complete = {}, [], True
+    known = {source.site: graph.tensors[source.outputs[0]] for source in graph.sources}
+    elements = {
+        name: typed(np.asarray(array), known[name].dtype) if name in known else np.asarray(array)
+        for name, array in arrays.items()
+    }
+    types = {name: TensorType(array.shape, array.dtype.name) for name, array in elements.items()}
+    if faults := input_faults(graph, types):
+        raise ArgumentError(f"graph {graph.name!r}: {joined(list(faults.values()))}")
+    return {name: elements[name].reshape(tensor.shape) for name, tensor in known.items() if name in elements}
+
+
+def input_faults(graph: Graph, given: Mapping[str, TensorType]) -> dict[str, str]:
+    """Describe the faults of values of these types, in the program's shapes, for the graph's sources; by name.
+
+    Names that no source has are faults where a value is missing.
+    """
+    faults: dict[str, str] = {}
+    is_complete = True
     for source in graph.sources:
         tensor = graph.tensors[source.outputs[0]]
-        logical = source.definition.get("logical_shape", tensor.shape)
-        if source.site not in arrays:
-            if tensor.site not in graph.data:
-                is_complete = False
-                issues.append(f"input {source.site!r} of shape {logical} and type {tensor.dtype} is missing")
-            continue
-        array = typed(np.asarray(arrays[source.site]), tensor.dtype)
-        if array.shape != logical or array.dtype != numpy_dtype(tensor.dtype):
-            issues.append(
-                f"input {source.site!r} must have shape {logical} and type {tensor.dtype}, "
-                f"not shape {array.shape} and type {array.dtype}"
+        wanted = TensorType(source.definition.get("logical_shape", tensor.shape), tensor.dtype)
+        found = given.get(source.site)
+        if found is None and tensor.site not in graph.data:
+            is_complete = False
+            faults[source.site] = (
+                f"input {source.site!r} of shape {wanted.shape} and type {wanted.dtype} is missing"
             )
-        else:
-            packed[source.site] = array.reshape(tensor.shape)
+        elif found is not None and found != wanted:
+            faults[source.site] = (
+                f"input {source.site!r} must have shape {wanted.shape} and type {wanted.dtype}, "
+                f"not shape {found.shape} and type {found.dtype}"
+            )
     if not is_complete:
-        issues += unread_names(graph, arrays)
-    if issues:
-        raise ArgumentError(f"graph {graph.name!r}: {joined(issues)}")
-    return packed
+        faults |= unread_names(graph, given)
+    return faults
 
 
-def unread_names(graph: Graph, names: Iterable[str]) -> list[str]:
-    """Describe the names that no source of the graph has, one line each."""
+def unread_names(graph: Graph, names: Iterable[str]) -> dict[str, str]:
+    """Describe the names that no source of the graph has."""
     known = [source.site for source in graph.sources]
-    return [no_such("input", name, known) for name in names if name not in known]
+    return {name: no_such("input", name, known) for name in names if name not in known}
 
 
 def unpack_outputs(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -78,7 +78,7 @@ def unpack(content: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         raise DamagedFileError(f"its tensors take {end} bytes, but {size} follow the header")
 
 
-def pack(tensors: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
+def pack(tensors: Mapping[str, np.ndarray]) -> Iterator[bytes]:
     """Yield the content of a file with these tensors in portions.
 
     Raises:
@@ -103,7 +103,7 @@ def pack(tensors: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for _, array in ordered:
-        yield memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        yield array.tobytes()
 
 
 def _header(content: np.ndarray) -> tuple[dict[str, Any], int]:
@@ -125,23 +125,23 @@ def _header(content: np.ndarray) -> tuple[dict[str, Any], int]:
 
 
 def _offsets(name: str, entry: Any) -> tuple[int, int]:
-    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
-    if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+    offsets = _sizes(entry.get("data_offsets")) if isinstance(entry, dict) else None
+    if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise DamagedFileError(f"tensor {name[:80]!r} has no data_offsets, two growing numbers")
     return offsets[0], offsets[1]
 
 
 def _type(name: str, entry: Mapping[str, Any]) -> tuple[str, list[int]]:
-    code, shape = entry.get("dtype"), entry.get("shape")
+    code, shape = str(entry.get("dtype")), _sizes(entry.get("shape"))
     if code not in DTYPES:
-        raise DamagedFileError(
-            f"tensor {name[:80]!r} has type {str(code)[:40]!r}; known are {', '.join(DTYPES)}"
-        )
-    if not _are_sizes(shape):
+        raise DamagedFileError(f"tensor {name[:80]!r} has type {code[:40]!r}; known are {', '.join(DTYPES)}")
+    if shape is None:
         raise DamagedFileError(f"tensor {name[:80]!r} has no shape, a list of sizes")
-    assert isinstance(shape, list)
     return code, shape
 
 
-def _are_sizes(value: Any) -> bool:
-    return isinstance(value, list) and all(type(size) is int and size >= 0 for size in value)
+def _sizes(value: Any) -> list[int] | None:
+    """Return a list of numbers that are not negative; None for anything else."""
+    if isinstance(value, list) and all(type(size) is int and size >= 0 for size in value):
+        return value
+    return None

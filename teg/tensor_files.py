@@ -25,6 +25,8 @@ from tapestry.teg.dtypes import EXTENDED, NAMES, numpy_dtype
 from tapestry.teg.safetensors import DamagedFileError, pack, unpack
 from tapestry.teg.whole_files import whole_file
 
+# The endings of files whose content begins so; anything else is taken for `.safetensors`.
+_BEGINNINGS = {b"\x93NUMPY": ".npy", b"PK": ".npz"}
 ENDINGS = (".npz", ".npy", ".safetensors")
 # What numpy and zipfile raise for a damaged file, an encrypted one, or one compressed in a way they do not know.
 _BROKEN = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, struct.error, MemoryError)
@@ -34,15 +36,17 @@ class TensorFileError(ValueError):
     """Error raised for a file of tensors that cannot be read or written; the message is one line for the user."""
 
 
-def read_tensors(path: str | PathLike[str], most_bytes: int | None = None) -> dict[str, np.ndarray]:
+def read_tensors(
+    path: str | PathLike[str], most_bytes: int | None = None, shown: str = ""
+) -> dict[str, np.ndarray]:
     """Read the tensors of a file by name, read-only; that of a `.npy` file is called like the file.
 
-    `most_bytes` bounds their size in memory.
+    `most_bytes` bounds their size in memory. `shown` is what messages call the file; by default its path.
 
     Raises:
         TensorFileError: no such file, another format, damaged, too large, or elements that are no numbers.
     """
-    file, shown = Path(path), repr(fspath(path))
+    file, shown = Path(path), shown or repr(fspath(path))
     if not file.is_file():
         raise TensorFileError(f"there is no file {shown}")
     ending = _ending(file.name, shown)
@@ -101,6 +105,11 @@ def dump_tensors(file: BinaryIO, ending: str, tensors: Mapping[str, np.ndarray])
                 file.write(portion)
         except DamagedFileError as error:
             raise TensorFileError(f"{error}; take .npz") from None
+
+
+def ending_of(content: bytes) -> str:
+    """Return the ending that a file has whose content begins so."""
+    return next((ending for start, ending in _BEGINNINGS.items() if content.startswith(start)), ENDINGS[-1])
 
 
 def typed(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -35,6 +32,7 @@ from tapestry.service.api.openapi_parts import (
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.problems import Problem
+from tapestry.service.api.uploads import private_file, receive, receive_body
 from tapestry.service.graphs import priced_resources
 from tapestry.service.presentation import objective_document
 from tapestry.service.provenance import versions
@@ -44,7 +42,6 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
-PORTION = 2**20
 LARGEST_SIZE = 2**31
 EXAMPLE = json.loads((files("tapestry.service.api") / "example.teg.json").read_text())
 SAVED: Answers = {
@@ -74,10 +71,8 @@ SAVED: Answers = {
 )
 async def post_graph(request: Request, parts: Parts) -> Response:
     """Upload a program as a TEG document. The same content is the same graph, so it may be sent again freely."""
-    with _private_file() as path:
-        with path.open("wb") as file:
-            async for portion in request.stream():
-                await run_in_threadpool(file.write, portion)
+    with private_file() as path:
+        await receive_body(request, path)
         size = parts.settings.limits.document_bytes
         saved = await run_in_threadpool(_saved, parts, path, tasks.save_document, size)
     return await run_in_threadpool(_answer, parts, saved)
@@ -104,10 +99,8 @@ def import_graph(
     No other file is read: external data is refused.
     """
     sizes, called = _dims(dims or []), _name(name, file.filename)
-    with _private_file(_ending(file.filename)) as path:
-        with path.open("wb") as target:
-            while portion := file.file.read(PORTION):
-                target.write(portion)
+    with private_file(_ending(file.filename)) as path:
+        receive(file, path)
         saved = _saved(parts, path, tasks.save_file, sizes, called)
     return _answer(parts, saved)
 
@@ -229,14 +222,3 @@ def _name(given: str | None, filename: str | None) -> str:
         fault = Fault("/name", f"expected 1 to {tasks.LONGEST_NAME} printable characters")
         raise Problem(422, "invalid", fault.detail, (fault,))
     return given
-
-
-@contextmanager
-def _private_file(ending: str = "") -> Iterator[Path]:
-    """Create a temporary file that nobody else can read, yield its path and delete it afterwards."""
-    handle, name = tempfile.mkstemp(ending, prefix="tapestry-upload-")
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        os.unlink(name)

@@ -44,7 +44,7 @@ def read_values(arguments: Namespace) -> dict[str, np.ndarray] | None:
 
 def warn_of_unread(graph: Graph, values: Mapping[str, np.ndarray]) -> None:
     """Print on standard error the names in files that no input of the program has."""
-    for line in unread_names(graph, values):
+    for line in unread_names(graph, values).values():
         print(f"tapestry: not read: {line}", file=sys.stderr)
 
 

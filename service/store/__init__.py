@@ -3,6 +3,7 @@
 from tapestry.service.store.codec import mesh_of, mesh_to_document
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.records import (
+    ComputedTensors,
     Cursor,
     FinishedRun,
     Idempotency,
@@ -30,15 +31,18 @@ from tapestry.service.store.sessions import (
     Unreadable,
 )
 from tapestry.service.store.store import Store
+from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorRequest, TensorValue
 
 __all__ = [
     "AlreadyEnded",
+    "ComputedTensors",
     "Cursor",
     "FinishedRun",
     "Idempotency",
     "Job",
     "KeyReused",
     "LeaseLost",
+    "NamedTensor",
     "NewExecution",
     "QueueFull",
     "Rewriting",
@@ -54,6 +58,9 @@ __all__ = [
     "StoredPlan",
     "StoredRun",
     "Submitted",
+    "TensorPlace",
+    "TensorRequest",
+    "TensorValue",
     "UnknownId",
     "Unreadable",
     "WorkerHeartbeat",

@@ -15,6 +15,8 @@ from tapestry.service.store.queue import submit
 from tapestry.service.store.records import Idempotency, NewExecution, StoredExecution, Submitted
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ExecutionRow, PlanRow
+from tapestry.service.store.tensor_values import TensorRequest, TensorValue
+from tapestry.service.store.tensors import TensorKind, put_values, values_of
 
 # The backend of an execution that counts without computing values.
 DRY = "dry"
@@ -31,6 +33,7 @@ _SUMMARY = (
     ExecutionRow.verified,
     ExecutionRow.problem,
     ExecutionRow.trace.is_not(None).label("has_trace"),
+    ExecutionRow.request,
     ExecutionRow.created_at,
     ExecutionRow.ended_at,
 )
@@ -48,12 +51,14 @@ class Executions:
         *,
         backend: str,
         values: bool,
-        seed: int,
+        seed: int | None,
         created_at: datetime,
+        request: TensorRequest | None = None,
+        given: Mapping[str, TensorValue] | None = None,
         queue_limit: int | None = None,
         idempotency: Idempotency | None = None,
     ) -> Submitted:
-        """Queue an execution; raises as `Runs.submit`."""
+        """Queue an execution; raises as `Runs.submit`. `given` are the values of inputs that `request` names."""
         execution_id = secrets.token_hex(6)
         row = {
             "id": execution_id,
@@ -66,6 +71,7 @@ class Executions:
             "verified": None,
             "problem": None,
             "trace": None,
+            "request": None if request is None else request.to_json(),
             "created_at": created_at,
             "ended_at": None,
         }
@@ -73,6 +79,7 @@ class Executions:
 
             def write() -> None:
                 _put(connection, row)
+                put_values(connection, execution_id, "input", given or {})
 
             return submit(
                 connection,
@@ -107,6 +114,11 @@ class Executions:
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(ExecutionRow.created_at, ExecutionRow.id))
             return tuple(_execution(row) for row in rows)
+
+    def tensors(self, execution_id: str, kind: TensorKind) -> dict[str, TensorValue]:
+        """Return the tensors that an execution was given, or the outputs that it kept, by name."""
+        with self._database.reading() as connection:
+            return values_of(connection, execution_id, kind)
 
     def trace(self, execution_id: str) -> dict[str, Any] | None:
         """Return the timeline of events on each device, in Perfetto's format; None if it was not stored."""
@@ -155,4 +167,5 @@ def outcome_values(execution: NewExecution) -> dict[str, Any]:
 
 
 def _execution(row: Row[Any]) -> StoredExecution:
-    return StoredExecution(**{**row._mapping, "has_trace": bool(row.has_trace)})
+    request = TensorRequest.from_json(row.request)
+    return StoredExecution(**{**row._mapping, "has_trace": bool(row.has_trace), "request": request})

@@ -21,7 +21,7 @@ from tapestry.service.store.codec import stored_options
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
 from tapestry.service.store.queue import append_event, append_status, waiting
-from tapestry.service.store.records import Job, Kind, NewExecution, RunUpdate
+from tapestry.service.store.records import ComputedTensors, Job, Kind, NewExecution, RunUpdate
 from tapestry.service.store.sessions import Database, LeaseLost, UnknownId
 from tapestry.service.store.tables import (
     CheckpointRow,
@@ -32,6 +32,7 @@ from tapestry.service.store.tables import (
     RuleRow,
     RunRow,
 )
+from tapestry.service.store.tensors import put_tensors, put_values
 
 KINDS: tuple[Kind, ...] = ("run", "execution")
 
@@ -198,10 +199,11 @@ class Jobs:
         execution: NewExecution | None = None,
         problem: Mapping[str, Any] | None = None,
         verified: Mapping[int, Mapping[str, Any]] | None = None,
+        computed: ComputedTensors | None = None,
     ) -> None:
         """End an execution, with its results or with the reason why there are none.
 
-        `verified` holds the new check results of plans, by their keys.
+        `computed` are its tensors that stay. `verified` holds the new check results of plans, by their keys.
         """
         with self._fenced(job, now, 0.0) as connection:
             outcome: dict[str, Any] = {} if execution is None else outcome_values(execution)
@@ -209,6 +211,9 @@ class Jobs:
             connection.execute(update(ExecutionRow).where(ExecutionRow.id == job.subject).values(outcome))
             for key, verdict in (verified or {}).items():
                 connection.execute(update(PlanRow).where(PlanRow.key == key).values(verified=dict(verdict)))
+            if computed is not None:
+                put_values(connection, job.subject, "output", computed.outputs)
+                put_tensors(connection, computed.saved, now, computed.places)
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             _move(connection, job, event, now, phase="done")
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tapestry.optimizer import Plan, Progress, Result, RunOptions
+from tapestry.service.store.tensor_values import TensorPlace, TensorRequest, TensorValue
 
 Cursor = tuple[datetime, str]
 Kind = Literal["run", "execution"]
@@ -71,6 +72,17 @@ class NewExecution:
     verified: Mapping[str, Any]
     created_at: datetime
     trace: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ComputedTensors:
+    """What an execution computed: `outputs` by name to keep with it, tensors to store by their names, and the `places`
+    of these.
+    """
+
+    outputs: Mapping[str, TensorValue] = field(default_factory=dict)
+    saved: Mapping[str, TensorValue] = field(default_factory=dict)
+    places: Mapping[str, TensorPlace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -158,8 +170,14 @@ class StoredExecution:
     verified: Mapping[str, Any] | None
     problem: Mapping[str, Any] | None
     has_trace: bool
+    request: TensorRequest
     created_at: datetime
     ended_at: datetime | None
+
+    @property
+    def has_outputs(self) -> bool:
+        """True if its outputs are there to be fetched."""
+        return self.request.outputs and self.counts is not None
 
     @property
     def public_plan_id(self) -> str:

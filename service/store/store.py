@@ -17,6 +17,7 @@ from tapestry.service.store.jobs import Jobs
 from tapestry.service.store.plans import Plans
 from tapestry.service.store.runs import Runs
 from tapestry.service.store.sessions import Database
+from tapestry.service.store.tensors import Tensors
 from tapestry.service.store.workers import Workers
 
 
@@ -30,6 +31,7 @@ class Store:
         self.plans = Plans(self._database)
         self.executions = Executions(self._database)
         self.jobs = Jobs(self._database)
+        self.tensors = Tensors(self._database)
         self.workers = Workers(self._database)
 
     def ping(self) -> None:

@@ -193,7 +193,10 @@ class EventRow(Base):
 
 
 class ExecutionRow(Base):
-    """A plan run on the device simulator: counts beside predictions, values beside the reference."""
+    """A plan run on the device simulator: counts beside predictions, values beside the reference.
+
+    `request` says which values were given and which are kept (`TensorRequest`).
+    """
 
     __tablename__ = "executions"
 
@@ -207,10 +210,41 @@ class ExecutionRow(Base):
     verified: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     problem: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     trace: Mapped[dict[str, Any] | None] = mapped_column(CompressedJson)
+    request: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
     __table_args__ = (CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),)
+
+
+class ExecutionTensorRow(Base):
+    """A tensor that an execution was given (`kind` is input) or computed (output); elements as in `TensorValue`."""
+
+    __tablename__ = "execution_tensors"
+
+    execution_id: Mapped[str] = mapped_column(
+        ForeignKey("executions.id", ondelete="CASCADE"), primary_key=True
+    )
+    kind: Mapped[str] = mapped_column(String(8), primary_key=True)
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    dtype: Mapped[str] = mapped_column(String(32))
+    shape: Mapped[list[int]] = mapped_column(JSON)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class TensorRow(Base):
+    """A tensor with a name that stays between executions; `place` is where it lies on a mesh, none: on the host."""
+
+    __tablename__ = "tensors"
+
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    dtype: Mapped[str] = mapped_column(String(32))
+    shape: Mapped[list[int]] = mapped_column(JSON)
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    digest: Mapped[str] = mapped_column(String(64))
+    place: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    stored_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class LeaseRow(Base):

@@ -6,19 +6,33 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan, ProcessIslands
 from tapestry.optimizer.analysis.affordability import fits_in_memory
-from tapestry.service.checking import execute_plan, reference_values
-from tapestry.service.store import NewExecution, Store, StoredExecution, mesh_of
+from tapestry.service.checking import execute_plan, given_values, reference_values
+from tapestry.service.store import (
+    ComputedTensors,
+    NewExecution,
+    Store,
+    StoredExecution,
+    TensorPlace,
+    TensorRequest,
+    TensorValue,
+    UnknownId,
+    mesh_of,
+)
+from tapestry.service.tensor_moves import moves_to, places_of, with_moves
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.teg.arrays import is_installed
 from tapestry.teg.graph import Graph
+from tapestry.teg.interface import unpack_outputs
 
 POLL_S = 0.25
 LONGEST_S = 600.0
@@ -34,36 +48,73 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True)
 class ExecutionRequest:
-    """A requested execution: a plan of a program on a mesh, with seeded values or counting alone."""
+    """A requested execution: a plan of a program on a mesh, with seeded or given values, or counting alone.
+
+    `given` are values by input, in the program's shapes; `named` are those of them that are stored tensors, with their
+    names and places.
+    """
 
     plan: Plan
     graph: Graph
     mesh: Mesh
     compute_dtype: str | None
     values: bool
-    seed: int
+    seed: int | None
     backend: str = "numpy"
+    tensors: TensorRequest = field(default_factory=TensorRequest)
+    given: Mapping[str, TensorValue] = field(default_factory=dict)
+    named: Mapping[str, tuple[str, TensorPlace | None]] = field(default_factory=dict)
 
 
-def run_execution(request: ExecutionRequest) -> NewExecution:
+class Executed(NamedTuple):
+    """The record of an execution, and its tensors that stay."""
+
+    record: NewExecution
+    computed: ComputedTensors
+
+
+def run_execution(request: ExecutionRequest) -> Executed:
     """Run the plan and compare with the reference; a pure function, for a process of its own."""
     inputs = reference = None
-    if request.values:
-        inputs, reference = reference_values(request.graph, request.seed)
-    record, _ = execute_plan(
+    if request.values and request.tensors.is_seeded:
+        inputs, reference = reference_values(request.graph, request.seed or 0)
+    elif request.values:
+        arrays = {name: value.array for name, value in request.given.items()}
+        inputs, reference = given_values(request.graph, arrays)
+    seed = request.seed if request.tensors.is_seeded else None
+    record, run = execute_plan(
         request.plan,
         request.mesh,
-        request.seed,
+        seed,
         inputs,
         reference,
         request.compute_dtype,
         trace=True,
         backend=request.backend,
     )
-    return record
+    if request.named:
+        moves = moves_to(request.plan, request.mesh, request.named)
+        record = replace(record, counts=with_moves(record.counts, moves))
+    return Executed(record, _computed(request, run.outputs))
 
 
-def execute(request: ExecutionRequest, held: ClaimedJob, limit_s: float = LONGEST_S) -> NewExecution:
+def _computed(request: ExecutionRequest, found: Mapping[str, np.ndarray]) -> ComputedTensors:
+    """Return the outputs that the request keeps with the execution or stores under a name."""
+    asked, graph = request.tensors, request.plan.graph
+    outputs = {
+        site: TensorValue.of(array)
+        for site, array in unpack_outputs(graph, found).items()
+        if asked.outputs or site in asked.save
+    }
+    places = places_of(request.plan, request.mesh, asked.save)
+    return ComputedTensors(
+        outputs if asked.outputs else {},
+        {name: outputs[site] for site, name in asked.save.items()},
+        {name: places[site] for site, name in asked.save.items()},
+    )
+
+
+def execute(request: ExecutionRequest, held: ClaimedJob, limit_s: float = LONGEST_S) -> Executed:
     """Execute a request in a process of its own, which ends early if the result is no longer wanted.
 
     Raises:
@@ -96,18 +147,39 @@ def do_execution(store: Store, held: ClaimedJob) -> None:
     """Execute the plan that the job names and store the results; raises as `execute`."""
     execution = store.executions.get(held.job.subject)
     run = store.runs.request(execution.run_id)
+    given, named = _values(store, execution)
     request = ExecutionRequest(
         store.plans.load(execution.plan_key),
         store.graphs.load(run.graph_id),
         mesh_of(run.mesh),
         run.options.compute_dtype,
         execution.values,
-        execution.seed or 0,
+        execution.seed,
         execution.backend,
+        execution.request,
+        given,
+        named,
     )
-    record = execute(request, held)
+    record, computed = execute(request, held)
     verified = _marks(store, execution, record) if is_refuted(record.verified) else None
-    store.jobs.end_execution(held.job, datetime.now(UTC), "finished", execution=record, verified=verified)
+    store.jobs.end_execution(
+        held.job, datetime.now(UTC), "finished", execution=record, verified=verified, computed=computed
+    )
+
+
+def _values(
+    store: Store, execution: StoredExecution
+) -> tuple[dict[str, TensorValue], dict[str, tuple[str, TensorPlace | None]]]:
+    """Return the given values of an execution by input, and name and place of those that are stored tensors now."""
+    given = store.executions.tensors(execution.id, "input")
+    named: dict[str, tuple[str, TensorPlace | None]] = {}
+    for site, name in execution.request.tensors.items():
+        try:
+            given[site] = store.tensors.value(name)
+            named[site] = name, store.tensors.get(name).place
+        except UnknownId as error:
+            raise ExecutionRefused(f"input {site!r}: {error}; it was dropped after the request") from error
+    return given, named
 
 
 def _marks(store: Store, execution: StoredExecution, record: NewExecution) -> dict[int, Mapping[str, Any]]:
@@ -122,7 +194,7 @@ def _marks(store: Store, execution: StoredExecution, record: NewExecution) -> di
     return {keys[plan_id]: verdict for plan_id, verdict in marks.items()}
 
 
-def _wait(future: Future[NewExecution], held: ClaimedJob, limit_s: float) -> NewExecution:
+def _wait(future: Future[Executed], held: ClaimedJob, limit_s: float) -> Executed:
     until = time.monotonic() + limit_s
     while not wait([future], timeout=POLL_S).done:
         held.check()

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
+from tapestry.teg.sharding.spec import Spec
 
 
 def with_boundary(graph: Graph, placements: Placements) -> Placements:
@@ -43,6 +44,19 @@ def stays_whole(graph: Graph, block: Block, inputs: str, outputs: str) -> bool:
     if block.operator == "source":
         return inputs == "replicated"
     return block.operator == "sink" and outputs == "gathered" and block.site not in graph.carriers
+
+
+def boundary_spec(graph: Graph, placements: Placements, block: Block) -> tuple[Spec, str]:
+    """Return the spec and the layout in which a source begins, or in which a sink leaves what it observes.
+
+    `placements` are those of `with_boundary`.
+    """
+    placement = placements.of(block)
+    spec = Spec(placement.strategy.splits)
+    if block.operator == "source":
+        return spec, placement.layout_of(0)
+    is_view = graph.producers[block.inputs[0]].is_view
+    return spec, "" if is_view else placement.read_layout_of(0)
 
 
 def viewed_state(graph: Graph) -> frozenset[str]:

@@ -58,4 +58,4 @@ def test_plain_bytes_of_a_file_are_taken_as_the_type_of_the_source() -> None:
 
 
 def test_names_that_are_not_read_are_described_with_near_ones() -> None:
-    assert unread_names(doubled(), ["x", "X2"]) == ["there is no input 'X2'; known are x"]
+    assert unread_names(doubled(), ["x", "X2"]) == {"X2": "there is no input 'X2'; known are x"}

@@ -285,6 +285,7 @@ def check_plans(connection: Connection) -> None:
 def check_executions(connection: Connection) -> None:
     executions = connection.execute(select(ExecutionRow.__table__).order_by(ExecutionRow.id)).mappings()
     common = {"plan_key": 1, "status": "succeeded", "problem": None, "created_at": NOON, "ended_at": NOON}
+    common["request"] = None
     message = {"counts": {"time_s": 1e-3}, "verified": VERIFIED}
     assert [dict(row) for row in executions] == [
         {

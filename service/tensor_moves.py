@@ -1,0 +1,123 @@
+"""Tensors with a name between executions: where they lie on the simulated mesh, and the cost of moving them to where
+the next program wants them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tapestry.hardware import Mesh
+from tapestry.hardware.simulator.resharding import Sharding, reshard
+from tapestry.hardware.timing import seconds
+from tapestry.optimizer import Plan
+from tapestry.service.store import TensorPlace, mesh_to_document
+from tapestry.teg.graph import Block
+from tapestry.teg.sharding.boundary import boundary_spec, with_boundary
+from tapestry.teg.sharding.spec import WHOLE, Spec
+from tapestry.teg.sharding.text import parse_spec
+
+
+@dataclass(frozen=True)
+class TensorMove:
+    """What it took to bring the stored tensor `name` to the input of a plan; `held` and `wanted` are its shardings.
+
+    `kind`: `none` (it lay where the plan wants it), `reshard` (a copy on the mesh, charged), or `load` (it lay on no
+    mesh, another one or another part of it, and is brought there from the host, which nothing is charged for).
+    """
+
+    input: str
+    name: str
+    kind: str
+    held: str
+    wanted: str
+    traffic_bytes: int = 0
+    time_s: float = 0.0
+
+
+def places_of(plan: Plan, mesh: Mesh, sites: Iterable[str]) -> dict[str, TensorPlace]:
+    """Return the places in which a plan has sources or sinks, by their sites."""
+    graph = plan.graph
+    placements = with_boundary(graph, plan.placements)
+    digest = _digest(mesh)
+    places = {}
+    for site in sites:
+        block = graph.by_site[site]
+        spec, layout = boundary_spec(graph, placements, block)
+        shape = graph.tensors[_tensor(block)].shape
+        devices = plan.placements.devices
+        places[site] = TensorPlace(mesh.name, digest, devices, shape, str(spec), layout)
+    return places
+
+
+def moves_to(
+    plan: Plan, mesh: Mesh, named: Mapping[str, tuple[str, TensorPlace | None]]
+) -> tuple[TensorMove, ...]:
+    """Count what brings stored tensors to a plan's sources; `named` are name and place by the source's site.
+
+    A source that the plan does not read any more needs nothing.
+    """
+    known = {source.site for source in plan.graph.sources}
+    wanted = places_of(plan, mesh, [site for site in named if site in known])
+    moves = []
+    for site, place in wanted.items():
+        name, held = named[site]
+        dtype = plan.graph.tensors[_tensor(plan.graph.by_site[site])].dtype
+        moves.append(_move(site, name, dtype, held, place, mesh))
+    return tuple(moves)
+
+
+def moves_document(moves: Iterable[TensorMove]) -> dict[str, Any]:
+    """Convert moves to JSON, with their sums: one tensor is moved after the other."""
+    listed = [asdict(move) for move in moves]
+    return {
+        "traffic_bytes": sum(move["traffic_bytes"] for move in listed),
+        "time_s": sum(move["time_s"] for move in listed),
+        "tensors": listed,
+    }
+
+
+def with_moves(counts: Mapping[str, Any], moves: Iterable[TensorMove]) -> dict[str, Any]:
+    """Return the counts of an execution with those of the moves before it, and the sums of both."""
+    document = moves_document(moves)
+    total = {
+        what: counts[what]["counted"] + document[what]
+        for what in ("traffic_bytes", "time_s")  # of the program as predicted, and of what came before
+    }
+    return {**counts, "moves": document, "with_moves": total}
+
+
+def _move(
+    site: str, name: str, dtype: str, held: TensorPlace | None, wanted: TensorPlace, mesh: Mesh
+) -> TensorMove:
+    if held is None or (held.mesh_digest, held.devices) != (wanted.mesh_digest, wanted.devices):
+        return TensorMove(site, name, "load", "" if held is None else _shown(held), _shown(wanted))
+    if held == wanted:
+        return TensorMove(site, name, "none", _shown(held), _shown(wanted))
+    to = Sharding(parse_spec(wanted.spec), wanted.layout)
+    if (
+        held.shape != wanted.shape
+    ):  # the programs divide its dimensions in other ways: it is gathered, then cut
+        to = Sharding(Spec((WHOLE,) * len(held.shape)))
+    source = Sharding(parse_spec(held.spec), held.layout)
+    run = reshard(held.shape, dtype, source, to, mesh, held.devices)
+    time_s = float(seconds(run.makespan_ticks))
+    return TensorMove(site, name, "reshard", _shown(held), _shown(wanted), run.traffic_bytes, time_s)
+
+
+def _tensor(block: Block) -> str:
+    """Return the tensor of a source or a sink."""
+    return block.outputs[0] if block.operator == "source" else block.inputs[0]
+
+
+def _shown(place: TensorPlace) -> str:
+    return f"{place.spec}{f' in {place.layout}' if place.layout else ''}"
+
+
+def _digest(mesh: Mesh) -> str:
+    """Return a hash of all that a mesh is: two of one name may differ."""
+    text = json.dumps(mesh_to_document(mesh), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
