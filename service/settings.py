@@ -28,6 +28,7 @@ class Limits:
     body_bytes: int = 8 * 2**20
     document_bytes: int = 64 * 2**20
     upload_bytes: int = 512 * 2**20
+    tensor_bytes: int = 256 * 2**20
     graph_blocks: int = 100_000
     explicit_nodes: int = 500_000
     explicit_bytes: int = 256 * 2**20

@@ -21,6 +21,7 @@ from tapestry.service.api import (
     reference,
     rewrites,
     runs,
+    tensors,
 )
 from tapestry.service.api.catalogs import new_router
 from tapestry.service.api.context import Context
@@ -65,7 +66,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     )
     app.state.context = context
     routers = (
-        *(graphs.router, rewrites.router, runs.router, events.router, plans.router, executions.router),
+        *(graphs.router, rewrites.router, runs.router, events.router, plans.router),
+        *(executions.forms, executions.router, tensors.router),
         *(new_router(), layouts.router),
         *(health.router, metrics_router(metrics), reference.router, login.router, dashboard),
     )

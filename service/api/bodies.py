@@ -16,7 +16,7 @@ from tapestry.service.graphs import priced_resources
 from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
 from tapestry.service.settings import Limits
-from tapestry.service.store import Store, UnknownId
+from tapestry.service.store import Store, TensorRequest, UnknownId
 from tapestry.teg.faults import Fault
 
 
@@ -72,14 +72,35 @@ def stored_resources(graph_id: str, store: Store) -> tuple[str, ...]:
         return ()
 
 
+MOST_TENSORS = 100_000
+
+
 class ExecutionBody(RequestBody):
     """A request to run a plan on the device simulator."""
 
     backend: Literal["numpy", "torch"] = Field(
         "numpy", description="what computes; torch takes a GPU where it finds one"
     )
-    values: bool = Field(True, description="compute with seeded values; false: count alone")
-    seed: int = Field(0, ge=0, le=LARGEST, description="seed of inputs and weights")
+    values: bool = Field(True, description="compute with values, seeded or given; false: count alone")
+    seed: int = Field(0, ge=0, le=LARGEST, description="seed of inputs and weights, where none are given")
+    tensors: dict[Text, Text] = Field(
+        {},
+        max_length=MOST_TENSORS,
+        description="inputs that are stored tensors (`/v1/tensors`), by their names; they start where these lie",
+        examples=[{"tokens": "batch_7"}],
+    )
+    save: dict[Text, Text] = Field(
+        {},
+        max_length=MOST_TENSORS,
+        description="outputs to store as tensors of these names, in the place where the plan leaves them",
+        examples=[{"logits": "logits_7"}],
+    )
+    outputs: bool = Field(False, description="keep the outputs, to be fetched when the execution has ended")
+
+    @property
+    def request(self) -> TensorRequest:
+        """The stored tensors that it reads and writes."""
+        return TensorRequest(tensors=self.tensors, save=self.save, outputs=self.outputs)
 
 
 LayoutText = Annotated[str, Field(max_length=20_000)]

@@ -125,6 +125,7 @@ _EXECUTION = {
     "backend": "numpy",
     "values": True,
     "seed": 0,
+    "request": {"given": [], "tensors": {}, "save": {}, "outputs": False},
     "counts": {
         "peak_memory_bytes": {"predicted": 122880, "counted": 122880},
         "traffic_bytes": {"predicted": 28672, "counted": 28672},
@@ -138,6 +139,23 @@ _EXECUTION = {
         "plan": f"/v1/plans/{PLAN_ID}",
         "trace": f"/v1/executions/{EXECUTION_ID}/trace",
     },
+}
+_TENSOR = {
+    "name": "logits_7",
+    "dtype": "float32",
+    "shape": [64, 64],
+    "size_bytes": 16384,
+    "digest": "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
+    "place": {
+        "mesh": "dgx-h100",
+        "mesh_digest": "d4735e3a265e16eee03f59718b9b5d03",
+        "devices": "",
+        "shape": [64, 64],
+        "spec": "[gpu.0, -]",
+        "layout": "",
+    },
+    "stored_at": ENDED,
+    "links": {"self": "/v1/tensors/logits_7", "content": "/v1/tensors/logits_7/content"},
 }
 _LAYOUT = describe(read_layout("f32[3,5]{1,0:T(2,2)}"), at=(2, 3), offset=23)
 
@@ -161,7 +179,7 @@ REQUESTS: dict[str, Any] = {
     },
     "LayoutBody": {"text": "f32[3,5]{1,0:T(2,2)}", "at": [2, 3], "offset": 23},
     "DrawingBody": {"text": "f32[3,5]{1,0:T(2,2)}"},
-    "ExecutionBody": {"backend": "numpy", "values": True, "seed": 0},
+    "ExecutionBody": {"backend": "numpy", "values": True, "seed": 0, "outputs": True},
 }
 EXAMPLES: dict[str, Any] = {
     "GraphAnswer": _GRAPH,
@@ -238,7 +256,15 @@ EXAMPLES: dict[str, Any] = {
     },
     "MovesAnswer": {"moves": _MOVES},
     "ExplanationAnswer": _EXPLANATION,
+    "ExecutionAcceptedAnswer": {
+        "id": EXECUTION_ID,
+        "status": "queued",
+        "links": {"self": f"/v1/executions/{EXECUTION_ID}", "plan": f"/v1/plans/{PLAN_ID}"},
+        "unread": [],
+    },
     "ExecutionAnswer": _EXECUTION,
+    "TensorAnswer": _TENSOR,
+    "TensorsAnswer": {"items": [_TENSOR]},
     "CatalogAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
     "LayoutAnswer": _LAYOUT,
     "HealthAnswer": {"status": "ok"},

@@ -17,8 +17,9 @@ from tapestry.costmodel.known_objectives import resource_objectives
 from tapestry.costmodel.resources import Resource
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, packed, revalidated
+from tapestry.service.api.archives import ZIP, place_in
 from tapestry.service.api.context import Context, Parts
-from tapestry.service.api.limits import body_of
+from tapestry.service.api.limits import FORM, body_of
 from tapestry.service.api.models import GraphAnswer, GraphsAnswer
 from tapestry.service.api.openapi_parts import (
     KEPT,
@@ -31,13 +32,14 @@ from tapestry.service.api.openapi_parts import (
     problems,
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
-from tapestry.service.api.problems import Problem
-from tapestry.service.api.uploads import private_file, receive, receive_body
+from tapestry.service.api.problems import Problem, invalid
+from tapestry.service.api.uploads import private_file, private_folder, receive, receive_body
 from tapestry.service.graphs import priced_resources
 from tapestry.service.presentation import objective_document
 from tapestry.service.provenance import versions
 from tapestry.service.store import StoredGraph
 from tapestry.teg.faults import Fault
+from tapestry.teg.importers import ImportFailure
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
@@ -83,25 +85,41 @@ async def post_graph(request: Request, parts: Parts) -> Response:
     status_code=201,
     response_model=GraphAnswer,
     responses=SAVED | problems(413, 415, 422),
-    dependencies=[body_of("multipart/form-data")],
+    dependencies=[body_of(FORM)],
 )
 def import_graph(
     parts: Parts,
-    file: Annotated[UploadFile, File(description="a program with its weights inside, or none")],
+    file: Annotated[
+        UploadFile, File(description="a program, or a .zip of an ONNX file and its external data")
+    ],
     dims: Annotated[
         list[str] | None,
         Form(description="sizes of dynamic dimensions, such as batch=8; the field may be repeated"),
     ] = None,
     name: Annotated[str | None, Form(description="the program's name; default: the file's")] = None,
+    data: Annotated[
+        list[UploadFile] | None,
+        File(description="external data of an ONNX file, under the names by which it refers to them"),
+    ] = None,
 ) -> Response:
     """Upload a program as a file: ONNX, or by its suffix StableHLO (.mlir, .mlir.gz, .mlirbc) or PyTorch (.pt2).
 
-    No other file is read: external data is refused.
+    External data of an ONNX file is sent along, in parts or in one archive; nothing else is read.
     """
-    sizes, called = _dims(dims or []), _name(name, file.filename)
-    with private_file(_ending(file.filename)) as path:
+    sizes, called, ending = _dims(dims or []), _name(name, file.filename), _ending(file.filename)
+    if data and ending:
+        fault = Fault("/data", "external data is for ONNX files; others have theirs inside")
+        raise invalid((fault,))
+    url, limits = parts.settings.database_url, parts.settings.limits
+    with private_file(ending) as path, private_folder() as folder:
         receive(file, path)
-        saved = _saved(parts, path, tasks.save_file, sizes, called)
+        for part in data or ():
+            _receive_data(part, folder)
+        if ending != ZIP and not data:
+            saved = _saved(parts, path, tasks.save_file, sizes, called)
+        else:
+            arguments = (str(path), url, limits.graph_blocks, sizes, called, str(folder), limits.upload_bytes)
+            saved = parts.pool.do(tasks.save_file, *arguments)
     return _answer(parts, saved)
 
 
@@ -206,10 +224,21 @@ def _dims(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
+def _receive_data(part: UploadFile, folder: Path) -> None:
+    """Write external data to its place in a private folder."""
+    try:
+        place = place_in(folder, part.filename or "")
+        if place.exists():
+            raise ImportFailure(f"{part.filename!r} was sent twice")
+    except ImportFailure as error:
+        raise invalid((Fault("/data", str(error)),)) from None
+    receive(part, place)
+
+
 def _ending(filename: str | None) -> str:
     """Return the suffix that specifies the format of a file; empty for ONNX."""
     lower = (filename or "").lower()
-    return next((e for e in (PYTORCH, *STABLEHLO) if lower.endswith(e)), "")
+    return next((e for e in (PYTORCH, *STABLEHLO, ZIP) if lower.endswith(e)), "")
 
 
 def _name(given: str | None, filename: str | None) -> str:

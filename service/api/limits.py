@@ -5,11 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import Depends, Request
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tapestry.service.api.problems import Problem, respond
 from tapestry.service.settings import Limits
+
+FORM = "multipart/form-data"
+
+
+class FormRoute(APIRoute):
+    """A route for requests that send a form, beside another one at the same place for all others."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        kind = dict(scope["headers"]).get(b"content-type", b"")
+        if not kind.lower().startswith(FORM.encode()):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 class BodyLimit:
@@ -22,8 +36,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit, taken = self._limit(scope["path"]), 0
         headers = dict(scope["headers"])
+        limit, taken = self._limit(scope["path"], headers.get(b"content-type", b"")), 0
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             reason = "send the body as it is, without a Content-Encoding"
             await respond(415, "unsupported_media_type", reason)(scope, receive, send)
@@ -45,7 +59,10 @@ class BodyLimit:
 
         await self._app(scope, counted, send)
 
-    def _limit(self, path: str) -> int:
+    def _limit(self, path: str, kind: bytes) -> int:
+        is_form = kind.lower().startswith(FORM.encode())
+        if path.startswith("/v1/tensors/") or (is_form and path.endswith("/executions")):
+            return self._limits.tensor_bytes
         if path == "/v1/graphs/import":
             return self._limits.upload_bytes
         return self._limits.document_bytes if path == "/v1/graphs" else self._limits.body_bytes
@@ -55,8 +72,11 @@ def _too_large(limit: int) -> str:
     return f"the body has more than the {limit:,} bytes that are allowed here"
 
 
-def body_of(kind: str) -> Any:
-    """Build a dependency of endpoints whose bodies have this media type: others are refused with 415."""
+def body_of(kind: str, *others: str) -> Any:
+    """Build a dependency of endpoints whose bodies have this media type: others are refused with 415.
+
+    The message also names the `others`, which another endpoint at the same place takes.
+    """
 
     def check(request: Request) -> None:
         headers = request.headers
@@ -65,7 +85,7 @@ def body_of(kind: str) -> Any:
         given = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_json = kind == "application/json" and given.startswith("application/") and given.endswith("+json")
         if given != kind and not is_json:
-            reason = f"expected Content-Type: {kind}, not {given[:100] or 'none'}"
+            reason = f"expected Content-Type: {' or '.join((kind, *others))}, not {given[:100] or 'none'}"
             raise Problem(415, "unsupported_media_type", reason)
 
     return Depends(check)

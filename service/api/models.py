@@ -161,6 +161,21 @@ class SubmittedRunAnswer(AcceptedAnswer):
     reused: bool = Field(description="the run was there before the request: nothing is searched again")
 
 
+class ExecutionAcceptedAnswer(AcceptedAnswer):
+    """An execution that waits for a worker."""
+
+    unread: list[str] = Field(description="names in the given files that no input of the program has")
+
+
+class TensorRequestAnswer(Answer):
+    """The values of an execution; without given ones and stored tensors, inputs are seeded."""
+
+    given: list[str] = Field(description="inputs whose values were given with the request")
+    tensors: dict[str, str] = Field(description="inputs that are stored tensors, by their names")
+    save: dict[str, str] = Field(description="outputs stored as tensors, by their names")
+    outputs: bool = Field(description="the outputs are kept")
+
+
 @with_response_options
 class RunAnswer(Answer):
     """The status of a run."""
@@ -255,6 +270,7 @@ class ExecutionAnswer(Answer):
     backend: str
     values: bool
     seed: int | None
+    request: TensorRequestAnswer
     counts: dict[str, Any] | None
     verified: dict[str, Any] | None
     problem: dict[str, Any] | None

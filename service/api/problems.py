@@ -87,6 +87,11 @@ def respond(
     return Response(encoded(document), status, kept, MEDIA_TYPE)
 
 
+def invalid(faults: Sequence[Fault]) -> Problem:
+    """Return the problem that a request has these faults."""
+    return Problem(422, "invalid", _summary(faults), tuple(faults))
+
+
 Page = Callable[[Request, int, str], Response]
 
 

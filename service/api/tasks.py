@@ -21,6 +21,7 @@ from tapestry.optimizer import StaleHistory, canonicalize, explain
 from tapestry.optimizer.run.request_faults import pin_fault
 from tapestry.optimizer.run.search import compile_pinned
 from tapestry.rewrites import Provenance
+from tapestry.service.api.archives import ZIP, unpack
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
 from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
@@ -71,12 +72,34 @@ def save_document(path: str, url: str, blocks: int, size: int) -> SaveResult:
     return _save(lambda: _document(Path(path), size), url, blocks, "")
 
 
-def save_file(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> SaveResult:
-    """Store the program in a private file, whose suffix specifies its format; no other file is read."""
-    return _save(lambda: _program(Path(path), dims, name), url, blocks, "/file")
+def save_file(
+    path: str,
+    url: str,
+    blocks: int,
+    dims: Mapping[str, int],
+    name: str,
+    folder: str | None = None,
+    most_bytes: int = 0,
+) -> SaveResult:
+    """Store the program in a private file, whose suffix specifies its format.
+
+    No other file is read, but those in a private `folder`: external data, or what an archive is unpacked to, which may
+    have `most_bytes`.
+    """
+    place = None if folder is None else Path(folder)
+    return _save(lambda: _program(Path(path), dims, name, place, most_bytes), url, blocks, "/file")
 
 
-def _program(file: Path, dims: Mapping[str, int], name: str) -> Graph:
+def _program(file: Path, dims: Mapping[str, int], name: str, folder: Path | None, most_bytes: int) -> Graph:
+    if folder is not None:
+        program = unpack(file, folder, most_bytes) if file.suffix == ZIP else file
+        beside = program.parent if file.suffix == ZIP else folder
+        try:
+            return from_onnx(program.read_bytes(), dims=dims, name=name, external_data=beside)
+        except ImportFailure as error:
+            # The private folder is nobody's business.
+            told = str(error).replace(f"which is no file inside {str(beside)!r}", "which was not sent along")
+            raise ImportFailure(told) from None
     if file.suffix == PYTORCH:
         try:
             return from_torch(file, dims=dims, name=name)
@@ -113,8 +136,8 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
         return SaveResult(faults=tuple(found))
     except ExternalDataError as error:
         message = (
-            f"the data of {error.where} lies in another file, which is not read here; put it into the program, for "
-            "example by `tapestry import MODEL --external-data FOLDER -o program.json.gz`, and send that"
+            f"the data of {error.where} lies in another file, {error.location[:80]!r}; send it along as a part `data` "
+            "of that name (-F data=@FILE), or send a .zip of the program and its data"
         )
         return SaveResult(faults=(Fault(where, message),))
     except ImportFailure as error:

@@ -25,6 +25,13 @@ def private_file(ending: str = "") -> Iterator[Path]:
         os.unlink(name)
 
 
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Create a temporary folder that nobody else can read, yield its path and delete it with all in it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="tapestry-upload-") as name:
+        yield Path(name)
+
+
 def receive(upload: UploadFile, path: Path) -> None:
     """Write a part of a form to a file."""
     with path.open("wb") as target:

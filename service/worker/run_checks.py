@@ -106,7 +106,7 @@ class RunChecks:
             began_s = time.perf_counter()
             try:
                 limit_s = LONGEST_S if deadline is None else min(LONGEST_S, deadline.left_s)
-                record = execute(self._execution_request(plan), self._held, limit_s)
+                record = execute(self._execution_request(plan), self._held, limit_s).record
             except Cancelled:
                 return
             except ExecutionRefused as error:

@@ -10,12 +10,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.setting import find_models
+from tapestry.teg.tensor_files import read_tensors
 from tests.docs.test_docs import ROOT, blocks
 from tests.service.processes import Service
 
@@ -90,9 +92,24 @@ def test_the_commands_of_the_api_page_do_what_it_says(tmp_path: Path) -> None:
     traffic = execution["counts"]["traffic_bytes"]
     assert traffic["predicted"] == traffic["counted"]
     assert document("trace.json")["traceEvents"]
+    check_values(tmp_path, document)
     layout = document("layout.json")
     assert (layout["element"]["offset"], layout["slot"]["is_padding"], layout["size_bytes"]) == (17, True, 96)
     assert (tmp_path / "layout.svg").read_text().startswith("<svg")
     faults = {error["pointer"]: error for error in document("problem.json")["errors"]}
     assert set(faults) == {"/mesh", "/budget/seconds"}
     assert "dgx-h100" in faults["/mesh"]["allowed"]
+
+
+def check_values(folder: Path, document: Callable[[str], Any]) -> None:
+    given = document("given.json")
+    assert given["status"] == "succeeded" and given["verified"]["values"]["ok"] is True
+    assert given["request"]["given"] == ["input_ids"] and given["seed"] is None
+    (logits,) = read_tensors(folder / "outputs.npz").values()
+    assert (logits[:, :1] == logits[0, 0]).all() and logits.std() > 0, "all tokens are one"
+    kept = read_tensors(folder / "logits.safetensors")["logits"]
+    assert kept.tobytes() == logits.tobytes()
+    assert document("tensors.json")["items"] == [document("logits.json")]
+    assert document("logits.json")["place"]["mesh"] == "dgx-h100"
+    assert document("copied.json")["digest"] == document("logits.json")["digest"]
+    assert (document("loaded.json")["dtype"], document("loaded.json")["place"]) == ("int64", None)

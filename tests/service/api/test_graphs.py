@@ -160,7 +160,15 @@ def test_external_data_is_refused_and_its_file_never_read(shared: Service, tmp_p
         weights.external_data.add(key=key, value=value)
     answer = upload(shared, model(weights=weights).SerializeToString())
     message = complaint(answer, 422, "invalid_graph")["errors"][0]["detail"]
-    assert "initializer 'w' lies in another file, which is not read here" in message
+    assert "initializer 'w' lies in another file, '/" in message
+    assert "-F data=@FILE" in message
+    sent = {
+        "file": ("product.onnx", model(weights=weights).SerializeToString()),
+        "data": ("w.bin", bytes(64)),
+    }
+    answer = shared.http.post("/v1/graphs/import", files=sent)
+    message = complaint(answer, 422, "invalid_graph")["errors"][0]["detail"]
+    assert "which was not sent along" in message and "tapestry-upload" not in message
 
 
 def test_what_is_no_onnx_file_is_refused(shared: Service) -> None:

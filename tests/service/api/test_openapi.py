@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import httpx
 import jsonschema
+import numpy as np
 import pytest
 
 from tapestry.service.api import examples
@@ -39,6 +41,10 @@ DESIGNED = {
     "/v1/plans/{plan_id}/executions": {"post"},
     "/v1/executions/{execution_id}": {"get"},
     "/v1/executions/{execution_id}/trace": {"get"},
+    "/v1/executions/{execution_id}/outputs": {"get"},
+    "/v1/tensors": {"get"},
+    "/v1/tensors/{name}": {"get", "put", "delete"},
+    "/v1/tensors/{name}/content": {"get"},
     "/v1/layouts/describe": {"post"},
     "/v1/layouts/draw": {"post"},
     **{f"/v1/{name}": {"get"} for name in ("meshes", "devices", "rules", "operators", "objectives")},
@@ -137,7 +143,13 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         f"/v1/plans/{plan}/executions", json=bodies["POST /v1/plans/{plan_id}/executions"]
     )
     assert execution.status_code == 202
+    tensor = service.http.put(
+        "/v1/tensors/logits_7", content=tensor_file(), headers={"Content-Type": "application/octet-stream"}
+    )
     answers = {
+        "TensorAnswer": tensor,
+        "TensorsAnswer": service.http.get("/v1/tensors"),
+        "ExecutionAcceptedAnswer": execution,
         "GraphAnswer": graph,
         "CandidateMovesAnswer": service.http.get(rewrites),
         "RewriteAnswer": made,
@@ -162,6 +174,13 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
     assert answers["LayoutAnswer"].json() == examples.EXAMPLES["LayoutAnswer"]
     diagram = service.http.post("/v1/layouts/draw", json=bodies["POST /v1/layouts/draw"])
     assert (diagram.status_code, diagram.headers["content-type"]) == (200, "image/svg+xml")
+
+
+def tensor_file() -> bytes:
+    """Return a file with one tensor of the type and shape in the example."""
+    file = io.BytesIO()
+    np.save(file, np.zeros((64, 64), np.float32))
+    return file.getvalue()
 
 
 def check(document: dict[str, Any], name: str, answer: httpx.Response) -> None:
