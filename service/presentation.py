@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
@@ -12,6 +13,7 @@ from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
+from tapestry.service.store.tensor_values import NamedTensor
 from tapestry.service.verdicts import count_verdicts, unchecked_reason, verdict_of
 
 
@@ -152,4 +154,19 @@ def run_document(run: StoredRun) -> dict[str, Any]:
         "versions": dict(run.versions),
         "host": dict(run.host),
         "frontier": [stored_plan_document(plan) for plan in run.frontier],
+    }
+
+
+def tensor_document(tensor: NamedTensor) -> dict[str, Any]:
+    """Convert a stored tensor to JSON."""
+    path = f"/v1/tensors/{tensor.name}"
+    return {
+        "name": tensor.name,
+        "dtype": tensor.dtype,
+        "shape": list(tensor.shape),
+        "size_bytes": tensor.size_bytes,
+        "digest": tensor.digest,
+        "place": None if tensor.place is None else tensor.place.to_json(),
+        "stored_at": tensor.stored_at.astimezone(UTC).isoformat(),
+        "links": {"self": path, "content": f"{path}/content"},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AfterValidator
@@ -19,7 +19,7 @@ from tapestry.service.api.tensor_answers import MEDIA_TYPE, FileFormat, file_ans
 from tapestry.service.api.tensor_models import TensorAnswer, TensorsAnswer
 from tapestry.service.api.tensor_tasks import put_tensor
 from tapestry.service.api.uploads import private_file, receive_body
-from tapestry.service.store import NamedTensor
+from tapestry.service.presentation import tensor_document
 from tapestry.service.tensor_names import PATTERN, name_fault
 
 router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
@@ -101,18 +101,3 @@ def drop_tensor(name: TensorName, parts: Parts) -> Response:
     """Delete a stored tensor."""
     parts.store.tensors.drop([name])
     return Response(status_code=204)
-
-
-def tensor_document(tensor: NamedTensor) -> dict[str, Any]:
-    """Convert a stored tensor to JSON."""
-    path = f"/v1/tensors/{tensor.name}"
-    return {
-        "name": tensor.name,
-        "dtype": tensor.dtype,
-        "shape": list(tensor.shape),
-        "size_bytes": tensor.size_bytes,
-        "digest": tensor.digest,
-        "place": None if tensor.place is None else tensor.place.to_json(),
-        "stored_at": tensor.stored_at.astimezone(UTC).isoformat(),
-        "links": {"self": path, "content": f"{path}/content"},
-    }

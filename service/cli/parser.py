@@ -53,6 +53,12 @@ COMMANDS: tuple[Command, ...] = (
         "simulate",
     ),
     Command(
+        "tensors",
+        "load, list, copy, export or drop tensors with names, which stay between programs",
+        plans.tensors,
+        "tensors",
+    ),
+    Command(
         "serve", "serve the HTTP API and the dashboard, with a worker beside them", service.serve, "serve"
     ),
     Command(

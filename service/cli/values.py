@@ -42,6 +42,22 @@ def pair(text: str) -> tuple[str, str]:
     return site.strip(), spec.strip()
 
 
+def assignment(text: str) -> tuple[str, str]:
+    """Parse `value=name`; the name is what follows the last `=`."""
+    value, _, name = text.rpartition("=")
+    if not (value and name):
+        raise argparse.ArgumentTypeError(f"expected VALUE=NAME such as x=batch_7, not {text!r}")
+    return value, name
+
+
+def optional_assignment(text: str) -> tuple[str, str]:
+    """Parse `name` or `name=value`, the value empty if there is none; the name is what precedes the first `=`."""
+    name, sign, value = text.partition("=")
+    if not name or (sign and not value):
+        raise argparse.ArgumentTypeError(f"expected NAME or NAME=TENSOR such as up=h.0.weight, not {text!r}")
+    return name, value
+
+
 def coordinates(text: str) -> tuple[int, ...]:
     """Parse whole numbers with commas in between; none for the coordinates of a scalar."""
     parts = [part.strip() for part in text.split(",")] if text.strip() else []

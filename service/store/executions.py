@@ -149,6 +149,7 @@ def ended_values(plan_key: int, execution: NewExecution) -> dict[str, Any]:
         "plan_key": plan_key,
         "status": "succeeded",
         **outcome_values(execution),
+        "request": None if execution.request is None else execution.request.to_json(),
         "created_at": execution.created_at,
         "ended_at": execution.created_at,
     }

@@ -72,6 +72,7 @@ class NewExecution:
     verified: Mapping[str, Any]
     created_at: datetime
     trace: Mapping[str, Any] | None = None
+    request: TensorRequest | None = None
 
 
 @dataclass(frozen=True)

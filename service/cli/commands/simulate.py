@@ -8,7 +8,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,12 +37,20 @@ from tapestry.service.cli.commands.disturbed import (
 from tapestry.service.cli.commands.pinned import run_explicit
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import unit_of
+from tapestry.service.cli.named_tensors import (
+    GivenTensors,
+    check_names,
+    request_of,
+    save_outputs,
+    with_stored,
+)
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.cli.tensors import read_values, warn_of_unread, write_outputs
 from tapestry.service.presentation import cost_model_document, title_of
 from tapestry.service.store import NewExecution, Store, StoreError, mesh_of
 from tapestry.teg.arrays import arrays_named
+from tapestry.service.tensor_moves import moves_to, with_moves
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.external_graphs import is_explicit
@@ -80,7 +88,7 @@ def run(arguments: Namespace) -> int:
     except ValueError as error:
         raise CommandError(f"--backend: {error}") from error
     _take_plan(arguments)
-    values = read_values(arguments)
+    given = with_stored(read_values(arguments), arguments)
     if arguments.plan is None and arguments.run is None:
         graph, mesh = _given(arguments)
         if is_explicit(graph) and arguments.steps > 1:
@@ -92,17 +100,21 @@ def run(arguments: Namespace) -> int:
             raise CommandError(
                 "--backend: a program that is sharded and pinned already is computed by numpy; leave it out"
             )
+        if is_explicit(graph) and (arguments.tensor or arguments.save):
+            raise CommandError(
+                "--tensor, --save: a program that is sharded already has no plan to place them"
+            )
         if is_explicit(graph):
-            return run_explicit(graph, mesh, arguments, values)
-        simulated = _execute(_abstract(graph, mesh, arguments), arguments, values)
+            return run_explicit(graph, mesh, arguments, given.values)
+        simulated = _execute(_abstract(graph, mesh, arguments), arguments, given)
     else:
         store = open_store(arguments.database_url)
         try:
-            simulated = _execute(_stored(store, arguments), arguments, values)
-            key = simulated.subject.key
+            simulated = _execute(_stored(store, arguments), arguments, given)
+            key, request = simulated.subject.key, request_of(given, arguments)
             if key is not None and not arguments.no_store:
                 for execution in simulated.executions:
-                    store.executions.save(key, execution)
+                    store.executions.save(key, replace(execution, request=request))
         except StoreError as error:
             raise CommandError(str(error)) from error
         finally:
@@ -112,6 +124,7 @@ def run(arguments: Namespace) -> int:
         _write_trace(arguments.trace, executions[-1].trace)
     if arguments.outputs is not None:
         write_outputs(arguments.outputs, subject.plan.graph, outputs)
+    save_outputs(arguments, subject.plan, subject.mesh, outputs)
     failures = [line for e in executions for line in failures_of(subject.plan.id, e.verified)]
     if disturbed is not None and not disturbed.ok:
         failures.append(f"plan {subject.plan.id}: the disturbed run's values differ from the reference")
@@ -180,14 +193,13 @@ def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
     )
 
 
-def _execute(
-    subject: SimulatedPlan, arguments: Namespace, given: Mapping[str, np.ndarray] | None
-) -> Simulated:
+def _execute(subject: SimulatedPlan, arguments: Namespace, given: GivenTensors) -> Simulated:
     """Run the plan's steps one after the other, then once more on the disturbed mesh that is asked for."""
     disturbance = disturbance_of(arguments, subject.mesh)
     inputs = reference = None
+    check_names(subject.graph, arguments)
     if not arguments.dry:
-        inputs, reference = _values(subject, arguments.seed, given)
+        inputs, reference = _values(subject, arguments.seed, given.values)
     executions: list[NewExecution] = []
     before = None
     for step in range(arguments.steps):
@@ -196,7 +208,7 @@ def _execute(
         execution, before = execute_plan(
             subject.plan,
             subject.mesh,
-            arguments.seed if given is None else None,
+            arguments.seed if given.values is None else None,
             inputs,
             reference,
             subject.compute_dtype,
@@ -205,6 +217,9 @@ def _execute(
             backend=arguments.backend,
         )
         executions.append(execution)
+    if given.named:
+        moves = moves_to(subject.plan, subject.mesh, given.named)
+        executions[0] = replace(executions[0], counts=with_moves(executions[0].counts, moves))
     disturbed = None
     if disturbance is not None:
         disturbed = run_disturbed(
@@ -287,6 +302,9 @@ def _print(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> None:
     if len(executions) > 1:
         moved = sum(e.counts["traffic_bytes"]["counted"] for e in executions)
         print(f"\n{len(executions)} steps, the last one shown: {quantity(moved, 'B')} of traffic in all")
+    if moves := executions[0].counts.get("moves"):
+        costs = f"{quantity(moves['traffic_bytes'], 'B')} of traffic, {quantity(moves['time_s'], 's')}"
+        print(f"\nbefore, stored tensors were brought to their inputs: {costs}")
     if note := cost_model_note(subject.plan.cost_model):
         print(f"{note}: counts that differ from its predictions are no fault of the plan")
     capacity = subject.mesh.device.memory_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
-from tapestry.service.cli.values import names, whole
+from tapestry.service.cli.values import assignment, names, optional_assignment, whole
 
 EXPORTED = ("teg", "rewritten", "torch", "table", "jax-specs", "dtensor", "shardy", "ttnn", "tt", "ttcore")
 
@@ -53,6 +53,22 @@ def simulate(parser: Parser) -> None:
         "one file or split in any way",
     )
     parser.add_argument("--weights", metavar="FILE", help="values of weights by name, in such a file")
+    parser.add_argument(
+        "--tensor",
+        type=assignment,
+        action="append",
+        default=[],
+        metavar="INPUT=NAME",
+        help="an input that is a stored tensor (tapestry tensors), which starts where that lies; may be repeated",
+    )
+    parser.add_argument(
+        "--save",
+        type=assignment,
+        action="append",
+        default=[],
+        metavar="OUTPUT=NAME",
+        help="store an output of the last step as a tensor, in the place where the plan leaves it; may be repeated",
+    )
     parser.add_argument("--outputs", metavar="FILE", help="write the outputs of the last step to such a file")
     parser.add_argument("--compute-dtype", metavar="DTYPE", help="precision of contractions on the clock")
     parser.add_argument("--no-store", action="store_true", help="store nothing")
@@ -163,3 +179,29 @@ def export(parser: Parser) -> None:
     )
     store(parser)
     as_json(parser)
+
+
+def tensors(parser: Parser) -> None:
+    """Add the actions of `tensors`, each with options of its own."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    load = actions.add_parser("load", help="store the tensors of a file (.npz, .npy, .safetensors)")
+    load.add_argument("file", metavar="FILE", help="the file")
+    load.add_argument(
+        "names",
+        metavar="NAME[=TENSOR]",
+        type=optional_assignment,
+        nargs="*",
+        help="the tensors to store, NAME=TENSOR under another name than the file has (default: all)",
+    )
+    listed = actions.add_parser("list", help="list the stored tensors and where they lie")
+    copy = actions.add_parser("copy", help="store a tensor under another name too, in its place")
+    copy.add_argument("name", metavar="NAME", help="the tensor")
+    copy.add_argument("new", metavar="NEW", help="the name of the copy")
+    export = actions.add_parser("export", help="write tensors to a file (.npz, .npy, .safetensors)")
+    export.add_argument("file", metavar="FILE", help="the file; it appears whole or not at all")
+    export.add_argument("names", metavar="NAME", nargs="*", help="the tensors (default: all)")
+    drop = actions.add_parser("drop", help="delete tensors")
+    drop.add_argument("names", metavar="NAME", nargs="+", help="the tensors")
+    for action in (load, listed, copy, export, drop):
+        store(action)
+        as_json(action)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -117,6 +118,7 @@ def test_a_stored_plan_takes_own_values_by_its_id_alone(tapestry: Run, home: Pat
     np.testing.assert_allclose(read_tensors(tmp_path / "out.npz")["result"], expected(values()), rtol=1e-5)
     stored = store.executions.of_plan(plan.key)[-1]
     assert (stored.values, stored.seed, stored.created_at > NOON) == (True, None, True)
+    assert sorted(stored.request.given) == ["down", "up", "x"]
 
 
 def heads(path: Path) -> onnx.ModelProto:
@@ -174,3 +176,104 @@ def test_a_sharded_program_takes_the_whole_values_of_what_it_shards(tapestry: Ru
     np.testing.assert_array_equal(
         read_tensors(tmp_path / "out.npz")["Sink"], [[2.0] * 3] * 2 + [[3.0] * 3] * 2
     )
+
+
+def shown(tapestry: Run, *arguments: object) -> list[dict[str, Any]]:
+    answer = tapestry("tensors", *arguments, "--json")
+    assert answer.code == 0, answer.err
+    items: list[dict[str, Any]] = answer.json["items"]
+    return items
+
+
+def test_tensors_are_loaded_listed_copied_exported_and_dropped(tapestry: Run, program: Path) -> None:
+    write_tensors("w.npz", {"h.0/up": values()["up"], "down": values()["down"]})
+    text = complaint(tapestry("tensors", "load", "w.npz"))
+    assert text.startswith("'w.npz': 'h.0/up' is no name of a stored tensor: 1 to 200 letters")
+    loaded = shown(tapestry, "load", "w.npz", "up=h.0/up", "down")
+    assert [(t["name"], t["shape"], t["place"]) for t in loaded] == [
+        ("up", [8, 32], None),
+        ("down", [32, 8], None),
+    ]
+    assert [t["name"] for t in shown(tapestry, "copy", "up", "up.before")] == ["up.before"]
+    assert [t["name"] for t in shown(tapestry, "list")] == ["down", "up", "up.before"]
+    lines = tapestry("tensors", "list").out.splitlines()
+    assert lines[0].split() == ["name", "type", "shape", "size", "mesh", "spec"]
+    assert lines[-3].split() == ["down", "float32", "32x8", "1.000", "KiB", "-", "-"]
+    shown(tapestry, "export", "two.safetensors", "up", "down")
+    found = read_tensors("two.safetensors")
+    np.testing.assert_array_equal(found["up"], values()["up"])
+    np.testing.assert_array_equal(found["down"], values()["down"])
+    assert shown(tapestry, "drop", "up", "up.before") == []
+    assert [t["name"] for t in shown(tapestry, "list")] == ["down"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("drop", "down", "dwon"), "there is no tensor 'dwon'; did you mean down?"),
+        (("copy", "none", "new"), "there is no tensor 'none'"),
+        (("copy", "down", "a/b"), "'a/b' is no name of a stored tensor"),
+        (("export", "o.npz", "none"), "there is no tensor 'none'"),
+        (("export", "o.txt", "down"), "expected a file ending in .npz"),
+        (("load", "w.npz", "x=y"), "'w.npz': there is no tensor 'y'; known are down"),
+        (("load", "none.npz"), "there is no file 'none.npz'"),
+        (("load", "w.npz", "=y"), "expected NAME or NAME=TENSOR such as up=h.0.weight, not '=y'"),
+        (("load", "short.npz"), "'x' has plain bytes for elements, without a type; take .safetensors"),
+    ],
+)
+def test_a_wrong_name_changes_nothing(
+    tapestry: Run, program: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    write_tensors("w.npz", {"down": values()["down"]})
+    write_tensors("short.npz", {"x": np.zeros(2, "V2")})
+    shown(tapestry, "load", "w.npz")
+    assert message in complaint(tapestry("tensors", *arguments))
+    assert [t["name"] for t in shown(tapestry, "list")] == ["down"]
+    assert not Path("o.npz").exists()
+
+
+def test_a_name_goes_from_one_program_into_the_next(tapestry: Run, program: Path) -> None:
+    """The output of a run is the input of the next; both lie whole on every device, so nothing moves."""
+    write_tensors("all.npz", values())
+    first = tapestry("simulate", program, *MESH, "--inputs", "all.npz", "--save", "result=y")
+    assert first.code == 0, first.err
+    (saved,) = shown(tapestry, "list")
+    assert (saved["place"]["mesh"], saved["place"]["spec"]) == ("dgx-h100", "[-, -]")
+    weights = {name: array for name, array in values().items() if name != "x"}
+    write_tensors("w.npz", weights)
+    again = tapestry(
+        *("simulate", program, *MESH, "--tensor", "x=y", "--weights", "w.npz"),
+        *("--outputs", "o.npz", "--json"),
+    )
+    assert again.code == 0, again.err
+    moves = again.json["counts"]["moves"]
+    assert [(m["input"], m["name"], m["kind"]) for m in moves["tensors"]] == [("x", "y", "none")]
+    assert (moves["traffic_bytes"], moves["time_s"]) == (0, 0)
+    np.testing.assert_allclose(
+        read_tensors("o.npz")["result"], expected({**values(), "x": expected(values())}), rtol=1e-4
+    )
+    text = tapestry("simulate", program, *MESH, "--tensor", "x=y", "--weights", "w.npz").out
+    assert "before, stored tensors were brought to their inputs: 0 B of traffic" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tensor", "x=none"), "there is no tensor 'none'"),
+        (("--tensor", "z=y"), "there is no input 'z'; known are x, up, down"),
+        (("--tensor", "x=y", "--inputs", "all.npz"), "--tensor x=y: 'x' is given already; leave one out"),
+        (("--tensor", "x"), "expected VALUE=NAME such as x=batch_7, not 'x'"),
+        (("--save", "none=y"), "there is no output 'none'; known are result"),
+        (("--save", "result=a/b"), "'a/b' is no name of a stored tensor"),
+        (("--save", "result=a", "--save", "result=a"), "two outputs would be stored as 'a'"),
+        (("--save", "result=a", "--dry"), "--dry computes no values"),
+    ],
+)
+def test_wrong_names_of_stored_tensors_are_one_message(
+    tapestry: Run, program: Path, options: tuple[str, ...], message: str
+) -> None:
+    write_tensors("all.npz", values())
+    write_tensors("y.npz", {"y": values()["x"]})
+    shown(tapestry, "load", "y.npz")
+    assert message in complaint(tapestry("simulate", program, *MESH, *options))
+    assert [t["name"] for t in shown(tapestry, "list")] == ["y"]
