@@ -15,18 +15,21 @@ from tapestry.hardware.simulator.resharding import Sharding, reshard
 from tapestry.hardware.timing import seconds
 from tapestry.optimizer import Plan
 from tapestry.service.store import TensorPlace, mesh_to_document
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block
 from tapestry.teg.sharding.boundary import boundary_spec, with_boundary
-from tapestry.teg.sharding.spec import WHOLE, Spec
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, Spec, boxes, volumes
 from tapestry.teg.sharding.text import parse_spec
 
 
 @dataclass(frozen=True)
 class TensorMove:
-    """What it took to bring the stored tensor `name` to the input of a plan; `held` and `wanted` are its shardings.
+    """The move of the stored tensor `name` to the input of a plan; `held` and `wanted` are its shardings.
 
     `kind`: `none` (it lay where the plan wants it), `reshard` (a copy on the mesh, charged), or `load` (it lay on no
-    mesh, another one or another part of it, and is brought there from the host, which nothing is charged for).
+    mesh, another one or another part of it, and is brought there from the host: `loaded_bytes` over all devices, for
+    which no time is charged).
     """
 
     input: str
@@ -36,6 +39,7 @@ class TensorMove:
     wanted: str
     traffic_bytes: int = 0
     time_s: float = 0.0
+    loaded_bytes: int = 0
 
 
 def places_of(plan: Plan, mesh: Mesh, sites: Iterable[str]) -> dict[str, TensorPlace]:
@@ -74,8 +78,7 @@ def moves_document(moves: Iterable[TensorMove]) -> dict[str, Any]:
     """Convert moves to JSON, with their sums: one tensor is moved after the other."""
     listed = [asdict(move) for move in moves]
     return {
-        "traffic_bytes": sum(move["traffic_bytes"] for move in listed),
-        "time_s": sum(move["time_s"] for move in listed),
+        **{what: sum(move[what] for move in listed) for what in ("traffic_bytes", "time_s", "loaded_bytes")},
         "tensors": listed,
     }
 
@@ -94,7 +97,8 @@ def _move(
     site: str, name: str, dtype: str, held: TensorPlace | None, wanted: TensorPlace, mesh: Mesh
 ) -> TensorMove:
     if held is None or (held.mesh_digest, held.devices) != (wanted.mesh_digest, wanted.devices):
-        return TensorMove(site, name, "load", "" if held is None else _shown(held), _shown(wanted))
+        shown = "" if held is None else _shown(held)
+        return TensorMove(site, name, "load", shown, _shown(wanted), loaded_bytes=_bytes(wanted, dtype, mesh))
     if held == wanted:
         return TensorMove(site, name, "none", _shown(held), _shown(wanted))
     to = Sharding(parse_spec(wanted.spec), wanted.layout)
@@ -106,6 +110,12 @@ def _move(
     run = reshard(held.shape, dtype, source, to, mesh, held.devices)
     time_s = float(seconds(run.makespan_ticks))
     return TensorMove(site, name, "reshard", _shown(held), _shown(wanted), run.traffic_bytes, time_s)
+
+
+def _bytes(place: TensorPlace, dtype: str, mesh: Mesh) -> int:
+    """Count the bytes of a tensor's parts over all devices."""
+    part = MeshShape(mesh.axis_sizes).part(place.devices)
+    return int(volumes(boxes(parse_spec(place.spec), place.shape, part)).sum()) * item_bytes(dtype)
 
 
 def _tensor(block: Block) -> str:

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from tapestry.teg.safetensors import DamagedFileError, pack, unpack
 from tapestry.teg.whole_files import whole_file
 
 # The endings of files whose content begins so; anything else is taken for `.safetensors`.
-_BEGINNINGS = {b"\x93NUMPY": ".npy", b"PK": ".npz"}
+_PREFIXES = {b"\x93NUMPY": ".npy", b"PK": ".npz"}
 ENDINGS = (".npz", ".npy", ".safetensors")
 # What numpy and zipfile raise for a damaged file, an encrypted one, or one compressed in a way they do not know.
 _BROKEN = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, struct.error, MemoryError)
@@ -84,7 +84,7 @@ def write_tensors(path: str | PathLike[str], tensors: Mapping[str, np.ndarray]) 
         raise TensorFileError(f"cannot write {shown}: {error.strerror or error}") from error
 
 
-def dump_tensors(file: BinaryIO, ending: str, tensors: Mapping[str, np.ndarray]) -> None:
+def dump_tensors(file: IO[bytes], ending: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Write tensors to an open file in the format of an ending.
 
     Raises:
@@ -109,7 +109,7 @@ def dump_tensors(file: BinaryIO, ending: str, tensors: Mapping[str, np.ndarray])
 
 def ending_of(content: bytes) -> str:
     """Return the ending that a file has whose content begins so."""
-    return next((ending for start, ending in _BEGINNINGS.items() if content.startswith(start)), ENDINGS[-1])
+    return next((ending for start, ending in _PREFIXES.items() if content.startswith(start)), ENDINGS[-1])
 
 
 def typed(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -182,7 +182,7 @@ def _checked(tensors: Mapping[str, np.ndarray], shown: str, most_bytes: int | No
     return known
 
 
-def _dump_npz(file: BinaryIO, tensors: Mapping[str, np.ndarray]) -> None:
+def _dump_npz(file: IO[bytes], tensors: Mapping[str, np.ndarray]) -> None:
     """Write a `.npz` file without compression, equal for equal tensors: its members have no dates."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in tensors.items():

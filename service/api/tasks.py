@@ -98,8 +98,10 @@ def _program(file: Path, dims: Mapping[str, int], name: str, folder: Path | None
             return from_onnx(program.read_bytes(), dims=dims, name=name, external_data=beside)
         except ImportFailure as error:
             # The private folder is nobody's business.
-            told = str(error).replace(f"which is no file inside {str(beside)!r}", "which was not sent along")
-            raise ImportFailure(told) from None
+            message = str(error).replace(
+                f"which is no file inside {str(beside)!r}", "which was not sent along"
+            )
+            raise ImportFailure(message) from None
     if file.suffix == PYTORCH:
         try:
             return from_torch(file, dims=dims, name=name)

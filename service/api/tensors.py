@@ -60,7 +60,7 @@ def get_tensor(name: TensorName, request: Request, parts: Parts) -> Response:
 )
 def get_tensor_content(name: TensorName, parts: Parts, format: FileFormat = "npz") -> Response:
     """Fetch the value of a stored tensor."""
-    return tensor_file({name: parts.store.tensors.value(name)}, format, name)
+    return tensor_file({name: parts.store.tensors.load(name)[1]}, format, name)
 
 
 @router.put(

@@ -46,8 +46,8 @@ def with_stored(values: Mapping[str, np.ndarray] | None, arguments: Namespace) -
         for site, name in arguments.tensor:
             if site in given:
                 raise CommandError(f"--tensor {site}={name}: {site!r} is given already; leave one out")
-            given[site] = store.tensors.value(name).array
-            named[site] = name, store.tensors.get(name).place
+            tensor, value = store.tensors.load(name)
+            given[site], named[site] = value.array, (name, tensor.place)
     except StoreError as error:
         raise CommandError(str(error)) from error
     finally:

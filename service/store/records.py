@@ -77,8 +77,8 @@ class NewExecution:
 
 @dataclass(frozen=True)
 class ComputedTensors:
-    """What an execution computed: `outputs` by name to keep with it, tensors to store by their names, and the `places`
-    of these.
+    """The values that an execution leaves: `outputs` by name to keep with it, tensors to store by their names, and the
+    `places` of these.
     """
 
     outputs: Mapping[str, TensorValue] = field(default_factory=dict)

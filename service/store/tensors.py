@@ -45,14 +45,14 @@ class Tensors:
                 raise _unknown(connection, name)
             return _named(row)
 
-    def value(self, name: str) -> TensorValue:
-        """Return the value of a tensor; raises UnknownId."""
-        query = select(TensorRow.dtype, TensorRow.shape, TensorRow.content).where(TensorRow.name == name)
+    def load(self, name: str) -> tuple[NamedTensor, TensorValue]:
+        """Return a tensor and its value, as they were at one moment; raises UnknownId."""
+        query = select(*_SUMMARY, TensorRow.content).where(TensorRow.name == name)
         with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
             if row is None:
                 raise _unknown(connection, name)
-            return _value(row.dtype, row.shape, row.content)
+            return _named(row), _value(row.dtype, row.shape, row.content)
 
     def put(
         self,
@@ -66,9 +66,8 @@ class Tensors:
 
     def copy(self, name: str, new: str, stored_at: datetime) -> None:
         """Store a tensor under another name too, in its place; one of that name is replaced. Raises UnknownId."""
-        found = self.get(name)
-        places = {} if found.place is None else {new: found.place}
-        self.put({new: self.value(name)}, stored_at, places)
+        found, value = self.load(name)
+        self.put({new: value}, stored_at, {} if found.place is None else {new: found.place})
 
     def drop(self, names: Iterable[str]) -> None:
         """Delete tensors, all or none; raises UnknownId."""
@@ -136,7 +135,7 @@ def _value(dtype: str, shape: list[int], content: bytes) -> TensorValue:
 
 
 def _named(row: Row[Any]) -> NamedTensor:
-    fields = dict(row._mapping)
+    fields = {column.key: row._mapping[column.key] for column in _SUMMARY}
     place = fields["place"]
     fields |= {
         "shape": tuple(fields["shape"]),

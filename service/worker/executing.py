@@ -100,17 +100,17 @@ def run_execution(request: ExecutionRequest) -> Executed:
 
 def _computed(request: ExecutionRequest, found: Mapping[str, np.ndarray]) -> ComputedTensors:
     """Return the outputs that the request keeps with the execution or stores under a name."""
-    asked, graph = request.tensors, request.plan.graph
+    requested, graph = request.tensors, request.plan.graph
     outputs = {
         site: TensorValue.of(array)
         for site, array in unpack_outputs(graph, found).items()
-        if asked.outputs or site in asked.save
+        if requested.outputs or site in requested.save
     }
-    places = places_of(request.plan, request.mesh, asked.save)
+    places = places_of(request.plan, request.mesh, requested.save)
     return ComputedTensors(
-        outputs if asked.outputs else {},
-        {name: outputs[site] for site, name in asked.save.items()},
-        {name: places[site] for site, name in asked.save.items()},
+        outputs if requested.outputs else {},
+        {name: outputs[site] for site, name in requested.save.items()},
+        {name: places[site] for site, name in requested.save.items()},
     )
 
 
@@ -175,8 +175,8 @@ def _values(
     named: dict[str, tuple[str, TensorPlace | None]] = {}
     for site, name in execution.request.tensors.items():
         try:
-            given[site] = store.tensors.value(name)
-            named[site] = name, store.tensors.get(name).place
+            tensor, given[site] = store.tensors.load(name)
+            named[site] = name, tensor.place
         except UnknownId as error:
             raise ExecutionRefused(f"input {site!r}: {error}; it was dropped after the request") from error
     return given, named

@@ -49,8 +49,8 @@ from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.cli.tensors import read_values, warn_of_unread, write_outputs
 from tapestry.service.presentation import cost_model_document, title_of
 from tapestry.service.store import NewExecution, Store, StoreError, mesh_of
-from tapestry.teg.arrays import arrays_named
 from tapestry.service.tensor_moves import moves_to, with_moves
+from tapestry.teg.arrays import arrays_named
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.external_graphs import is_explicit

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
@@ -76,9 +74,9 @@ def _copy(store: Store, arguments: Namespace) -> tuple[NamedTensor, ...]:
 def _export(store: Store, arguments: Namespace) -> tuple[NamedTensor, ...]:
     """Write tensors to a file, those named or all."""
     names = dict.fromkeys(arguments.names or [tensor.name for tensor in store.tensors.all()])
-    arrays: Mapping[str, np.ndarray] = {name: store.tensors.value(name).array for name in names}
-    write_tensors(arguments.file, arrays)
-    return tuple(store.tensors.get(name) for name in names)
+    found = {name: store.tensors.load(name) for name in names}
+    write_tensors(arguments.file, {name: value.array for name, (_, value) in found.items()})
+    return tuple(tensor for tensor, _ in found.values())
 
 
 def _drop(store: Store, arguments: Namespace) -> tuple[NamedTensor, ...]:

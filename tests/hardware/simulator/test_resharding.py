@@ -37,7 +37,7 @@ def test_a_gather_brings_every_device_what_it_lacks() -> None:
 
 
 def test_rows_become_columns() -> None:
-    """Each of eight devices keeps an eighth of its part, and gets the rest of another."""
+    """Check that each of eight devices keeps an eighth of its part, and receives the rest."""
     traffic, ticks = moved(f"[{ALL}, -]", f"[-, {ALL}]")
     assert traffic == 8 * (16 * 32 * 4 // 8) * 7 // 8
     assert ticks > 0

@@ -63,18 +63,18 @@ def test_data_in_a_folder_is_sent_under_its_name(shared: Service, tmp_path: Path
 def test_data_that_is_not_sent_is_named(shared: Service, tmp_path: Path) -> None:
     files = divided(tmp_path)
     assert "'weights.bin'; send it along" in detail(send(shared, files["model.onnx"]))
-    told = detail(send(shared, files["model.onnx"], ("weigths.bin", b"")))
-    assert "in 'weights.bin', which was not sent along, where there is 'weigths.bin'" in told
-    told = detail(upload(shared, archive({"model.onnx": files["model.onnx"]}), "model.zip"))
-    assert "which was not sent along" in told
+    message = detail(send(shared, files["model.onnx"], ("weigths.bin", b"")))
+    assert "in 'weights.bin', which was not sent along, where there is 'weigths.bin'" in message
+    message = detail(upload(shared, archive({"model.onnx": files["model.onnx"]}), "model.zip"))
+    assert "which was not sent along" in message
     short = detail(send(shared, files["model.onnx"], ("weights.bin", b"abc")))
     assert "takes 64 bytes" in short
 
 
 @pytest.mark.parametrize("name", ["../w.bin", "/etc/w.bin", "a/../../w.bin"])
 def test_a_part_may_not_lie_elsewhere(shared: Service, name: str) -> None:
-    told = detail(send(shared, b"x", (name, b"data")), "invalid")
-    assert "is no name of a file beside the program" in told
+    message = detail(send(shared, b"x", (name, b"data")), "invalid")
+    assert "is no name of a file beside the program" in message
 
 
 def test_parts_of_one_name_and_data_of_other_formats_are_refused(shared: Service) -> None:

@@ -198,7 +198,7 @@ def test_an_objective_needs_what_the_device_does_not_state(shared: Service) -> N
         ("seed", -1, None),
         ("seed", 2**63, None),
         ("seed", "0", None),
-        ("trace", True, ["backend", "values", "seed"]),
+        ("trace", True, ["backend", "values", "seed", "tensors", "save", "outputs"]),
     ],
 )
 def test_a_wrong_field_of_an_execution_is_pointed_at(

@@ -9,6 +9,7 @@ import itertools
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -22,10 +23,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tapestry.service.store import TensorValue
 from tests.service.api.conftest import Service
 from tests.service.api.test_catalogs import MEMBERS
 from tests.service.api.test_openapi import DESIGNED
 from tests.service.api.test_plans import first_plan
+from tests.service.programs import NOON
 
 CHECKS = [
     not_a_server_error,
@@ -59,7 +62,8 @@ def test_no_request_brings_the_service_out_of_its_form(shared: Service) -> None:
 
 
 def things_that_exist(service: Service) -> dict[str, str]:
-    """Return ids of a finished run, its plan, its graph and an execution; a layout."""
+    """Return ids of a finished run, its plan, its graph and an execution; a layout, and a stored tensor."""
+    service.store.tensors.put({"known": TensorValue.of(np.zeros((64, 64), np.float32))}, NOON)
     plan = first_plan(service)
     run = plan.partition("-")[0]
     document = service.http.get(f"/v1/plans/{plan}").json()
@@ -68,6 +72,7 @@ def things_that_exist(service: Service) -> dict[str, str]:
         "plan_id": plan,
         "graph_id": document["graph_id"],
         "execution_id": document["executions"][0]["id"],
+        "name": "known",
         "text": "ptr[16b] o (4,(2,3)):(2,(1,8))",
     }
 

@@ -87,7 +87,7 @@ def test_outputs_are_fetched_once_they_are_there(shared: Service) -> None:
     assert "'result' of type complex128" in refused["detail"] and refused["detail"].endswith("take .npz")
 
 
-def test_an_execution_that_was_not_asked_for_outputs_says_how_to(shared: Service) -> None:
+def test_an_execution_without_outputs_says_how_to_get_them(shared: Service) -> None:
     plan = first_plan(shared)
     execution = shared.http.get(f"/v1/plans/{plan}").json()["executions"][0]["id"]
     answer = shared.http.get(f"/v1/executions/{execution}/outputs")

@@ -233,7 +233,7 @@ def test_a_wrong_name_changes_nothing(
 
 
 def test_a_name_goes_from_one_program_into_the_next(tapestry: Run, program: Path) -> None:
-    """The output of a run is the input of the next; both lie whole on every device, so nothing moves."""
+    """Check that nothing moves: the output of a run, and the input of the next, lie whole on every device."""
     write_tensors("all.npz", values())
     first = tapestry("simulate", program, *MESH, "--inputs", "all.npz", "--save", "result=y")
     assert first.code == 0, first.err

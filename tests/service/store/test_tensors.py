@@ -40,7 +40,7 @@ def test_named_tensors_stay_with_value_and_place(store: Store) -> None:
         ("b", "int64", (), 8, None),
         ("w", "float32", (2, 3), 24, PLACE),
     ]
-    assert store.tensors.value("w") == PAIR["w"]
+    assert store.tensors.load("w")[1] == PAIR["w"]
     found = store.tensors.get("w")
     assert (found.digest, found.stored_at) == (PAIR["w"].digest, NOON)
 
@@ -56,7 +56,7 @@ def test_a_copy_lies_where_the_tensor_lies(store: Store) -> None:
     store.tensors.put(PAIR, NOON, {"w": PLACE})
     store.tensors.copy("w", "w2", later(1))
     store.tensors.drop(["w"])
-    assert store.tensors.value("w2") == PAIR["w"]
+    assert store.tensors.load("w2")[1] == PAIR["w"]
     assert store.tensors.get("w2").place == PLACE
 
 
@@ -66,7 +66,7 @@ def test_an_unknown_name_is_refused_with_near_ones_and_drops_nothing(store: Stor
         store.tensors.drop(["weight", "wieght"])
     assert store.tensors.get("weight").shape == (2, 3)
     with pytest.raises(UnknownId):
-        store.tensors.value("none")
+        store.tensors.load("none")[1]
     with pytest.raises(UnknownId):
         store.tensors.copy("none", "other", NOON)
 
@@ -94,7 +94,7 @@ def test_an_execution_keeps_what_it_was_given_and_what_it_computed(store: Store)
     store.jobs.end_execution(job, later(3), "finished", execution=outcome, computed=computed)
     assert store.executions.get(submitted.id).has_outputs
     assert store.executions.tensors(submitted.id, "output") == {"result": PAIR["b"]}
-    assert (store.tensors.value("y"), store.tensors.get("y").place) == (PAIR["b"], PLACE)
+    assert (store.tensors.load("y")[1], store.tensors.get("y").place) == (PAIR["b"], PLACE)
 
 
 def test_a_failed_execution_stores_nothing(store: Store) -> None:

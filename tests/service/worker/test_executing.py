@@ -56,14 +56,14 @@ class Executions:
         self.plan = self.store.runs.find(run_id).frontier[0]
 
     def do(self, given: dict[str, np.ndarray] | None = None, **request: Any) -> StoredExecution:
-        asked = TensorRequest(given=tuple(given or ()), **request)
+        requested = TensorRequest(given=tuple(given or ()), **request)
         submitted = self.store.executions.submit(
             self.plan.key,
             backend="numpy",
             values=True,
             seed=0,
             created_at=datetime.now(UTC),
-            request=asked,
+            request=requested,
             given=stored(given or {}),
         )
         job = self.store.jobs.claim("worker", datetime.now(UTC), 60.0, ("execution",))
@@ -109,12 +109,14 @@ def test_a_stored_tensor_that_lies_on_no_mesh_is_loaded_without_charge(execution
         *("up", "weights/up", "load"),
         0,
     )
+    assert move["loaded_bytes"] == 8 * 8 * 32 * 4, "it begins whole on eight devices"
+    assert done.counts["moves"]["loaded_bytes"] == move["loaded_bytes"]
     counted = done.counts["traffic_bytes"]["counted"]
     assert done.counts["with_moves"]["traffic_bytes"] == counted
 
 
 def test_an_output_stays_in_its_place_and_the_next_input_starts_there(executions: Executions) -> None:
-    """The sink leaves `result` whole on every device, and so begins `x`: nothing moves."""
+    """Check that nothing moves: the sink leaves `result` whole on every device, and `x` begins so."""
     executions.do(values(), save={"result": "y"})
     tensor = executions.store.tensors.get("y")
     assert tensor.place is not None
@@ -132,7 +134,7 @@ def test_a_tensor_elsewhere_on_the_mesh_is_moved_and_charged(executions: Executi
     place = store.tensors.get("y").place
     assert place is not None
     split = type(place)(**{**place.to_json(), "shape": place.shape, "spec": "[gpu.0*gpu.1*gpu.2, -]"})
-    store.tensors.put({"y": store.tensors.value("y")}, datetime.now(UTC), {"y": split})
+    store.tensors.put({"y": store.tensors.load("y")[1]}, datetime.now(UTC), {"y": split})
     given = {name: array for name, array in values().items() if name != "x"}
     done = executions.do(given, tensors={"x": "y"})
     gathered = reshard(
