@@ -31,7 +31,7 @@ from tapestry.teg.faults import joined
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SERVICE_OPTIONS = ("start_from", "verify")
+SERVICE_OPTIONS = ("start_from", "verify", "execution_seconds")
 
 
 class HasId(Protocol):
@@ -51,6 +51,7 @@ class RunKeywords(OptionKeywords, total=False):
     objectives: Any
     start_from: str | None
     verify: str
+    execution_seconds: float
 
 
 class Blocking:

@@ -63,6 +63,11 @@ _clock = CompileClock()
 _checks = threading.local()
 
 
+def compile_seconds() -> float:
+    """Return the seconds that this process has spent compiling loops."""
+    return _clock.spent_s
+
+
 @contextmanager
 def stoppable(check_stop: CheckStop) -> Iterator[None]:
     """Call `check_stop` before each loop that numba compiles in this thread while the block runs.

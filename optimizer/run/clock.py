@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tapestry.costmodel.compiled import compile_seconds
 from tapestry.optimizer.run.stopping import StopRequested
 from tapestry.teg.stopping import CheckStop
 
@@ -43,16 +44,22 @@ class SearchClock:
     """The time of a search, which is that of its preparation and its rounds.
 
     It is over once `seconds` are spent, or the deadline leaves `reserve_s` seconds, which are for what comes after the
-    search. `spent_before_s` is what the search had spent when it was saved.
+    search. `spent_before_s` is what the search had spent when it was saved. Compiling the loops, which a machine does
+    once, counts for the deadline alone: `compiled_s()` are the seconds that this process has spent on it.
     """
 
     def __init__(
-        self, seconds: float | None = None, deadline: Deadline | None = None, now: Now = time.perf_counter
+        self,
+        seconds: float | None = None,
+        deadline: Deadline | None = None,
+        now: Now = time.perf_counter,
+        compiled_s: Callable[[], float] = compile_seconds,
     ) -> None:
         self.seconds, self.deadline = seconds, deadline
         self.spent_before_s, self.reserve_s = 0.0, 0.0
         self._now = now if deadline is None else deadline.now
-        self._began_s = self._now()
+        self._compiled_s = compiled_s
+        self._began_s, self._compiled_before_s = self._now(), compiled_s()
 
     def reserve(self, wanted_s: float) -> None:
         """Keep so many seconds for what comes after the search, but no more than a third of what is left."""
@@ -62,7 +69,8 @@ class SearchClock:
     @property
     def spent_s(self) -> float:
         """The seconds that the search has taken so far."""
-        return self.spent_before_s + self._now() - self._began_s
+        compiled_s = self._compiled_s() - self._compiled_before_s
+        return self.spent_before_s + self._now() - self._began_s - compiled_s
 
     @property
     def left_s(self) -> float:

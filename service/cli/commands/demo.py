@@ -39,6 +39,7 @@ from tapestry.teg.importers.files import GraphFileError
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 FEWEST_PLANS = 8
+EXECUTION_SECONDS = 900.0  # on a slow machine too, three plans are executed
 LOG_LEVEL = "error"
 LARGEST_CORRELATION = 0.95
 
@@ -145,7 +146,9 @@ def _search(client: Client, arguments: Namespace) -> DemoOutcome:
             flush=True,
         )
     limits = {"seconds": arguments.seconds, "seed": arguments.seed}
-    submitted = client.submit(graph, MESH, objectives=OBJECTIVES, fresh=True, **limits)
+    submitted = client.submit(
+        graph, MESH, objectives=OBJECTIVES, fresh=True, execution_seconds=EXECUTION_SECONDS, **limits
+    )
     is_interrupted = False
     with reporter(arguments.quiet) as reported:
         follower = Follower(reported)
@@ -164,7 +167,8 @@ class Follower:
 
     def __init__(self, reported: Reporter) -> None:
         self._reported = reported
-        self._shown, self._checked, self._seen = 0, 0, 0
+        self._shown, self._seen = 0, 0
+        self._checked: set[str] = set()
 
     def report(self, event: EventRecord) -> None:
         """Report an event; those that were seen before are left out."""
@@ -179,9 +183,11 @@ class Follower:
             self._reported.searching(Progress("searching", *counts, fraction=data["fraction"]))
         elif event.kind == "frontier":
             self._shown = data["size"]
-        elif event.kind == "verified":
-            self._checked += 1
-            self._reported.checking(self._checked, self._shown)
+        elif event.kind == "executing":
+            self._reported.executing(data["number"], data["count"], data["seconds"])
+        elif event.kind == "verified" and data["plan"] not in self._checked:
+            self._checked.add(data["plan"])
+            self._reported.checking(len(self._checked), self._shown)
 
 
 def _report(client: Client, outcome: DemoOutcome, as_json: bool) -> int:

@@ -81,3 +81,12 @@ def test_with_a_deadline_half_of_the_time_is_for_preparation() -> None:
     with pytest.raises(OutOfTime):
         due.check_preparation(never_stop)()
     due.check(never_stop)()
+
+
+def test_compiling_loops_counts_for_the_deadline_alone() -> None:
+    now, compiled = SetClock(), SetClock(5.0)
+    timed = SearchClock(10.0, now=now, compiled_s=compiled)
+    due = SearchClock(None, Deadline.after(60.0, now), compiled_s=compiled)
+    now.time_s, compiled.time_s = 42.0, 45.0
+    assert (timed.spent_s, timed.left_s) == (2.0, 8.0)
+    assert due.left_s == 18.0
