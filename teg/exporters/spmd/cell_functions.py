@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tapestry.teg.exporters.spmd.torch_text import COMPARISON, PRODUCT, SUM
+from tapestry.teg.exporters.spmd.array_text import COMPARISON, PRODUCT, SUM
 
 # Infix operators: text, and how tightly it binds.
 INFIX: Mapping[str, tuple[str, int]] = {

@@ -103,12 +103,12 @@ def _last_bracket(text: str) -> tuple[int, int] | None:
     return None if text[found[0]] == "[" and found[0] and text[found[0] - 1] not in " =([{" else found
 
 
-def split_top(text: str) -> list[str]:
-    """Split a text at the commas that stand outside all brackets."""
+def split_top(text: str, separator: str = ",") -> list[str]:
+    """Split a text at the commas, or another character, that stand outside all brackets."""
     parts, depth, start = [], 0, 0
     for k, c in _code(text):
         depth += (c in _OPENING) - (c in _CLOSING)
-        if c == "," and depth == 0:
+        if c == separator and depth == 0:
             parts.append(text[start:k].strip())
             start = k + 1
     rest = text[start:].strip()

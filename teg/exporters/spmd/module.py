@@ -1,9 +1,10 @@
-"""An exported PyTorch program as one Python module: what it needs of the runtime, its tables, layers and step."""
+"""An exported program as one Python module: what it needs of the runtime, its tables, layers and step."""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,11 +14,10 @@ from tapestry.teg.exporters.spmd.naming import families
 from tapestry.teg.exporters.spmd.program import RankProgram, SourceText, write_program
 from tapestry.teg.exporters.spmd.scopes import ScopeWriter
 from tapestry.teg.exporters.spmd.statements import named, variables_in
+from tapestry.teg.exporters.spmd.target import JAX, TORCH, ProgramTarget
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph
 
-# The modules of the runtime, in the order in which their definitions stand in a program.
-MODULES = ("torch_mesh", "torch_collectives", "torch_exchange", "torch_script")
 # What a program states itself in place of the runtime's own.
 STATED = ("MESH", "SOURCES", "CONSTANTS", "OUTPUTS", "CARRIED", "step")
 
@@ -28,19 +28,35 @@ def to_torch(explicit: ExplicitGraph, about: str = "") -> str:
     Raises:
         ValueError: operators or element types have no text there; all are listed.
     """
-    program = write_program(explicit)
+    return _module(explicit, TORCH, about)
+
+
+def to_jax(explicit: ExplicitGraph, about: str = "") -> str:
+    """Write a plan as a JAX module of one process; `about` follows the first line of its docstring.
+
+    Raises:
+        ValueError: operators or element types have no text there; all are listed.
+    """
+    return _module(explicit, JAX, about)
+
+
+def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     graph = explicit.abstract
-    runtime = _Runtime.read()
+    runtime = _Runtime.read(target)
+    reserved = {*runtime.parts, *STATED, *target.aliases, *runtime.imports}
+    program = write_program(explicit, target, reserved)
     outputs = {site: variables_in(text) for site, text in program.outputs.items()}
     kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
     items = with_loops(constants_first(program.statements), kept)
-    scopes = ScopeWriter(reserved={*runtime.parts, *STATED, "F", *runtime.imports})
+    scopes = ScopeWriter(reserved={*reserved, *program.functions.names.values()})
     body, names = scopes.step(items, outputs)
     body += _returned(program, names)
     tables = _tables(program, graph)
     tables += [f"NAMES_{k} = {text}" for k, text in enumerate(scopes.tables)]
     top = [line for table in tables for line in fold(0, table)]
-    layers = [line for function in scopes.functions for line in ("", "", *function)]
+    layers = [
+        line for function in (*program.functions.written(), *scopes.functions) for line in ("", "", *function)
+    ]
     step = [
         "",
         "",
@@ -55,8 +71,10 @@ def to_torch(explicit: ExplicitGraph, about: str = "") -> str:
     code = [*_joined(runtime.parts[n] for n in first), "", "", *top, *layers, *step]
     code += _joined(runtime.parts[n] for n in rest)
     code += ["", "", 'if __name__ == "__main__":', "    main()"]
-    imports = runtime.imports_for(_words(code), "F" in used)
-    document = f'"""{_docstring(explicit, about)}"""'
+    imports = runtime.imports_for(
+        _words(code), [text for name, text in target.aliases.items() if name in used]
+    )
+    document = f'"""{_docstring(explicit, target, about)}"""'
     return "\n".join([document, "", *imports, "", *stated, *code]) + "\n"
 
 
@@ -65,13 +83,13 @@ def _mesh(explicit: ExplicitGraph) -> str:
     return f"{{{sizes}}}"
 
 
-def _docstring(explicit: ExplicitGraph, about: str) -> str:
+def _docstring(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     mesh = ", ".join(f"{name}={size}" for name, size in explicit.mesh_shape.axes)
     count = explicit.mesh_shape.device_count
     lines = [
         f"{explicit.abstract.name} on {count} devices ({mesh}).",
         "",
-        f"Run it with: torchrun --nproc-per-node {count} FILE --inputs IN --outputs OUT",
+        f"Run it with: {target.command.format(count=count)}",
         "Arrays have the shapes of their local parts, which comments state.",
     ]
     if any(b.layout for b in explicit.buffers.values()):
@@ -186,10 +204,10 @@ class _Runtime:
         self.imports, self.parts = imports, parts
 
     @staticmethod
-    def read() -> _Runtime:
+    def read(target: ProgramTarget) -> _Runtime:
         imports: dict[str, tuple[str | None, str]] = {}
         parts: dict[str, str] = {}
-        for name in MODULES:
+        for name in target.runtime:
             text = (Path(__file__).parent / "runtime" / f"{name}.py").read_text()
             lines = text.split("\n")
             for node in ast.parse(text).body:
@@ -215,21 +233,20 @@ class _Runtime:
                 waiting += [w for w in _words([self.parts[name]]) if w in self.parts]
         return [name for name in self.parts if name in found]
 
-    def imports_for(self, words: Sequence[str], functional: bool) -> list[str]:
+    def imports_for(self, words: Sequence[str], aliases: Sequence[str]) -> list[str]:
         """Return the imports that the words need: the standard library's, then the others."""
-        plain: list[str] = []
+        plain = list(aliases)
         named: dict[str, list[str]] = {}
         for name, (module, text) in sorted(self.imports.items()):
             if name in words and module is None:
                 plain.append(text)
             elif name in words and module is not None:
                 named.setdefault(module, []).append(name)
-        others = [t for t in plain if t.split()[1].partition(".")[0] in ("numpy", "torch")]
-        standard = [t for t in sorted(plain) if t not in others]
-        standard += [f"from {module} import {', '.join(names)}" for module, names in sorted(named.items())]
-        if functional:
-            others.append("import torch.nn.functional as F")
-        return ["from __future__ import annotations", "", *standard, "", *sorted(others, key=_import_order)]
+        texts = sorted(plain, key=_import_order)
+        texts += [f"from {module} import {', '.join(names)}" for module, names in sorted(named.items())]
+        standard = [t for t in texts if _import_order(t).partition(".")[0] in sys.stdlib_module_names]
+        others = [t for t in texts if t not in standard]
+        return ["from __future__ import annotations", "", *standard, "", *others]
 
 
 def _import_order(text: str) -> str:

@@ -56,14 +56,18 @@ class NumberTexts:
                 return f"{offset} - {name}" if step == -1 else f"{offset} - {-step} * {name}"
             return f"{scaled} {'-' if offset < 0 else '+'} {abs(offset)}"
         entries = ", ".join(str(known.get(k, 0)) for k in range(self.mesh_shape.size_of(axes)))
-        return self.tables.setdefault(f"({entries})[{name}]", f"PART_{len(self.tables)}")
+        return self._entry(f"({entries})", name)
 
     def table(self, entries: list[str]) -> str:
         """Return the name of a value that every device looks up among `entries`, texts by device."""
         if len(set(entries)) == 1:
             return entries[0]
         name = self._position(tuple(s.name for s in self.mesh_shape.sub_axes))
-        return self.tables.setdefault(f"({', '.join(entries)})[{name}]", f"PART_{len(self.tables)}")
+        return self._entry(f"({', '.join(entries)})", name)
+
+    def _entry(self, entries: str, position: str) -> str:
+        """Return the name of that entry of a tuple which stands at the rank's position."""
+        return self.tables.setdefault(f"{entries}[{position}]", f"PART_{len(self.tables)}")
 
     def _axes(self, values: np.ndarray, active: np.ndarray) -> tuple[str, ...]:
         """Return few sub-axes whose coordinates determine the number, the first ones left out first."""

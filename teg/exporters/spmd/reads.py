@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import DimSpan, TextValue, TorchText
+from tapestry.teg.exporters.spmd.array_text import ArrayText, DimSpan, TextValue
 from tapestry.teg.views import ViewDim, ViewMap
 
 
 def view_text(
-    xp: TorchText, value: TextValue, held: np.ndarray, view: ViewMap, wanted: np.ndarray
+    xp: ArrayText, value: TextValue, held: np.ndarray, view: ViewMap, wanted: np.ndarray
 ) -> TextValue:
     """Write the part `wanted` `(devices, rank, 2)` of a view of the tensor of which `value` is the box `held`."""
     spans: list[DimSpan] = []

@@ -104,6 +104,10 @@ class StatementList:
         """Append `key = text`."""
         self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,), comment))
 
+    def assign_all(self, keys: tuple[str, ...], text: str, comment: str = "") -> None:
+        """Append the assignment of several results at once."""
+        self.done.append(Statement(((0, f"{', '.join(map(variable, keys))} = {text}"),), keys, comment))
+
     def new_key(self) -> str:
         """Return the key of a new temporary variable."""
         self.temporaries += 1

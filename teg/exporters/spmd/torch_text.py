@@ -1,268 +1,113 @@
-"""A small array namespace whose arrays are texts: calling a function writes the PyTorch expression that computes it.
-
-Operators are written out by functions over this namespace (`teg.exporters.spmd.writers`). Shapes are vectors over
-the devices; element types are tracked, since PyTorch promotes them by other rules than numpy does.
-"""
+"""The array namespace whose texts are PyTorch."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.per_rank import NumberTexts, common
-from tapestry.teg.exporters.spmd.statements import StatementList, apparent_length, variable
+from tapestry.teg.exporters.spmd.array_text import ArrayText, DimSpan, TextValue, constant
+from tapestry.teg.exporters.spmd.cell_functions import CALLS, FORMULAS
 
-# How tightly an expression binds: what stands alone, a unary operator, products, sums, comparisons.
-ATOM, UNARY, PRODUCT, SUM, COMPARISON = 9, 8, 7, 6, 3
-
-DTYPES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"),
-    *("complex64", "complex128"),
-)
-LONGEST = 64
-
-Index = slice | int | None | EllipsisType
-DimSpan = tuple[np.ndarray, np.ndarray | None, int]
-"""A part of a dimension by device: start, stop (None: the one place at the start) and step."""
-
-
-class NotWritable(ValueError):
-    """An operator, an element type or a form of them that has no text in the target library."""
-
-
-@dataclass(frozen=True, eq=False)
-class TextValue:
-    """An array as text: its `shape` is `(devices, rank)`, `level` says how tightly the text binds."""
-
-    text: str
-    shape: np.ndarray
-    dtype: str
-    level: int = ATOM
-
-    @property
-    def rank(self) -> int:
-        return int(self.shape.shape[1])
-
-
-def torch_dtype(dtype: str) -> str:
-    """Return the text of an element type.
-
-    Raises:
-        NotWritable: PyTorch computes nothing with it.
-    """
-    if dtype not in DTYPES:
-        raise NotWritable(f"element type {dtype}")
-    return f"torch.{dtype}"
+# What writers call, by the names that they use.
+FUNCTIONS: Mapping[str, str] = {
+    **CALLS,
+    "where": "torch.where",
+    "clip": "torch.clamp",
+    "div": "torch.div",
+    "array": "torch.tensor",
+    "concat": "torch.cat",
+    "stack": "torch.stack",
+    "einsum": "torch.einsum",
+    "sum": "torch.sum",
+    "prod": "torch.prod",
+    "reduce_max": "torch.amax",
+    "reduce_min": "torch.amin",
+    "any": "torch.any",
+    "all": "torch.all",
+    "logsumexp": "torch.logsumexp",
+    "softmax": "F.softmax",
+    "log_softmax": "F.log_softmax",
+    "layer_norm": "F.layer_norm",
+    "argmax": "torch.argmax",
+    "argmin": "torch.argmin",
+    "argsort": "torch.argsort",
+    "fft": "torch.fft.fft",
+    "ifft": "torch.fft.ifft",
+    "pad": "F.pad",
+    **{
+        f"{name}{rank}d": f"F.{name}{rank}d"
+        for name in ("conv", "max_pool", "avg_pool")
+        for rank in (1, 2, 3)
+    },
+}
+_SCANS = {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin", "logsumexp": "logcumsumexp"}
+_INTO = {"prod": "prod", "max": "amax", "min": "amin"}
 
 
 @dataclass
-class TorchText:
-    """The namespace: `active` `(devices,)` are those that run the block that is being written."""
+class TorchText(ArrayText):
+    """The namespace of PyTorch."""
 
-    numbers: NumberTexts
-    statements: StatementList
-    active: np.ndarray
-
-    def number(self, values: np.ndarray | int) -> str:
-        """Return the text of an integer by device."""
-        return self.numbers.text(self._vector(values), self.active)
-
-    def same(self, values: np.ndarray) -> int | None:
-        """Return the integer that all active devices have; None if they differ."""
-        return common(values, self.active)
-
-    def _vector(self, values: np.ndarray | int) -> np.ndarray:
-        return np.broadcast_to(values, self.active.shape)
-
-    def shape_text(self, shape: np.ndarray) -> str:
-        """Return the text of a shape `(devices, rank)` as a tuple."""
-        sizes = [self.number(shape[:, k]) for k in range(shape.shape[1])]
-        return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-
-    def sizes_equal(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Return whether two vectors are equal on all active devices."""
-        return bool((a[self.active] == b[self.active]).all())
-
-    def inner(self, value: TextValue, level: int = ATOM) -> str:
-        """Return the text as part of an expression that binds like `level`."""
-        return value.text if value.level >= level else f"({value.text})"
-
-    def named(self, value: TextValue) -> TextValue:
-        """Return the value under a name, for text that needs it twice."""
-        if re.fullmatch(r"[\x01\x03][^\x02]*\x02", value.text):
-            return value
-        return self.renamed(value)
-
-    def short(self, value: TextValue) -> TextValue:
-        """Return the value under a name if its text has grown long."""
-        return self.named(value) if apparent_length(value.text) > LONGEST else value
-
-    def plain(self, value: TextValue) -> TextValue:
-        """Return the value under a name if more than a few things are already done to it."""
-        is_name = re.fullmatch(r"\x01[^\x02]*\x02", value.text)
-        return value if is_name or apparent_length(value.text) <= LONGEST // 2 else self.renamed(value)
-
-    def renamed(self, value: TextValue) -> TextValue:
-        """Return the value under a new name."""
-        return replace(value, text=variable(self.statements.temporary(value.text)), level=ATOM)
-
-    def call(self, function: str, *arguments: str, like: TextValue, **named: str) -> TextValue:
-        """Apply a function of PyTorch, with the shape and element type of `like`."""
-        listed = [*arguments, *(f"{name}={text}" for name, text in named.items())]
-        return replace(like, text=f"{function}({', '.join(listed)})", level=ATOM)
-
-    def method(
-        self, value: TextValue, name: str, *arguments: str, shape: np.ndarray | None = None
-    ) -> TextValue:
-        """Apply a method of a tensor; what it is applied to is named where it is long."""
-        value = self.plain(value)
-        text = f"{self.inner(value)}.{name}({', '.join(arguments)})"
-        return TextValue(text, value.shape if shape is None else shape, value.dtype)
-
-    def cast(self, value: TextValue, dtype: str) -> TextValue:
-        """Convert the elements."""
-        if value.dtype == dtype:
-            return value
-        return replace(self.method(value, "to", torch_dtype(dtype)), dtype=dtype)
-
-    def permute_dims(self, value: TextValue, order: Sequence[int]) -> TextValue:
-        """Reorder the dimensions, as `numpy.transpose`."""
-        if list(order) == list(range(value.rank)):
-            return value
-        shape = value.shape[:, list(order)]
-        moved = [k for k, o in enumerate(order) if k != o]
-        if len(moved) == 2:
-            return self.method(value, "transpose", *map(str, moved), shape=shape)
-        return self.method(value, "permute", *map(str, order), shape=shape)
-
-    def reshape(self, value: TextValue, shape: np.ndarray) -> TextValue:
-        """Reshape the same elements to `shape` `(devices, rank)`."""
-        if value.shape.shape == shape.shape and self.sizes_equal(value.shape, shape):
-            return value
-        return self.method(value, "reshape", *self._listed(shape), shape=shape)
-
-    def _listed(self, shape: np.ndarray) -> list[str]:
-        return [self.number(shape[:, k]) for k in range(shape.shape[1])] or ["()"]
-
-    def expand(self, value: TextValue, shape: np.ndarray) -> TextValue:
-        """Broadcast to `shape` by repeating dimensions of size 1 and adding leading ones."""
-        if value.shape.shape == shape.shape and self.sizes_equal(value.shape, shape):
-            return value
-        return self.method(value, "expand", *self._listed(shape), shape=shape)
-
-    def expand_dims(self, value: TextValue, axes: Sequence[int]) -> TextValue:
-        """Insert dimensions of size 1, at their positions in the result."""
-        if not axes:
-            return value
-        rank = value.rank + len(axes)
-        old = [k for k in range(rank) if k not in axes]
-        shape = np.ones((len(value.shape), rank), np.int64)
-        shape[:, old] = value.shape
-        if len(axes) == 1:
-            return self.method(value, "unsqueeze", str(axes[0]), shape=shape)
-        return self.getitem(value, [None if k in axes else slice(None) for k in range(rank)], shape)
-
-    def getitem(self, value: TextValue, places: Sequence[Index | str], shape: np.ndarray) -> TextValue:
-        """Index with slices, integers, None and texts; whole trailing dimensions are left out."""
-        items = [p if isinstance(p, str) else _item(p) for p in places]
-        while items and items[-1] == ":":
-            items.pop()
-        if not items:
-            return value
-        value = self.plain(value)
-        return TextValue(f"{self.inner(value)}[{', '.join(items)}]", shape, value.dtype)
+    library = "torch"
+    title = "PyTorch"
+    functions = FUNCTIONS
+    formulas = FORMULAS
+    axis_word = "dim"
+    cast_method = "to"
+    permute_methods = ("transpose", "permute")
 
     def part(self, value: TextValue, spans: Sequence[DimSpan], shape: np.ndarray) -> TextValue:
-        """Return a part of `shape` `(devices, rank)` of a value: a span, or one place, of each dimension.
+        """Index with slices."""
+        return self.static_part(value, spans, shape)
 
-        A part without elements need not lie inside the value; devices where it does not make an empty one.
-        """
-        fits = self.active.copy()
-        for k, (low, stop, _) in enumerate(spans):
-            fits &= (low >= 0) & ((low + 1 if stop is None else stop) <= value.shape[:, k])
-        inner = replace(self, active=fits)
-        places = [
-            inner.number(low) if stop is None else inner.whole_span(low, stop, step, value.shape[:, k])
-            for k, (low, stop, step) in enumerate(spans)
-        ]
-        if (fits == self.active).all() or not fits.any():
-            empty = replace(
-                value, text=f"{self.inner(value)}.new_empty({self.shape_text(shape)})", shape=shape
-            )
-            return inner.getitem(value, places, shape) if fits.any() else empty
-        value = self.named(value)
-        key, start = self.statements.new_key(), len(self.statements.done)
-        self.statements.assign(key, inner.getitem(value, places, shape).text)
-        others = replace(self, active=self.active & ~fits)
-        otherwise = f"{value.text}.new_empty({others.shape_text(shape)})"
-        condition = self.numbers.table([str(bool(f)) for f in fits])
-        self.statements.guarded(start, condition, [(key, otherwise)], "")
-        return TextValue(variable(key), shape, value.dtype)
-
-    def whole_span(self, low: np.ndarray, stop: np.ndarray, step: int, size: np.ndarray) -> str | slice:
-        """Return a slice of a dimension of `size`; the whole dimension where it is that on all devices."""
-        if step == 1 and self.same(low) == 0 and self.sizes_equal(stop, size):
-            return slice(None)
-        return self.span(low, stop, step)
-
-    def span(self, start: np.ndarray, stop: np.ndarray, step: int = 1) -> str:
-        """Return the text of a slice of a dimension, bounds by device."""
-        return span_text(self.number(start), self.number(stop), step)
-
-    def flip(self, value: TextValue, axes: Sequence[int]) -> TextValue:
-        """Reverse dimensions."""
-        return self.method(value, "flip", *map(str, axes)) if axes else value
-
-    def concat(self, values: Sequence[TextValue], axis: int) -> TextValue:
-        """Join along a dimension."""
-        shape = values[0].shape.copy()
-        shape[:, axis] = sum(v.shape[:, axis] for v in values)
-        parts = ", ".join(self.short(v).text for v in values)
-        return TextValue(f"torch.cat(({parts}), dim={axis})", shape, values[0].dtype)
-
-    def full(self, shape: np.ndarray, value: Any, dtype: str) -> TextValue:
-        """Return an array of one value."""
-        kind = torch_dtype(dtype)
-        text = f"torch.full({self.shape_text(shape)}, {constant(value)}, dtype={kind})"
-        if type(value) in (int, float) and value == 0 and str(value) in ("0", "0.0"):
-            text = f"torch.zeros({self.shape_text(shape)}, dtype={kind})"
-        return TextValue(text, shape, dtype)
+    def _empty(self, value: TextValue, shape: np.ndarray) -> str:
+        return f"{self.inner(value)}.new_empty({self.shape_text(shape)})"
 
     def arange(self, start: np.ndarray, stop: np.ndarray) -> TextValue:
         """Return the integers from `start` to `stop`."""
         first = "" if self.same(start) == 0 else f"{self.number(start)}, "
         return TextValue(f"torch.arange({first}{self.number(stop)})", (stop - start)[:, None], "int64")
 
-    def scalar(self, value: Any, dtype: str) -> str:
-        """Return the text of a tensor without dimensions."""
-        return f"torch.tensor({constant(value)}, dtype={torch_dtype(dtype)})"
+    def pad(self, value: TextValue, sides: np.ndarray, fill: Any = 0) -> TextValue:
+        """Add margins; the library lists the last dimension first, and leaves out those without a margin."""
+        rank = value.rank
+        while rank > 1 and not sides[self.active, value.rank - rank].any():
+            rank -= 1
+        order = range(value.rank - 1, value.rank - rank - 1, -1)
+        listed = [self.number(sides[:, k, side]) for k in order for side in (0, 1)]
+        named = {"value": constant(fill)} if fill else {}
+        like = replace(value, shape=value.shape + sides.sum(axis=2))
+        return self.call("pad", self.short(value).text, f"({', '.join(listed)})", like=like, **named)
 
+    def first(self, value: TextValue, axis: int, count: np.ndarray) -> TextValue:
+        """Return the first elements along a dimension."""
+        shape = value.shape.copy()
+        shape[:, axis] = count
+        return self.method(value, "narrow", str(axis), "0", self.number(count), shape=shape)
 
-def span_text(start: str, stop: str, step: int = 1) -> str:
-    """Return the text of a slice, with the spaces that the formatter wants."""
-    wide = any(not re.fullmatch(r"-?\w*", bound) for bound in (start, stop))
-    text = (f"{start} : {stop}" if wide else f"{start}:{stop}").strip()
-    if step == 1:
-        return text
-    return f"{text} : {step}" if wide else f"{text}:{step}"
+    def scan(self, value: TextValue, monoid: str, axis: int) -> TextValue:
+        """Write a scan; those of extremes return positions too."""
+        kind = f", dtype={self.dtype_text(value.dtype)}" if monoid in ("sum", "prod") else ""
+        text = f"torch.{_SCANS[monoid]}({self.short(value).text}, dim={axis}{kind})"
+        return replace(value, text=text + (".values" if monoid in ("max", "min") else ""), level=9)
 
+    def combine_rows(self, into: TextValue, rows: TextValue, values: TextValue, monoid: str) -> TextValue:
+        """Add or reduce rows by index."""
+        if monoid == "sum":
+            return self.method(into, "index_add", "0", rows.text, values.text)
+        return self.method(into, "index_reduce", "0", rows.text, values.text, f'"{_INTO[monoid]}"')
 
-def _item(place: Index) -> str:
-    if isinstance(place, slice):
-        assert place == slice(None)
-        return ":"
-    return "..." if place is Ellipsis else str(place)
+    def _expanded(self, value: TextValue, shape: np.ndarray) -> TextValue:
+        return self.method(value, "expand", *self._listed(shape), shape=shape)
 
+    def _unsqueezed(self, value: TextValue, axis: int, shape: np.ndarray) -> TextValue:
+        return self.method(value, "unsqueeze", str(axis), shape=shape)
 
-def constant(value: Any) -> str:
-    """Return the text of a Python number."""
-    if isinstance(value, complex):
-        return f"complex({constant(value.real)}, {constant(value.imag)})"
-    if isinstance(value, float) and not np.isfinite(value):
-        return f'float("{value}")'
-    return repr(value)
+    def _flipped(self, value: TextValue, axes: Sequence[int]) -> TextValue:
+        return self.method(value, "flip", *map(str, axes))
+
+    def _flattened(self, value: TextValue, first: int, last: int, shape: np.ndarray) -> TextValue:
+        return TextValue(f"{self.inner(value)}.flatten({first}, {last})", shape, value.dtype)

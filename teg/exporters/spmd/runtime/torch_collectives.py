@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from tapestry.teg.exporters.spmd.runtime.torch_mesh import (
+from tapestry.teg.exporters.spmd.runtime.mesh import (
     MESH,
     RANK,
     Dims,
     boxes,
     coordinates,
-    volume,
 )
+from tapestry.teg.exporters.spmd.runtime.transfers import reduced_places
 
 
 @cache
@@ -135,18 +135,6 @@ def reduce_scatter_parts(
         x = reduce(COMBINE[op], terms).reshape(shape)
         before = after
     return x
-
-
-def reduced_places(wanted: Dims, rank: int, later: Sequence[str]) -> list[Any]:
-    """Return, per dimension, what a rank and those that it will still scatter to end up with."""
-    at = coordinates(rank)
-    found: list[set[int]] = [set() for _ in wanted]
-    for other, box in enumerate(boxes(wanted)):
-        near = all(c == at[a] for a, c in coordinates(other).items() if a not in later)
-        if near and volume(box):
-            for places, (a, b) in zip(found, box, strict=True):
-                places.update(range(a, b))
-    return [sorted(places) for places in found]
 
 
 def pick(x: torch.Tensor, held: list[Any], wanted: list[Any]) -> torch.Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import NotWritable, TextValue, TorchText
+from tapestry.teg.exporters.spmd.array_text import ArrayText, NotWritable, TextValue
 from tapestry.teg.exporters.spmd.writers.cells import CELLS
 from tapestry.teg.exporters.spmd.writers.fused import write_fused
 from tapestry.teg.exporters.spmd.writers.indexing import INDEXING
@@ -21,7 +21,7 @@ WRITERS: dict[str, OperatorWriter] = {**CELLS, **PRODUCTS, **WINDOWS, **MOVING, 
 
 
 def write_operator(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write the outputs of a block for the part `index` `(devices, dims, 2)` of its index space on each device.
 

@@ -10,17 +10,19 @@ import numpy as np
 
 from tapestry.teg.arrays import NUMPY
 from tapestry.teg.dtypes import numpy_dtype
-from tapestry.teg.exporters.spmd.cell_functions import CALLS, FORMULAS, INFIX, TRUTHS
-from tapestry.teg.exporters.spmd.statements import apparent_length
-from tapestry.teg.exporters.spmd.torch_text import (
+from tapestry.teg.exporters.spmd.array_text import (
+    ATOM,
     LONGEST,
     PRODUCT,
     UNARY,
+    ArrayText,
     NotWritable,
     TextValue,
-    TorchText,
     constant,
 )
+from tapestry.teg.exporters.spmd.cell_functions import INFIX, TRUTHS
+from tapestry.teg.exporters.spmd.folding import split_top
+from tapestry.teg.exporters.spmd.statements import apparent_length
 from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.expressions import SubExpression, run_steps, steps_of
@@ -36,7 +38,7 @@ _Term = TextValue | _Scalar
 
 
 def write_cell(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write an element-wise expression."""
     names = [name for name, _ in definition["dims"]]
@@ -56,14 +58,14 @@ def write_cell(
     return (_whole(xp, terms[-1], sizes, definition["dtype"]),)
 
 
-def _whole(xp: TorchText, term: _Term, sizes: np.ndarray, dtype: str) -> TextValue:
+def _whole(xp: ArrayText, term: _Term, sizes: np.ndarray, dtype: str) -> TextValue:
     """Return the result in its element type and shape."""
     if isinstance(term, _Scalar):
         return xp.full(sizes, np.asarray(term.number).astype(numpy_dtype(dtype)).item(), dtype)
     return xp.expand(xp.cast(term, dtype), sizes)
 
 
-def _aligned(xp: TorchText, value: TextValue, labels: Sequence[str], names: Sequence[str]) -> TextValue:
+def _aligned(xp: ArrayText, value: TextValue, labels: Sequence[str], names: Sequence[str]) -> TextValue:
     """Return the input with its dimensions in the order of the names, size 1 where it is broadcast in between."""
     own = [label for label in labels if label]
     if len(own) < len(labels):
@@ -88,7 +90,7 @@ def _kinds(steps: Sequence[SubExpression], dtypes: Sequence[str], names: Sequenc
 
 
 def _step(
-    xp: TorchText,
+    xp: ArrayText,
     step: SubExpression,
     terms: Sequence[_Term],
     kind: Any,
@@ -109,18 +111,18 @@ def _step(
         (value,) = (_array(xp, a, step.payload) for a in arguments)
         if step.name == "cast":
             return xp.cast(value, step.payload)
-        viewed = xp.method(value, "view", f"torch.{step.payload}")
+        viewed = xp.method(value, "view", xp.dtype_text(step.payload))
         return TextValue(viewed.text, viewed.shape, step.payload)
     return _applied(xp, step.name, arguments, kind)
 
 
-def _array(xp: TorchText, term: _Term, dtype: str) -> TextValue:
+def _array(xp: ArrayText, term: _Term, dtype: str) -> TextValue:
     if isinstance(term, TextValue):
         return term
     return TextValue(xp.scalar(term.number, dtype), np.zeros((len(xp.active), 0), np.int64), dtype)
 
 
-def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) -> TextValue:
+def _applied(xp: ArrayText, name: str, arguments: Sequence[_Term], kind: str) -> TextValue:
     """Write one function, its arguments converted to the type in which numpy computes it."""
     condition = [*arguments[:1]] if name == "where" else []
     given = list(arguments[len(condition) :])
@@ -147,21 +149,21 @@ def _applied(xp: TorchText, name: str, arguments: Sequence[_Term], kind: str) ->
         return _divided(xp, name, given, like)
     if name in ("min", "max") and any(isinstance(a, _Scalar) for a in given):
         value, bound = sorted(given, key=lambda a: isinstance(a, _Scalar))
-        return xp.call("torch.clamp", _text(xp, value), like=like, **{_BOUND[name]: _text(xp, bound)})
+        return xp.call("clip", _text(xp, value), like=like, **{_BOUND[name]: _text(xp, bound)})
     if name == "pow" and isinstance(given[1], _Scalar) and given[1].number == 2:
-        return xp.call("torch.square", _text(xp, given[0]), like=like)
-    if name in FORMULAS:
+        return xp.call("square", _text(xp, given[0]), like=like)
+    if name in xp.formulas:
         value = xp.named(_array(xp, given[0], wide))
-        level = PRODUCT if " * " in FORMULAS[name] and not FORMULAS[name].startswith("torch.where") else 9
-        return TextValue(FORMULAS[name].format(value.text), shape, kind, level)
-    if name not in CALLS:
+        text = xp.formulas[name].format(value.text)
+        return TextValue(text, shape, kind, ATOM if len(split_top(text, " ")) == 1 else PRODUCT)
+    if name not in xp.functions:
         raise NotWritable(f"cell function {name}")
     scalars_allowed = name in ("pow", "fmod", "mod") and isinstance(given[0], TextValue)
     listed = [
         _text(xp, a) if scalars_allowed or isinstance(a, TextValue) else xp.scalar(a.number, wide)
         for a in given
     ]
-    return xp.call(CALLS[name], *listed, like=like)
+    return xp.call(name, *listed, like=like)
 
 
 _BOUND = {"min": "max", "max": "min"}
@@ -185,21 +187,21 @@ def _computed_in(name: str, given: Sequence[_Term], kind: str) -> str:
     return kind
 
 
-def _where(xp: TorchText, condition: _Term, given: Sequence[_Term], like: TextValue) -> TextValue:
+def _where(xp: ArrayText, condition: _Term, given: Sequence[_Term], like: TextValue) -> TextValue:
     texts = [_text(xp, a) for a in given]
     if not any(isinstance(a, TextValue) for a in given):
         texts = [xp.scalar(a.number, like.dtype) for a in given if isinstance(a, _Scalar)]
     choice = xp.cast(_array(xp, condition, "bool"), "bool")
-    return xp.call("torch.where", xp.short(choice).text, *texts, like=like)
+    return xp.call("where", xp.short(choice).text, *texts, like=like)
 
 
-def _divided(xp: TorchText, name: str, given: Sequence[_Term], like: TextValue) -> TextValue:
+def _divided(xp: ArrayText, name: str, given: Sequence[_Term], like: TextValue) -> TextValue:
     if name == "div" and not like.dtype.startswith(("int", "uint")):
         left, right = _text(xp, given[0], PRODUCT), _text(xp, given[1], PRODUCT + 1)
         return TextValue(f"{left} / {right}", like.shape, like.dtype, PRODUCT)
     mode = '"trunc"' if name == "div" else '"floor"'
     listed = [xp.scalar(a.number, like.dtype) if isinstance(a, _Scalar) else a.text for a in given]
-    return xp.call("torch.div", *listed, like=like, rounding_mode=mode)
+    return xp.call("div", *listed, like=like, rounding_mode=mode)
 
 
 def _is_long(value: TextValue) -> bool:
@@ -207,7 +209,7 @@ def _is_long(value: TextValue) -> bool:
     return "(" in value.text or value.text.endswith("]")
 
 
-def _text(xp: TorchText, term: _Term, level: int = 0) -> str:
+def _text(xp: ArrayText, term: _Term, level: int = 0) -> str:
     if isinstance(term, TextValue):
         return xp.inner(term, level)
     text = constant(term.number)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import DimSpan, TextValue, TorchText
+from tapestry.teg.exporters.spmd.array_text import ArrayText, DimSpan, TextValue
 from tapestry.teg.exporters.spmd.writers.moving import made_boxes
 from tapestry.teg.exporters.spmd.writers.operand import TextOperand
 from tapestry.teg.graph import Definition
@@ -14,11 +14,11 @@ from tapestry.teg.operators import body_of
 from tapestry.teg.operators.fused_space import space_of
 from tapestry.teg.sharding.sharded_block import view_ranges
 
-Step = Callable[[TorchText, Definition, np.ndarray, Sequence[TextOperand]], tuple[TextValue, ...]]
+Step = Callable[[ArrayText, Definition, np.ndarray, Sequence[TextOperand]], tuple[TextValue, ...]]
 
 
 def write_fused(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand], write: Step
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand], write: Step
 ) -> tuple[TextValue, ...]:
     """Write the steps of a fused block; `write` writes one."""
     body = body_of(definition)
@@ -47,7 +47,7 @@ def write_fused(
     return tuple(values[v].value for v in body.outputs)
 
 
-def _part(xp: TorchText, held: TextOperand, box: np.ndarray) -> TextOperand:
+def _part(xp: ArrayText, held: TextOperand, box: np.ndarray) -> TextOperand:
     """Return the part of a value that a step reads."""
     spans: list[DimSpan] = []
     for k in range(box.shape[1]):

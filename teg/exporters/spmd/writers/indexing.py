@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
+from tapestry.teg.exporters.spmd.array_text import ArrayText, TextValue
 from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.indexing import Indexing
@@ -21,19 +21,19 @@ def _plan(definition: Definition, rank: int, positions: TextValue) -> Indexing:
     return Indexing(definition["axis"] % rank, aligned, free, rank)
 
 
-def _wrapped(xp: TorchText, positions: TextValue, size: int, mode: str) -> TextValue:
+def _wrapped(xp: ArrayText, positions: TextValue, size: int, mode: str) -> TextValue:
     """Count negative strict positions from the end, and move clipped ones inside."""
     positions = xp.cast(positions, "int64")
     if mode == "clip":
-        return xp.call("torch.clamp", xp.short(positions).text, "0", str(size - 1), like=positions)
+        return xp.call("clip", xp.short(positions).text, "0", str(size - 1), like=positions)
     if mode != "strict":
         return positions
     named = xp.named(positions)
-    return xp.call("torch.where", f"{named.text} < 0", f"{named.text} + {size}", named.text, like=named)
+    return xp.call("where", f"{named.text} < 0", f"{named.text} + {size}", named.text, like=named)
 
 
 def write_gather(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a gather along one dimension of a table."""
     assert definition.signature is not None
@@ -57,21 +57,21 @@ def write_gather(
     flat = _grouped(xp, places, ([k for _, k in plan.aligned], plan.free))
     rows = xp.short(_grouped(xp, table, ([t for t, _ in plan.aligned], [plan.axis], plan.rest)))
     batch = rows.shape[:, 0]
-    lead = f"torch.arange({xp.number(batch)})[:, None]"
+    lead = f"{xp.library}.arange({xp.number(batch)})[:, None]"
     shape = np.stack([batch, flat.shape[:, 1], rows.shape[:, 2]], axis=1)
     if everywhere:
         found = TextValue(f"{rows.text}[{lead}, {xp.short(flat).text}]", shape, table.dtype)
         return (_gathered(xp, plan, found, table, positions),)
     local, inside = _located(xp, flat, (start, stop))
-    near = f"torch.where({inside.text}, {local.text}, 0)"
+    near = f"{xp.library}.where({inside.text}, {local.text}, 0)"
     found = xp.named(TextValue(f"{rows.text}[{lead}, {near}]", shape, table.dtype))
     zero = "False" if table.dtype == "bool" else "0"
-    kept = xp.call("torch.where", f"{inside.text}[:, :, None]", found.text, zero, like=found)
+    kept = xp.call("where", f"{inside.text}[:, :, None]", found.text, zero, like=found)
     return (_gathered(xp, plan, kept, table, positions),)
 
 
 def _located(
-    xp: TorchText, positions: TextValue, part: tuple[np.ndarray, np.ndarray]
+    xp: ArrayText, positions: TextValue, part: tuple[np.ndarray, np.ndarray]
 ) -> tuple[TextValue, TextValue]:
     """Return positions counted from the start of a part, and whether they lie in it."""
     start, stop = part
@@ -83,19 +83,19 @@ def _located(
 
 
 def _rows_of(
-    xp: TorchText, table: TextValue, places: TextValue, part: tuple[np.ndarray, np.ndarray]
+    xp: ArrayText, table: TextValue, places: TextValue, part: tuple[np.ndarray, np.ndarray]
 ) -> TextValue:
     """Write the rows of a part of a table; positions elsewhere give zeros."""
     local, inside = _located(xp, places, part)
     shape = np.concatenate([places.shape, table.shape[:, 1:]], axis=1)
-    near = f"torch.where({inside.text}, {local.text}, 0)"
+    near = f"{xp.library}.where({inside.text}, {local.text}, 0)"
     found = xp.named(xp.getitem(table, [near], shape))
     mask = xp.getitem(inside, [..., *[None] * (table.rank - 1)], shape) if table.rank > 1 else inside
     zero = "False" if table.dtype == "bool" else "0"
-    return xp.call("torch.where", mask.text, found.text, zero, like=TextValue("", shape, table.dtype))
+    return xp.call("where", mask.text, found.text, zero, like=TextValue("", shape, table.dtype))
 
 
-def _grouped(xp: TorchText, value: TextValue, groups: Sequence[Sequence[int]]) -> TextValue:
+def _grouped(xp: ArrayText, value: TextValue, groups: Sequence[Sequence[int]]) -> TextValue:
     """Merge each group of dimensions into one."""
     moved = xp.permute_dims(value, [k for group in groups for k in group])
     shape = np.stack([np.prod(value.shape[:, list(g)], axis=1, dtype=np.int64) for g in groups], axis=1)
@@ -103,7 +103,7 @@ def _grouped(xp: TorchText, value: TextValue, groups: Sequence[Sequence[int]]) -
 
 
 def _ungrouped(
-    xp: TorchText, flat: TextValue, groups: Sequence[Sequence[int]], shape: np.ndarray
+    xp: ArrayText, flat: TextValue, groups: Sequence[Sequence[int]], shape: np.ndarray
 ) -> TextValue:
     """Invert `_grouped`: `shape` is that before grouping."""
     order = [k for group in groups for k in group]
@@ -116,18 +116,15 @@ def _places(plan: Indexing) -> list[list[int]]:
 
 
 def _gathered(
-    xp: TorchText, plan: Indexing, flat: TextValue, table: TextValue, positions: TextValue
+    xp: ArrayText, plan: Indexing, flat: TextValue, table: TextValue, positions: TextValue
 ) -> TextValue:
     free = positions.shape[:, list(plan.free)]
     shape = np.concatenate([table.shape[:, : plan.axis], free, table.shape[:, plan.axis + 1 :]], axis=1)
     return _ungrouped(xp, flat, _places(plan), shape)
 
 
-_INTO = {"prod": "prod", "max": "amax", "min": "amin"}
-
-
 def write_scatter(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a scatter: updates for places elsewhere go to one more row, which is cut off."""
     assert definition.signature is not None
@@ -155,16 +152,20 @@ def write_scatter(
     return (_ungrouped(xp, xp.reshape(flat_result, sizes), groups, shape),)
 
 
-def _rows(xp: TorchText, flat: TextValue, space: tuple[np.ndarray, np.ndarray]) -> TextValue:
+def _rows(xp: ArrayText, flat: TextValue, space: tuple[np.ndarray, np.ndarray]) -> TextValue:
     """Return the row of each update in the flattened part, one beyond the last for places elsewhere."""
     start, sizes = space
     local, inside = _located(xp, flat, (start, start + sizes[:, 1]))
     extent = xp.number(sizes[:, 1])
     lead = xp.number(sizes[:, 0])
     wide = xp.number(sizes[:, 0] * sizes[:, 1])
-    own = local.text if lead == "1" else f"torch.arange({lead})[:, None] * {_times(extent)} + {local.text}"
+    own = (
+        local.text
+        if lead == "1"
+        else f"{xp.library}.arange({lead})[:, None] * {_times(extent)} + {local.text}"
+    )
     own_name = xp.named(replace(local, text=own, level=6))
-    found = xp.call("torch.where", inside.text, own_name.text, wide, like=local)
+    found = xp.call("where", inside.text, own_name.text, wide, like=local)
     shape = (flat.shape[:, 0] * flat.shape[:, 1])[:, None]
     return xp.named(TextValue(f"{found.text}.reshape(-1)", shape, "int64"))
 
@@ -178,33 +179,31 @@ def _times(text: str) -> str:
 
 
 def _combined(
-    xp: TorchText, monoid: str, rows: TextValue, values: TextValue, result: tuple[np.ndarray, str]
+    xp: ArrayText, monoid: str, rows: TextValue, values: TextValue, result: tuple[np.ndarray, str]
 ) -> TextValue:
     grown, dtype = result
     wide = {"float16": "float32", "bfloat16": "float32", "bool": "uint8"}.get(dtype, dtype)
     start = identity(monoid, dtype)
     into = xp.full(grown, int(start) if dtype == "bool" else start, wide)
     values = xp.short(xp.cast(values, wide))
-    if monoid == "sum":
-        text = f"{xp.short(into).text}.index_add(0, {rows.text}, {values.text})"
-    else:
-        text = f'{xp.short(into).text}.index_reduce(0, {rows.text}, {values.text}, "{_INTO[monoid]}")'
-    whole = xp.named(TextValue(text, grown, wide))
+    whole = xp.named(xp.combine_rows(xp.short(into), rows, values, monoid))
     return xp.cast(TextValue(f"{whole.text}[:-1]", grown - np.array([1, 0]), wide), dtype)
 
 
-def _last(xp: TorchText, base: TextValue, rows: TextValue, values: TextValue, count: np.ndarray) -> TextValue:
+def _last(xp: ArrayText, base: TextValue, rows: TextValue, values: TextValue, count: np.ndarray) -> TextValue:
     """Keep the update that comes last in each place: the one with the greatest number."""
     total = xp.number(rows.shape[:, 0])
     one = (count + 1)[:, None]
-    text = f'{xp.full(one, -1, "int64").text}.index_reduce(0, {rows.text}, torch.arange({total}), "amax")'
-    order = xp.named(TextValue(f"{xp.named(TextValue(text, one, 'int64')).text}[:-1, None]", one, "int64"))
+    numbers = TextValue(f"{xp.library}.arange({total})", rows.shape, "int64")
+    newest = xp.named(xp.combine_rows(xp.full(one, -1, "int64"), rows, numbers, "max"))
+    order = xp.named(replace(newest, text=f"{newest.text}[:-1, None]"))
     if xp.same(rows.shape[:, 0]) == 0:
         return base
-    chosen = f"{xp.short(values).text}[{order.text}[:, 0].clamp(min=0)]"
+    rows_chosen = xp.call("clip", f"{order.text}[:, 0]", like=order, min="0")
+    chosen = f"{xp.short(values).text}[{rows_chosen.text}]"
     like = replace(base, level=9)
     return xp.call(
-        "torch.where", f"{order.text} >= 0", xp.named(replace(like, text=chosen)).text, base.text, like=like
+        "where", f"{order.text} >= 0", xp.named(replace(like, text=chosen)).text, base.text, like=like
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tapestry.teg.exporters.spmd.array_text import ArrayText, TextValue
 from tapestry.teg.exporters.spmd.reads import view_text
-from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText, constant, torch_dtype
 from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.monoids import identity
@@ -29,7 +29,7 @@ def made_boxes(definition: Definition, index: np.ndarray, position: int) -> np.n
 
 
 def write_view(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a view inside a fused block."""
     view = parse(definition["map"], definition["shape"])
@@ -37,7 +37,7 @@ def write_view(
 
 
 def write_concat(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a concatenation; inputs that no device reads are left out."""
     axis = definition["axis"]
@@ -46,19 +46,15 @@ def write_concat(
 
 
 def write_interleave(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write elements in turn."""
-    axis, value = definition["axis"], operands[0].value
-    parts = ", ".join(xp.short(o.value).text for o in operands)
-    shape = value.shape.copy()
-    shape[:, axis] *= len(operands)
-    text = f"torch.stack(({parts}), dim={axis + 1}).flatten({axis}, {axis + 1})"
-    return (TextValue(text, shape, value.dtype),)
+    axis = definition["axis"]
+    return (xp.flatten(xp.stack([o.value for o in operands], axis + 1), axis, axis + 1),)
 
 
 def write_pad(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a margin of one value; a device without elements of the tensor makes only margin."""
     value, box = operands[0]
@@ -68,44 +64,37 @@ def write_pad(
     after = sizes - first - value.shape
     if not np.concatenate([first, after], axis=1)[xp.active].any():
         return (value,)
-    sides = [xp.number(side[:, k]) for k in reversed(range(value.rank)) for side in (first, after)]
-    named = {"value": constant(definition.get("value", 0))} if definition.get("value", 0) else {}
-    padded = xp.call("F.pad", xp.short(value).text, f"({', '.join(sides)})", like=value, **named)
+    padded = xp.pad(value, np.stack([first, after], axis=2), definition.get("value", 0))
     return (replace(padded, shape=sizes),)
 
 
 def write_dilate(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write zeros between elements: the rows of a new last dimension, of which the first is the value."""
     value, axis, factor = operands[0].value, definition["axis"], definition["factor"]
-    shape = value.shape.copy()
-    shape[:, axis] *= factor
     wide = xp.expand_dims(value, [axis + 1])
-    side = (0, 0) * (value.rank - 1 - axis) + (0, factor - 1)
-    padded = xp.call("F.pad", wide.text, str(side), like=wide)
-    return (TextValue(f"{padded.text}.flatten({axis}, {axis + 1})", shape, value.dtype),)
+    sides = np.zeros((*wide.shape.shape, 2), np.int64)
+    sides[:, axis + 1, 1] = factor - 1
+    return (xp.flatten(xp.pad(wide, sides), axis, axis + 1),)
 
 
 def write_reshape(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a reshape to the local shape."""
     return (xp.reshape(operands[0].value, extents(made_boxes(definition, index, 0))),)
 
 
 def write_waypoint(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write nothing but the value."""
     return (operands[0].value,)
 
 
-_SCANS = {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin", "logsumexp": "logcumsumexp"}
-
-
 def write_scan(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a scan; one that excludes its own element begins with the monoid's identity."""
     value, axis, monoid = operands[0].value, definition["axis"], definition["monoid"]
@@ -120,19 +109,16 @@ def write_scan(
             first, identity(monoid, dtype) if dtype != "bool" else int(identity(monoid, dtype)), work.dtype
         )
         work = xp.named(work)
-        head = replace(work, text=f"{work.text}.narrow({axis}, 0, {xp.number(work.shape[:, axis] - 1)})")
+        head = xp.first(work, axis, work.shape[:, axis] - 1)
         work = replace(xp.concat([start, head], axis), shape=work.shape)
-    text = f"torch.{_SCANS[monoid]}({xp.short(work).text}, dim={axis}"
-    text += f", dtype={torch_dtype(work.dtype)})" if monoid in ("sum", "prod") else ")"
-    text += ".values" if monoid in ("max", "min") else ""
-    result = replace(work, text=text)
+    result = xp.scan(work, monoid, axis)
     if definition.get("reverse", False):
         result = xp.flip(result, [axis])
     return (xp.cast(result, dtype),)
 
 
 def write_arg_reduce(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write the position of the greatest or least element: the first such, or the last."""
     value, axis = operands[0].value, definition["axis"]
@@ -142,7 +128,7 @@ def write_arg_reduce(
     value = xp.short(value)
     last = definition.get("last", False)
     read = xp.flip(value, [axis]) if last else value
-    found = xp.call(f"torch.arg{definition['kind']}", read.text, like=like, dim=str(axis))
+    found = xp.call(f"arg{definition['kind']}", read.text, like=like, axis=str(axis))
     if last:
         end = xp.number(value.shape[:, axis] - 1)
         found = replace(found, text=f"{end} - {found.text}", level=6)
@@ -150,32 +136,31 @@ def write_arg_reduce(
 
 
 def write_arg_sort(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write the positions of the first elements in order; equal ones keep their order."""
     value, axis, count = operands[0].value, definition["axis"], definition["count"]
     if value.dtype == "bool":
         value = xp.cast(value, "uint8")
-    named = {"dim": str(axis), "descending": str(definition["largest"]), "stable": "True"}
-    order = xp.call("torch.argsort", xp.short(value).text, like=replace(value, dtype="int64"), **named)
+    named = {"descending": str(definition["largest"]), "stable": "True"}
+    like = replace(value, dtype="int64")
+    order = xp.call("argsort", xp.short(value).text, like=like, axis=str(axis), **named)
     if xp.same(value.shape[:, axis]) != count:
-        shape = value.shape.copy()
-        shape[:, axis] = count
-        order = xp.method(order, "narrow", str(axis), "0", str(count), shape=shape)
+        order = xp.first(order, axis, np.full(len(xp.active), count))
     return (order,)
 
 
 def write_fft(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a Fourier transform."""
     value = xp.short(operands[0].value)
-    function = "torch.fft.ifft" if definition.get("inverse", False) else "torch.fft.fft"
-    return (xp.call(function, value.text, like=value, dim=str(definition["axis"])),)
+    function = "ifft" if definition.get("inverse", False) else "fft"
+    return (xp.call(function, value.text, like=value, axis=str(definition["axis"])),)
 
 
 def write_sink(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write nothing: the boundary is written by the program."""
     return ()

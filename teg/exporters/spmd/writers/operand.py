@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
+from tapestry.teg.exporters.spmd.array_text import ArrayText, TextValue
 from tapestry.teg.graph import Definition
 
 
@@ -18,7 +18,7 @@ class TextOperand(NamedTuple):
     box: np.ndarray
 
 
-OperatorWriter = Callable[[TorchText, Definition, np.ndarray, Sequence[TextOperand]], tuple[TextValue, ...]]
+OperatorWriter = Callable[[ArrayText, Definition, np.ndarray, Sequence[TextOperand]], tuple[TextValue, ...]]
 """Writes the outputs of a block for the part `index` `(devices, dims, 2)` of its index space on each device.
 
 It is told of active devices only: those whose part is not empty. It raises NotWritable for forms without a text.

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
-from tapestry.teg.exporters.spmd.torch_text import PRODUCT, NotWritable, TextValue, TorchText, constant
+from tapestry.teg.exporters.spmd.array_text import PRODUCT, ArrayText, NotWritable, TextValue, constant
 from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand
 from tapestry.teg.graph import Definition
 
 
 def write_contract(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a product over named dimensions."""
     labels, output = definition["labels"], definition["output"]
@@ -33,11 +33,11 @@ def write_contract(
     letter = _letters(list(sizes))
     equation = ",".join("".join(letter[n] for n in names) for names in labels)
     equation += "->" + "".join(letter[n] for n in output)
-    text = f'torch.einsum("{equation}", {", ".join(v.text for v in values)})'
-    return (TextValue(text, shape, dtype),)
+    like = TextValue("", shape, dtype)
+    return (xp.call("einsum", f'"{equation}"', *(v.text for v in values), like=like),)
 
 
-def _stacked(xp: TorchText, sizes: Sequence[np.ndarray]) -> np.ndarray:
+def _stacked(xp: ArrayText, sizes: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack(sizes, axis=1) if sizes else np.zeros((len(xp.active), 0), np.int64)
 
 
@@ -64,11 +64,8 @@ def _letters(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-_REDUCE = {"max": "amax", "min": "amin", "any": "any", "all": "all", "logsumexp": "logsumexp"}
-
-
 def write_reduce(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a reduction."""
     value = xp.short(operands[0].value)
@@ -83,7 +80,7 @@ def write_reduce(
     return (xp.expand_dims(result, sorted(keep)),)
 
 
-def reduced(xp: TorchText, monoid: str, value: TextValue, axes: Sequence[int]) -> TextValue:
+def reduced(xp: ArrayText, monoid: str, value: TextValue, axes: Sequence[int]) -> TextValue:
     """Reduce dimensions by a monoid."""
     if not axes:
         return value
@@ -92,39 +89,38 @@ def reduced(xp: TorchText, monoid: str, value: TextValue, axes: Sequence[int]) -
     over = str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
     if monoid == "prod":
         for axis in reversed(axes):
-            value = xp.call("torch.prod", value.text, like=value, dim=str(axis), dtype=f"torch.{value.dtype}")
+            kind = xp.dtype_text(value.dtype)
+            value = xp.call("prod", value.text, like=value, axis=str(axis), dtype=kind)
         return replace(value, shape=shape)
     if monoid == "sum":
-        kind = (
-            {}
-            if value.dtype.startswith(("float", "bfloat", "complex"))
-            else {"dtype": f"torch.{value.dtype}"}
-        )
-        return xp.call("torch.sum", value.text, like=like, dim=over, **kind)
+        keeps = value.dtype.startswith(("float", "bfloat", "complex"))
+        named = {} if keeps else {"dtype": xp.dtype_text(value.dtype)}
+        return xp.call("sum", value.text, like=like, axis=over, **named)
     if monoid in ("max", "min") and value.dtype == "bool":
         raise NotWritable(f"a {monoid} of bool")
-    return xp.call(f"torch.{_REDUCE[monoid]}", value.text, like=like, dim=over)
+    name = f"reduce_{monoid}" if monoid in ("max", "min") else monoid
+    return xp.call(name, value.text, like=like, axis=over)
 
 
 def write_softmax(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a softmax or its logarithm; several axes are joined to one first."""
     value, axes = operands[0].value, tuple(definition["axes"])
-    function = f"F.{definition.operator}"
+    function = definition.operator
     if len(axes) == 1:
-        return (xp.call(function, xp.short(value).text, like=value, dim=str(axes[0])),)
+        return (xp.call(function, xp.short(value).text, like=value, axis=str(axes[0])),)
     others = [k for k in range(value.rank) if k not in axes]
     order = [*others, *axes]
     moved = xp.named(xp.permute_dims(value, order))
-    flat = xp.method(moved, "flatten", str(len(others)))
-    rows = xp.call(function, flat.text, like=flat, dim="-1")
-    whole = xp.reshape(replace(rows, shape=rows.shape[:, :0]), moved.shape)
+    flat = xp.flatten(moved, len(others), moved.rank - 1)
+    rows = xp.call(function, flat.text, like=flat, axis="-1")
+    whole = xp.reshape(rows, moved.shape)
     return (xp.permute_dims(whole, list(np.argsort(order))),)
 
 
 def write_layer_norm(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a layer normalization."""
     value = operands[0].value
@@ -132,7 +128,7 @@ def write_layer_norm(
     others = [xp.cast(o.value, value.dtype) for o in operands[1:]]
     listed = [xp.short(v).text for v in (value, *others)]
     listed.insert(1, xp.shape_text(value.shape[:, value.rank - rank :]))
-    return (xp.call("F.layer_norm", *listed, like=value, eps=constant(definition["eps"])),)
+    return (xp.call("layer_norm", *listed, like=value, eps=constant(definition["eps"])),)
 
 
 PRODUCTS: dict[str, OperatorWriter] = {

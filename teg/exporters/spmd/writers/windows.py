@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.torch_text import PRODUCT, NotWritable, TextValue, TorchText, constant
+from tapestry.teg.exporters.spmd.array_text import PRODUCT, ArrayText, NotWritable, TextValue
 from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
 from tapestry.teg.graph import Definition
 from tapestry.teg.operators.monoids import identity
@@ -32,15 +32,12 @@ def _margins(
     return result
 
 
-def _padded(xp: TorchText, value: TextValue, margins: np.ndarray, fill: object) -> TextValue:
+def _padded(xp: ArrayText, value: TextValue, margins: np.ndarray, fill: object) -> TextValue:
     if not margins[xp.active].any():
         return value
-    sides = [xp.number(margins[:, k, s]) for k in reversed(range(margins.shape[1])) for s in (0, 1)]
-    shape = value.shape.copy()
-    shape[:, 2:] += margins.sum(axis=2)
-    listed = [xp.short(value).text, f"({', '.join(sides)})"]
-    named = {} if fill == 0 else {"value": constant(fill)}
-    return replace(xp.call("F.pad", *listed, like=value, **named), shape=shape)
+    return xp.pad(
+        value, np.concatenate([np.zeros_like(margins[:, :1]).repeat(2, axis=1), margins], axis=1), fill
+    )
 
 
 def _numbers(values: Sequence[int]) -> str:
@@ -49,7 +46,7 @@ def _numbers(values: Sequence[int]) -> str:
 
 
 def write_conv(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a convolution; padding that is even on all sides is the function's own."""
     signature = definition.signature
@@ -72,18 +69,18 @@ def write_conv(
         named["groups"] = xp.number(extents(index)[:, signature.position("g")])
     shape = np.concatenate([x.shape[:, :1], w.shape[:, :1], extents(spatial)], axis=1)
     like = TextValue("", shape, x.dtype)
-    call = xp.call(f"F.conv{len(kernel)}d", xp.short(x).text, xp.short(w).text, like=like, **named)
+    call = xp.call(f"conv{len(kernel)}d", xp.short(x).text, xp.short(w).text, like=like, **named)
     return (call,)
 
 
-def _whole(xp: TorchText, sizes: np.ndarray) -> int:
+def _whole(xp: ArrayText, sizes: np.ndarray) -> int:
     same = xp.same(sizes)
     assert same is not None, "a kernel is never split"
     return same
 
 
 def write_pool(
-    xp: TorchText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
+    xp: ArrayText, definition: Definition, index: np.ndarray, operands: Sequence[TextOperand]
 ) -> tuple[TextValue, ...]:
     """Write a pooling; an average divides by the number of taps that count, which may differ by place."""
     operand, kernel = operands[0], definition["kernel"]
@@ -101,17 +98,17 @@ def write_pool(
     if maximum:
         if any(d > 1 for d in definition["dilations"]):
             named["dilation"] = _numbers(definition["dilations"])
-        call = xp.call(f"F.max_pool{len(kernel)}d", x.text, _numbers(kernel), like=like, **named)
+        call = xp.call(f"max_pool{len(kernel)}d", x.text, _numbers(kernel), like=like, **named)
         return (xp.cast(call, operand.value.dtype),)
     counts = [_counts(definition, k, spatial[:, k]) for k in range(len(kernel))]
-    pool = f"F.avg_pool{len(kernel)}d"
+    pool = f"avg_pool{len(kernel)}d"
     if all(set(c) == {kernel[k]} for k, rows in enumerate(counts) for c in rows if c):
         return (xp.call(pool, x.text, _numbers(kernel), like=like, **named),)
     total = xp.call(pool, x.text, _numbers(kernel), like=like, **named)
     text = f"{total.text} * {math.prod(kernel)}"
     for k, rows in enumerate(counts):
         taps = xp.named(
-            TextValue(f"torch.tensor({xp.numbers.table([str(c) for c in rows])})", shape, "int64")
+            TextValue(f"{xp.function('array')}({xp.numbers.table([str(c) for c in rows])})", shape, "int64")
         )
         tail = ", None" * (len(kernel) - 1 - k)
         text += f" / {taps.text}[:{tail}]" if tail else f" / {taps.text}"

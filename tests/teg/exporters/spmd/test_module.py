@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,10 @@ import pytest
 
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import random_inputs
-from tapestry.teg.exporters.spmd import file_sources, to_torch
+from tapestry.teg.exporters.spmd import file_sources, to_jax, to_torch
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import read_program
-from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
@@ -142,10 +142,13 @@ PLANS = (
 )
 
 
+@pytest.mark.parametrize("write", [to_torch, to_jax])
 @pytest.mark.parametrize(("model", "plan"), PLANS)
-def test_formatters_and_linters_find_nothing_to_change(model: str, plan: str, root: Path) -> None:
+def test_formatters_and_linters_find_nothing_to_change(
+    model: str, plan: str, write: Callable[[ExplicitGraph], str], root: Path
+) -> None:
     graph = read_program(root / "tests" / "data" / "graphs" / f"{model}.onnx")
-    text = to_torch(placed(graph, plan, LINE))
+    text = write(placed(graph, plan, LINE))
     assert ruff("format", "--diff", text=text).stdout == ""
     assert ruff("check", text=text).stdout == ""
 

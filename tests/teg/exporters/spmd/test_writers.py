@@ -13,23 +13,16 @@ from tapestry.teg.evaluate import run_block
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.statements import StatementList, variable
 from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
-from tapestry.teg.exporters.spmd.writers import WRITERS, write_operator
+from tapestry.teg.exporters.spmd.writers import write_operator
 from tapestry.teg.exporters.spmd.writers.operand import TextOperand
-from tapestry.teg.operators import OPERATORS
 from tapestry.teg.operators.operator import Operator, OperatorExample
 from tapestry.teg.operators.testing import defined, random_values
-from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.sharded_block import view_ranges
-from tapestry.teg.sharding.spec import Split
-from tapestry.teg.sharding.strategy import Strategy, index_boxes, splittable
+from tapestry.teg.sharding.strategy import Strategy, index_boxes
 from tapestry.teg.zspace import ZRange
+from tests.teg.exporters.spmd.cases import CASES, MESH, strategies
 
 torch = pytest.importorskip("torch")
-
-
-MESH = MeshShape.of(gpu=3)
-EVERYWHERE = np.ones(3, bool)
-CASES = [(o, e) for o in OPERATORS if o.name in (*WRITERS, "fused") for e in o.examples]
 
 
 def tensor(array: np.ndarray) -> Any:
@@ -44,17 +37,6 @@ def array(value: Any, dtype: str) -> np.ndarray:
     if dtype == "bfloat16":
         return value.contiguous().view(torch.int16).numpy().view(numpy_dtype(dtype))
     return np.asarray(value.numpy())
-
-
-def strategies(operator: Operator, example: OperatorExample) -> Iterator[Strategy]:
-    """Yield the strategies that split one dimension over three devices, and the one that splits none."""
-    signature = defined(operator, example)[0].signature
-    assert signature is not None
-    whole = [Split()] * len(signature.dims)
-    yield Strategy(tuple(whole))
-    for k, (dim, allowed) in enumerate(zip(signature.dims, splittable(signature), strict=True)):
-        if allowed and dim.size > 1:
-            yield Strategy((*whole[:k], Split(("gpu.0",)), *whole[k + 1 :]))
 
 
 def run_texts(

@@ -1,0 +1,53 @@
+"""Libraries for which programs are written: their texts, and the functions that their modules begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tapestry.teg.exporters.spmd.array_text import ArrayText
+from tapestry.teg.exporters.spmd.jax_text import JaxText, TracedNumberTexts
+from tapestry.teg.exporters.spmd.per_rank import NumberTexts
+from tapestry.teg.exporters.spmd.torch_text import TorchText
+
+
+@dataclass(frozen=True)
+class ProgramTarget:
+    """A library: how arrays and numbers are written, and the modules of `runtime` it takes functions from.
+
+    `aliases` are imports under names of their own; `command` runs the module on `{count}` devices. `traced` is true
+    where one trace serves all devices: their parts have one size, and the compiler may join copies.
+    """
+
+    text: type[ArrayText]
+    numbers: type[NumberTexts]
+    runtime: tuple[str, ...]
+    aliases: dict[str, str]
+    command: str
+    traced: bool = False
+
+
+TORCH = ProgramTarget(
+    TorchText,
+    NumberTexts,
+    ("mesh", "transfers", "files", "torch_collectives", "torch_exchange", "torch_script"),
+    {"F": "import torch.nn.functional as F"},
+    "torchrun --nproc-per-node {count} FILE --inputs IN --outputs OUT",
+)
+
+JAX = ProgramTarget(
+    JaxText,
+    TracedNumberTexts,
+    (
+        "mesh",
+        "transfers",
+        "files",
+        "jax_arrays",
+        "jax_collectives",
+        "jax_exchange",
+        "jax_operators",
+        "jax_script",
+    ),
+    {},
+    "python FILE --inputs IN --outputs OUT, on {count} devices; --cpu makes virtual ones",
+    traced=True,
+)

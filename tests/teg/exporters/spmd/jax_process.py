@@ -1,0 +1,160 @@
+"""A process with eight virtual JAX devices that runs exported modules, and counts what their collectives move.
+
+Counts are taken from the lowered StableHLO, by operation. This module imports nothing of the project: what the process
+runs is the exported text alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DEVICES = 8
+
+
+class Failed(Exception):
+    """An error in the process, or a message with which the program refused its input."""
+
+
+class JaxProcess:
+    """The process; `run` hands it a module."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Start the process."""
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process.start()
+
+    def run(self, module: Path, inputs: Path, outputs: Path, steps: int = 1) -> Counter[str]:
+        """Run an exported module on a file; return the bytes that devices receive in a step, by kind."""
+        self.pipe.send((module, inputs, outputs, steps))
+        if not self.pipe.poll(200):
+            self.process.kill()
+            self.start()
+            raise Failed("the process hangs")
+        answer = self.pipe.recv()
+        if isinstance(answer, str):
+            raise Failed(answer)
+        return Counter(answer)
+
+    def close(self) -> None:
+        self.pipe.send(None)
+        self.process.join(10)
+        self.process.kill()
+
+
+def _serve(pipe: Any) -> None:
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    while (task := pipe.recv()) is not None:
+        try:
+            pipe.send(_run(*task))
+        except BaseException:
+            pipe.send(traceback.format_exc())
+
+
+def _run(path: Path, inputs: Path, outputs: Path, steps: int) -> dict[str, int] | str:
+    specification = importlib.util.spec_from_file_location("exported", path)
+    assert specification is not None and specification.loader is not None
+    module: Any = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    faults: list[str] = []
+    stored = module.open_files([str(inputs)], faults)
+    module.check_sources(stored, faults)
+    if faults:
+        return "\n".join(faults)
+    mesh = module.make_mesh()
+    sources = module.load(stored, mesh)
+    lowered = module.program(mesh).lower(sources).compiler_ir("stablehlo")
+    module.save(module.run_steps(sources, steps, mesh), str(outputs))
+    return received_bytes(lowered)
+
+
+def received_bytes(module: Any) -> dict[str, int]:
+    """Count the bytes that all devices receive from others, by kind of collective."""
+    found: Counter[str] = Counter()
+
+    def visit(operation: Any) -> Any:
+        from jax._src.lib.mlir import ir
+
+        name = operation.name.removeprefix("stablehlo.")
+        count = RECEIVED.get(name)
+        if count is not None:
+            assert _function(operation) == "main", "a function may be called several times"
+            (result,) = operation.results
+            sizes = [_bytes(v.type, ir) for v in (operation.operands[0], result)]
+            found[name] += count(operation.attributes, *sizes)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return dict(found)
+
+
+def _function(operation: Any) -> str:
+    while operation.name != "func.func":
+        operation = operation.parent
+    return str(operation.attributes["sym_name"]).strip('"')
+
+
+def _bytes(kind: Any, ir: Any) -> int:
+    tensor = ir.RankedTensorType(kind)
+    element = str(tensor.element_type)
+    digits = "".join(c for c in element if c.isdigit())
+    bits = 8 if element == "i1" else int(digits) * (2 if "complex" in element else 1)
+    return int(np.prod(tensor.shape, dtype=np.int64)) * bits // 8
+
+
+def _groups(attributes: Any) -> tuple[int, int]:
+    groups = np.array(attributes["replica_groups"])
+    return groups.shape[0], groups.shape[1]
+
+
+def _gathered(attributes: Any, given: int, result: int) -> int:
+    count, members = _groups(attributes)
+    assert result == members * given
+    return count * members * (result - given)
+
+
+def _exchanged(attributes: Any, given: int, result: int) -> int:
+    count, members = _groups(attributes)
+    return count * (members - 1) * result
+
+
+def _scattered(attributes: Any, given: int, result: int) -> int:
+    count, members = _groups(attributes)
+    assert given == members * result
+    return count * members * (members - 1) * result
+
+
+def _reduced(attributes: Any, given: int, result: int) -> int:
+    """Count an all-reduce: each slice is combined by one member, and gathered by the others."""
+    count, members = _groups(attributes)
+    return 2 * count * (members - 1) * result
+
+
+def _permuted(attributes: Any, given: int, result: int) -> int:
+    pairs = np.array(attributes["source_target_pairs"])
+    return int((pairs[:, 0] != pairs[:, 1]).sum()) * result
+
+
+RECEIVED = {
+    "all_gather": _gathered,
+    "all_to_all": _exchanged,
+    "reduce_scatter": _scattered,
+    "all_reduce": _reduced,
+    "collective_permute": _permuted,
+}

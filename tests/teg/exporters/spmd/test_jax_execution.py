@@ -1,0 +1,213 @@
+"""Exported JAX programs on eight virtual devices: values are the reference's, and collectives move the plan's bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.conformance_cases import recorded
+from tapestry.costmodel.reference_copies import CopyCounter
+from tapestry.hardware.catalog import load_mesh
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.exporters.spmd import to_jax
+from tapestry.teg.exporters.spmd.collectives import is_local, regular_fetch, regular_scatter
+from tapestry.teg.exporters.spmd.part_functions import is_even
+from tapestry.teg.importers.files import read_program
+from tapestry.teg.interface import unpack_outputs
+from tapestry.teg.pruning import prune
+from tapestry.teg.sharding.copies import CopyPlan
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split, boxes
+from tapestry.teg.sharding.strategy import Strategy
+from tests.teg.exporters.spmd.jax_process import JaxProcess
+from tests.teg.exporters.spmd.test_execution import assert_close, placed
+from tests.teg.exporters.spmd.test_module import perceptron, reference, split_columns
+from tests.teg.sharding.programs import random_placements, random_program
+
+PAIR, LINE, GRID = MeshShape.of(gpu=2), MeshShape.of(gpu=8), MeshShape.of(node=2, gpu=4)
+
+
+def planned_bytes(explicit: ExplicitGraph, mesh: Mesh) -> Counter[str]:
+    """Count what devices receive by kind of collective, with the plain counter of copies.
+
+    Where parts differ in size, all-reduces carry the largest one on every device.
+    """
+    found: Counter[str] = Counter()
+    for copy in (copy for slot in explicit.slots for copy in slot.issued):
+        source = explicit.buffers[copy.source]
+        shape, item = explicit.abstract.tensors[source.tensor].shape, item_bytes(source.dtype)
+        plan, mesh_shape = copy.plan, explicit.mesh_shape
+        even = all(is_even(boxes(s, shape, mesh_shape)) for s in (plan.source, plan.middle, plan.needed))
+
+        def received(part: CopyPlan, shape: tuple[int, ...] = shape, item: int = item) -> int:
+            return CopyCounter(part, shape, item, mesh).count().traffic_bytes
+
+        scattered, reduced = replace(plan, reduce=(), fetch=False), replace(plan, fetch=False)
+        if plan.scatter:
+            regular = even and regular_scatter(plan, shape, mesh_shape) is not None
+            found["reduce_scatter" if regular else "collective_permute"] += received(scattered)
+        if plan.reduce:
+            count = received(reduced) - (received(scattered) if plan.scatter else 0)
+            held = boxes(plan.middle, shape, mesh_shape)
+            members = int(np.prod([mesh_shape.size_of(axes) for _, axes in plan.reduce]))
+            largest = int(np.prod((held[:, :, 1] - held[:, :, 0]).max(axis=0)))
+            if plan.source.monoid in ("sum", "max", "min") and source.dtype != "bool":
+                found["all_reduce"] += 2 * mesh_shape.device_count // members * (members - 1) * largest * item
+            else:
+                slices = mesh_shape.device_count * (members - 1) * -(-largest // members) * item
+                found.update(all_to_all=slices, all_gather=slices)
+            assert count <= found["all_reduce"] + 2 * found["all_gather"]
+        if plan.fetch and not is_local(plan, shape, mesh_shape):
+            regular_form = regular_fetch(plan, shape, mesh_shape) if even else None
+            kind = "collective_permute" if regular_form is None else regular_form.kind
+            found[kind] += received(plan) - (received(reduced) if plan.reduces else 0)
+    return found
+
+
+def run(
+    process: JaxProcess,
+    explicit: ExplicitGraph,
+    arrays: Mapping[str, np.ndarray],
+    folder: Path,
+    steps: int = 1,
+) -> dict[str, np.ndarray]:
+    """Run the exported program; check that its collectives are the plan's in kind and bytes."""
+    graph = explicit.abstract
+    module, inputs, outputs = folder / "plan.py", folder / "inputs.npz", folder / "outputs.npz"
+    module.write_text(to_jax(explicit))
+    given = dict(arrays)
+    for block in graph.sources:
+        tensor = block.outputs[0]
+        if tensor in graph.data and block.site not in given:
+            shape = block.definition.get("logical_shape", graph.tensors[tensor].shape)
+            given[block.site] = graph.data[tensor].reshape(shape)
+    np.savez(inputs, **given)  # type: ignore[arg-type]
+    found = process.run(module, inputs, outputs, steps)
+    mesh = load_mesh("dgx-h100" if len(explicit.mesh_shape.axes) == 1 else "2x-dgx-h100")
+    planned = planned_bytes(explicit, mesh.part(explicit.mesh_shape.axes))
+    assert found == +planned, f"{found} != {planned}"
+    with np.load(outputs) as results:
+        return dict(results)
+
+
+ONNX = (
+    ("tiny_gpt2_small_b1_s1024.winputs", "rows", LINE),
+    ("tiny_llama2_7b_1layer_b1_s2048.winputs", "rows", GRID),
+    ("tiny_resnet50_b16_224.winputs", "data", PAIR),
+    ("tiny_resnet50_b16_224.winputs", "space", PAIR),
+    ("tiny_train_mlp_784_4x4096_b1024_sgd", "rows", LINE),
+    ("tiny_train_gpt2_small_b8_s1024_adam", "data", PAIR),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "plan", "mesh_shape"), ONNX)
+def test_public_models_give_the_recorded_outputs(
+    model: str, plan: str, mesh_shape: MeshShape, jax_process: JaxProcess, tmp_path: Path, root: Path
+) -> None:
+    folder = root / "tests" / "data" / "graphs"
+    graph = read_program(folder / f"{model}.onnx")
+    inputs, outputs = recorded(folder / f"{model}.npz")
+    found = run(jax_process, placed(graph, plan, mesh_shape), inputs, tmp_path)
+    assert_close(found, outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs_move_what_their_plans_say(
+    seed: int, jax_process: JaxProcess, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    # What no sink reads would be traced, and then left out.
+    graph = prune(random_program(rng))
+    inputs = random_inputs(graph, rng)
+    mesh_shape = (MeshShape.of(gpu=4), MeshShape.of(node=2, gpu=2))[seed % 2]
+    explicit = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
+    found = run(jax_process, explicit, inputs, tmp_path)
+    assert_close(found, unpack_outputs(graph, evaluate(graph, inputs)))
+
+
+def test_a_step_begins_with_what_the_one_before_carries(jax_process: JaxProcess, tmp_path: Path) -> None:
+    graph = perceptron(2, carried=True)
+    arrays = random_inputs(graph, np.random.default_rng(0))
+    found = run(jax_process, expand(graph, split_columns(graph), PAIR), arrays, tmp_path, steps=2)
+    doubled = {**arrays, "h.1.bias": 2 * arrays["h.1.bias"]}
+    np.testing.assert_allclose(found["y"], reference(doubled, 2), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found["next"], 4 * arrays["h.1.bias"])
+
+
+def test_a_copy_that_is_made_again_stands_twice_in_the_lowered_program(
+    jax_process: JaxProcess, tmp_path: Path
+) -> None:
+    build = GraphBuilder("twice")
+    x = build.source("x", (8, 4), "float32")
+    dims, labels = (("a", 8), ("b", 4)), (("a", "b"),)
+    for k in range(2):
+        expression = ("add", ("input", 0), ("const", float(k)))
+        (y,) = build.apply(
+            "cell", [x], site=f"cell.{k}", expr=expression, labels=labels, dims=dims, dtype="float32"
+        )
+        build.sink(y, site=f"y{k}")
+    graph = build.build()
+    split, whole = Strategy((Split(("gpu.0",)), WHOLE)), Strategy((WHOLE, WHOLE))
+    placements = Placements(
+        {
+            "x": Placement(split),
+            "cell.0": Placement(whole),
+            "cell.1": Placement(whole, regather=(True,)),
+        }
+    )
+    explicit = expand(graph, placements, PAIR)
+    arrays = random_inputs(graph, np.random.default_rng(0))
+    found = run(jax_process, explicit, arrays, tmp_path)
+    assert "all_gather(after(x, " in (tmp_path / "plan.py").read_text()
+    np.testing.assert_array_equal(found["y1"], arrays["x"] + 1)
+
+
+def test_a_missing_device_and_faults_of_the_input_are_reported_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    module = tmp_path / "plan.py"
+    graph = perceptron(2)
+    module.write_text(to_jax(expand(graph, split_columns(graph), PAIR)))
+    np.savez(tmp_path / "in.npz", x=np.zeros((8, 16)))
+    command = [sys.executable, str(module), "--inputs", str(tmp_path / "in.npz")]
+    command += ["--outputs", str(tmp_path / "out.npz"), "--steps", "0"]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
+    assert done.returncode != 0
+    for fault in (
+        "this plan runs on 2 devices, not 1",
+        "at least one",
+        "'x' is float64 of shape (8, 16), not float32 of shape (8, 16)",
+        "'h.1.bias' is missing: float32 of shape (16,)",
+    ):
+        assert fault in done.stderr
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.slow
+def test_a_module_runs_as_a_script_on_virtual_devices(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    module, inputs, outputs = (tmp_path / name for name in ("plan.py", "in.npz", "out.npz"))
+    graph = perceptron(2)
+    arrays = random_inputs(graph, np.random.default_rng(0))
+    module.write_text(to_jax(expand(graph, split_columns(graph), PAIR)))
+    np.savez(inputs, **arrays)  # type: ignore[arg-type]
+    command = [sys.executable, module, "--inputs", inputs, "--outputs", outputs, "--cpu"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    with np.load(outputs) as found:
+        np.testing.assert_allclose(found["y"], reference(arrays, 2), rtol=1e-5, atol=1e-6)
