@@ -12,7 +12,7 @@ from numpy.lib.format import write_array
 
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan
-from tapestry.teg.exporters.spmd import file_sources, to_torch
+from tapestry.teg.exporters.spmd import file_sources, to_jax, to_torch
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
@@ -24,15 +24,18 @@ class ProgramRefusal(ValueError):
     """Error raised for a plan that has no program in the library that was asked for; the message lists why."""
 
 
-def torch_program(plan: Plan, mesh: Mesh) -> str:
-    """Write a plan as a PyTorch module, with its mesh, costs and history in the docstring.
+PROGRAMS = {"torch": to_torch, "jax": to_jax}
+
+
+def plan_program(plan: Plan, mesh: Mesh, library: str) -> str:
+    """Write a plan as a module of a library of `PROGRAMS`, with its mesh, costs and history in the docstring.
 
     Raises:
         ProgramRefusal: operators or element types have no text there; all are listed.
     """
     try:
         explicit = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
-        return to_torch(explicit, "\n".join(_about(plan, mesh)))
+        return PROGRAMS[library](explicit, "\n".join(_about(plan, mesh)))
     except ValueError as error:
         raise ProgramRefusal(str(error)) from error
 

@@ -139,13 +139,21 @@ def _file(content: str, media_type: str, name: str) -> Response:
     return Response(content, headers=headers, media_type=media_type)
 
 
-def _torch(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
+def _program(library: str, plan: StoredPlan, parts: Context) -> Response:
     text, refusal = parts.pool.do(
-        tasks.write_torch_program, plan.key, plan.run_id, parts.settings.database_url
+        tasks.write_program, plan.key, plan.run_id, library, parts.settings.database_url
     )
     if refusal:
         raise Problem(422, "not_expressible", refusal)
     return _file(text, "text/x-python", f"{plan.public_id}.py")
+
+
+def _torch(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
+    return _program("torch", plan, parts)
+
+
+def _jax(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
+    return _program("jax", plan, parts)
 
 
 EXPORTS: tuple[PlanExport, ...] = (
@@ -168,6 +176,13 @@ EXPORTS: tuple[PlanExport, ...] = (
         "text/x-python",
         "import torch",
         _torch,
+    ),
+    PlanExport(
+        "jax",
+        "a JAX module that runs on real devices",
+        "text/x-python",
+        "import jax",
+        _jax,
     ),
     *(
         PlanExport(form.name, form.description, form.media_type, TABLE_EXAMPLES[form.name], _in_form(form))

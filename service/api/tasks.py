@@ -27,7 +27,7 @@ from tapestry.service.graphs import summarize
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
-from tapestry.service.plan_programs import ProgramRefusal, torch_program
+from tapestry.service.plan_programs import ProgramRefusal, plan_program
 from tapestry.service.plan_tables import FORMS, stored_table
 from tapestry.service.store import Store, mesh_of
 from tapestry.teg.document import DocumentError
@@ -275,11 +275,12 @@ def write_table(plan_id: str, form: str, url: str) -> str:
     return written.write(stored_table(store, store.plans.get(plan_id)), "")
 
 
-def write_torch_program(key: int, run_id: str, url: str) -> tuple[str, str]:
-    """Write a plan as a PyTorch module; return it, or the reason why there is none."""
+def write_program(key: int, run_id: str, library: str, url: str) -> tuple[str, str]:
+    """Write a plan as a module of a library; return it, or the reason why there is none."""
     store = store_at(url)
     try:
-        return torch_program(store.plans.load(key), mesh_of(store.runs.request(run_id).mesh)), ""
+        mesh = mesh_of(store.runs.request(run_id).mesh)
+        return plan_program(store.plans.load(key), mesh, library), ""
     except ProgramRefusal as error:
         return "", str(error)
 

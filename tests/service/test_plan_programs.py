@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tapestry.service.plan_programs import ProgramRefusal, program_values, torch_program
+from tapestry.service.plan_programs import PROGRAMS, ProgramRefusal, plan_program, program_values
 from tapestry.service.store import Store
 from tapestry.teg.graph import Block, Definition, attributes
 from tests.service.conftest import Run, complaint
@@ -30,8 +30,9 @@ def stored(home: Path) -> str:
     return f"{run_id}/{PLAN.id}"
 
 
-def test_the_docstring_names_plan_mesh_and_costs() -> None:
-    document = ast.get_docstring(ast.parse(torch_program(PLAN, RUN.result.mesh)))
+@pytest.mark.parametrize("library", PROGRAMS)
+def test_the_docstring_names_plan_mesh_and_costs(library: str) -> None:
+    document = ast.get_docstring(ast.parse(plan_program(PLAN, RUN.result.mesh, library)))
     assert document is not None
     assert document.startswith(f"{PLAN.graph.name} on {RUN.result.mesh.device_count} devices")
     assert PLAN.id in document and RUN.result.mesh.name in document
@@ -45,11 +46,14 @@ def test_values_that_the_graph_holds_are_those_that_the_program_reads_from_files
         np.testing.assert_array_equal(value, PLAN.graph.data[PLAN.graph.by_site[site].outputs[0]])
 
 
-def test_module_and_values_are_written_to_files(tapestry: Run, stored: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("library", PROGRAMS)
+def test_module_and_values_are_written_to_files(
+    library: str, tapestry: Run, stored: str, tmp_path: Path
+) -> None:
     module, weights = tmp_path / "plan.py", tmp_path / "w.npz"
-    answer = tapestry("export", stored, "--to", "torch", "--output", module, "--weights-output", weights)
+    answer = tapestry("export", stored, "--to", library, "--output", module, "--weights-output", weights)
     assert (answer.code, answer.out) == (0, "")
-    assert module.read_text() == torch_program(PLAN, RUN.result.mesh)
+    assert module.read_text() == plan_program(PLAN, RUN.result.mesh, library)
     with np.load(weights) as found:
         assert set(found) == set(program_values(PLAN))
 
@@ -69,4 +73,4 @@ def test_operators_without_a_text_are_refused_by_name() -> None:
         for b in PLAN.graph.blocks
     ]
     with pytest.raises(ProgramRefusal, match=f"operator external: '{block.site}'"):
-        torch_program(replace(PLAN, graph=PLAN.graph.replace(changed)), RUN.result.mesh)
+        plan_program(replace(PLAN, graph=PLAN.graph.replace(changed)), RUN.result.mesh, "torch")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import open_store
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
-from tapestry.service.plan_programs import ProgramRefusal, program_values, torch_program, write_npz
+from tapestry.service.plan_programs import PROGRAMS, ProgramRefusal, plan_program, program_values, write_npz
 from tapestry.service.plan_tables import FORMS, TableForm, stored_table
 from tapestry.service.store import Store, StoreError, mesh_of
 from tapestry.teg.brief import counted
@@ -85,16 +86,17 @@ def _rewritten(store: Store, reference: str, _: GraphPart) -> Iterator[str]:
     return rewritten_portions(store.plans.load(store.plans.find(reference).key))
 
 
-def _torch(store: Store, reference: str, part: GraphPart) -> Iterator[str]:
-    if not part.is_whole:
-        raise CommandError("--device, --layer and --block are for --to teg; leave them out")
+def _program(library: str, store: Store, reference: str, _: GraphPart) -> Iterator[str]:
     plan = store.plans.find(reference)
     mesh = mesh_of(store.runs.request(plan.run_id).mesh)
-    return iter((torch_program(store.plans.load(plan.key), mesh),))
+    return iter((plan_program(store.plans.load(plan.key), mesh, library),))
 
 
-GRAPHS = {"teg": _explicit, "rewritten": _rewritten, "torch": _torch}
-PROGRAMS = ("torch",)
+GRAPHS: dict[str, Callable[[Store, str, GraphPart], Iterator[str]]] = {
+    "teg": _explicit,
+    "rewritten": _rewritten,
+    **{library: partial(_program, library) for library in PROGRAMS},
+}
 
 
 def _values(store: Store, arguments: Namespace) -> dict[str, np.ndarray]:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
 from tapestry.service.cli.values import assignment, names, optional_assignment, whole
 
-EXPORTED = ("teg", "rewritten", "torch", "table", "jax-specs", "dtensor", "shardy", "ttnn", "tt", "ttcore")
+EXPORTED = (
+    "teg",
+    "rewritten",
+    "torch",
+    "jax",
+    "table",
+    "jax-specs",
+    "dtensor",
+    "shardy",
+    "ttnn",
+    "tt",
+    "ttcore",
+)
 
 
 def simulate(parser: Parser) -> None:
@@ -134,6 +146,7 @@ def export(parser: Parser) -> None:
         required=True,
         help="teg: the explicit graph, its weights named by content; rewritten: the graph that the plan shards, with "
         "its weights, both as TEG documents; torch: a module for PyTorch that torchrun runs on real devices; "
+        "jax: one for JAX; "
         "table: where each tensor is, as JSON; jax-specs, dtensor: modules of "
         "PartitionSpecs and placements; shardy: your StableHLO with attributes; ttnn: tensor specs; tt, ttcore: metal "
         "layouts",
