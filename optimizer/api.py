@@ -103,7 +103,7 @@ def optimize(
     `program` is a graph, a program of the builder (its pins hold), or the path of a file: ONNX, StableHLO, PyTorch,
     a TEG document (`dims` and `external_data` are for reading it, see `read_program`). `mesh` is a mesh, a name of the
     catalog or the path of a TOML file. `options` are those of a run (`optimizer.run.options.RunOptions`: `seconds`,
-    `evaluations`, `seed`, `constraints`, ...; after ten seconds without a limit), and:
+    `evaluations`, `seed`, `constraints`, ...; after twenty seconds without a limit), and:
 
     - `pins_from` is a file of shardings, whose tensors are pinned as it states: a table in JSON, a Python module of
       PartitionSpecs or DTensor placements, or a StableHLO module with Shardy attributes.

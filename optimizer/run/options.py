@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Of the stored form. In version 1 `seconds` were those of the rounds alone.
 VERSION, READABLE = 2, (1, 2)
-DEFAULT_SECONDS = 10.0
+DEFAULT_SECONDS = 20.0
 LONGEST_EXECUTION_S = 60.0
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 
@@ -41,7 +41,7 @@ class OptionError(ArgumentError):
 class RunOptions:
     """The options of a run.
 
-    Without `seconds`, `evaluations` and `deadline_seconds` a search takes ten seconds. `start_from` and `verify` are
+    Without `seconds`, `evaluations` and `deadline_seconds` a search takes twenty seconds. `start_from` and `verify` are
     carried out by the service and the command line: a stored run whose frontier is the start, and the checks of the
     frontier found. Those of a request are made by `as_given`, and may be wrong: `faults` are reported with those of
     program and mesh.
@@ -73,7 +73,7 @@ class RunOptions:
     )
     seconds: float | None = option(
         None,
-        "seconds of searching, preparation included; 10 without any limit",
+        "seconds of searching, preparation included; 20 without any limit",
         title="Seconds of searching",
         path=("budget", "seconds"),
         is_advanced=False,

@@ -69,7 +69,7 @@ def test_kinds_and_choices_follow_from_the_types() -> None:
 
 
 def test_a_search_without_limits_takes_ten_seconds() -> None:
-    assert (RunOptions().seconds, RunOptions().evaluations) == (10.0, None)
+    assert (RunOptions().seconds, RunOptions().evaluations) == (20.0, None)
     assert RunOptions(evaluations=5).seconds is None
     assert RunOptions(deadline_seconds=5).seconds is None
 

@@ -46,7 +46,7 @@ def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
 def test_what_is_left_out_has_its_default(service: Service) -> None:
     run = service.http.get(service.submit().headers["location"]).json()
     assert run["objectives"] == ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
-    assert run["budget"] == {"seconds": 10.0, "evaluations": None, "deadline_seconds": None}
+    assert run["budget"] == {"seconds": 20.0, "evaluations": None, "deadline_seconds": None}
     left_out = {name: run[name] for name in ("seed", "islands", "rules", "pins", "constraints", "verify")}
     assert left_out == {
         "seed": 0,
