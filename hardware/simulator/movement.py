@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from types import EllipsisType
 
 import numpy as np
 
@@ -204,9 +205,11 @@ class ArrayMovement:
                 self._receive(received_bytes[transfer.axis], transfer.target, transfer.source, piece[part])
 
     @staticmethod
-    def _place(transfer: Transfer, box: np.ndarray) -> tuple[slice, ...]:
-        """Return the slices of the transfer's box inside a local buffer that holds `box`."""
-        return tuple(slice(a - s, b - s) for (a, b), s in zip(transfer.box, box[:, 0].tolist(), strict=True))
+    def _place(transfer: Transfer, box: np.ndarray) -> tuple[EllipsisType | slice, ...]:
+        """Return the index of the transfer's box inside a local buffer that holds `box`."""
+        starts = box[:, 0].tolist()
+        # With an ellipsis, a piece of rank 0 is an array and no scalar.
+        return (..., *(slice(a - s, b - s) for (a, b), s in zip(transfer.box, starts, strict=True)))
 
 
 def _write(into: Array, piece: Array, transfer: Transfer) -> None:

@@ -58,7 +58,8 @@ def box_part(array: Array, start: Sequence[int], box: np.ndarray) -> Array:
     shape = tuple(int(n) for n in np.maximum(box[:, 1] - box[:, 0], 0))
     if 0 in shape:
         return emptied(array, shape)
-    return array[tuple(slice(a - s, b - s) for (a, b), s in zip(box.tolist(), start, strict=True))]
+    # With an ellipsis, a part of rank 0 is an array and no scalar.
+    return array[..., *(slice(a - s, b - s) for (a, b), s in zip(box.tolist(), start, strict=True))]
 
 
 def set_part(array: Array, held: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Array:

@@ -214,7 +214,6 @@ EXAMPLES: dict[str, Any] = {
             }
         ],
     },
-    "AcceptedAnswer": {"id": RUN_ID, "status": "queued", "links": _RUN_LINKS},
     "SubmittedRunAnswer": {"id": RUN_ID, "status": "queued", "reused": False, "links": _RUN_LINKS},
     "RunAnswer": _RUN,
     "RunDetailAnswer": {

@@ -25,7 +25,11 @@ def scaled(x):
     return FACTOR * x
 """
 OUTER = """
+from tapestry.costmodel import compiled
 from tapestry.costmodel.compiled import njit
+
+compiled.ANNOUNCED_AFTER_S = -1.0
+
 from inner import scaled
 
 

@@ -107,6 +107,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
         for value in (*NO_WHOLE, 0, -1, 10**9 + 1, 10**400)
     ],
     ("budget", {"minutes": 5}, "/budget/minutes", ["seconds", "evaluations", "deadline_seconds"]),
+    *[("fresh", value, "/fresh", None) for value in (5, "yes", None, [])],
     *[("seed", value, "/seed", None) for value in (*NO_WHOLE, None, -1, 2**63, 10**400)],
     *[("islands", value, "/islands", None) for value in (*NO_WHOLE, 0, -1, 65, 10**400)],
     *[("rules", value, "/rules", None) for value in (5, "fuse_cells", {})],

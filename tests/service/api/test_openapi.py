@@ -154,7 +154,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         "CandidateMovesAnswer": service.http.get(rewrites),
         "RewriteAnswer": made,
         "GraphHistoryAnswer": service.http.get(f"{made.headers['location']}/history"),
-        "AcceptedAnswer": run,
+        "SubmittedRunAnswer": run,
         "RunDetailAnswer": service.http.get(run.headers["location"]),
         "RunsAnswer": service.http.get("/v1/runs"),
         "GraphsAnswer": service.http.get("/v1/graphs"),
