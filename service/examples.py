@@ -7,6 +7,7 @@ from pathlib import Path
 from tapestry.teg.importers.files import GraphFileError
 
 DEMO_MODEL = "gpt2_small_b1_s1024.onnx"
+DEMO_EXECUTION_SECONDS = 900.0  # on a slow machine too, three plans are executed
 
 
 def example_model(name: str) -> Path:

@@ -25,25 +25,26 @@ router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
 FORMATS = tuple(export.name for export in EXPORTS)
 EXPLICIT = json_answer("The explicit graph as a TEG document", EXAMPLE)
+MOST_NAMES = 10  # of each kind: a request line has at most 64 KiB
 Names = Annotated[str, Field(min_length=1, max_length=200), Printable]
 
 
 def graph_part(
     device: Annotated[
-        list[Annotated[int, Field(ge=0)]],
-        Query(max_length=1000, description="blocks on this device; may be repeated"),
+        list[Annotated[int, Field(ge=0, lt=1_000_000)]],
+        Query(max_length=256, description="blocks on this device; may be repeated"),
     ] = [],  # noqa: B006, FastAPI copies it
     layer: Annotated[
         list[Names],
         Query(
-            max_length=1000,
+            max_length=MOST_NAMES,
             description="blocks of this layer, such as `3` or `layers.3`, by the names of parameters; may be repeated",
         ),
     ] = [],  # noqa: B006
     block: Annotated[
         list[Names],
         Query(
-            max_length=1000,
+            max_length=MOST_NAMES,
             description="blocks of the program whose site this is; `*` is any text; may be repeated",
         ),
     ] = [],  # noqa: B006

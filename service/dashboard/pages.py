@@ -15,7 +15,7 @@ from tapestry.hardware.layouts import NOTATIONS
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
 from tapestry.service.dashboard.vendor import plotly_script, plotly_url
-from tapestry.service.examples import DEMO_MODEL, example_model
+from tapestry.service.examples import DEMO_EXECUTION_SECONDS, DEMO_MODEL, example_model
 from tapestry.teg.importers.files import GraphFileError
 
 FOLDER = Path(__file__).parent
@@ -66,7 +66,7 @@ def runs_page(request: Request) -> Response:
     """Render the page of all runs, or an invitation to start the first."""
     demo = {
         "model": f"{EXAMPLES}/{DEMO_MODEL}",
-        "run": {"mesh": DEMO_MESH, **RunOptions().to_request()},
+        "run": {"mesh": DEMO_MESH, **RunOptions(execution_seconds=DEMO_EXECUTION_SECONDS).to_request()},
     }
     return _page(request, "runs.html", demo=demo if DEMO_MODEL in example_names() else None)
 

@@ -29,7 +29,7 @@ from tapestry.service.cli.output import paint, print_json, print_table, quantity
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import exit_interrupted
 from tapestry.service.correlation import largest_rank_correlation
-from tapestry.service.examples import DEMO_MODEL, example_model
+from tapestry.service.examples import DEMO_EXECUTION_SECONDS, DEMO_MODEL, example_model
 from tapestry.service.logs import start_logging
 from tapestry.service.serving import ServiceServer, ServingError
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
@@ -39,7 +39,6 @@ from tapestry.teg.importers.files import GraphFileError
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 FEWEST_PLANS = 8
-EXECUTION_SECONDS = 900.0  # on a slow machine too, three plans are executed
 LOG_LEVEL = "error"
 LARGEST_CORRELATION = 0.95
 
@@ -147,7 +146,7 @@ def _search(client: Client, arguments: Namespace) -> DemoOutcome:
         )
     limits = {"seconds": arguments.seconds, "seed": arguments.seed}
     submitted = client.submit(
-        graph, MESH, objectives=OBJECTIVES, fresh=True, execution_seconds=EXECUTION_SECONDS, **limits
+        graph, MESH, objectives=OBJECTIVES, fresh=True, execution_seconds=DEMO_EXECUTION_SECONDS, **limits
     )
     is_interrupted = False
     with reporter(arguments.quiet) as reported:
