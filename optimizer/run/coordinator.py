@@ -103,9 +103,8 @@ class Coordinator:
             left = None if budget.evaluations is None else budget.evaluations - state.evaluations
             if left is not None and left <= 0:
                 return "budget"
-            if state.clock.ends_within(
-                round_s / 2
-            ):  # more of the next round would be after the end than before it
+            # More of the next round would be after the end than before it.
+            if state.clock.ends_within(round_s / 2):
                 return state.clock.reason
             if should_stop():
                 return "cancelled"

@@ -85,7 +85,7 @@ def initialize(
     """
     began, clock = time.perf_counter(), state.clock
     check_time = check_stop if clock.deadline is None else clock.check(check_stop)
-    check_preparation = state.clock.check_preparation(check_stop)
+    check_preparation = clock.check_preparation(check_stop)
     report("compiling")
     check_stop()
     state.structural.start(graph)
@@ -102,12 +102,10 @@ def initialize(
         for number, (submesh, program, history) in enumerate(starts):
             state.variants.append(new_variant(number, submesh, program, history, state.options, check))
             check = check_preparation
-        for submesh, evaluated_graph in (
-            _rewritten(state, criteria, simple, moves, limit, check_stop) if seeds else ()
-        ):
-            state.variants.append(
-                _joining(state, submesh, evaluated_graph, check_stop if _is_alone(state) else check)
-            )
+        rewritten = _rewritten(state, criteria, simple, moves, limit, check_stop) if seeds else ()
+        for submesh, found in rewritten:
+            checked = check_stop if _is_alone(state) else check
+            state.variants.append(_joining(state, submesh, found, checked))
     ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans, check_stop)
@@ -120,9 +118,8 @@ def initialize(
     with suppress(StopRequested):
         # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
         for variant in ours if seeds else ():
-            check = (
-                check_stop if variant is ours[0] else check_time
-            )  # without these the search has nothing to vary
+            # Without the seeds of the first variant the search has nothing to vary.
+            check = check_stop if variant is ours[0] else check_time
             check()
             left = None if limit is None else max(0, limit - state.evaluations)
             for count in insert_seeds(variant, left) if variant.has_choice else ():
