@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.simulator.arrays import ArrayBackend, State
-from tapestry.hardware.simulator.dry_run import DryRunBackend
+from tapestry.hardware.simulator.arrays import ArrayBackend
 from tapestry.hardware.simulator.execution import COMPUTE, Event, Execution, Recovery
-from tapestry.hardware.simulator.failure import Failure, Slowdown
+from tapestry.hardware.simulator.failure import Failure
 from tapestry.hardware.simulator.recovery import BlockRerun, Part, RecoveryPlan, copied_from, plan_recovery
 from tapestry.hardware.simulator.restoring import restore
-from tapestry.hardware.simulator.run import Simulation
-from tapestry.hardware.simulator.storage import ShardStorage
+from tapestry.hardware.simulator.run import Simulation, SimulationOptions, simulation_of
 from tapestry.hardware.simulator.work import BlockWork, block_work
 from tapestry.hardware.timing import step_ticks
-from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.expand import ExplicitGraph
 from tapestry.teg.sharding.spec import volumes
@@ -34,14 +32,7 @@ def simulate_loss(
     mesh: Mesh,
     failure: Failure,
     inputs: Mapping[str, np.ndarray] | None = None,
-    *,
-    dry: bool = False,
-    capacity_check: bool = True,
-    trace: bool = False,
-    compute_dtype: str | None = None,
-    state: State | None = None,
-    slowdown: Slowdown | None = None,
-    xp: ArrayNamespace = NUMPY,
+    **options: Unpack[SimulationOptions],
 ) -> Execution:
     """Run `program` as `simulate` does, but lose the failure's devices; `Execution.recovery` reports what that took.
 
@@ -49,27 +40,14 @@ def simulate_loss(
     is the time of reading sources from the host again.
 
     Raises:
-        ValueError: the inputs do not fit.
+        ValueError: the mesh is not the one the program was built for, or inputs do not fit.
         OutOfMemory: a survivor has no room for a lost device's share.
     """
-    storage = ShardStorage(mesh.device)
-    capacity_bytes = mesh.device.memory_bytes if capacity_check else None
-    slow = slowdown or Slowdown()
-    counting = Simulation(
-        program, mesh, DryRunBackend(program, storage), storage, None, False, compute_dtype, slow
-    )
+    undisturbed: SimulationOptions = {**options, "dry": True, "capacity_check": False, "trace": False}
+    counting = simulation_of(program, mesh, None, **undisturbed)
     at_ticks = int(counting.execute().makespan_ticks * failure.fraction)
     slot = _slot_at(counting, failure, at_ticks)
-    run = Simulation(
-        program,
-        mesh,
-        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage, state, xp),
-        storage,
-        capacity_bytes,
-        trace,
-        compute_dtype,
-        slow,
-    )
+    run = simulation_of(program, mesh, inputs, **options)
     run.begin()
     for k in range(slot):
         run.run_slot(k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -31,29 +32,52 @@ def simulate(
     mesh: Mesh,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
-    dry: bool = False,
-    capacity_check: bool = True,
-    trace: bool = False,
-    compute_dtype: str | None = None,
-    state: State | None = None,
-    slowdown: Slowdown | None = None,
-    cache: ResultCache | None = None,
     check_stop: CheckStop = never_stop,
-    xp: ArrayNamespace = NUMPY,
+    **options: Unpack[SimulationOptions],
 ) -> Execution:
     """Run `program` on the virtual devices of `mesh`; count memory, bytes and time along the way.
 
-    `inputs` are whole arrays by source site; values supplied with the graph may be left out. A `dry` run
-    counts the same without computing. `compute_dtype` is the precision of contractions on the clock. `state` is that
-    of the step before (`Execution.state`), which begins as the devices hold it; `simulate_steps` passes it on.
-    `slowdown` lengthens what slow devices and links do. `cache` keeps counts of blocks and copies for other programs on
-    this very mesh. `check_stop` is called before each slot. `xp` computes: numpy, or
-    torch on any of its devices.
+    `inputs` are whole arrays by source site; values supplied with the graph may be left out. `check_stop` is called
+    before each slot.
 
     Raises:
         ValueError: the mesh is not the one the program was built for, or inputs do not fit.
         OutOfMemory: `capacity_check` is on and an allocation exceeds a device's memory.
         RuntimeError: replicas of an observed value differ, or more is live by the clock than was counted.
+    """
+    return simulation_of(program, mesh, inputs, **options).execute(check_stop)
+
+
+class SimulationOptions(TypedDict, total=False):
+    """The options of a run on the simulator.
+
+    A `dry` run counts without computing. `capacity_check` (on by default) ends a run that needs more memory than a
+    device has. `trace` keeps the events of the clocks. `compute_dtype` is the precision of contractions on the clock.
+    `state` is that of the step before (`Execution.state`), which begins as the devices hold it; `simulate_steps` passes
+    it on. `slowdown` lengthens what slow devices and links do. `cache` keeps counts of blocks and copies for other
+    programs on this very mesh. `xp` computes: numpy, or torch on any of its devices.
+    """
+
+    dry: bool
+    capacity_check: bool
+    trace: bool
+    compute_dtype: str | None
+    state: State | None
+    slowdown: Slowdown | None
+    cache: ResultCache | None
+    xp: ArrayNamespace
+
+
+def simulation_of(
+    program: ExplicitGraph,
+    mesh: Mesh,
+    inputs: Mapping[str, np.ndarray] | None,
+    **options: Unpack[SimulationOptions],
+) -> Simulation:
+    """Build a run of `program` that has not begun.
+
+    Raises:
+        ValueError: the mesh is not the one the program was built for, or inputs do not fit.
     """
     if mesh.axis_sizes != program.mesh_shape.axes:
         raise ValueError(
@@ -61,17 +85,24 @@ def simulate(
             f"with {mesh.axis_sizes}"
         )
     storage = ShardStorage(mesh.device)
-    cache = cache or ResultCache(program.mesh_shape)
-    backend: Backend = (
-        DryRunBackend(program, storage, cache)
-        if dry
-        else ArrayBackend(program, inputs or {}, storage, state, xp)
+    cache = options.get("cache") or ResultCache(program.mesh_shape)
+    backend: Backend
+    if options.get("dry"):
+        backend = DryRunBackend(program, storage, cache)
+    else:
+        xp = options.get("xp", NUMPY)
+        backend = ArrayBackend(program, inputs or {}, storage, options.get("state"), xp)
+    return Simulation(
+        program,
+        mesh,
+        backend,
+        storage,
+        mesh.device.memory_bytes if options.get("capacity_check", True) else None,
+        options.get("trace", False),
+        options.get("compute_dtype"),
+        options.get("slowdown") or Slowdown(),
+        cache,
     )
-    capacity_bytes = mesh.device.memory_bytes if capacity_check else None
-    run = Simulation(
-        program, mesh, backend, storage, capacity_bytes, trace, compute_dtype, slowdown or Slowdown(), cache
-    )
-    return run.execute(check_stop)
 
 
 class Simulation:
