@@ -112,7 +112,8 @@ def _advance(space, state, genes, prefetch, regather):
                 count = _touch(state, space.edge_tensor[e], mark, count)
             _block(space, state, g, -1)
         _resources(space, state, g, -1)
-    for e in range(prefetch.shape[0]):
+    is_retimed = _is_retimed(state, prefetch, regather)
+    for e in range(prefetch.shape[0] if is_retimed else 0):
         if prefetch[e] != state.prefetch[e] or regather[e] != state.regather[e]:
             count = _touch(state, space.edge_tensor[e], mark, count)
     _tensors(space, state, count, -1)
@@ -122,10 +123,19 @@ def _advance(space, state, genes, prefetch, regather):
             if g < space.slot_count:
                 _block(space, state, g, 1)
             _resources(space, state, g, 1)
-    for e in range(prefetch.shape[0]):
+    for e in range(prefetch.shape[0] if is_retimed else 0):
         state.prefetch[e] = prefetch[e]
         state.regather[e] = regather[e]
     _tensors(space, state, count, 1)
+
+
+@njit(_nrt=False)
+def _is_retimed(state, prefetch, regather):
+    """Return whether any edge differs, without a branch per edge: most moves leave all edges as they are."""
+    differences = np.int64(0)
+    for e in range(prefetch.shape[0]):
+        differences |= (prefetch[e] ^ state.prefetch[e]) | (regather[e] ^ state.regather[e])
+    return differences != 0
 
 
 @njit(_nrt=False, inline="always")

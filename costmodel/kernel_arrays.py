@@ -119,6 +119,8 @@ class EvaluationState(NamedTuple):
     next_due: np.ndarray
     copy_ticks: np.ndarray  # per edge that starts a copy
     ready: np.ndarray
+    peaks: np.ndarray  # (classes,)
+    peak_samples: np.ndarray
     # work space
     generation: np.ndarray  # (1,)
     stamp: np.ndarray  # generation << 32 | edge, per shared-copy key
@@ -154,6 +156,8 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         next_due=zeros(edges),
         copy_ticks=zeros(edges),
         ready=zeros(slots),
+        peaks=zeros(classes),
+        peak_samples=zeros(classes),
         generation=zeros(1),
         stamp=zeros(keys),
         touched=zeros(tensors),

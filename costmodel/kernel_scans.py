@@ -31,16 +31,10 @@ def memory(space, state, cost):
 
     Samples count 2 * slot for the copies of a slot and 2 * slot + 1 for its outputs.
     """
+    _fill_peaks(space, state)
     highest, first = np.int64(-1), np.int64(0)
     for c in range(space.classes.shape[0]):
-        live, peak, at = np.int64(0), np.int64(-1), np.int64(0)
-        for k in range(space.slot_count):
-            live += state.before[k, c]
-            if live > peak:
-                peak, at = live, np.int64(2 * k)
-            live += state.during[k, c]
-            if live > peak:
-                peak, at = live, np.int64(2 * k + 1)
+        peak, at = state.peaks[c], state.peak_samples[c]
         cost[TOTAL] += max(peak, np.int64(0)) * space.classes[c]
         if peak > highest or (peak == highest and at < first):
             highest, first = peak, at
@@ -49,19 +43,61 @@ def memory(space, state, cost):
 
 
 @njit(_nrt=False)
+def _fill_peaks(space, state):
+    """Fill `state.peaks` with the peak of each class and `state.peak_samples` with its first sample.
+
+    Four classes at a time (the last is repeated), without branches: additions of one class wait for each other.
+    """
+    last = space.classes.shape[0] - 1
+    for c in range(0, last + 1, 4):
+        c1, c2, c3 = min(c + 1, last), min(c + 2, last), min(c + 3, last)
+        live, live1, live2, live3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        peak, peak1, peak2, peak3 = np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1)
+        at, at1, at2, at3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        for k in range(space.slot_count):
+            sample = np.int64(2 * k)
+            for change in (state.before, state.during):
+                live += change[k, c]
+                live1 += change[k, c1]
+                live2 += change[k, c2]
+                live3 += change[k, c3]
+                at = sample if live > peak else at
+                at1 = sample if live1 > peak1 else at1
+                at2 = sample if live2 > peak2 else at2
+                at3 = sample if live3 > peak3 else at3
+                peak, peak1 = max(peak, live), max(peak1, live1)
+                peak2, peak3 = max(peak2, live2), max(peak3, live3)
+                sample += 1
+        state.peaks[c], state.peaks[c1], state.peaks[c2], state.peaks[c3] = peak, peak1, peak2, peak3
+        samples = state.peak_samples
+        samples[c], samples[c1], samples[c2], samples[c3] = at, at1, at2, at3
+
+
+@njit(_nrt=False)
 def _waste(space, state, sample):
     """Compute the live bytes over devices at a sample, minus the logical bytes of distinct live tensors."""
     befores, durings = (sample >> 1) + 1, (sample + 1) >> 1
-    total = np.int64(0)
-    for c in range(space.classes.shape[0]):
-        live = np.int64(0)
-        for k in range(befores):
-            live += state.before[k, c]
-        for k in range(durings):
-            live += state.during[k, c]
+    return _live(space, state.before, state.logical_before, befores) + _live(
+        space, state.during, state.logical_during, durings
+    )
+
+
+@njit(_nrt=False)
+def _live(space, changes, logical, count):
+    """Add up the first `count` changes over all devices, minus those of the logical bytes."""
+    total, last = np.int64(0), space.classes.shape[0] - 1
+    for c in range(0, last + 1, 4):
+        c1, c2, c3 = min(c + 1, last), min(c + 2, last), min(c + 3, last)
+        live, live1, live2, live3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        for k in range(count):
+            live += changes[k, c]
+            live1 += changes[k, c1]
+            live2 += changes[k, c2]
+            live3 += changes[k, c3]
         total += live * space.classes[c]
-    for k in range(befores):
-        total -= state.logical_before[k]
-    for k in range(durings):
-        total -= state.logical_during[k]
+        total += live1 * space.classes[c1] if c + 1 <= last else 0
+        total += live2 * space.classes[c2] if c + 2 <= last else 0
+        total += live3 * space.classes[c3] if c + 3 <= last else 0
+    for k in range(count):
+        total -= logical[k]
     return total
