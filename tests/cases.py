@@ -23,12 +23,15 @@ def first(count: int, cases: Iterable[Any]) -> list[Any]:
     return [_param(case, is_slow=k >= count) for k, case in enumerate(cases)]
 
 
-def one_in(step: int, cases: Iterable[Any]) -> list[Any]:
-    """Mark all but every `step`-th case slow, so that the quick part has some of each kind; a tuple as in `first`."""
-    return [_param(case, is_slow=k % step > 0) for k, case in enumerate(cases)]
+def one_in(step: int, cases: Iterable[Any], reach: int = 1) -> list[Any]:
+    """Mark all but every `step`-th case slow, so that the quick part has some of each kind; a tuple as in `first`.
+
+    All but every `reach`-th case are left to `make test-reach`.
+    """
+    return [_param(case, k % step > 0, k % reach > 0) for k, case in enumerate(cases)]
 
 
-def _param(case: Any, is_slow: bool) -> Any:
+def _param(case: Any, is_slow: bool, is_reach: bool = False) -> Any:
     known = case if hasattr(case, "marks") else pytest.param(*(case if isinstance(case, tuple) else (case,)))
-    slow = (pytest.mark.slow,) if is_slow else ()
-    return pytest.param(*known.values, id=known.id, marks=(*known.marks, *slow))
+    marks = (*((pytest.mark.slow,) if is_slow else ()), *((pytest.mark.reach,) if is_reach else ()))
+    return pytest.param(*known.values, id=known.id, marks=(*known.marks, *marks))

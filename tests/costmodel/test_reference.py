@@ -60,7 +60,7 @@ def test_random_graphs(seed: int, mesh: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 def test_many_random_graphs(seed: int, mesh: str) -> None:
     graph = random_program(np.random.default_rng(seed), steps=12)

@@ -22,8 +22,8 @@ from tests.service.processes import Service, eventually
 from tests.service.programs import two_layers
 
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
-RUNS = 8
-WORKER_KILLS = 5
+RUNS = 6
+WORKER_KILLS = 3
 SERVER_KILLS = 2
 SECONDS_PER_RUN = 2.0
 ENDED = ("succeeded", "failed", "cancelled")

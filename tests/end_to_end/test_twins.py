@@ -87,14 +87,14 @@ def test_training_steps_under_random_plans(model: str, mesh: str) -> None:
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("model", MODELS)
-def test_thirty_random_plans(model: str, form: str, mesh: str) -> None:
-    """Check thirty plans for each model and mesh, half in each form; another test shows that the forms are the same."""
+def test_a_dozen_random_plans(model: str, form: str, mesh: str) -> None:
+    """Check a dozen plans for each model and mesh, half in each form; another test shows that the forms are alike."""
     space, half = space_of(model, form, mesh), FORMS.index(form)
     costs = set()
-    for genes in list(random_plans(space, 30, seed=17))[15 * half : 15 * (half + 1)]:
+    for genes in list(random_plans(space, 12, seed=17))[6 * half : 6 * (half + 1)]:
         check_plan(model, form, mesh, genes)
         costs.add(tuple(space.evaluate(genes)))
-    assert len(costs) > 12, "the plans differ"
+    assert len(costs) > 4, "the plans differ"
 
 
 @pytest.mark.parametrize("mesh", first(1, ["8", "2x4"]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import pytest
+
 from tests.project.source import PACKAGES, Defined, modules
 
 EVERYWHERE = (*PACKAGES, "examples", "benchmarks", "tests")
@@ -83,6 +85,7 @@ def is_property(defined: Defined) -> bool:
     return any(decorator.rpartition(".")[2] in PROPERTIES for decorator in defined.decorators)
 
 
+@pytest.mark.slow
 def test_no_docstring_begins_with_a_clause_without_a_verb() -> None:
     wrong = [place for place, _, first in documented() if first in NOT_AT_THE_START]
     assert not wrong, "\n".join(wrong)

@@ -84,6 +84,7 @@ def test_every_callable_can_be_described(operator: object, description: str) -> 
     assert found == f"{__name__}.{description} () {{'helper': <function mutated>}}", "no address in memory"
 
 
+@pytest.mark.slow
 def test_a_function_set_as_an_operator_takes_part_in_checkpoints() -> None:
     toolbox, kept = base.Toolbox(), list[Snapshot]()
     toolbox.mutate = mutated

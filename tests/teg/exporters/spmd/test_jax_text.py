@@ -63,7 +63,9 @@ def run_texts(
         yield index[device], tuple(np.asarray(scope[f"y{k}"]) for k in range(len(outputs)))
 
 
-@pytest.mark.parametrize(("operator", "example"), one_in(12, CASES), ids=lambda v: getattr(v, "name", ""))
+@pytest.mark.parametrize(
+    ("operator", "example"), one_in(48, CASES, reach=3), ids=lambda v: getattr(v, "name", "")
+)
 def test_each_device_makes_its_part_of_the_values(operator: Operator, example: OperatorExample) -> None:
     inputs = random_values(operator, example, np.random.default_rng(0))
     definition, outputs = defined(operator, example)
