@@ -9,7 +9,14 @@ if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.client: imported as client, its classes would exist twice")
 
 from tapestry.client.clients import AsyncClient, Client
-from tapestry.client.errors import NoPlanError, ProblemError, RunFailedError, ServiceError, UnreachableError
+from tapestry.client.errors import (
+    NoPlanError,
+    ProblemError,
+    RunFailedError,
+    ServiceError,
+    UnreachableError,
+    WaitTimeoutError,
+)
 from tapestry.client.records import (
     EventRecord,
     FinishedSearch,
@@ -41,4 +48,5 @@ __all__ = [
     "ServiceError",
     "SubmittedRun",
     "UnreachableError",
+    "WaitTimeoutError",
 ]

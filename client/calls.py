@@ -23,16 +23,23 @@ log = logging.getLogger("tapestry.client")
 
 @dataclass(frozen=True)
 class Upload:
-    """A file of a multipart request: its content, or where it lies, and the fields beside it."""
+    """A file of a multipart request: its content, or where it lies, and the fields and other files beside it.
+
+    `data` are the other files by name.
+    """
 
     name: str
     content: bytes | Path
     fields: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    data: Mapping[str, bytes | Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request: it has a JSON body, another `content`, an upload, or none."""
+    """A request: it has a JSON body, another `content`, an upload, or none.
+
+    `read_timeout_s` is the longest wait for a part of its answer, where that is not the client's own.
+    """
 
     method: str
     path: str
@@ -41,6 +48,7 @@ class Call:
     upload: Upload | None = None
     params: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    read_timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,11 @@ class Pause:
 
 @dataclass(frozen=True)
 class Follow:
-    """A step: follow the events of a run to its end."""
+    """A step: follow the events of a run to its end, for `timeout_s` at most where that is given."""
 
     run_id: str
     on_event: Callable[[EventRecord], object] | None
+    timeout_s: float | None = None
 
 
 Step = Call | Pause | Follow

@@ -54,5 +54,15 @@ class RunFailedError(ServiceError):
         super().__init__(f"run {run_id} has failed: {reason}")
 
 
+class WaitTimeoutError(ServiceError, TimeoutError):
+    """Error raised where a run has not ended within the time that its client waits; the run goes on."""
+
+    def __init__(self, run_id: str, seconds: float) -> None:
+        self.run_id, self.seconds = run_id, seconds
+        super().__init__(
+            f"run {run_id} has not ended within {seconds:g} s; it goes on: wait for it again, or cancel it"
+        )
+
+
 class NoPlanError(ServiceError, LookupError):
     """Error raised where no plan of a frontier is within the bounds of a policy."""

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from tapestry.client.calls import Call, Follow, Reply, Steps, answered
 from tapestry.client.errors import ProblemError, RunFailedError
-from tapestry.client.programs import MeshLike, ProgramLike, mesh_document, program_call
+from tapestry.client.programs import DataLike, MeshLike, ProgramLike, mesh_document, program_call
 from tapestry.client.records import (
     EventRecord,
     FinishedSearch,
@@ -27,7 +27,7 @@ from tapestry.client.records import (
 )
 from tapestry.client.retrying import Retries
 from tapestry.optimizer.run.options import OptionError, OptionKeywords, RunOptions, options_and_faults
-from tapestry.teg.faults import joined
+from tapestry.teg.faults import joined, refuse
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -102,18 +102,24 @@ class Operations:
 
     @operation
     def upload(
-        self, program: ProgramLike, *, name: str | None = None, dims: Mapping[str, int] | None = None
+        self,
+        program: ProgramLike,
+        *,
+        name: str | None = None,
+        dims: Mapping[str, int] | None = None,
+        data: DataLike = (),
     ) -> Steps[GraphRecord]:
         """Send a program; equal programs are one graph of the service.
 
         `program` is the path of a file (ONNX; by suffix StableHLO, PyTorch or a TEG document), its content as bytes or
-        as a text of several lines, or a TEG document as a mapping. `dims` are sizes of dynamic dimensions.
+        as a text of several lines, or a TEG document as a mapping. `dims` are sizes of dynamic dimensions. `data` is
+        the external data of an ONNX file: paths, or paths and contents by the names by which the file refers to them.
 
         Raises:
-            ArgumentError: there is no such file.
+            ArgumentError: there is no such file, or external data of a program that has none.
             ProblemError: it is no program; `faults` say where.
         """
-        answer = yield from self._answered(program_call(program, name, dims))
+        answer = yield from self._answered(program_call(program, name, dims, data))
         return GraphRecord.from_json(json.loads(answer.content))
 
     @operation
@@ -177,16 +183,29 @@ class Operations:
         return RunRecord.from_json(json.loads(answer.content))
 
     @operation
-    def wait(self, run: Reference, on_event: OnEvent | None = None) -> Steps[RunRecord]:
+    def wait(
+        self,
+        run: Reference,
+        on_event: OnEvent | None = None,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> Steps[RunRecord]:
         """Wait until a run has ended, and return it; a lost connection is resumed after the last event.
 
         `on_event` is called with each event, from the first one on. A cancelled run is returned as one that succeeded.
+        `timeout_seconds` limits the wait; the run goes on, and may be waited for again.
 
         Raises:
+            ArgumentError: a limit that is no number above 0.
             RunFailedError: the run has failed; the error has the reason.
+            WaitTimeoutError: the run has not ended within the limit.
             UnreachableError: the connection is lost and does not come back. The run goes on.
         """
-        yield Follow(id_of(run), on_event)
+        if timeout_seconds is not None and not (
+            isinstance(timeout_seconds, (int, float)) and timeout_seconds > 0
+        ):
+            refuse("timeout_seconds", "a number above 0", timeout_seconds)
+        yield Follow(id_of(run), on_event, timeout_seconds)
         ended = yield from Operations.run.steps(self, run)
         if ended.status == "failed":
             raise RunFailedError(ended.id, ended.problem)
@@ -205,20 +224,24 @@ class Operations:
         *,
         name: str | None = None,
         dims: Mapping[str, int] | None = None,
+        data: DataLike = (),
         fresh: bool = False,
         on_event: OnEvent | None = None,
+        timeout_seconds: float | None = None,
         **options: Unpack[RunKeywords],
     ) -> Steps[FinishedSearch]:
         """Send a program, request a run, wait for its end and return its frontier.
 
         These are `upload`, `submit`, `wait` and `frontier`, with their arguments and errors.
         """
-        graph = yield from Operations.upload.steps(self, program, name=name, dims=dims)
+        graph = yield from Operations.upload.steps(self, program, name=name, dims=dims, data=data)
         submitted = yield from Operations.submit.steps(self, graph, mesh, fresh=fresh, **options)
         if submitted.reused:
             run = yield from Operations.run.steps(self, submitted)
         else:
-            run = yield from Operations.wait.steps(self, submitted, on_event)
+            run = yield from Operations.wait.steps(
+                self, submitted, on_event, timeout_seconds=timeout_seconds
+            )
         frontier = yield from Operations.frontier.steps(self, run)
         return FinishedSearch(run, frontier, submitted.reused)
 

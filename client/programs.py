@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -15,37 +15,75 @@ from tapestry.teg.faults import ArgumentError, expected
 
 ProgramLike = str | PathLike[str] | bytes | Mapping[str, Any]
 MeshLike = str | PathLike[str] | Mapping[str, Any]
+PathText = str | PathLike[str]
+DataLike = Sequence[PathText] | Mapping[str, PathText | bytes]
 
 TEG = (".json", ".json.gz")
 # The first bytes of a program's content, and the suffix by which the service knows its format; ONNX has none.
 PREFIXES = ((b"ML\xefR", ".mlirbc"), (b"PK\x03\x04", ".pt2"), (b"module", ".mlir"), (b"#", ".mlir"))
 
 
-def program_call(program: ProgramLike, name: str | None, dims: Mapping[str, int] | None) -> Call:
-    """Return the request that sends a program.
+def program_call(
+    program: ProgramLike, name: str | None, dims: Mapping[str, int] | None, data: DataLike = ()
+) -> Call:
+    """Return the request that sends a program, and the external data of an ONNX file in parts of their own.
 
     A mapping is a TEG document, bytes and a text of several lines are the content of a file, other texts are paths.
 
     Raises:
-        ArgumentError: there is no such file, or the program is something else.
+        ArgumentError: there is no such file, or the program is something else, or no ONNX file although there is data.
     """
+    found = _document_or_upload(program, name)
+    if isinstance(found, bytes):
+        if data:
+            raise ArgumentError("data: a TEG document has its values inside; external data is for ONNX files")
+        return Call("POST", "/v1/graphs", content=found, headers={"Content-Type": "application/json"})
+    fields: dict[str, str | list[str]] = {} if name is None else {"name": name}
+    if dims:
+        fields["dims"] = [f"{dim}={size}" for dim, size in dims.items()]
+    upload = Upload(found.name, found.content, fields, _data_parts(data))
+    return Call("POST", "/v1/graphs/import", upload=upload)
+
+
+def _document_or_upload(program: ProgramLike, name: str | None) -> bytes | Upload:
+    """Return the text of a TEG document, or the file of another program."""
     if isinstance(program, Mapping):
-        return _document_call(json.dumps(program).encode())
+        return json.dumps(program).encode()
     if isinstance(program, bytes) or (isinstance(program, str) and "\n" in program):
         content = program if isinstance(program, bytes) else program.encode()
         if content.lstrip()[:1] == b"{":
-            return _document_call(content)
+            return content
         suffixes = (suffix for prefix, suffix in PREFIXES if content.lstrip().startswith(prefix))
-        return _upload_call(Upload(f"{name or 'model'}{next(suffixes, '.onnx')}", content), name, dims)
+        return Upload(f"{name or 'model'}{next(suffixes, '.onnx')}", content)
     if not isinstance(program, (str, PathLike)):
         raise ArgumentError(expected("program", "a path, a text, bytes or a TEG document", program))
-    path = Path(fspath(program))
-    if not path.is_file():
-        raise ArgumentError(f"program: there is no file {str(path)!r}")
+    path = _file("program", program)
     if path.name.lower().endswith(TEG):
         content = path.read_bytes()
-        return _document_call(gzip.decompress(content) if path.suffix == ".gz" else content)
-    return _upload_call(Upload(path.name, path), name, dims)
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    return Upload(path.name, path)
+
+
+def _data_parts(data: DataLike) -> dict[str, bytes | Path]:
+    """Return the files of external data by the names by which an ONNX file refers to them."""
+    if isinstance(data, (str, bytes, PathLike)):
+        raise ArgumentError(expected("data", "a list of paths, or paths and contents by name", data))
+    if not isinstance(data, Mapping):
+        paths = [_file("data", path) for path in data]
+        if len({path.name for path in paths}) < len(paths):
+            raise ArgumentError("data: two files have one name; give them by the names that the ONNX file has")
+        return {path.name: path for path in paths}
+    return {
+        name: content if isinstance(content, bytes) else _file("data", content)
+        for name, content in data.items()
+    }
+
+
+def _file(argument: str, path: PathText) -> Path:
+    found = Path(fspath(path))
+    if not found.is_file():
+        raise ArgumentError(f"{argument}: there is no file {str(found)!r}")
+    return found
 
 
 def mesh_document(mesh: MeshLike) -> str | dict[str, Any]:
@@ -65,14 +103,3 @@ def mesh_document(mesh: MeshLike) -> str | dict[str, Any]:
         return tomllib.loads(Path(text).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ArgumentError(f"mesh: {text!r} cannot be read: {error}") from error
-
-
-def _document_call(content: bytes) -> Call:
-    return Call("POST", "/v1/graphs", content=content, headers={"Content-Type": "application/json"})
-
-
-def _upload_call(upload: Upload, name: str | None, dims: Mapping[str, int] | None) -> Call:
-    fields: dict[str, str | list[str]] = {} if name is None else {"name": name}
-    if dims:
-        fields["dims"] = [f"{dim}={size}" for dim, size in dims.items()]
-    return Call("POST", "/v1/graphs/import", upload=Upload(upload.name, upload.content, fields))

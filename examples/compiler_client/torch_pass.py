@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import tempfile
 import time
@@ -19,8 +20,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
 
 from tapestry.client import Client, EventRecord
+from tapestry.teg.exporters.tables.document import table_of_document
+from tapestry.teg.exporters.tables.verdicts import OK, verdicts
 
 RANKS = 4
 MESH = {
@@ -61,18 +66,39 @@ def exported(module, x):
     return content.getvalue()
 
 
-def rank_main(rank, ranks, placements, batch, width, folder):
-    """Run the module as one rank, its parameters and input placed by the exported module of placements."""
+def placements_of(table, tensor):
+    """Return how DTensor places a tensor on each axis of the table's mesh: whole where it cannot do as the plan does."""
+    if verdicts(table, tensor)["dtensor"] != OK:
+        return [Replicate()] * len(table.axes)
+    split = {axis: k for k, dim in enumerate(tensor.dims) for axis in dim.axes}
+    return [Shard(split[axis]) if axis in split else Replicate() for axis in table.sizes]
+
+
+def distributed(module, mesh, placements):
+    """Replace the parameters of a module by DTensors, placed by name."""
+
+    def place(prefix, owner, mesh):
+        for leaf, parameter in list(owner.named_parameters(recurse=False)):
+            placed = placements[f"{prefix}.{leaf}" if prefix else leaf]
+            owner.register_parameter(
+                leaf, nn.Parameter(distribute_tensor(parameter.detach(), mesh, placed), parameter.requires_grad)
+            )
+
+    return distribute_module(module, mesh, place)
+
+
+def rank_main(rank, ranks, document, batch, width, folder):
+    """Run the module as one rank, its parameters and input placed as the table of shardings says."""
     store = dist.FileStore(str(Path(folder) / "store"), ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
     try:
-        names = {}
-        exec(compile(placements, "placements", "exec"), names)
-        mesh = names["make_mesh"]()
+        table = table_of_document(document)
+        mesh = init_device_mesh("cpu", tuple(table.sizes.values()), mesh_dim_names=tuple(table.sizes))
+        placements = {tensor.name: placements_of(table, tensor) for tensor in table.tensors}
         module, x = network_and_input(batch, width)
-        names["distribute_parameters"](mesh, module)
+        module = distributed(module, mesh, placements)
         with torch.no_grad():
-            output = module(names["distribute"](mesh, "x", x)).full_tensor()
+            output = module(distribute_tensor(x, mesh, placements["x"])).full_tensor()
         if rank == 0:
             parts = {name: tuple(p.to_local().shape) for name, p in module.named_parameters()}
             torch.save((output, parts), Path(folder) / "output.pt")
@@ -80,11 +106,11 @@ def rank_main(rank, ranks, placements, batch, width, folder):
         dist.destroy_process_group()
 
 
-def run_on_ranks(placements, ranks, batch, width):
+def run_on_ranks(document, ranks, batch, width):
     """Return the output, and the shapes of the parameters' parts on the first rank."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(rank_main, (ranks, placements, batch, width, folder), nprocs=ranks)
+        mp.spawn(rank_main, (ranks, document, batch, width, folder), nprocs=ranks)
         return torch.load(Path(folder) / "output.pt")
 
 
@@ -111,12 +137,12 @@ def main():
         )
         took_s = time.perf_counter() - began
         plan = found.frontier.fastest(under={"peak_memory_bytes": given.under})
-        placements = client.export(plan, "dtensor").decode()
+        document = json.loads(client.export(plan, "table"))
     how = "was there" if found.reused else "was searched"
     print(f"run {found.run.id} {how}: {len(found.frontier.plans)} plans in {took_s:.3f} s")
     print(f"plan {plan.plan}: {plan.cost['time_s']:.3g} s, {plan.cost['peak_memory_bytes']:,} B per device")
 
-    output, parts = run_on_ranks(placements, RANKS, given.batch, given.width)
+    output, parts = run_on_ranks(document, RANKS, given.batch, given.width)
     with torch.no_grad():
         expected = module(x)
     error = float((output - expected).abs().max() / expected.abs().max())

@@ -24,6 +24,7 @@ from tapestry.client import (
     ProblemError,
     RunFailedError,
     UnreachableError,
+    WaitTimeoutError,
 )
 from tapestry.client import records as records_module
 from tapestry.client.operations import Operations, operation
@@ -129,6 +130,25 @@ def test_a_failed_run_raises_and_a_cancelled_one_returns(client: Client, service
     assert client.cancel(cancelled).status == "cancelled"
     assert client.wait(cancelled).status == "cancelled"
     assert client.cancel(cancelled).status == "cancelled"
+
+
+def test_a_wait_may_have_a_limit_and_the_run_goes_on(client: Client, service: Service) -> None:
+    run_id = submitted(client)
+    seen: list[EventRecord] = []
+    with pytest.raises(WaitTimeoutError, match=f"run {run_id} has not ended within 0.2 s") as refused:
+        client.wait(run_id, on_event=seen.append, timeout_seconds=0.2)
+    assert isinstance(refused.value, TimeoutError)
+    assert [event.kind for event in seen] == ["status"]
+
+    async def wait() -> None:
+        async with AsyncClient(service.address, retries=QUICK) as other:
+            with pytest.raises(WaitTimeoutError, match="within 0.1 s"):
+                await other.wait(run_id, timeout_seconds=0.1)
+
+    asyncio.run(wait())
+    assert client.run(run_id).status == "queued"
+    work(service)
+    assert client.wait(run_id, timeout_seconds=60).status == "succeeded"
 
 
 def test_a_plan_is_chosen_by_objective_and_bounds(client: Client, service: Service) -> None:

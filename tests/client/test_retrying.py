@@ -9,8 +9,19 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tapestry.client import AsyncClient, Client, EventRecord, ProblemError, Retries, UnreachableError
+from tapestry.client import (
+    AsyncClient,
+    Client,
+    EventRecord,
+    ProblemError,
+    Retries,
+    UnreachableError,
+    WaitTimeoutError,
+)
+from tapestry.client.following import Following
+from tapestry.teg.faults import ArgumentError
 from tests.client.conftest import QUICK
+from tests.optimizer.clocks import SetClock
 
 GRAPH = {
     "id": "0" * 32,
@@ -154,3 +165,53 @@ def test_a_run_without_further_events_is_over() -> None:
     script = Script(lambda _: httpx.Response(204))
     assert list(script.client().events("a" * 12, after=7)) == []
     assert script.requests[0].headers["last-event-id"] == "7"
+
+
+def silent(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadTimeout("timed out", request=request)
+
+
+def test_reads_of_a_limited_wait_are_shorter_the_less_time_is_left() -> None:
+    """Check a stream that is silent for twelve of sixteen seconds, and of which a line comes too late to read on."""
+    now = SetClock()
+    following = Following("x", 0, Retries(attempts=1), 16.0, now)
+    assert following.call.read_timeout_s == 8.0
+    now.time_s = 8.1
+    assert following.lost("timed out") == 0.0, "no attempt is lost by it"
+    assert following.call.read_timeout_s == pytest.approx(3.95)
+    assert not following.is_stale
+    now.time_s = 12.2
+    assert following.is_stale
+    following.check_time()
+    now.time_s = 15.9
+    assert following.call.read_timeout_s == 0.5 and not following.is_stale
+    now.time_s = 16.0
+    with pytest.raises(WaitTimeoutError, match="run x has not ended within 16 s; it goes on"):
+        following.check_time()
+
+
+def test_a_limited_wait_is_over_although_connections_are_lost() -> None:
+    now = SetClock()
+    following = Following("x", 0, Retries(first_s=5.0), 6.0, now)
+    assert following.call.read_timeout_s == 3.0
+    assert following.lost("reset") == 5.0
+    now.time_s = 5.0
+    assert following.call.read_timeout_s == 0.5
+    assert following.lost("reset") == 1.0, "no pause goes beyond the limit"
+
+
+def test_a_wait_without_a_limit_reads_as_long_as_the_client() -> None:
+    following = Following("x", 0, QUICK)
+    assert following.call.read_timeout_s is None
+    following.check_time()
+    assert not following.is_stale
+
+
+def test_the_limit_of_a_wait_is_that_of_the_reads() -> None:
+    script = Script(silent, silent, silent, silent)
+    with pytest.raises(UnreachableError, match="timed out"), script.client() as client:
+        client.wait("x", timeout_seconds=1000)
+    reads = [request.extensions["timeout"]["read"] for request in script.requests]
+    assert reads == pytest.approx([500] * 4, rel=0.01)
+    with pytest.raises(ArgumentError, match="timeout_seconds: expected a number above 0, not 0"):
+        script.client().wait("x", timeout_seconds=0)
