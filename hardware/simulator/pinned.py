@@ -21,6 +21,7 @@ import numpy as np
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.hardware.timing import block_ticks, step_ticks
+from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.costs import Amount, total
 from tapestry.teg.dtypes import item_bytes
@@ -69,16 +70,18 @@ def run_pinned(
     *,
     dry: bool = False,
     compute_dtype: str | None = None,
+    xp: ArrayNamespace = NUMPY,
 ) -> PinnedRun:
     """Run a valid explicit graph on `mesh`; blocks without a device run where their first input is, else on device 0.
 
-    `inputs` gives values by source, each a part as the graph holds it. A `dry` run counts without computing.
+    `inputs` gives values by source, each a part as the graph holds it. A `dry` run counts without computing. `xp` is
+    the array library that computes, numpy or torch.
 
     Raises:
         ValueError: a device is not on the mesh, or inputs do not fit.
     """
     devices = _devices(graph, mesh)
-    outputs = {} if dry else evaluate(graph, inputs or {})
+    outputs = {} if dry else evaluate(graph, inputs or {}, xp=xp)
     return _Run(graph, mesh, devices, compute_dtype).execute(outputs)
 
 

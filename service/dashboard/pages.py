@@ -12,10 +12,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.templating import Jinja2Templates
 
 from tapestry.hardware.layouts import NOTATIONS
+from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
 from tapestry.service.dashboard.vendor import plotly_script, plotly_url
 from tapestry.service.examples import DEMO_EXECUTION_SECONDS, DEMO_MODEL, example_model
+from tapestry.teg.arrays import is_installed
 from tapestry.teg.importers.files import GraphFileError
 
 FOLDER = Path(__file__).parent
@@ -98,7 +100,7 @@ def run_page(request: Request, run_id: str) -> Response:
 @router.get("/plans/{plan_id}")
 def plan_page(request: Request, plan_id: str) -> Response:
     """Render the page of one plan: costs, checks, decisions, executions."""
-    return _page(request, "plan.html", plan_id=plan_id)
+    return _page(request, "plan.html", plan_id=plan_id, backends={name: is_installed(name) for name in BACKENDS})
 
 
 @router.get("/graphs/{graph_id}")

@@ -16,6 +16,7 @@ from tapestry.optimizer.analysis.verification import TOLERANCE, relative_errors
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
 from tapestry.service.cli.tensors import warn_of_unread, write_outputs
+from tapestry.teg.arrays import arrays_named
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.interface import pack_inputs
@@ -36,10 +37,11 @@ def run_explicit(
     except ValueError as refusal:
         raise CommandError(str(refusal)) from refusal
     good = found.abstract is not None and (error is None or error <= TOLERANCE)
+    backend = "dry" if error is None else arguments.backend
     if arguments.json:
-        print_json(_document(graph, mesh, found, run, error))
+        print_json({**_document(graph, mesh, found, run, error), "backend": backend})
     else:
-        _print(graph, mesh, found, run, error)
+        _print(graph, mesh, found, run, error, backend)
     if found.abstract is None:
         print(f"tapestry: {listing('the shards do not verify', found.issues)}", file=sys.stderr)
     return OK if good else FAILED
@@ -60,7 +62,8 @@ def _run(
     else:
         inputs = pack_inputs(found.abstract, values)
         warn_of_unread(found.abstract, values)
-    run = run_pinned(graph, mesh, found.cut(inputs), compute_dtype=arguments.compute_dtype)
+    xp = arrays_named(arguments.backend)
+    run = run_pinned(graph, mesh, found.cut(inputs), compute_dtype=arguments.compute_dtype, xp=xp)
     outputs = found.joined(run.outputs)
     if arguments.outputs is not None:
         write_outputs(arguments.outputs, found.abstract, outputs)
@@ -87,8 +90,10 @@ def _document(
     }
 
 
-def _print(graph: Graph, mesh: Mesh, found: ExternalProgram, run: PinnedRun, error: float | None) -> None:
-    print(f"{graph.name}, sharded as it came, on {mesh.name}\n")
+def _print(
+    graph: Graph, mesh: Mesh, found: ExternalProgram, run: PinnedRun, error: float | None, backend: str
+) -> None:
+    print(f"{graph.name}, sharded as it came, on {mesh.name}, {backend}\n")
     rows = [
         (str(d), *(quantity(int(n), unit) for n, unit in zip(counts, ("flop", "B", "B"), strict=True)))
         for d, counts in enumerate(zip(run.flops, run.peak_memory_bytes, run.received_bytes, strict=True))

@@ -89,57 +89,76 @@ def run(arguments: Namespace) -> int:
         raise CommandError(f"--backend: {error}") from error
     _take_plan(arguments)
     given = with_stored(read_values(arguments), arguments)
-    if arguments.plan is None and arguments.run is None:
-        graph, mesh = _given(arguments)
-        if is_explicit(graph) and arguments.steps > 1:
-            raise CommandError(
-                "--steps: a program that is sharded and pinned already runs one step; give the program that it "
-                "shards, or a plan"
-            )
-        if is_explicit(graph) and arguments.backend != "numpy":
-            raise CommandError(
-                "--backend: a program that is sharded and pinned already is computed by numpy; leave it out"
-            )
-        if is_explicit(graph) and (arguments.tensor or arguments.save):
-            raise CommandError(
-                "--tensor, --save: a program that is sharded already has no plan to place them"
-            )
-        if is_explicit(graph):
-            return run_explicit(graph, mesh, arguments, given.values)
-        simulated = _execute(_abstract(graph, mesh, arguments), arguments, given)
-    else:
-        store = open_store(arguments.database_url)
-        try:
-            simulated = _execute(_stored(store, arguments), arguments, given)
-            key, request = simulated.subject.key, request_of(given, arguments)
-            if key is not None and not arguments.no_store:
-                for execution in simulated.executions:
-                    store.executions.save(key, replace(execution, request=request))
-        except StoreError as error:
-            raise CommandError(str(error)) from error
-        finally:
-            store.close()
+    if arguments.plan is not None or arguments.run is not None:
+        return _finish(_execute_stored(arguments, given), arguments)
+    graph, mesh = _given(arguments)
+    if is_explicit(graph):
+        _check_explicit(arguments)
+        return run_explicit(graph, mesh, arguments, given.values)
+    return _finish(_execute(_abstract(graph, mesh, arguments), arguments, given), arguments)
+
+
+def _check_explicit(arguments: Namespace) -> None:
+    """Check that no option asks for what a program that is sharded already cannot have.
+
+    Raises:
+        CommandError: one does.
+    """
+    if arguments.steps > 1:
+        raise CommandError(
+            "--steps: a program that is sharded and pinned already runs one step; give the program that it "
+            "shards, or a plan"
+        )
+    if arguments.tensor or arguments.save:
+        raise CommandError("--tensor, --save: a program that is sharded already has no plan to place them")
+
+
+def _execute_stored(arguments: Namespace, given: GivenTensors) -> Simulated:
+    """Run a stored plan, and store its executions unless that is not wanted."""
+    store = open_store(arguments.database_url)
+    try:
+        simulated = _execute(_stored(store, arguments), arguments, given)
+        key, request = simulated.subject.key, request_of(given, arguments)
+        if key is not None and not arguments.no_store:
+            for execution in simulated.executions:
+                store.executions.save(key, replace(execution, request=request))
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        store.close()
+    return simulated
+
+
+def _finish(simulated: Simulated, arguments: Namespace) -> int:
+    """Write the files, store the tensors, print what was counted; return the exit code."""
     subject, executions, outputs, disturbed = simulated
     if arguments.trace is not None:
         _write_trace(arguments.trace, executions[-1].trace)
     if arguments.outputs is not None:
         write_outputs(arguments.outputs, subject.plan.graph, outputs)
     save_outputs(arguments, subject.plan, subject.mesh, outputs)
-    failures = [line for e in executions for line in failures_of(subject.plan.id, e.verified)]
-    if disturbed is not None and not disturbed.ok:
-        failures.append(f"plan {subject.plan.id}: the disturbed run's values differ from the reference")
     if arguments.json:
         print_json(_document(subject, executions, disturbed))
     else:
         _print(subject, executions)
         if disturbed is not None:
             print_disturbed(disturbed, subject.plan)
+    failures = _failures(simulated)
     outdated = dict.fromkeys(
         line for e in executions for line in outdated_predictions(subject.plan.id, e.verified)
     )
     for line in (*failures, *outdated):
         print(f"tapestry: {line}", file=sys.stderr)
     return FAILED if failures else OK
+
+
+def _failures(simulated: Simulated) -> list[str]:
+    """Return the checks that failed, one line each."""
+    plan_id, disturbed = simulated.subject.plan.id, simulated.disturbed
+    failures = [line for e in simulated.executions for line in failures_of(plan_id, e.verified)]
+    if disturbed is not None and not disturbed.ok:
+        failures.append(f"plan {plan_id}: the disturbed run's values differ from the reference")
+    return failures
 
 
 def _take_plan(arguments: Namespace) -> None:

@@ -26,6 +26,16 @@ def simulate(parser: Parser) -> None:
     parser.add_argument("--mesh", metavar="NAME|FILE", help="the mesh, for a program without a stored plan")
     parser.add_argument("--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
     parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
+    _computing(parser)
+    _disturbing(parser)
+    _values(parser)
+    parser.add_argument("--no-store", action="store_true", help="store nothing")
+    store(parser)
+    as_json(parser)
+
+
+def _computing(parser: Parser) -> None:
+    """Add the options of how a plan is run: what computes, how many steps, what is recorded."""
     parser.add_argument("--dry", action="store_true", help="count without computing values")
     parser.add_argument(
         "--backend",
@@ -41,6 +51,14 @@ def simulate(parser: Parser) -> None:
         help="run so many steps, each with the state of the last",
     )
     parser.add_argument(
+        "--trace", metavar="FILE", help="write a trace of the last step for Perfetto (.json, .json.gz)"
+    )
+    parser.add_argument("--compute-dtype", metavar="DTYPE", help="precision of contractions on the clock")
+
+
+def _disturbing(parser: Parser) -> None:
+    """Add the options of a run on a mesh that loses devices or is slow."""
+    parser.add_argument(
         "--fail",
         metavar="AXIS:N@T",
         help="lose devices after a fraction of the run: gpu:3@0.4, node:1,gpu:0@0.9",
@@ -52,9 +70,10 @@ def simulate(parser: Parser) -> None:
         default=[],
         help="slow devices (gpu:3=1.5) or links (node=2) down by a factor; may be repeated",
     )
-    parser.add_argument(
-        "--trace", metavar="FILE", help="write a trace of the last step for Perfetto (.json, .json.gz)"
-    )
+
+
+def _values(parser: Parser) -> None:
+    """Add the options of the values that a plan reads and leaves."""
     parser.add_argument(
         "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
     )
@@ -82,10 +101,6 @@ def simulate(parser: Parser) -> None:
         help="store an output of the last step as a tensor, in the place where the plan leaves it; may be repeated",
     )
     parser.add_argument("--outputs", metavar="FILE", help="write the outputs of the last step to such a file")
-    parser.add_argument("--compute-dtype", metavar="DTYPE", help="precision of contractions on the clock")
-    parser.add_argument("--no-store", action="store_true", help="store nothing")
-    store(parser)
-    as_json(parser)
 
 
 def compare(parser: Parser) -> None:

@@ -6,6 +6,7 @@ import pytest
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.simulator import run_pinned, simulate
+from tapestry.teg.arrays import arrays_named
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.costs import cost_table
 from tapestry.teg.evaluate import random_inputs
@@ -226,3 +227,14 @@ def test_the_programs_own_costs_are_summed() -> None:
     run = run_pinned(graph, MESH, random_inputs(graph, np.random.default_rng(0)))
     assert run.resources == {"flops": 10, "gpu": 3, "ram": 8}
     assert run.flops[0] == 10
+
+
+def test_torch_computes_the_values_and_counts_are_the_same() -> None:
+    pytest.importorskip("torch")
+    graph = paper(concat=True)
+    inputs = random_inputs(graph, np.random.default_rng(3))
+    here, there = (run_pinned(graph, MESH, inputs, xp=arrays_named(name)) for name in ("numpy", "torch"))
+    for site, value in here.outputs.items():
+        assert isinstance(there.outputs[site], np.ndarray)
+        np.testing.assert_allclose(there.outputs[site], value, rtol=1e-6)
+    assert (there.makespan_ticks, there.traffic_bytes) == (here.makespan_ticks, here.traffic_bytes)

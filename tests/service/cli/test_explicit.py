@@ -6,6 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from tapestry.teg.document import load, save
 from tapestry.teg.exporters import to_loom
 from tapestry.teg.zspace import ZRange
@@ -24,6 +27,21 @@ def test_a_sharded_program_is_proven_and_run_where_it_is_pinned(tapestry: Run, t
     assert found["max_error"] == 0.0
     shown = tapestry("simulate", str(tmp_path / "sharded.json"), "--mesh", "dgx-h100")
     assert "sharding proven: yes" in shown.out and "outputs equal the unsharded program: yes" in shown.out
+
+
+def test_a_sharded_program_is_computed_by_torch(tapestry: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    save(paper(concat=True), tmp_path / "sharded.json")
+    given = ("simulate", str(tmp_path / "sharded.json"), "--mesh", "dgx-h100", "--json")
+    by_numpy = tapestry(*given, "--outputs", tmp_path / "numpy.npz")
+    by_torch = tapestry(*given, "--backend", "torch", "--outputs", tmp_path / "torch.npz")
+    assert (by_torch.code, by_torch.json["backend"], by_numpy.json["backend"]) == (0, "torch", "numpy")
+    assert by_torch.json["max_error"] <= 1e-6
+    assert {**by_torch.json, "backend": "", "max_error": 0} == {**by_numpy.json, "backend": "", "max_error": 0}
+    outputs = [dict(np.load(tmp_path / f"{name}.npz")) for name in ("numpy", "torch")]
+    assert outputs[0].keys() == outputs[1].keys() and outputs[0]
+    for name, value in outputs[0].items():
+        np.testing.assert_allclose(outputs[1][name], value, rtol=1e-5)
 
 
 def test_shards_that_leave_a_gap_fail_with_their_place(tapestry: Run, tmp_path: Path) -> None:

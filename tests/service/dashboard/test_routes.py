@@ -57,6 +57,15 @@ def test_what_is_in_an_address_is_text(client: TestClient) -> None:
     assert "<script>alert" not in text
 
 
+def test_the_page_of_a_plan_says_which_library_is_missing(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tapestry.service.dashboard.pages.is_installed", lambda name: name == "numpy")
+    text = client.get("/plans/abc-def").text
+    assert '<option value="numpy" data-missing="">numpy</option>' in text
+    assert '<option value="torch" data-missing="torch">torch (not installed here)</option>' in text
+
+
 def test_plotly_comes_from_its_package_and_is_kept_by_its_version(client: TestClient) -> None:
     (address,) = {a for a in ADDRESS.findall(client.get("/runs/abc").text) if "plotly" in a}
     assert address == f"/static/vendor/plotly.min.js?v={version('plotly')}"

@@ -25,21 +25,37 @@ export class Executions {
     this.timeline = new Timeline(byId("timeline"));
     this.shown = "";
     byId("execute").addEventListener("click", () => this.#execute());
+    byId("values").addEventListener("change", () => this.#backend());
+    byId("backend").addEventListener("change", () => this.#backend());
     byId("which").addEventListener("change", () => this.show(byId("which").value));
     byId("zoom-in").addEventListener("click", () => this.timeline.zoom(0.6));
     byId("zoom-out").addEventListener("click", () => this.timeline.zoom(1 / 0.6));
     byId("zoom-whole").addEventListener("click", () => this.timeline.whole());
     byId("execute").disabled = false;
+    this.#backend();
     const best = this.known.find((execution) => execution.links.trace) ?? this.known[0];
     if (best) void this.show(best.id);
     else this.#list();
+  }
+
+  /** Offer what computes only where something is computed, and say what is missing on the service's machine. */
+  #backend() {
+    const select = byId("backend");
+    select.disabled = !byId("values").checked;
+    const missing = select.disabled ? "" : (select.selectedOptions[0]?.dataset.missing ?? "");
+    byId("backend-missing").hidden = !missing;
+    say(
+      byId("backend-missing"),
+      missing &&
+        `The service's machine has no ${missing}. Run pip install 'tapestry[${missing}]' there and start it again, or let a worker on a machine that has it execute the plan.`,
+    );
   }
 
   #list() {
     byId("which-label").hidden = this.known.length < 2;
     byId("no-executions").hidden = this.known.length > 0;
     const text = (/** @type {any} */ one) =>
-      `${clock(one.created_at)}, ${one.values ? "with numbers" : "counting"}, ${one.status}${one.links.trace ? ", with timeline" : ""}`;
+      `${clock(one.created_at)}, ${one.values ? `with numbers by ${one.backend}` : "counting"}, ${one.status}${one.links.trace ? ", with timeline" : ""}`;
     fill(byId("which"), ...this.known.map((one) => element("option", { value: one.id }, text(one))));
     byId("which").value = this.shown;
   }
@@ -86,7 +102,7 @@ export class Executions {
     byId("execute").disabled = true;
     try {
       const { id } = await post(`${this.planPath}/executions`, {
-        backend: "numpy",
+        backend: byId("backend").value,
         values: byId("values").checked,
       });
       this.known.unshift(await get(`/v1/executions/${id}`));
