@@ -83,29 +83,10 @@ def initialize(
         StopRequested: the search is to stop, and has no plan yet.
         ValueError: there are `plans` to start from, but none is of this program.
     """
-    began, clock = time.perf_counter(), state.clock
-    check_time = check_stop if clock.deadline is None else clock.check(check_stop)
-    check_preparation = clock.check_preparation(check_stop)
+    began = time.perf_counter()
     report("compiling")
     check_stop()
-    state.structural.start(graph)
-    simple, moves = state.structural.simplified(graph, check_stop)
-    if not keeps_pins(simple, state.options.pins):
-        simple, moves = graph, ()
-    state.structural.known.update({graph.structural_hash, simple.structural_hash})
-    starts = [(submesh, simple, moves) for submesh in state.submeshes]
-    if moves:
-        starts.append((state.submeshes[0], graph, ()))
-    # What follows the first variant makes the search better, and is left out where there is no time for it.
-    check = check_stop
-    with suppress(OutOfTime):
-        for number, (submesh, program, history) in enumerate(starts):
-            state.variants.append(new_variant(number, submesh, program, history, state.options, check))
-            check = check_preparation
-        rewritten = _rewritten(state, criteria, simple, moves, limit, check_stop) if seeds else ()
-        for submesh, found in rewritten:
-            checked = check_stop if _is_alone(state) else check
-            state.variants.append(_joining(state, submesh, found, checked))
+    _compile_variants(state, graph, criteria, seeds, limit, check_stop)
     ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans, check_stop)
@@ -115,22 +96,59 @@ def initialize(
     check_stop()
     for variant in ours:
         state.evaluations += _seed_abstract(variant)
-    with suppress(StopRequested):
-        # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
-        for variant in ours if seeds else ():
-            # Without the seeds of the first variant the search has nothing to vary.
-            check = check_stop if variant is ours[0] else check_time
-            check()
-            left = None if limit is None else max(0, limit - state.evaluations)
-            for count in insert_seeds(variant, left) if variant.has_choice else ():
-                state.evaluations += count
-                check()
+    if seeds:
+        _insert_seeds(state, ours, limit, check_stop)
     state.tighten()
     for variant in state.variants:
         set_parent_weights(variant.archive)
     if seeds and _is_alone(state):
         state.shorten_patience(ROUNDS_WITHOUT_PROGRESS)
     state.timings["seeds_s"] += time.perf_counter() - began
+
+
+def _compile_variants(
+    state: SearchState, graph: Graph, criteria: Criteria, seeds: bool, limit: int | None, check_stop: CheckStop
+) -> None:
+    """Compile the program for every submesh, and the best of its rewritten graphs where seeds are wanted.
+
+    What follows the first variant makes the search better, and is left out where there is no time for it.
+    """
+    state.structural.start(graph)
+    simple, moves = state.structural.simplified(graph, check_stop)
+    if not keeps_pins(simple, state.options.pins):
+        simple, moves = graph, ()
+    state.structural.known.update({graph.structural_hash, simple.structural_hash})
+    starts = [(submesh, simple, moves) for submesh in state.submeshes]
+    if moves:
+        starts.append((state.submeshes[0], graph, ()))
+    check = check_stop
+    with suppress(OutOfTime):
+        for number, (submesh, program, history) in enumerate(starts):
+            state.variants.append(new_variant(number, submesh, program, history, state.options, check))
+            check = state.clock.check_preparation(check_stop)
+        rewritten = _rewritten(state, criteria, simple, moves, limit, check_stop) if seeds else ()
+        for submesh, found in rewritten:
+            checked = check_stop if _is_alone(state) else check
+            state.variants.append(_joining(state, submesh, found, checked))
+
+
+def _insert_seeds(
+    state: SearchState, variants: Sequence[Variant], limit: int | None, check_stop: CheckStop
+) -> None:
+    """Insert the plans of propagation into variants until a stop is requested.
+
+    In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it. Without
+    the seeds of the first variant the search has nothing to vary, so a deadline does not leave them out.
+    """
+    check_time = check_stop if state.clock.deadline is None else state.clock.check(check_stop)
+    with suppress(StopRequested):
+        for variant in variants:
+            check = check_stop if variant is variants[0] else check_time
+            check()
+            left = None if limit is None else max(0, limit - state.evaluations)
+            for count in insert_seeds(variant, left) if variant.has_choice else ():
+                state.evaluations += count
+                check()
 
 
 def _is_alone(state: SearchState) -> bool:

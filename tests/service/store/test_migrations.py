@@ -207,20 +207,23 @@ def test_hints_of_the_fifth_step_get_their_name(empty_url: str) -> None:
     store.close()
 
 
-def test_plans_of_the_sixth_step_were_costed_by_the_first_model(empty_url: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "plan", "kinds", "kept"),
+    [
+        ("0006", {}, ["explanation 2"], []),
+        ("0007", {"cost_model": 2}, ["explanation 3, model 2", "explicit-graph, model 2"], ["explanation 3, model 2"]),
+    ],
+    ids=["plans were costed by the first model", "explicit graphs are not stored any more"],
+)
+def test_plans_keep_their_costs_and_what_is_still_stored_for_them(
+    empty_url: str, step: str, plan: dict[str, Any], kinds: list[str], kept: list[str]
+) -> None:
     costs = dict.fromkeys(RunOptions().objectives, 1.0)
-    store = upgraded_plan(empty_url, "0006", {"cost": costs}, ["explanation 2"])
+    store = upgraded_plan(empty_url, step, {"cost": costs, **plan}, kinds)
     (stored,) = store.runs.frontier("run1")
-    assert (stored.cost_model, stored.cost) == (1, costs)
-    assert store.plans.artifact(stored.key, "explanation 2") is None
-    store.close()
-
-
-def test_explicit_graphs_are_not_stored_any_more(empty_url: str) -> None:
-    costs = dict.fromkeys(RunOptions().objectives, 1.0)
-    kinds = ["explanation 3, model 2", "explicit-graph, model 2"]
-    store = upgraded_plan(empty_url, "0007", {"cost": costs, "cost_model": 2}, kinds)
-    assert [store.plans.artifact(7, kind) for kind in kinds] == [b"rendered", None]
+    assert (stored.key, stored.cost_model, stored.cost) == (7, plan.get("cost_model", 1), costs)
+    found = {kind: store.plans.artifact(7, kind) for kind in kinds}
+    assert found == {kind: b"rendered" if kind in kept else None for kind in kinds}
     store.close()
 
 
@@ -238,46 +241,16 @@ def upgraded_plan(url: str, step: str, plan: dict[str, Any], kinds: list[str]) -
 
 
 def check_plans(connection: Connection) -> None:
-    common = {"feasible": True, "placements": PLACEMENTS, "cost_model": 1}
     plans = connection.execute(select(PlanRow.__table__).order_by(PlanRow.key)).mappings()
     found = [dict(row) for row in plans]
+    common = {"feasible": True, "placements": PLACEMENTS, "cost_model": 1, "on_frontier": True, "verified": None}
+    first = {**common, "key": 1, "run_id": "run1", "plan_id": "p1", "devices": "all", "verified": VERIFIED}
+    second = {**common, "key": 2, "run_id": "run1", "plan_id": "p2", "devices": "gpu:4"}
+    third = {**common, "key": 3, "run_id": "run2", "plan_id": "p1", "devices": "all", "on_frontier": False}
     assert found == [
-        {
-            **common,
-            "key": 1,
-            "run_id": "run1",
-            "plan_id": "p1",
-            "on_frontier": True,
-            "verified": VERIFIED,
-            "cost": {"time_s": 0.1, "compute_flops": 2**60 + 1},
-            "devices": "all",
-            "move_count": 1,
-            "moves": MOVES[1],
-        },
-        {
-            **common,
-            "key": 2,
-            "run_id": "run1",
-            "plan_id": "p2",
-            "on_frontier": True,
-            "verified": None,
-            "cost": {"time_s": 1e-300, "compute_flops": 2.0**70},
-            "devices": "gpu:4",
-            "move_count": 2,
-            "moves": MOVES[2],
-        },
-        {
-            **common,
-            "key": 3,
-            "run_id": "run2",
-            "plan_id": "p1",
-            "on_frontier": False,
-            "verified": None,
-            "cost": {"time_s": 1 / 3},
-            "devices": "all",
-            "move_count": 0,
-            "moves": [],
-        },
+        {**first, "cost": {"time_s": 0.1, "compute_flops": 2**60 + 1}, "move_count": 1, "moves": MOVES[1]},
+        {**second, "cost": {"time_s": 1e-300, "compute_flops": 2.0**70}, "move_count": 2, "moves": MOVES[2]},
+        {**third, "cost": {"time_s": 1 / 3}, "move_count": 0, "moves": []},
     ]
     assert type(found[0]["cost"]["compute_flops"]) is int
 
@@ -286,27 +259,10 @@ def check_executions(connection: Connection) -> None:
     executions = connection.execute(select(ExecutionRow.__table__).order_by(ExecutionRow.id)).mappings()
     common = {"plan_key": 1, "status": "succeeded", "problem": None, "created_at": NOON, "ended_at": NOON}
     common["request"] = None
-    message = {"counts": {"time_s": 1e-3}, "verified": VERIFIED}
-    assert [dict(row) for row in executions] == [
-        {
-            **common,
-            **message,
-            "id": "000000000001",
-            "backend": "numpy",
-            "with_values": True,
-            "seed": 7,
-            "trace": TRACE,
-        },
-        {
-            **common,
-            **message,
-            "id": "00000000012c",
-            "backend": "dry",
-            "with_values": False,
-            "seed": None,
-            "trace": None,
-        },
-    ]
+    common |= {"counts": {"time_s": 1e-3}, "verified": VERIFIED}
+    computed = {"id": "000000000001", "backend": "numpy", "with_values": True, "seed": 7, "trace": TRACE}
+    counted = {"id": "00000000012c", "backend": "dry", "with_values": False, "seed": None, "trace": None}
+    assert [dict(row) for row in executions] == [{**common, **computed}, {**common, **counted}]
 
 
 def test_references_and_keys_work_on_after_the_steps(empty_url: str) -> None:
