@@ -23,8 +23,8 @@ from tapestry.optimizer.analysis.affordability import (
 from tapestry.optimizer.analysis.frontier_verification import (
     FrontierVerifier,
     Helpers,
+    TimedVerifier,
     by_importance,
-    frontier_seconds,
 )
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.run.clock import Deadline, Now, OutOfTime
@@ -99,13 +99,15 @@ def check_frontier(
     *,
     executor: Executor | None = None,
     deadline: Deadline | None = None,
+    verifier: TimedVerifier | None = None,
     on_plan: Callable[[int, int], None] = lambda done, total: None,
     on_execution: Callable[[int, int, float], None] = lambda number, total, seconds: None,
     now: Now = time.perf_counter,
 ) -> CheckResults:
     """Check the plans of a frontier, the most important ones first: all are counted, then some are executed.
 
-    Processes of the executor are used if the search has had them at work: others would have to start first.
+    Processes of the executor are used if the search has had them at work: others would have to start first. `verifier`
+    is that of the `CheckTimer` of the search, which knows some of the plans' parts.
 
     `on_plan(done, total)` is called for each plan that was counted, `on_execution(number, total, seconds)` before each
     execution, with the seconds that it will take. Past the deadline, and after Ctrl-C, plans are left unchecked.
@@ -118,7 +120,8 @@ def check_frontier(
     try:
         ordered = by_importance(result.frontier, result.objectives)
         pool = (executor if result.history else None, result.islands)
-        for plan, verified in count_plans(ordered, result.mesh, result.compute_dtype, *pool, deadline):
+        verifier = verifier or TimedVerifier(result.mesh, result.compute_dtype)
+        for plan, verified in count_plans(ordered, verifier, *pool, deadline):
             checked.verified[plan.id] = verified
             on_plan(len(checked.verified), total)
         counted = [plan for plan in result.frontier if plan.id in checked.verified]
@@ -174,43 +177,60 @@ def _executions(
         yield plan, record
 
 
-def seconds_to_check(
-    graph: Graph, mesh: Mesh, options: RunOptions, processes: int, now: Now = time.perf_counter
-) -> Callable[[Sequence[Plan]], float]:
-    """Return a function that estimates the seconds to check a frontier, given two of its first plans."""
+class CheckTimer:
+    """Estimates of the seconds that the checks of a frontier take, from plans that are checked to find out.
 
-    def estimate(plans: Sequence[Plan]) -> float:
-        if options.verify == "none" or not plans:
+    Its verifier then checks the frontier: it knows what these plans have in common with it.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        mesh: Mesh,
+        options: RunOptions,
+        processes: int,
+        now: Now = time.perf_counter,
+        processor_now: Now = time.process_time,
+    ) -> None:
+        self.verifier = TimedVerifier(mesh, options.compute_dtype, now, processor_now)
+        self._graph, self._options, self._processes, self._now = graph, options, processes, now
+        self._execution_s: float | None = None
+
+    def __call__(self, plans: Sequence[Plan], count: int) -> float:
+        """Check these plans dry, and return the seconds for a frontier of `count` plans."""
+        if self._options.verify == "none" or not plans:
             return 0.0
-        dry_s = frontier_seconds(plans, mesh, options.compute_dtype, processes, now)
-        if options.verify == "dry":
-            return dry_s
-        one_s = execution_seconds(ExecutionTimer(now), graph, plans[:1])
-        several_s = execution_seconds(ExecutionTimer(now), graph, [*plans[:1]] * EXECUTED)
-        return dry_s + (
-            min(several_s, options.execution_seconds) if one_s <= options.execution_seconds else 0.0
-        )
+        for plan in plans:
+            self.verifier.verify(plan)
+        if self._execution_s is None:
+            self._execution_s = 0.0 if self._options.verify == "dry" else self._executions(plans[0])
+        return self.verifier.frontier_s(count, self._processes) + self._execution_s
 
-    return estimate
+    def _executions(self, plan: Plan) -> float:
+        """Estimate the seconds of the executions, all plans like this one; 0 where none is affordable."""
+        timer, most_s = ExecutionTimer(self._now), self._options.execution_seconds
+        if execution_seconds(timer, self._graph, [plan]) > most_s:
+            return 0.0
+        return min(execution_seconds(timer, self._graph, [plan] * EXECUTED), most_s)
 
 
 def count_plans(
     plans: Sequence[Plan],
-    mesh: Mesh,
-    compute_dtype: str | None,
+    verifier: TimedVerifier,
     executor: Executor | None,
     processes: int = 1,
     deadline: Deadline | None = None,
 ) -> Iterator[tuple[Plan, Mapping[str, Any]]]:
     """Yield plans with the results of their dry verification, about in this order, until the deadline passes.
 
-    Processes of the executor help; a plan whose result has not come when nothing else is left is verified here.
+    Processes of the executor help; a plan whose result has not come when nothing else is left is verified here. None is
+    begun here that would end after the deadline, by what the last ones took.
     """
-    verifier, waiting = FrontierVerifier(mesh, compute_dtype), deque(plans)
+    waiting = deque(plans)
     helping: deque[tuple[Plan, Future[dict[str, Any]]]] = deque()
-    helpers = None if executor is None else Helpers(executor, mesh, compute_dtype)
+    helpers = None if executor is None else Helpers(executor, verifier.mesh, verifier.compute_dtype)
     try:
-        while (waiting or helping) and (deadline is None or deadline.left_s > 0):
+        while (waiting or helping) and (deadline is None or deadline.left_s > verifier.next_s):
             while helpers is not None and len(waiting) > 1 and len(helping) < AHEAD * processes:
                 plan = waiting.popleft()
                 helping.append((plan, helpers.verify(plan)))

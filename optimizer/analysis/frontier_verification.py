@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 from tapestry.costmodel.objective import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.analysis.verification import Verification, verify_plan
-from tapestry.optimizer.archive.report import LARGEST_FRONTIER, P, representative_plans
+from tapestry.optimizer.archive.report import P, representative_plans
 from tapestry.optimizer.run.clock import Deadline, Now
 from tapestry.optimizer.run.plan import ABOVE_ZERO, Plan, Result
 from tapestry.teg.arguments import a_value_of, check_arguments, optional
@@ -21,8 +22,10 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.result_cache import ResultCache
 
 NO_PROGRAM = Graph("", (), {})
-# The time for a plan of a frontier, by that for a plan with which a search begins.
-LATER = 4.0
+# The plans with which a search begins that are measured, and the time for a plan of a frontier by that for one of them.
+FIRST, LATER = 2, 4.0
+# The plans of a frontier of which the next one is taken to be like.
+RECENT = 3
 ARGUMENTS = {"found": a_value_of(Result, "the result of optimize()"), "seconds": optional(ABOVE_ZERO)}
 
 
@@ -43,6 +46,51 @@ class FrontierVerifier:
         used = self._mesh_shape.part(plan.placements.devices)
         cache = self._caches.setdefault(used, ResultCache(used))
         return verify_plan(plan, self.mesh, compute_dtype=self.compute_dtype, cache=cache, **options)
+
+
+class TimedVerifier(FrontierVerifier):
+    """A verifier that notes what plans take here, and estimates from it what the next ones will take.
+
+    The work of a plan is measured in seconds of the processor. By the clock `now` it takes longer where others want the
+    processor too, and as much longer as the last plan did. The first plan is proven from nothing; later ones share
+    with those before, but plans of a frontier less than those with which a search begins.
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        compute_dtype: str | None = None,
+        now: Now = time.perf_counter,
+        processor_now: Now = time.process_time,
+    ) -> None:
+        super().__init__(mesh, compute_dtype)
+        self._now, self._processor_now = now, processor_now
+        self._work_s: list[float] = []
+        self._slowdown = 1.0
+
+    def verify(self, plan: Plan, **options: Any) -> Verification:
+        """Verify a plan and note what it takes."""
+        began_s, worked_s = self._now(), self._processor_now()
+        found = super().verify(plan, **options)
+        took_s, worked_s = self._now() - began_s, self._processor_now() - worked_s
+        self._work_s.append(worked_s)
+        self._slowdown = max(1.0, took_s / worked_s) if worked_s > 0 else 1.0
+        return found
+
+    @property
+    def next_s(self) -> float:
+        """The seconds that the next plan takes here; 0 before any."""
+        if not self._work_s:
+            return 0.0
+        recent = self._work_s[FIRST:][-RECENT:]
+        work_s = max(recent) if recent else LATER * sum(self._work_s) / len(self._work_s)
+        return self._slowdown * work_s
+
+    def frontier_s(self, count: int, processes: int) -> float:
+        """Estimate the seconds of a frontier of `count` plans, each process of which begins with nothing."""
+        if not self._work_s or count == 0:
+            return 0.0
+        return self._slowdown * self._work_s[0] + (count - 1) * self.next_s / processes
 
 
 class Helpers:
@@ -83,21 +131,6 @@ def by_importance(frontier: Sequence[P], objectives: Sequence[Objective]) -> tup
     first = {plan.id: plan for plan in representative_plans(frontier, objectives).values()}
     others = sorted(frontier, key=lambda plan: (plan.cost["time_s"], plan.id))
     return (*first.values(), *(plan for plan in others if plan.id not in first))
-
-
-def frontier_seconds(
-    plans: Sequence[Plan], mesh: Mesh, compute_dtype: str | None, processes: int, now: Now
-) -> float:
-    """Estimate the seconds to verify a frontier dry, from the mean time that these plans take here and now.
-
-    First plans place equal layers alike, so that they take less than those of a frontier; `now` is the clock.
-    """
-    if not plans:
-        return 0.0
-    verifier, began_s = FrontierVerifier(mesh, compute_dtype), now()
-    for plan in plans:
-        verifier.verify(plan)
-    return LATER * (now() - began_s) / len(plans) * LARGEST_FRONTIER / processes
 
 
 def verify_frontier(found: Result, *, seconds: float | None = None) -> dict[str, Verification | None]:

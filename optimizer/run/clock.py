@@ -12,7 +12,7 @@ from tapestry.optimizer.run.stopping import StopRequested
 from tapestry.teg.stopping import CheckStop
 
 Now = Callable[[], float]
-# The most of what a deadline leaves that is kept for the checks after the search: half of what the search gets.
+# The most of the time up to a deadline that is kept for the checks after the search: half of what the search gets.
 LARGEST_RESERVE = 1 / 3
 # The share of its time that a search with a deadline spends at most on what makes it better before it begins.
 PREPARATION_SHARE = 1 / 2
@@ -62,9 +62,10 @@ class SearchClock:
         self._began_s, self._compiled_before_s = self._now(), compiled_s()
 
     def reserve(self, wanted_s: float) -> None:
-        """Keep so many seconds for what comes after the search, but no more than a third of what is left."""
+        """Keep so many seconds for what comes after the search, but no more than half of what the search gets."""
         if self.deadline is not None:
-            self.reserve_s = min(wanted_s, LARGEST_RESERVE * max(self.deadline.left_s, 0.0))
+            both_s = self._now() - self._began_s + max(self.deadline.left_s, 0.0)
+            self.reserve_s = min(wanted_s, LARGEST_RESERVE * both_s)
 
     @property
     def spent_s(self) -> float:

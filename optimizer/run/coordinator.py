@@ -26,6 +26,7 @@ from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.placement.variation import RELAYOUT
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.plan import Budget, Progress
+from tapestry.optimizer.run.reserve import Reserve
 from tapestry.optimizer.run.snapshot import Publisher
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested, await_all, stop_check
@@ -58,8 +59,9 @@ class Coordinator:
         publisher: Publisher,
         on_progress: Callable[[Progress], None] | None,
         toolbox: base.Toolbox,
+        reserve: Reserve,
     ) -> None:
-        self.state, self.budget, self.folder = state, budget, folder
+        self.state, self.budget, self.folder, self.reserve = state, budget, folder, reserve
         self.publisher, self.on_progress, self.toolbox = publisher, on_progress, toolbox
         self.files: dict[int, VariantFile] = {}
         self.check_stop: CheckStop = never_stop
@@ -140,6 +142,7 @@ class Coordinator:
         try:
             futures += [executor.submit(run, task) for _, task in tasks]
             self.publisher.publish_if_due(self.state, between, self.budget)
+            self.reserve.measure_if_due()
             child = None
             period = structural_period(self.state.variants[0], self.state.rounds)
             if self.state.rounds % period == 0 and (left is None or left > planned):

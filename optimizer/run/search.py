@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import tempfile
 import time
@@ -24,11 +23,9 @@ from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
 from tapestry.optimizer.archive.report import (
-    LARGEST_FRONTIER,
     current_constraints,
     frontier_of,
     goal_of,
-    plan_of,
     shortfall_of,
 )
 from tapestry.optimizer.placement.toolbox import completed, described
@@ -48,6 +45,7 @@ from tapestry.optimizer.run.options import (
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.request_faults import option_faults
+from tapestry.optimizer.run.reserve import Estimate, Reserve
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested, stop_check
@@ -80,15 +78,15 @@ def search(
     should_stop: Callable[[], bool] | None = None,
     toolbox: base.Toolbox | None = None,
     deadline: Deadline | None = None,
-    reserve: Callable[[Sequence[Plan]], float] | None = None,
+    reserve: Estimate | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
     The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
     keywords win. A caller that began earlier gives its `deadline`; by default the option's seconds begin here. Of what
-    it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given two of the first plans.
-    The other arguments, and what is computed, are explained at `tapestry.optimize`.
+    it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given some plans and their number
+    on the front: two of the first plans, later one of the front at a time. The other arguments, and what is computed, are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
@@ -106,16 +104,18 @@ def search(
     if deadline is None and request.options.deadline_seconds is not None:
         deadline = Deadline.after(request.options.deadline_seconds)
     state, operators = _new_state(request, SearchClock(request.budget.seconds, deadline)), completed(toolbox)
-    state.clock.reserve(0.0 if reserve is None else math.inf)
+    reserved = Reserve(state, reserve)
     if resume is not None or on_checkpoint is not None:
         state.fingerprint = request.fingerprint(state, described(operators))
     report, stopping = _phases(state, on_progress), should_stop or (lambda: False)
     with _islands(state, executor) if search else nullcontext(InlineExecutor()) as islands:
-        if not _prepare(state, request, seeds, start_from, resume, reserve, report, stop_check(stopping)):
+        if not _prepare(state, request, seeds, start_from, resume, reserved, report, stop_check(stopping)):
             return _result(state, request)
         publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
         with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
-            coordinator = Coordinator(state, request.budget, Path(folder), publisher, on_progress, operators)
+            coordinator = Coordinator(
+                state, request.budget, Path(folder), publisher, on_progress, operators, reserved
+            )
             if search:
                 coordinator.loop(islands, stopping)
             else:
@@ -178,13 +178,6 @@ def _new_state(request: _Request, clock: SearchClock) -> SearchState:
         np.random.default_rng(options.seed),
         clock,
     )
-
-
-def _first_plans(state: SearchState) -> tuple[Plan, ...]:
-    """Return two of the plans that a search begins with, or as many as there are."""
-    variant = state.variants[0]
-    count = int(variant.archive.size[0])
-    return tuple(plan_of(variant, row) for row in sorted({0, count - 1}) if 0 <= row < count)
 
 
 def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
@@ -255,7 +248,7 @@ def _prepare(
     seeds: bool,
     start_from: Sequence[Plan],
     resume: Checkpoint | None,
-    reserve: Callable[[Sequence[Plan]], float] | None,
+    reserved: Reserve,
     report: Callable[[str], None],
     check_stop: CheckStop,
 ) -> bool:
@@ -270,11 +263,7 @@ def _prepare(
             else:
                 given_plans = (seeds, request.budget.evaluations, start_from)
                 initialize(state, request.graph, request.criteria, *given_plans, report, check_stop)
-            deadline = state.clock.deadline
-            if reserve is not None and deadline is not None:
-                left_s, plans = deadline.left_s, _first_plans(state)
-                report_s = (left_s - deadline.left_s) * LARGEST_FRONTIER / max(len(plans), 1)
-                state.clock.reserve(report_s + reserve(plans))
+            reserved.measure_first()
     except StopRequested:
         state.stopped = "cancelled"
         state.variants.clear()

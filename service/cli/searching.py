@@ -20,7 +20,7 @@ from tapestry.service.checking import CheckResults
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
 from tapestry.service.cli.progress import Reporter
-from tapestry.service.frontier_checks import check_frontier, checking_deadline, seconds_to_check
+from tapestry.service.frontier_checks import CheckTimer, check_frontier, checking_deadline
 from tapestry.service.provenance import host, versions
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.settings import database_url
@@ -104,8 +104,9 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
     """Search, then check every plan of the frontier; Ctrl-C ends either and keeps the results so far."""
     created_at = datetime.now(UTC)
     try:
+        timer = CheckTimer(request.graph, request.mesh, request.options, request.islands)
         with _workers(request.islands) as executor:
-            result = _search(request, reporter, executor)
+            result = _search(request, reporter, executor, timer)
             if not result.frontier:
                 raise CommandError(*_nothing_found(result))
             checked = check_frontier(
@@ -113,6 +114,7 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
                 request.options,
                 executor=executor,
                 deadline=checking_deadline(request.deadline, request.options),
+                verifier=timer.verifier,
                 on_plan=reporter.checking,
                 on_execution=reporter.executing,
             )
@@ -123,7 +125,9 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
     return SearchOutcome(request, result, checked, created_at)
 
 
-def _search(request: Request, reporter: Reporter, executor: Executor | None) -> Result:
+def _search(
+    request: Request, reporter: Reporter, executor: Executor | None, timer: CheckTimer
+) -> Result:
     def on_request() -> None:
         reporter.note("stopping; the frontier found so far is kept (Ctrl-C again ends at once)")
 
@@ -138,7 +142,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
                 on_progress=reporter.searching,
                 should_stop=should_stop,
                 deadline=checking_deadline(request.deadline, request.options),
-                reserve=seconds_to_check(request.graph, request.mesh, request.options, request.islands),
+                reserve=timer,
             )
         except ValueError as error:
             raise CommandError(str(error)) from error

@@ -13,7 +13,7 @@ from typing import Any
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Objective, Plan
 from tapestry.optimizer.analysis.affordability import ExecutionTimer, work_of_plan, work_of_program
-from tapestry.optimizer.analysis.frontier_verification import by_importance
+from tapestry.optimizer.analysis.frontier_verification import TimedVerifier, by_importance
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.service.frontier_checks import (
     ExecutionBudget,
@@ -63,22 +63,21 @@ class RunChecks:
         self._store, self._held, self._task, self._plans = store, held, task, plans
         self._run_id = held.job.subject
 
-    def do(self, pool: Executor, deadline: Deadline | None) -> None:
+    def do(self, pool: Executor, deadline: Deadline | None, verifier: TimedVerifier) -> None:
         """Prove and count every published plan that is not yet checked, execute the representative ones.
 
-        Past the deadline, and once the run is cancelled, plans are left as they are.
+        Past the deadline, and once the run is cancelled, plans are left as they are. `verifier` is that of the search's
+        `CheckTimer`.
         """
         if self._task.request.options.verify != "none":
-            self._verify(pool, deadline)
+            self._verify(pool, deadline, verifier)
             self._suspect()
 
-    def _verify(self, pool: Executor, deadline: Deadline | None) -> None:
-        options = self._task.request.options
+    def _verify(self, pool: Executor, deadline: Deadline | None, verifier: TimedVerifier) -> None:
         plans = by_importance(self._plans, self._task.objectives)
         known = self._checked()
         counted = [plan for plan in plans if plan.id not in known]
-        setting = (self._task.mesh, options.compute_dtype, pool, self._task.islands)
-        for plan, verified in count_plans(counted, *setting, deadline):
+        for plan, verified in count_plans(counted, verifier, pool, self._task.islands, deadline):
             self._keep(plan.id, verified, None)
             if self._held.is_cancelled:
                 return

@@ -25,9 +25,7 @@ from tapestry.optimizer import (
 )
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.search import search
-from tapestry.service.frontier_checks import (
-    seconds_to_check,
-)
+from tapestry.service.frontier_checks import CheckTimer
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.provenance import host, versions
@@ -118,6 +116,9 @@ class SearchJob:
         self._phase = ""
         self._task = self._read(islands)
         self._deadline = run_deadline(store, self._job.subject, self._task)
+        self._timer = CheckTimer(
+            self._task.graph, self._task.mesh, self._task.request.options, self._task.islands
+        )
         self._recosted: tuple[Plan, ...] = ()
         self._shown = PublishedFrontier(store, self._job.subject, self._task.objectives)
 
@@ -162,7 +163,7 @@ class SearchJob:
         if stopped != "cancelled":
             self._enter("verifying")
             checks = RunChecks(self._store, self._held, self._task, self._shown.plans())
-            checks.do(self._pool, self._deadline)
+            checks.do(self._pool, self._deadline, self._timer.verifier)
         event: Event = "cancelled" if stopped == "cancelled" or self._held.is_cancelled else "finished"
         checked = {plan.id: plan.verified for plan in self._store.runs.frontier(self._job.subject)}
         self._store.jobs.end_run(
@@ -245,7 +246,7 @@ class SearchJob:
             checkpoint_s=self._checkpoint_s,
             should_stop=self._should_stop,
             deadline=self._deadline,
-            reserve=seconds_to_check(self._task.graph, self._task.mesh, self._task.request.options, islands),
+            reserve=self._timer,
         )
 
     def _should_stop(self) -> bool:

@@ -22,3 +22,13 @@ class CountingClock:
     def __call__(self) -> float:
         self.time_s += 1.0
         return self.time_s
+
+
+class ListedClock:
+    """A clock that shows these times in turn."""
+
+    def __init__(self, *times_s: float) -> None:
+        self._times_s = iter(times_s)
+
+    def __call__(self) -> float:
+        return next(self._times_s)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tapestry.optimizer import Result, RunOptions
-from tapestry.optimizer.analysis.frontier_verification import LATER, by_importance
+from tapestry.optimizer.analysis.frontier_verification import FIRST, LATER, TimedVerifier, by_importance
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.run.clock import Deadline, OutOfTime
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.service.frontier_checks import (
+    CheckTimer,
     ExecutionBudget,
     check_frontier,
     checking_deadline,
     count_plans,
-    seconds_to_check,
 )
 from tapestry.service.presentation import result_document
-from tests.optimizer.clocks import CountingClock, SetClock
+from tests.optimizer.clocks import CountingClock, ListedClock, SetClock
 from tests.optimizer.searches import EIGHT, search
 from tests.service.programs import two_layers
 
@@ -37,13 +37,29 @@ def test_processes_help_and_the_results_are_the_same(result: Result) -> None:
 
 
 def _by_id(result: Result, executor: InlineExecutor | None) -> list[tuple[str, object]]:
-    counted = count_plans(result.frontier, EIGHT, None, executor, processes=2)
+    counted = count_plans(result.frontier, TimedVerifier(EIGHT), executor, processes=2)
     return [(plan.id, verified) for plan, verified in counted]
+
+
+def at_once() -> TimedVerifier:
+    """Return a verifier by whose clocks plans take no time."""
+    return TimedVerifier(EIGHT, None, SetClock(), SetClock())
+
+
+def test_no_plan_is_begun_that_would_end_after_the_deadline(result: Result) -> None:
+    """Check plans that take a second by the clock of the verifier; that of the deadline shows what is left."""
+    verifier = TimedVerifier(EIGHT, None, CountingClock(), CountingClock())
+    for plan in result.frontier[:FIRST]:
+        verifier.verify(plan)
+    assert verifier.next_s == LATER
+    left_s = (LATER + 0.1, 1.1, 1.1, 0.9)
+    deadline = Deadline(0.0, ListedClock(*(-each for each in left_s)))
+    assert len(list(count_plans(result.frontier, verifier, None, deadline=deadline))) == 3
 
 
 def test_plans_past_the_deadline_are_left_out_and_marked(result: Result) -> None:
     options = RunOptions(verify="dry", deadline_seconds=60.0)
-    checked = check_frontier(result, options, deadline=Deadline(3.5, CountingClock()))
+    checked = check_frontier(result, options, deadline=Deadline(3.5, CountingClock()), verifier=at_once())
 
     ordered = by_importance(result.frontier, result.objectives)
     assert list(checked.verified) == [plan.id for plan in ordered[:3]]
@@ -102,13 +118,15 @@ def test_storing_has_its_share_of_a_deadline() -> None:
 
 
 def test_the_estimate_of_the_checks_depends_on_what_is_requested(result: Result) -> None:
-    """Check clocks by which two plans take a second."""
+    """Check clocks by which each of two plans takes a second."""
+    dry_s = 1.0 + 63 * LATER
 
     def estimate(options: RunOptions) -> float:
-        requested = seconds_to_check(result.graph, EIGHT, options, 1, CountingClock())
-        return requested(result.frontier[:2])
+        timer = CheckTimer(result.graph, EIGHT, options, 1, CountingClock(), CountingClock())
+        return timer(result.frontier[:2], 64)
 
     assert estimate(RunOptions(verify="none")) == 0.0
-    assert estimate(DRY) == 32.0 * LATER
-    assert estimate(RunOptions(execution_seconds=0.0)) == 32.0 * LATER
-    assert 32.0 * LATER < estimate(AUTO) <= 32.0 * LATER + AUTO.execution_seconds
+    assert estimate(DRY) == dry_s
+    assert estimate(RunOptions(execution_seconds=0.0)) == dry_s
+    assert dry_s < estimate(AUTO) <= dry_s + AUTO.execution_seconds
+    assert CheckTimer(result.graph, EIGHT, DRY, 1)((), 64) == 0.0

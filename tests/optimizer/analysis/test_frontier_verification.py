@@ -9,11 +9,12 @@ import pytest
 import tapestry
 from tapestry.optimizer import Plan, Result, verify_plan
 from tapestry.optimizer.analysis.frontier_verification import (
+    FIRST,
     LATER,
     FrontierVerifier,
     Helpers,
+    TimedVerifier,
     by_importance,
-    frontier_seconds,
     verified_until,
 )
 from tapestry.optimizer.archive.report import representative_plans
@@ -21,7 +22,7 @@ from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.result_cache import ResultCache
-from tests.optimizer.clocks import CountingClock
+from tests.optimizer.clocks import CountingClock, ListedClock, SetClock
 from tests.optimizer.searches import EIGHT, search
 
 
@@ -92,7 +93,27 @@ def test_without_a_limit_all_plans_are_verified(result: Result) -> None:
     assert all(verdict is not None and verdict.ok for verdict in tapestry.verify_frontier(result).values())
 
 
-def test_the_estimate_for_a_frontier_is_the_mean_of_two_plans(result: Result) -> None:
-    """Check a clock by which two plans take a second: two processes verify 64 such plans in 16 s."""
-    assert frontier_seconds(result.frontier[:2], EIGHT, None, 2, CountingClock()) == LATER * 0.5 * 64 / 2
-    assert frontier_seconds((), EIGHT, None, 2, CountingClock()) == 0.0
+def test_the_estimate_follows_the_plans_that_were_verified_and_the_load_of_the_machine(
+    result: Result,
+) -> None:
+    """Check two first plans of 2 s and 1 s of work, and two of a frontier, the last one while others work too."""
+    plans = result.frontier
+    processor_now = ListedClock(0, 2, 10, 11, 20, 21.5, 30, 30.5)
+    now = ListedClock(0, 2, 10, 11, 20, 21.5, 30, 31.5)
+    timer = TimedVerifier(EIGHT, None, now, processor_now)
+    assert (timer.next_s, timer.frontier_s(64, 2)) == (0.0, 0.0)
+    for plan in plans[:FIRST]:
+        timer.verify(plan)
+    assert timer.next_s == LATER * 1.5
+    assert timer.frontier_s(64, 2) == 2.0 + 63 * LATER * 1.5 / 2
+    assert timer.verify(plans[2]).to_json() == alone(plans[2])
+    assert (timer.next_s, timer.frontier_s(41, 2)) == (1.5, 2.0 + 40 * 1.5 / 2)
+    timer.verify(plans[3])
+    assert (timer.next_s, timer.frontier_s(41, 2)) == (3 * 1.5, 3 * (2.0 + 40 * 1.5 / 2))
+    assert timer.frontier_s(0, 2) == 0.0
+
+
+def test_a_clock_of_the_processor_that_stands_still_is_no_load(result: Result) -> None:
+    timer = TimedVerifier(EIGHT, None, CountingClock(), SetClock())
+    timer.verify(result.frontier[0])
+    assert timer.next_s == 0.0

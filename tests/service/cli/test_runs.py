@@ -12,13 +12,15 @@ import pytest
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import RunOptions
+from tapestry.optimizer.analysis.frontier_verification import TimedVerifier
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.service import frontier_checks
+from tapestry.service.checking import CheckResults
 from tapestry.service.cli import searching
 from tapestry.service.store import RunRequest, Store, StoreError, mesh_to_document
 from tapestry.service.store.runs import Runs
 from tapestry.teg.document import load, save
-from tests.optimizer.clocks import CountingClock
+from tests.optimizer.clocks import CountingClock, SetClock
 from tests.service.conftest import Answer, Run, complaint
 from tests.service.programs import NOON, two_layers
 from tests.teg.importers.models import GRAPHS
@@ -128,11 +130,12 @@ def test_plans_past_the_deadline_are_marked_in_every_form(
         frontier_checks, "by_importance", lambda plans, objectives: sorted(plans, key=lambda plan: plan.id)
     )
     real = searching.check_frontier
-    monkeypatch.setattr(
-        searching,
-        "check_frontier",
-        lambda *given, **named: real(*given, **{**named, "deadline": Deadline(2.5, CountingClock())}),
-    )
+
+    def check(*given: Any, verifier: TimedVerifier, **named: Any) -> CheckResults:
+        at_once = TimedVerifier(verifier.mesh, None, SetClock(), SetClock())
+        return real(*given, **{**named, "deadline": Deadline(2.5, CountingClock()), "verifier": at_once})
+
+    monkeypatch.setattr(searching, "check_frontier", check)
     answer = tapestry("optimize", document, *BUDGET, "--deadline", 3600, "--json")
     found = answer.json
     assert answer.code == 0

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tapestry.optimizer.analysis.frontier_verification import TimedVerifier
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.service.verdicts import count_verdicts, unchecked_reason
 from tapestry.service.worker import run_checks, searching
 from tapestry.service.worker.run_checks import RunChecks, run_deadline
 from tapestry.service.worker.searching import SearchJob
-from tests.optimizer.clocks import CountingClock
+from tests.optimizer.clocks import CountingClock, SetClock
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import Bench
 
@@ -21,8 +22,9 @@ from tests.service.worker.conftest import Bench
 class EndedSoon(RunChecks):
     """Checks whose time is over after a few plans."""
 
-    def do(self, pool: Any, deadline: Any) -> None:
-        super().do(pool, Deadline(2.5, CountingClock()))
+    def do(self, pool: Any, deadline: Any, verifier: Any) -> None:
+        at_once = TimedVerifier(verifier.mesh, None, SetClock(), SetClock())
+        super().do(pool, Deadline(2.5, CountingClock()), at_once)
 
 
 def test_plans_past_the_deadline_are_marked_in_the_store(
