@@ -167,6 +167,7 @@ def tensor_document(tensor: NamedTensor) -> dict[str, Any]:
         "size_bytes": tensor.size_bytes,
         "digest": tensor.digest,
         "place": None if tensor.place is None else tensor.place.to_json(),
+        "load": None if tensor.load is None else tensor.load.to_json(),
         "stored_at": tensor.stored_at.astimezone(UTC).isoformat(),
         "links": {"self": path, "content": f"{path}/content"},
     }

@@ -6,21 +6,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 from tapestry.hardware import Mesh
-from tapestry.hardware.simulator.resharding import Sharding, reshard
+from tapestry.hardware.simulator.resharding import Distribution, Sharding, distribute, reshard
 from tapestry.hardware.timing import seconds
 from tapestry.optimizer import Plan
 from tapestry.service.store import TensorPlace, mesh_to_document
 from tapestry.teg.dtypes import item_bytes
-from tapestry.teg.graph import Block
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.loading import LoadCost, load_of
 from tapestry.teg.sharding.boundary import boundary_spec, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, Spec, boxes, volumes
 from tapestry.teg.sharding.text import parse_spec
+
+
+class HeldTensor(NamedTuple):
+    """The tensor that an input takes: its name, where it lies on a mesh, and what loading it costs otherwise.
+
+    An input that is no stored tensor has no name; the program states what loading it costs.
+    """
+
+    name: str
+    place: TensorPlace | None
+    load: LoadCost | None = None
 
 
 @dataclass(frozen=True)
@@ -28,8 +41,9 @@ class TensorMove:
     """The move of the stored tensor `name` to the input of a plan; `held` and `wanted` are its shardings.
 
     `kind`: `none` (it lay where the plan wants it), `reshard` (a copy on the mesh, charged), or `load` (it lay on no
-    mesh, another one or another part of it, and is brought there from the host: `loaded_bytes` over all devices, for
-    which no time is charged).
+    mesh, another one or another part of it, and is brought there from outside: `loaded_bytes` over all devices, for
+    which the time is charged that its `LoadCost` states; where that names the device that gets it, `held`, its parts go
+    to the others from there). `name` is empty for an input that is no stored tensor.
     """
 
     input: str
@@ -58,19 +72,28 @@ def places_of(plan: Plan, mesh: Mesh, sites: Iterable[str]) -> dict[str, TensorP
 
 
 def moves_to(
-    plan: Plan, mesh: Mesh, named: Mapping[str, tuple[str, TensorPlace | None]]
+    plan: Plan, mesh: Mesh, program: Graph, named: Mapping[str, HeldTensor]
 ) -> tuple[TensorMove, ...]:
-    """Count what brings stored tensors to a plan's sources; `named` are name and place by the source's site.
+    """Count what brings tensors to a plan's sources: stored ones, `named` by the source's site, and those for which the
+    program states what loading them costs.
 
     A source that the plan does not read any more needs nothing.
+
+    Raises:
+        ValueError: a device that holds one is not on the mesh.
     """
+    loads = {source.site: load_of(dict(source.definition.attributes)) for source in program.sources}
+    stated = {site: HeldTensor("", None, load) for site, load in loads.items() if load is not None}
+    held = {**stated, **named}
     known = {source.site for source in plan.graph.sources}
-    wanted = places_of(plan, mesh, [site for site in named if site in known])
+    wanted = places_of(plan, mesh, [site for site in held if site in known])
     moves = []
     for site, place in wanted.items():
-        name, held = named[site]
         dtype = plan.graph.tensors[_tensor(plan.graph.by_site[site])].dtype
-        moves.append(_move(site, name, dtype, held, place, mesh))
+        try:
+            moves.append(_move(site, dtype, held[site], place, mesh))
+        except ValueError as error:
+            raise ValueError(f"input {site!r}: {error}") from error
     return tuple(moves)
 
 
@@ -93,12 +116,10 @@ def with_moves(counts: Mapping[str, Any], moves: Iterable[TensorMove]) -> dict[s
     return {**counts, "moves": document, "with_moves": total}
 
 
-def _move(
-    site: str, name: str, dtype: str, held: TensorPlace | None, wanted: TensorPlace, mesh: Mesh
-) -> TensorMove:
+def _move(site: str, dtype: str, tensor: HeldTensor, wanted: TensorPlace, mesh: Mesh) -> TensorMove:
+    held, name = tensor.place, tensor.name
     if held is None or (held.mesh_digest, held.devices) != (wanted.mesh_digest, wanted.devices):
-        shown = "" if held is None else _shown(held)
-        return TensorMove(site, name, "load", shown, _shown(wanted), loaded_bytes=_bytes(wanted, dtype, mesh))
+        return _load(site, dtype, tensor, wanted, mesh)
     if held == wanted:
         return TensorMove(site, name, "none", _shown(held), _shown(wanted))
     to = Sharding(parse_spec(wanted.spec), wanted.layout)
@@ -110,6 +131,21 @@ def _move(
     run = reshard(held.shape, dtype, source, to, mesh, held.devices)
     time_s = float(seconds(run.makespan_ticks))
     return TensorMove(site, name, "reshard", _shown(held), _shown(wanted), run.traffic_bytes, time_s)
+
+
+def _load(site: str, dtype: str, tensor: HeldTensor, wanted: TensorPlace, mesh: Mesh) -> TensorMove:
+    """Count what brings a tensor from outside: to each device its part, or to one that sends the others theirs."""
+    cost = tensor.load or LoadCost()
+    held = "" if tensor.place is None else _shown(tensor.place)
+    if not cost.device:
+        loaded_bytes, sent = _bytes(wanted, dtype, mesh), Distribution(0, 0)
+    else:
+        held, loaded_bytes = cost.device, math.prod(wanted.shape) * item_bytes(dtype)
+        to = Sharding(parse_spec(wanted.spec), wanted.layout)
+        sent = distribute(wanted.shape, dtype, cost.device, to, mesh, wanted.devices)
+    time_s = cost.time_s(loaded_bytes) + float(seconds(sent.ticks))
+    move = TensorMove(site, tensor.name, "load", held, _shown(wanted), sent.traffic_bytes, time_s)
+    return replace(move, loaded_bytes=loaded_bytes)
 
 
 def _bytes(place: TensorPlace, dtype: str, mesh: Mesh) -> int:

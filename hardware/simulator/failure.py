@@ -48,11 +48,11 @@ def parse_failure(text: str, mesh_shape: MeshShape) -> Failure:
         ValueError: another form, an unknown axis or device, no survivor, or a moment outside of `[0, 1)`.
     """
     where, _, moment = text.partition("@")
-    devices = _devices(where, mesh_shape)
+    devices = devices_at(where, mesh_shape)
     fraction = _number(moment)
     if devices is None or fraction is None or not 0 <= fraction < 1:
         raise ValueError(
-            f"failure {text!r} must be axis:coordinate@moment, such as {_example(mesh_shape)}@0.4: devices of "
+            f"failure {text!r} must be axis:coordinate@moment, such as {device_example(mesh_shape)}@0.4: devices of "
             f"{_axes(mesh_shape)}, and a moment from 0 up to, but not including, 1, as a fraction of the run"
         )
     if len(devices) == mesh_shape.device_count:
@@ -71,10 +71,10 @@ def parse_slowdown(texts: Sequence[str], mesh_shape: MeshShape) -> Slowdown:
         where, _, factor_text = text.partition("=")
         factor = _number(factor_text)
         named = where in dict(mesh_shape.axes)
-        devices = None if named else _devices(where, mesh_shape)
+        devices = None if named else devices_at(where, mesh_shape)
         if factor is None or factor < 1 or not (named or devices):
             raise ValueError(
-                f"slowdown {text!r} must be axis:coordinate=factor for devices, such as {_example(mesh_shape)}=1.5, "
+                f"slowdown {text!r} must be axis:coordinate=factor for devices, such as {device_example(mesh_shape)}=1.5, "
                 f"or axis=factor for links, with a factor of at least 1; the mesh has {_axes(mesh_shape)}"
             )
         if named:
@@ -83,7 +83,7 @@ def parse_slowdown(texts: Sequence[str], mesh_shape: MeshShape) -> Slowdown:
     return slow
 
 
-def _devices(text: str, mesh_shape: MeshShape) -> tuple[int, ...] | None:
+def devices_at(text: str, mesh_shape: MeshShape) -> tuple[int, ...] | None:
     """Return the devices with the coordinates of a text such as `node:1,gpu:3`; None where it names none."""
     names = [name for name, _ in mesh_shape.axes]
     chosen = np.ones(mesh_shape.device_count, dtype=bool)
@@ -103,7 +103,8 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _example(mesh_shape: MeshShape) -> str:
+def device_example(mesh_shape: MeshShape) -> str:
+    """Return the coordinates of a device for messages, such as `gpu:7`."""
     name, size = mesh_shape.axes[-1]
     return f"{name}:{size - 1}"
 

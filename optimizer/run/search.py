@@ -86,7 +86,8 @@ def search(
     The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
     keywords win. A caller that began earlier gives its `deadline`; by default the option's seconds begin here. Of what
     it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given some plans and their number
-    on the front: two of the first plans, later one of the front at a time. The other arguments, and what is computed, are explained at `tapestry.optimize`.
+    on the front: two of the first plans, later one of the front at a time. The other arguments, and what is computed,
+    are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,

@@ -154,6 +154,7 @@ _TENSOR = {
         "spec": "[gpu.0, -]",
         "layout": "",
     },
+    "load": None,
     "stored_at": ENDED,
     "links": {"self": "/v1/tensors/logits_7", "content": "/v1/tensors/logits_7/content"},
 }

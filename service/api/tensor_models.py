@@ -20,6 +20,16 @@ class TensorPlaceAnswer(Answer):
     layout: str = Field(description="the physical layout; empty for the device's default")
 
 
+class LoadCostAnswer(Answer):
+    """What it takes to bring a tensor that lies on no mesh to the devices."""
+
+    seconds: float
+    bytes_per_s: float | None = Field(description="the rate of its bytes; null: they take no time")
+    device: str = Field(
+        description="the device that holds it then, such as gpu:3; empty: each device loads its part"
+    )
+
+
 class TensorAnswer(Answer):
     """A stored tensor without its value."""
 
@@ -29,6 +39,7 @@ class TensorAnswer(Answer):
     size_bytes: int
     digest: str = Field(description="a hash of type, shape and elements")
     place: TensorPlaceAnswer | None = Field(description="where it lies; null: on no mesh, it was loaded")
+    load: LoadCostAnswer | None = Field(description="what loading it costs; null: no time")
     stored_at: datetime
     links: dict[str, str]
 

@@ -18,6 +18,7 @@ from tapestry.teg.dtypes import NAMES
 from tapestry.teg.faults import Fault, escape, no_such
 from tapestry.teg.graph import Graph, TensorType
 from tapestry.teg.interface import input_faults, unread_names
+from tapestry.teg.loading import LoadCost
 from tapestry.teg.tensor_files import TensorFileError, ending_of, read_tensors, typed
 
 
@@ -68,8 +69,10 @@ def check_values(
     return CheckedValues({} if faults else given, tuple(unread_names(graph, arrays).values()), tuple(faults))
 
 
-def put_tensor(url: str, path: str, name: str, most_bytes: int) -> tuple[Fault, ...]:
-    """Store the one tensor in a private file under a name; return the faults for which it was refused."""
+def put_tensor(url: str, path: str, name: str, most_bytes: int, load: LoadCost) -> tuple[Fault, ...]:
+    """Store the one tensor in a private file under a name, with the cost of loading it; return the faults for which it
+    was refused.
+    """
     file = Path(path)
     try:
         tensors = _read(file, "the body", most_bytes)
@@ -81,7 +84,8 @@ def put_tensor(url: str, path: str, name: str, most_bytes: int) -> tuple[Fault, 
     if array.dtype.name not in NAMES:
         size = array.dtype.itemsize
         return (Fault("", f"its elements are plain bytes ({size} each) without a type; send .safetensors"),)
-    store_at(url).tensors.put({name: TensorValue.of(array)}, datetime.now(UTC))
+    cost = None if load == LoadCost() else load
+    store_at(url).tensors.put({name: TensorValue.of(array)}, datetime.now(UTC), load=cost)
     return ()
 
 

@@ -21,6 +21,7 @@ from tapestry.service.api.tensor_tasks import put_tensor
 from tapestry.service.api.uploads import private_file, receive_body
 from tapestry.service.presentation import tensor_document
 from tapestry.service.tensor_names import PATTERN, name_fault
+from tapestry.teg.loading import LoadCost
 
 router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
 
@@ -38,6 +39,20 @@ TensorName = Annotated[
 ]
 CopyOf = Annotated[
     str | None, Query(max_length=200, description="copy this tensor, in its place; then there is no body")
+]
+
+
+Seconds = Annotated[float, Query(ge=0, allow_inf_nan=False, description="seconds that loading it takes")]
+Rate = Annotated[
+    float | None, Query(gt=0, allow_inf_nan=False, description="the rate at which it is loaded", examples=[25e9])
+]
+Holder = Annotated[
+    str,
+    Query(
+        max_length=200,
+        description="the device that holds it when it is loaded; others get their parts from there",
+        examples=["gpu:0"],
+    ),
 ]
 
 
@@ -81,16 +96,25 @@ def get_tensor_content(name: TensorName, parts: Parts, format: FileFormat = "npz
     },
 )
 async def put_named_tensor(
-    name: TensorName, request: Request, parts: Parts, copy_of: CopyOf = None
+    name: TensorName,
+    request: Request,
+    parts: Parts,
+    copy_of: CopyOf = None,
+    load_seconds: Seconds = 0.0,
+    load_bytes_per_s: Rate = None,
+    load_device: Holder = "",
 ) -> Response:
-    """Store a tensor under a name, in place of one that has it. It lies on no mesh, until an execution saves it."""
+    """Store a tensor under a name, in place of one that has it. It lies on no mesh, until an execution saves it; what
+    loading it takes is charged to the executions that read it until then.
+    """
+    load = LoadCost(load_seconds, load_bytes_per_s, load_device)
     if copy_of is not None:
         await run_in_threadpool(parts.store.tensors.copy, copy_of, name, datetime.now(UTC))
     else:
         with private_file() as path:
             await receive_body(request, path)
             url, most = parts.settings.database_url, parts.settings.limits.tensor_bytes
-            faults = await run_in_threadpool(parts.pool.do, put_tensor, url, str(path), name, most)
+            faults = await run_in_threadpool(parts.pool.do, put_tensor, url, str(path), name, most, load)
         if faults:
             raise invalid(faults)
     return answer(tensor_document(await run_in_threadpool(parts.store.tensors.get, name)))

@@ -14,8 +14,8 @@ from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.cli.searching import open_store
-from tapestry.service.store import StoreError, TensorPlace, TensorRequest, TensorValue
-from tapestry.service.tensor_moves import places_of
+from tapestry.service.store import StoreError, TensorRequest, TensorValue
+from tapestry.service.tensor_moves import HeldTensor, places_of
 from tapestry.service.tensor_names import name_fault
 from tapestry.teg.faults import joined, no_such
 from tapestry.teg.graph import Graph
@@ -24,10 +24,10 @@ from tapestry.teg.interface import unpack_outputs
 
 @dataclass(frozen=True)
 class GivenTensors:
-    """The values that a user gives for inputs (None: none), and name and place of those that are stored tensors."""
+    """The values that a user gives for inputs (None: none), and those of them that are stored tensors."""
 
     values: Mapping[str, np.ndarray] | None = None
-    named: Mapping[str, tuple[str, TensorPlace | None]] = field(default_factory=dict)
+    named: Mapping[str, HeldTensor] = field(default_factory=dict)
 
 
 def with_stored(values: Mapping[str, np.ndarray] | None, arguments: Namespace) -> GivenTensors:
@@ -40,14 +40,14 @@ def with_stored(values: Mapping[str, np.ndarray] | None, arguments: Namespace) -
         raise CommandError("--dry computes no values; leave --tensor and --save out")
     if not arguments.tensor:
         return GivenTensors(values)
-    given, named = dict(values or {}), {}
+    given, named = dict(values or {}), dict[str, HeldTensor]()
     store = open_store(arguments.database_url)
     try:
         for site, name in arguments.tensor:
             if site in given:
                 raise CommandError(f"--tensor {site}={name}: {site!r} is given already; leave one out")
             tensor, value = store.tensors.load(name)
-            given[site], named[site] = value.array, (name, tensor.place)
+            given[site], named[site] = value.array, HeldTensor(name, tensor.place, tensor.load)
     except StoreError as error:
         raise CommandError(str(error)) from error
     finally:

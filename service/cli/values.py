@@ -26,6 +26,14 @@ def whole(least: int, most: int = MOST) -> Callable[[str], int]:
     return convert
 
 
+def number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, not {text!r}") from None
+
+
 def dimension(text: str) -> tuple[str, int]:
     """Parse `name=size`."""
     name, _, size = text.partition("=")

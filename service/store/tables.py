@@ -233,7 +233,10 @@ class ExecutionTensorRow(Base):
 
 
 class TensorRow(Base):
-    """A tensor with a name that stays between executions; `place` is where it lies on a mesh, none: on the host."""
+    """A tensor with a name that stays between executions; `place` is where it lies on a mesh, none: on the host.
+
+    `load` is what loading it from there costs, none: nothing.
+    """
 
     __tablename__ = "tensors"
 
@@ -243,6 +246,7 @@ class TensorRow(Base):
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     digest: Mapped[str] = mapped_column(String(64))
     place: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    load: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     content: Mapped[bytes] = mapped_column(LargeBinary)
     stored_at: Mapped[datetime] = mapped_column(UtcDateTime)
 

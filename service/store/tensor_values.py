@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.loading import LoadCost
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,10 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class NamedTensor:
-    """A stored tensor without its value; `place` is None for one that was loaded and lies on no mesh."""
+    """A stored tensor without its value; `place` is None for one that was loaded and lies on no mesh.
+
+    `load` is what it then takes to bring it to one; None: no time.
+    """
 
     name: str
     dtype: str
@@ -77,6 +81,7 @@ class NamedTensor:
     digest: str
     place: TensorPlace | None
     stored_at: datetime
+    load: LoadCost | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ExecutionTensorRow, TensorRow
 from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorValue
 from tapestry.teg.faults import no_such
+from tapestry.teg.loading import LoadCost
 
 TensorKind = Literal["input", "output"]
 
@@ -22,6 +23,7 @@ _SUMMARY = (
     TensorRow.size_bytes,
     TensorRow.digest,
     TensorRow.place,
+    TensorRow.load,
     TensorRow.stored_at,
 )
 
@@ -59,15 +61,18 @@ class Tensors:
         values: Mapping[str, TensorValue],
         stored_at: datetime,
         places: Mapping[str, TensorPlace] | None = None,
+        load: LoadCost | None = None,
     ) -> None:
-        """Store values by name, all or none; those of the same names are replaced. One without a place is loaded."""
+        """Store values by name, all or none; those of the same names are replaced. One without a place is loaded, at
+        the cost `load`.
+        """
         with self._database.writing() as connection:
-            put_tensors(connection, values, stored_at, places or {})
+            put_tensors(connection, values, stored_at, places or {}, load)
 
     def copy(self, name: str, new: str, stored_at: datetime) -> None:
         """Store a tensor under another name too, in its place; one of that name is replaced. Raises UnknownId."""
         found, value = self.load(name)
-        self.put({new: value}, stored_at, {} if found.place is None else {new: found.place})
+        self.put({new: value}, stored_at, {} if found.place is None else {new: found.place}, found.load)
 
     def drop(self, names: Iterable[str]) -> None:
         """Delete tensors, all or none; raises UnknownId."""
@@ -84,6 +89,7 @@ def put_tensors(
     values: Mapping[str, TensorValue],
     stored_at: datetime,
     places: Mapping[str, TensorPlace],
+    load: LoadCost | None = None,
 ) -> None:
     """Store values by name within a transaction."""
     for name, value in values.items():
@@ -93,6 +99,7 @@ def put_tensors(
             "size_bytes": len(value.content),
             "digest": value.digest,
             "place": places[name].to_json() if name in places else None,
+            "load": None if load is None or name in places else load.to_json(),
             "content": value.content,
             "stored_at": stored_at,
         }
@@ -136,9 +143,10 @@ def _value(dtype: str, shape: list[int], content: bytes) -> TensorValue:
 
 def _named(row: Row[Any]) -> NamedTensor:
     fields = {column.key: row._mapping[column.key] for column in _SUMMARY}
-    place = fields["place"]
+    place, load = fields["place"], fields["load"]
     fields |= {
         "shape": tuple(fields["shape"]),
         "place": None if place is None else TensorPlace.from_json(place),
+        "load": None if load is None else LoadCost.from_json(load),
     }
     return NamedTensor(**fields)

@@ -21,13 +21,12 @@ from tapestry.service.store import (
     NewExecution,
     Store,
     StoredExecution,
-    TensorPlace,
     TensorRequest,
     TensorValue,
     UnknownId,
     mesh_of,
 )
-from tapestry.service.tensor_moves import moves_to, places_of, with_moves
+from tapestry.service.tensor_moves import HeldTensor, moves_to, places_of, with_moves
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.teg.arrays import is_installed
@@ -50,8 +49,7 @@ class Cancelled(Exception):
 class ExecutionRequest:
     """A requested execution: a plan of a program on a mesh, with seeded or given values, or counting alone.
 
-    `given` are values by input, in the program's shapes; `named` are those of them that are stored tensors, with their
-    names and places.
+    `given` are values by input, in the program's shapes; `named` are those of them that are stored tensors.
     """
 
     plan: Plan
@@ -63,7 +61,7 @@ class ExecutionRequest:
     backend: str = "numpy"
     tensors: TensorRequest = field(default_factory=TensorRequest)
     given: Mapping[str, TensorValue] = field(default_factory=dict)
-    named: Mapping[str, tuple[str, TensorPlace | None]] = field(default_factory=dict)
+    named: Mapping[str, HeldTensor] = field(default_factory=dict)
 
 
 class Executed(NamedTuple):
@@ -92,8 +90,8 @@ def run_execution(request: ExecutionRequest) -> Executed:
         trace=True,
         backend=request.backend,
     )
-    if request.named:
-        moves = moves_to(request.plan, request.mesh, request.named)
+    moves = moves_to(request.plan, request.mesh, request.graph, request.named)
+    if moves:
         record = replace(record, counts=with_moves(record.counts, moves))
     return Executed(record, _computed(request, run.outputs))
 
@@ -169,14 +167,14 @@ def do_execution(store: Store, held: ClaimedJob) -> None:
 
 def _values(
     store: Store, execution: StoredExecution
-) -> tuple[dict[str, TensorValue], dict[str, tuple[str, TensorPlace | None]]]:
-    """Return the given values of an execution by input, and name and place of those that are stored tensors now."""
+) -> tuple[dict[str, TensorValue], dict[str, HeldTensor]]:
+    """Return the given values of an execution by input, and those of them that are stored tensors now."""
     given = store.executions.tensors(execution.id, "input")
-    named: dict[str, tuple[str, TensorPlace | None]] = {}
+    named: dict[str, HeldTensor] = {}
     for site, name in execution.request.tensors.items():
         try:
             tensor, given[site] = store.tensors.load(name)
-            named[site] = name, tensor.place
+            named[site] = HeldTensor(name, tensor.place, tensor.load)
         except UnknownId as error:
             raise ExecutionRefused(f"input {site!r}: {error}; it was dropped after the request") from error
     return given, named

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.teg.loading import LoadCost
+
 Labels = tuple[str, ...]
 
 # Elements and bytes of one tensor are counted by 64-bit numbers.
@@ -60,11 +62,15 @@ class Value:
 
 @dataclass(frozen=True)
 class Entry:
-    """A value that is an input or is stored in the file; `data` is set where the file supplies it."""
+    """A value that is an input or is stored in the file; `data` is set where the file supplies it.
+
+    `load` is the cost of loading it, where the program states one.
+    """
 
     value: Value
     role: str
     data: np.ndarray | None = None
+    load: LoadCost | None = None
 
 
 @dataclass(frozen=True)

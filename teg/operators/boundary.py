@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import ROLES, Attributes, Definition, TensorType, attributes
+from tapestry.teg.loading import LOAD_ATTRIBUTES, load_of
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, expect_inputs, integers, known_dtype, settings
 from tapestry.teg.signature import Signature, projection
@@ -17,11 +18,12 @@ def _no_work(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType])
 
 
 def _infer_source(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-    given = settings(attrs, ("shape", "dtype", "role"), ("logical_shape",))
+    given = settings(attrs, ("shape", "dtype", "role"), ("logical_shape", *LOAD_ATTRIBUTES))
     expect_inputs(inputs, ())
     shape = integers(given["shape"], "shape", least=0)
     if given["role"] not in ROLES:
         raise ValueError(f"attribute 'role' must be one of {', '.join(ROLES)}, not {given['role']!r}")
+    load_of(given)
     dims, rows = axiswise(shape)
     signature = Signature(dims, (), (projection(rows, len(dims)),))
     return Inferred(signature, (TensorType(shape, known_dtype(given["dtype"])),))

@@ -9,6 +9,8 @@ import numpy as np
 
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.graph import ROLES
+from tapestry.teg.importers.program import Entry
+from tapestry.teg.loading import LoadCost
 from tapestry.teg.programs.base import check_name, read_dims
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.generators import Generators
@@ -18,9 +20,14 @@ from tapestry.teg.programs.handle import Handle
 class Boundary(Generators):
     """Methods of a program that create sources and sinks."""
 
-    def input(self, name: str, /, *shape: Any, dtype: str = "float32", **dims: int) -> Handle:
-        """Declare a value of each execution: `p.input("x", batch=32, features=128)` or `p.input("x", 32, 128)`."""
-        return self._entry(name, shape, dims, dtype, "activation", None)
+    def input(
+        self, name: str, /, *shape: Any, dtype: str = "float32", load: LoadCost | None = None, **dims: int
+    ) -> Handle:
+        """Declare a value of each execution: `p.input("x", batch=32, features=128)` or `p.input("x", 32, 128)`.
+
+        `load` is what it takes to bring it to the devices.
+        """
+        return self._entry(name, shape, dims, dtype, "activation", None, load)
 
     def parameter(
         self,
@@ -30,15 +37,16 @@ class Boundary(Generators):
         dtype: str | None = None,
         role: str = "parameter",
         value: np.ndarray | None = None,
+        load: LoadCost | None = None,
         **dims: int,
     ) -> Handle:
         """Declare a value that stays from execution to execution, such as a weight; `value` is its data, if known.
 
         Without `dtype` it has that of `value`, or float32; without dimensions those of `value`.
 
-        `role` is parameter, buffer, constant or optimizer_state.
+        `role` is parameter, buffer, constant or optimizer_state; `load` is what it takes to bring it to the devices.
         """
-        return self._entry(name, shape, dims, dtype, role, value)
+        return self._entry(name, shape, dims, dtype, role, value, load)
 
     def constant(self, name: str, value: Any, /, *names: str) -> Handle:
         """Declare a known value; `names` name its dimensions."""
@@ -56,6 +64,7 @@ class Boundary(Generators):
         dtype: str | None,
         role: str,
         value: np.ndarray | None,
+        load: LoadCost | None,
     ) -> Handle:
         sizes, names = read_dims(shape, dims)
         array = None if value is None else np.asarray(value)
@@ -67,7 +76,7 @@ class Boundary(Generators):
                 f"the value of {name!r} must have shape {sizes} and type {dtype}, "
                 f"not {array.shape} and {array.dtype.name}"
             )
-        return self._declared(name, sizes, names, dtype, role, array)
+        return self._declared(name, sizes, names, dtype, role, array, load)
 
     def _declared(
         self,
@@ -77,6 +86,7 @@ class Boundary(Generators):
         dtype: str,
         role: str,
         array: np.ndarray | None,
+        load: LoadCost | None = None,
     ) -> Handle:
         if dtype not in NAMES:
             raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
@@ -86,7 +96,7 @@ class Boundary(Generators):
             raise ProgramError(f"an output is called {name!r}; give the source another name")
         site = self.writer.own_site(name)
         value = self.writer.declare(site, sizes, dtype, names)
-        self.writer.enter(site, value, role, array)
+        self.writer.enter(site, Entry(value, role, array, load))
         return Handle(self.writer, value, tuple(names))
 
     def output(self, name: str, tensor: Handle, /) -> None:

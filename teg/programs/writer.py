@@ -96,10 +96,10 @@ class Writer:
         )
         return value
 
-    def enter(self, name: str, value: Value, role: str, data: np.ndarray | None) -> None:
+    def enter(self, name: str, entry: Entry) -> None:
         """Add a value from outside."""
-        self.program.values[name] = value
-        self.program.entries[name] = Entry(value, role, data)
+        self.program.values[name] = entry.value
+        self.program.entries[name] = entry
 
     def literal(self, array: np.ndarray, names: Sequence[str] = ()) -> Value:
         """Add a value written in the program itself.

@@ -6,11 +6,22 @@ from dataclasses import replace
 
 import pytest
 
+import tapestry
 from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator.resharding import Sharding, distribute
 from tapestry.optimizer import Plan
 from tapestry.service.store import TensorPlace
-from tapestry.service.tensor_moves import TensorMove, moves_document, moves_to, places_of, with_moves
+from tapestry.service.tensor_moves import (
+    HeldTensor,
+    TensorMove,
+    moves_document,
+    moves_to,
+    places_of,
+    with_moves,
+)
+from tapestry.teg.loading import LoadCost
 from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Spec
 from tapestry.teg.sharding.text import parse_strategy
 from tests.service.programs import two_layers
 
@@ -25,7 +36,7 @@ def plan(devices: str = "", x: str = f"({ALL}, -)") -> Plan:
 
 
 def move(held: TensorPlace | None, subject: Plan) -> TensorMove:
-    (found,) = moves_to(subject, MESH, {"x": ("t", held)})
+    (found,) = moves_to(subject, MESH, subject.graph, {"x": HeldTensor("t", held)})
     return found
 
 
@@ -72,7 +83,61 @@ def test_a_tensor_that_lies_on_no_part_of_this_mesh_is_loaded(change: dict[str, 
 
 
 def test_a_source_that_the_plan_does_not_read_needs_nothing() -> None:
-    assert moves_to(plan(), MESH, {"gone": ("t", None)}) == ()
+    assert moves_to(plan(), MESH, plan().graph, {"gone": HeldTensor("t", None)}) == ()
+
+
+def loaded(cost: LoadCost, subject: Plan) -> TensorMove:
+    (found,) = moves_to(subject, MESH, subject.graph, {"x": HeldTensor("t", None, cost)})
+    return found
+
+
+def test_each_device_loads_its_part_at_the_stated_rate() -> None:
+    """Check 16 KiB: each row is loaded once where rows are divided, and by all eight devices where they are whole."""
+    cost = LoadCost(seconds=2.0, bytes_per_s=2.0**14)
+    found = loaded(cost, plan())
+    assert (found.kind, found.loaded_bytes, found.traffic_bytes, found.time_s) == ("load", 2**14, 0, 3.0)
+    found = loaded(cost, plan(x="(-, -)"))
+    assert (found.loaded_bytes, found.traffic_bytes, found.time_s) == (8 * 2**14, 0, 10.0)
+
+
+@pytest.mark.parametrize(("x", "part_bytes"), [(f"({ALL}, -)", 2**14 // 8), ("(-, -)", 2**14)])
+def test_a_device_that_holds_a_tensor_sends_the_others_their_parts(x: str, part_bytes: int) -> None:
+    found = loaded(LoadCost(1.0, 2.0**14, "gpu:3"), plan(x=x))
+    assert (found.kind, found.held, found.loaded_bytes) == ("load", "gpu:3", 2**14)
+    assert found.traffic_bytes == 7 * part_bytes
+    axis = MESH.axes[0]
+    sent_s = 7 * (axis.latency_s + part_bytes / axis.bandwidth_bytes_per_s)
+    assert found.time_s == pytest.approx(2.0 + sent_s)
+
+
+def test_parts_go_over_the_slowest_axis_in_between() -> None:
+    """Check two nodes of two devices: one is on the holder's node, two are beyond the slow link."""
+    axes = [replace(MESH.axes[0], name="node", size=2, bandwidth_bytes_per_s=1e9, latency_s=1e-3)]
+    axes += [replace(MESH.axes[0], size=2, bandwidth_bytes_per_s=1e10, latency_s=1e-6)]
+    mesh = replace(MESH, axes=tuple(axes))
+    sent = distribute((1000,), "float32", "node:1,gpu:0", Sharding(Spec((WHOLE,))), mesh)
+    assert sent.traffic_bytes == 3 * 4000
+    assert sent.ticks / 1e12 == pytest.approx(1e-6 + 4000 / 1e10 + 2 * (1e-3 + 4000 / 1e9))
+    beside = distribute((1000,), "float32", "node:1,gpu:1", Sharding(Spec((WHOLE,))), mesh, "node:1,gpu:2")
+    assert beside.traffic_bytes == 2 * 4000, "the holder does not take part"
+
+
+@pytest.mark.parametrize("device", ["gpu:8", "node:0", "gpu", "gpu:x"])
+def test_a_device_that_the_mesh_lacks_is_named_with_the_input(device: str) -> None:
+    with pytest.raises(ValueError, match=f"input 'x': device '{device}' is none of mesh 'dgx-h100': name one"):
+        loaded(LoadCost(device=device), plan())
+
+
+def test_a_program_states_what_loading_its_inputs_takes_unless_a_stored_tensor_is_given() -> None:
+    with tapestry.program() as p:
+        x = p.input("x", 64, 64, load=LoadCost(seconds=0.5))
+        p.output("result", x.relu())
+    subject = replace(plan(), graph=p.graph)
+    (found,) = moves_to(subject, MESH, p.graph, {})
+    assert (found.input, found.name, found.kind, found.time_s) == ("x", "", "load", 0.5)
+    held = places_of(subject, MESH, ["x"])["x"]
+    (found,) = moves_to(subject, MESH, p.graph, {"x": HeldTensor("t", held)})
+    assert (found.name, found.kind, found.time_s) == ("t", "none", 0.0)
 
 
 def test_moves_are_added_to_the_counts() -> None:

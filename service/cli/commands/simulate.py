@@ -236,8 +236,11 @@ def _execute(subject: SimulatedPlan, arguments: Namespace, given: GivenTensors) 
             backend=arguments.backend,
         )
         executions.append(execution)
-    if given.named:
-        moves = moves_to(subject.plan, subject.mesh, given.named)
+    try:
+        moves = moves_to(subject.plan, subject.mesh, subject.graph, given.named)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if moves:
         executions[0] = replace(executions[0], counts=with_moves(executions[0].counts, moves))
     disturbed = None
     if disturbance is not None:
@@ -323,7 +326,7 @@ def _print(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> None:
         print(f"\n{len(executions)} steps, the last one shown: {quantity(moved, 'B')} of traffic in all")
     if moves := executions[0].counts.get("moves"):
         costs = f"{quantity(moves['traffic_bytes'], 'B')} of traffic, {quantity(moves['time_s'], 's')}"
-        print(f"\nbefore, stored tensors were brought to their inputs: {costs}")
+        print(f"\nbefore, tensors were brought to their inputs: {costs}")
     if note := cost_model_note(subject.plan.cost_model):
         print(f"{note}: counts that differ from its predictions are no fault of the plan")
     capacity = subject.mesh.device.memory_bytes

@@ -14,7 +14,8 @@ from tapestry.service.presentation import tensor_document
 from tapestry.service.store import NamedTensor, Store, StoreError, TensorValue
 from tapestry.service.tensor_names import name_fault
 from tapestry.teg.dtypes import NAMES
-from tapestry.teg.faults import joined, no_such
+from tapestry.teg.faults import ArgumentError, joined, no_such
+from tapestry.teg.loading import LoadCost
 from tapestry.teg.tensor_files import TensorFileError, read_tensors, write_tensors
 
 
@@ -55,8 +56,12 @@ def _load(store: Store, arguments: Namespace) -> tuple[NamedTensor, ...]:
     ]
     if faults:
         raise CommandError(f"{arguments.file!r}: {joined(faults)}")
+    try:
+        cost = LoadCost(arguments.seconds, arguments.bytes_per_s, arguments.device)
+    except ArgumentError as error:
+        raise CommandError(str(error)) from error
     values = {name: TensorValue.of(tensors[member]) for name, member in wanted.items()}
-    store.tensors.put(values, datetime.now(UTC))
+    store.tensors.put(values, datetime.now(UTC), load=None if cost == LoadCost() else cost)
     return tuple(store.tensors.get(name) for name in values)
 
 
@@ -95,9 +100,9 @@ ACTIONS: Mapping[str, Any] = {
 
 def _place(tensor: NamedTensor) -> tuple[str, str]:
     """Return where a tensor lies, for a table: mesh and part of it, spec and layout."""
-    place = tensor.place
+    place, load = tensor.place, tensor.load
     if place is None:
-        return "-", "-"
+        return "-" if load is None or not load.device else f"loaded to {load.device}", "-"
     return " ".join(filter(None, (place.mesh, place.devices))), " ".join(
         filter(None, (place.spec, place.layout))
     )

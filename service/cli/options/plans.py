@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
-from tapestry.service.cli.values import assignment, names, optional_assignment, whole
+from tapestry.service.cli.values import assignment, names, number, optional_assignment, whole
 
 EXPORTED = (
     "teg",
@@ -220,6 +220,19 @@ def tensors(parser: Parser) -> None:
         type=optional_assignment,
         nargs="*",
         help="the tensors to store, NAME=TENSOR under another name than the file has (default: all)",
+    )
+    load.add_argument(
+        "--seconds", type=number, default=0.0, metavar="N", help="seconds that loading each of them takes"
+    )
+    load.add_argument(
+        "--bytes-per-s", type=number, metavar="N", help="the rate at which they are loaded, such as 25e9"
+    )
+    load.add_argument(
+        "--device",
+        default="",
+        metavar="AXIS:N",
+        help="the device that holds them when they are loaded, such as gpu:0; others get their parts from there "
+        "(default: each device loads its own)",
     )
     listed = actions.add_parser("list", help="list the stored tensors and where they lie")
     copy = actions.add_parser("copy", help="store a tensor under another name too, in its place")

@@ -75,7 +75,7 @@ class _Lowering:
     def add_entry(self, name: str) -> None:
         entry = self.program.entries[name]
         shape = flat(self.factors[name])
-        key = self.storage.source(name, shape, entry.value.dtype, entry.role, entry.value.shape, entry.data)
+        key = self.storage.source(name, shape, entry)
         if name in self.program.carries.values():
             self.storage.deferred.pop(key, None)  # its data is only the first of its values
         self.reps[name] = Rep(key, identity(shape))

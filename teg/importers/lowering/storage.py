@@ -15,7 +15,7 @@ import numpy as np
 
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import attributes
-from tapestry.teg.importers.program import Labels
+from tapestry.teg.importers.program import Entry, Labels
 from tapestry.teg.operators.selectors import view_attributes
 from tapestry.teg.views import ViewDim, ViewMap, identity
 
@@ -92,19 +92,14 @@ class LoweredStorage:
             self._sites[name] = name
         return names
 
-    def source(
-        self,
-        site: str,
-        shape: Sequence[int],
-        dtype: str,
-        role: str,
-        logical: Sequence[int],
-        data: np.ndarray | None,
-    ) -> str:
-        """Emit a source block, with its data where the file supplies it, and return its key."""
-        key = self.emit(
-            "source", (), site, shape=tuple(shape), dtype=dtype, role=role, logical_shape=tuple(logical)
-        )
+    def source(self, site: str, shape: Sequence[int], entry: Entry) -> str:
+        """Emit the source block of an entry, stored in `shape`, with its data where the file supplies it; return its
+        key.
+        """
+        stored: dict[str, Any] = {"shape": tuple(shape), "logical_shape": tuple(entry.value.shape)}
+        load = {} if entry.load is None else entry.load.attributes
+        key = self.emit("source", (), site, **stored, dtype=entry.value.dtype, role=entry.role, **load)
+        data = entry.data
         if data is not None:
             array = np.ascontiguousarray(data).reshape(tuple(shape))
             array.setflags(write=False)

@@ -183,6 +183,18 @@ def test_a_tensor_is_stored_shown_fetched_copied_and_dropped(service: Service, e
     complaint(service.http.put("/v1/tensors/d", params={"copy_of": "none"}), 404, "unknown_id")
 
 
+def test_what_loading_a_tensor_takes_is_stored_with_it(shared: Service) -> None:
+    content = packed({"a": np.zeros(3)}, ".npy")
+    cost = {"load_seconds": 0.5, "load_bytes_per_s": 25e9, "load_device": "gpu:0"}
+    stored = shared.http.put("/v1/tensors/far", params=cost, content=content, headers=BINARY)
+    assert stored.json()["load"] == {"seconds": 0.5, "bytes_per_s": 25e9, "device": "gpu:0"}
+    plain = shared.http.put("/v1/tensors/far", content=content, headers=BINARY)
+    assert plain.json()["load"] is None
+    wrong = {"load_seconds": -1, "load_bytes_per_s": 0}
+    answer = shared.http.put("/v1/tensors/far", params=wrong, content=content, headers=BINARY)
+    assert set(pointers(answer)) == {"#query/load_seconds", "#query/load_bytes_per_s"}
+
+
 def test_what_is_no_single_tensor_is_refused(shared: Service) -> None:
     def put(content: bytes) -> str:
         return pointers(shared.http.put("/v1/tensors/wrong", content=content, headers=BINARY))[""]

@@ -232,6 +232,23 @@ def test_a_wrong_name_changes_nothing(
     assert not Path("o.npz").exists()
 
 
+def test_loading_to_a_device_is_charged_to_the_execution(tapestry: Run, program: Path) -> None:
+    write_tensors("x.npz", {"x": values()["x"]})
+    write_tensors("w.npz", {name: array for name, array in values().items() if name != "x"})
+    rate = ("--seconds", 2, "--bytes-per-s", 2**14, "--device", "gpu:3")
+    (stored,) = tapestry("tensors", "load", "x.npz", *rate, "--json").json["items"]
+    assert stored["load"] == {"seconds": 2.0, "bytes_per_s": 2.0**14, "device": "gpu:3"}
+    assert "loaded to gpu:3" in tapestry("tensors", "list").out
+    given = ("simulate", program, *MESH, "--tensor", "x=x", "--weights", "w.npz")
+    moves = tapestry(*given, "--json").json["counts"]["moves"]
+    assert (moves["traffic_bytes"], moves["loaded_bytes"]) == (7 * 2**14, 2**14)
+    assert moves["time_s"] == pytest.approx(3.0, rel=1e-3)
+    tapestry("tensors", "load", "x.npz", "--device", "gpu:8")
+    assert "device 'gpu:8' is none of mesh 'dgx-h100'" in complaint(tapestry(*given))
+    refused = complaint(tapestry("tensors", "load", "x.npz", "--seconds", -1, "--bytes-per-s", 0))
+    assert "seconds: expected a number of at least 0" in refused and "bytes_per_s: expected" in refused
+
+
 def test_a_name_goes_from_one_program_into_the_next(tapestry: Run, program: Path) -> None:
     """Check that nothing moves: the output of a run, and the input of the next, lie whole on every device."""
     write_tensors("all.npz", values())
@@ -253,7 +270,7 @@ def test_a_name_goes_from_one_program_into_the_next(tapestry: Run, program: Path
         read_tensors("o.npz")["result"], expected({**values(), "x": expected(values())}), rtol=1e-4
     )
     text = tapestry("simulate", program, *MESH, "--tensor", "x=y", "--weights", "w.npz").out
-    assert "before, stored tensors were brought to their inputs: 0 B of traffic" in text
+    assert "before, tensors were brought to their inputs: 0 B of traffic" in text
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,15 @@ def test_plans_keep_their_costs_and_what_is_still_stored_for_them(
     store.close()
 
 
+def test_tensors_of_the_tenth_step_are_loaded_at_no_cost(empty_url: str) -> None:
+    row = {"name": "w", "dtype": "int8", "shape": [2], "size_bytes": 2, "digest": "d", "content": b"ab"}
+    with at_step(empty_url, "0010") as (connection, tables):
+        connection.execute(tables["tensors"].insert().values(**row, stored_at=NOON))
+    store = Store(empty_url)
+    assert (store.tensors.get("w").load, store.tensors.load("w")[1].content) == (None, b"ab")
+    store.close()
+
+
 def upgraded_plan(url: str, step: str, plan: dict[str, Any], kinds: list[str]) -> Store:
     """Open a store whose tables were at a migration, with a plan whose key is 7 and artifacts of these kinds."""
     with at_step(url, step) as (connection, tables):

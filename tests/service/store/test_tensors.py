@@ -15,6 +15,7 @@ from tapestry.service.store import (
     UnknownId,
 )
 from tapestry.teg.dtypes import NAMES, numpy_dtype
+from tapestry.teg.loading import LoadCost
 from tests.service.programs import NOON, finished_run, two_layers
 from tests.service.store.submissions import LEASE_S, later
 
@@ -43,6 +44,15 @@ def test_named_tensors_stay_with_value_and_place(store: Store) -> None:
     assert store.tensors.load("w")[1] == PAIR["w"]
     found = store.tensors.get("w")
     assert (found.digest, found.stored_at) == (PAIR["w"].digest, NOON)
+
+
+def test_what_loading_a_tensor_costs_stays_until_it_lies_on_a_mesh(store: Store) -> None:
+    cost = LoadCost(0.5, 25e9, "gpu:3")
+    store.tensors.put(PAIR, NOON, load=cost)
+    store.tensors.copy("w", "w2", later(1))
+    assert [store.tensors.get(name).load for name in ("w", "b", "w2")] == [cost] * 3
+    store.tensors.put({"w": PAIR["w"]}, later(2), {"w": PLACE}, cost)
+    assert (store.tensors.get("w").load, store.tensors.get("w").place) == (None, PLACE)
 
 
 def test_a_tensor_of_the_same_name_is_replaced_with_its_place(store: Store) -> None:
