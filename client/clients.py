@@ -53,9 +53,15 @@ class Connected(Operations):
         if call.content is not None:
             arguments["content"] = call.content
         if (upload := call.upload) is not None:
-            parts = [("file", upload.name, upload.content), *(("data", *part) for part in upload.data.items())]
+            parts = [
+                ("file", upload.name, upload.content),
+                *(("data", *part) for part in upload.data.items()),
+            ]
             opened = [
-                (field, (name, files.enter_context(content.open("rb")) if isinstance(content, Path) else content))
+                (
+                    field,
+                    (name, files.enter_context(content.open("rb")) if isinstance(content, Path) else content),
+                )
                 for field, name, content in parts
             ]
             arguments |= {"files": opened, "data": dict(upload.fields)}
@@ -109,7 +115,10 @@ class Client(Connected, Blocking):
             reason = "the stream has ended"
             following.check_time()
             try:
-                with ExitStack() as files, self._http.stream(**self._arguments(following.call, files)) as response:
+                with (
+                    ExitStack() as files,
+                    self._http.stream(**self._arguments(following.call, files)) as response,
+                ):
                     following.opened(_answer(response, response.read() if response.is_error else b""))
                     for line in response.iter_lines():
                         if (event := following.line(line)) is not None:

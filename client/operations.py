@@ -201,9 +201,8 @@ class Operations:
             WaitTimeoutError: the run has not ended within the limit.
             UnreachableError: the connection is lost and does not come back. The run goes on.
         """
-        if timeout_seconds is not None and not (
-            isinstance(timeout_seconds, (int, float)) and timeout_seconds > 0
-        ):
+        given: object = timeout_seconds
+        if given is not None and not (isinstance(given, (int, float)) and given > 0):
             refuse("timeout_seconds", "a number above 0", timeout_seconds)
         yield Follow(id_of(run), on_event, timeout_seconds)
         ended = yield from Operations.run.steps(self, run)
@@ -239,9 +238,7 @@ class Operations:
         if submitted.reused:
             run = yield from Operations.run.steps(self, submitted)
         else:
-            run = yield from Operations.wait.steps(
-                self, submitted, on_event, timeout_seconds=timeout_seconds
-            )
+            run = yield from Operations.wait.steps(self, submitted, on_event, timeout_seconds=timeout_seconds)
         frontier = yield from Operations.frontier.steps(self, run)
         return FinishedSearch(run, frontier, submitted.reused)
 

@@ -71,7 +71,9 @@ def _data_parts(data: DataLike) -> dict[str, bytes | Path]:
     if not isinstance(data, Mapping):
         paths = [_file("data", path) for path in data]
         if len({path.name for path in paths}) < len(paths):
-            raise ArgumentError("data: two files have one name; give them by the names that the ONNX file has")
+            raise ArgumentError(
+                "data: two files have one name; give them by the names that the ONNX file has"
+            )
         return {path.name: path for path in paths}
     return {
         name: content if isinstance(content, bytes) else _file("data", content)

@@ -91,7 +91,7 @@ def traced_side(
     Raises:
         RuleError: it cannot be traced, has an operator without labels, or a result that is an unchanged input tensor.
     """
-    known, kinds = dict(sizes), dict(dtypes)
+    known, kinds = dict[str, Any](sizes), dict(dtypes)
     program = Program(side.law)
     try:
         values: dict[str, Any] = {

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tapestry.hardware import Mesh
-from tapestry.hardware.simulator.resharding import Distribution, Sharding, distribute, reshard
+from tapestry.hardware.simulator.resharding import SentParts, Sharding, distribute, reshard
 from tapestry.hardware.timing import seconds
 from tapestry.optimizer import Plan
 from tapestry.service.store import TensorPlace, mesh_to_document
@@ -138,7 +138,7 @@ def _load(site: str, dtype: str, tensor: HeldTensor, wanted: TensorPlace, mesh: 
     cost = tensor.load or LoadCost()
     held = "" if tensor.place is None else _shown(tensor.place)
     if not cost.device:
-        loaded_bytes, sent = _bytes(wanted, dtype, mesh), Distribution(0, 0)
+        loaded_bytes, sent = _bytes(wanted, dtype, mesh), SentParts(0, 0)
     else:
         held, loaded_bytes = cost.device, math.prod(wanted.shape) * item_bytes(dtype)
         to = Sharding(parse_spec(wanted.spec), wanted.layout)

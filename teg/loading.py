@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from tapestry.teg.faults import ArgumentError
 
@@ -30,13 +30,13 @@ class LoadCost:
     device: str = ""
 
     def __post_init__(self) -> None:
-        faults = []
+        faults, device = list[str](), cast(object, self.device)
         if not _is_number(self.seconds) or self.seconds < 0:
             faults.append(f"seconds: expected a number of at least 0, not {self.seconds!r}")
         if self.bytes_per_s is not None and not (_is_number(self.bytes_per_s) and self.bytes_per_s > 0):
             faults.append(f"bytes_per_s: expected a number above 0, not {self.bytes_per_s!r}")
-        if not isinstance(self.device, str):
-            faults.append(f"device: expected coordinates such as gpu:3, not {self.device!r}")
+        if not isinstance(device, str):
+            faults.append(f"device: expected coordinates such as gpu:3, not {device!r}")
         if faults:
             raise ArgumentError(*faults)
 

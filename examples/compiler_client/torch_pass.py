@@ -67,7 +67,7 @@ def exported(module, x):
 
 
 def placements_of(table, tensor):
-    """Return how DTensor places a tensor on each axis of the table's mesh: whole where it cannot do as the plan does."""
+    """Return how DTensor places a tensor on each axis of the mesh: whole where it cannot do as the plan does."""
     if verdicts(table, tensor)["dtensor"] != OK:
         return [Replicate()] * len(table.axes)
     split = {axis: k for k, dim in enumerate(tensor.dims) for axis in dim.axes}
@@ -81,7 +81,8 @@ def distributed(module, mesh, placements):
         for leaf, parameter in list(owner.named_parameters(recurse=False)):
             placed = placements[f"{prefix}.{leaf}" if prefix else leaf]
             owner.register_parameter(
-                leaf, nn.Parameter(distribute_tensor(parameter.detach(), mesh, placed), parameter.requires_grad)
+                leaf,
+                nn.Parameter(distribute_tensor(parameter.detach(), mesh, placed), parameter.requires_grad),
             )
 
     return distribute_module(module, mesh, place)

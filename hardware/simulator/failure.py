@@ -74,8 +74,9 @@ def parse_slowdown(texts: Sequence[str], mesh_shape: MeshShape) -> Slowdown:
         devices = None if named else devices_at(where, mesh_shape)
         if factor is None or factor < 1 or not (named or devices):
             raise ValueError(
-                f"slowdown {text!r} must be axis:coordinate=factor for devices, such as {device_example(mesh_shape)}=1.5, "
-                f"or axis=factor for links, with a factor of at least 1; the mesh has {_axes(mesh_shape)}"
+                f"slowdown {text!r} must be axis:coordinate=factor for devices, such as "
+                f"{device_example(mesh_shape)}=1.5, or axis=factor for links, with a factor of at least 1; the mesh "
+                f"has {_axes(mesh_shape)}"
             )
         if named:
             slow.axes[where] = factor

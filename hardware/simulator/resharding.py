@@ -49,7 +49,7 @@ def reshard(
     return simulate(program, mesh.part(program.mesh_shape.axes), dry=True, capacity_check=False)
 
 
-class Distribution(NamedTuple):
+class SentParts(NamedTuple):
     """The bytes that devices receive from one that holds a tensor, and the ticks until the last one has its part."""
 
     traffic_bytes: int
@@ -58,7 +58,7 @@ class Distribution(NamedTuple):
 
 def distribute(
     shape: tuple[int, ...], dtype: str, holder: str, wanted: Sharding, mesh: Mesh, devices: str = ""
-) -> Distribution:
+) -> SentParts:
     """Count what it takes to send the parts of a tensor from the device that holds it to a part of a mesh.
 
     `holder` has the coordinates of the device on the whole mesh, such as `gpu:3`. It sends one part after the other,
@@ -81,4 +81,4 @@ def distribute(
         if len(crossed) and size_bytes:
             traffic_bytes += size_bytes
             ticks += int(step_ticks(mesh.axes[int(crossed[0])], "fetch", 2, size_bytes))
-    return Distribution(traffic_bytes, ticks)
+    return SentParts(traffic_bytes, ticks)

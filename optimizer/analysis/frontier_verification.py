@@ -52,7 +52,7 @@ class TimedVerifier(FrontierVerifier):
     """A verifier that notes what plans take here, and estimates from it what the next ones will take.
 
     The work of a plan is measured in seconds of the processor. By the clock `now` it takes longer where others want the
-    processor too, and as much longer as the last plan did. The first plan is proven from nothing; later ones share
+    processor too, and as much longer as the last plans did. The first plan is proven from nothing; later ones share
     with those before, but plans of a frontier less than those with which a search begins.
     """
 
@@ -65,32 +65,35 @@ class TimedVerifier(FrontierVerifier):
     ) -> None:
         super().__init__(mesh, compute_dtype)
         self._now, self._processor_now = now, processor_now
-        self._work_s: list[float] = []
-        self._slowdown = 1.0
+        self._took_s, self._work_s = list[float](), list[float]()
 
     def verify(self, plan: Plan, **options: Any) -> Verification:
         """Verify a plan and note what it takes."""
         began_s, worked_s = self._now(), self._processor_now()
         found = super().verify(plan, **options)
-        took_s, worked_s = self._now() - began_s, self._processor_now() - worked_s
-        self._work_s.append(worked_s)
-        self._slowdown = max(1.0, took_s / worked_s) if worked_s > 0 else 1.0
+        self._took_s.append(self._now() - began_s)
+        self._work_s.append(self._processor_now() - worked_s)
         return found
 
     @property
+    def slowdown(self) -> float:
+        """The time that the last plans took, by the time that the processor worked for them; at least 1."""
+        work_s = sum(self._work_s[-RECENT:])
+        return max(1.0, sum(self._took_s[-RECENT:]) / work_s) if work_s > 0 else 1.0
+
+    @property
     def next_s(self) -> float:
-        """The seconds that the next plan takes here; 0 before any."""
-        if not self._work_s:
-            return 0.0
-        recent = self._work_s[FIRST:][-RECENT:]
-        work_s = max(recent) if recent else LATER * sum(self._work_s) / len(self._work_s)
-        return self._slowdown * work_s
+        """The seconds that the next plan takes here, if it is like the last ones; 0 before any."""
+        recent = self._work_s[FIRST:][-RECENT:] or self._work_s[-1:]
+        return self.slowdown * max(recent, default=0.0)
 
     def frontier_s(self, count: int, processes: int) -> float:
         """Estimate the seconds of a frontier of `count` plans, each process of which begins with nothing."""
         if not self._work_s or count == 0:
             return 0.0
-        return self._slowdown * self._work_s[0] + (count - 1) * self.next_s / processes
+        later = self._work_s[FIRST:][-RECENT:]
+        later_s = max(later) if later else LATER * sum(self._work_s) / len(self._work_s)
+        return self.slowdown * (self._work_s[0] + (count - 1) * later_s / processes)
 
 
 class Helpers:

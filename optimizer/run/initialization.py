@@ -107,7 +107,12 @@ def initialize(
 
 
 def _compile_variants(
-    state: SearchState, graph: Graph, criteria: Criteria, seeds: bool, limit: int | None, check_stop: CheckStop
+    state: SearchState,
+    graph: Graph,
+    criteria: Criteria,
+    seeds: bool,
+    limit: int | None,
+    check_stop: CheckStop,
 ) -> None:
     """Compile the program for every submesh, and the best of its rewritten graphs where seeds are wanted.
 

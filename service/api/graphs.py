@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO, cast
 
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
@@ -75,8 +76,7 @@ async def post_graph(request: Request, parts: Parts) -> Response:
     """Upload a program as a TEG document. The same content is the same graph, so it may be sent again freely."""
     with private_file() as path:
         await receive_body(request, path)
-        size = parts.settings.limits.document_bytes
-        saved = await run_in_threadpool(_saved, parts, path, tasks.save_document, size)
+        saved = await run_in_threadpool(_saved_document, parts, path)
     return await run_in_threadpool(_answer, parts, saved)
 
 
@@ -110,16 +110,17 @@ def import_graph(
     if data and ending:
         fault = Fault("/data", "external data is for ONNX files; others have theirs inside")
         raise invalid((fault,))
-    url, limits = parts.settings.database_url, parts.settings.limits
+    files = [file, *(data or ())]
+    how = (tasks.save_file.__name__, ending, sizes, called, [part.filename for part in files[1:]])
+    key = _upload_key(parts, [part.file for part in files], *how)
+    if (known := parts.store.graphs.uploaded(key)) is not None:
+        return _answer(parts, tasks.SaveResult(known))
     with private_file(ending) as path, private_folder() as folder:
         receive(file, path)
         for part in data or ():
             _receive_data(part, folder)
-        if ending != ZIP and not data:
-            saved = _saved(parts, path, tasks.save_file, sizes, called)
-        else:
-            arguments = (str(path), url, limits.graph_blocks, sizes, called, str(folder), limits.upload_bytes)
-            saved = parts.pool.do(tasks.save_file, *arguments)
+        beside = (str(folder), parts.settings.limits.upload_bytes) if data or ending == ZIP else ()
+        saved = _saved(parts, key, path, tasks.save_file, sizes, called, *beside)
     return _answer(parts, saved)
 
 
@@ -150,23 +151,38 @@ def get_document(graph_id: GraphId, request: Request, parts: Parts) -> Response:
     return packed(request, parts.store.graphs.document(graph_id), f"{graph_id}.teg.json")
 
 
-def _saved(parts: Context, path: Path, task: Callable[..., tasks.SaveResult], *more: Any) -> tasks.SaveResult:
-    """Read the program of a file in the task pool and store it; one that was read in the same way is not read again.
+def _saved_document(parts: Context, path: Path) -> tasks.SaveResult:
+    """Read the document in a file and store it; one that was read before is not read again."""
+    size = parts.settings.limits.document_bytes
+    with path.open("rb") as file:
+        key = _upload_key(parts, [file], tasks.save_document.__name__, size)
+    known = parts.store.graphs.uploaded(key)
+    return (
+        tasks.SaveResult(known) if known is not None else _saved(parts, key, path, tasks.save_document, size)
+    )
+
+
+def _upload_key(parts: Context, files: Sequence[BinaryIO], *how: Any) -> str:
+    """Return a hash of uploaded files and of how they are read; each is at its start before and after."""
+    blocks = parts.settings.limits.graph_blocks
+    found = hashlib.sha256(json.dumps([*how, blocks, versions()], sort_keys=True).encode())
+    for file in files:
+        found.update(hashlib.file_digest(cast(BufferedIOBase, file), "sha256").digest())
+        file.seek(0)
+    return found.hexdigest()
+
+
+def _saved(
+    parts: Context, key: str, path: Path, task: Callable[..., tasks.SaveResult], *more: Any
+) -> tasks.SaveResult:
+    """Read the program of a file in the task pool and store it; note under which key it was uploaded.
 
     `more` are the arguments of the task beside file, store and limit.
     """
     blocks = parts.settings.limits.graph_blocks
-    how = json.dumps([task.__name__, path.suffixes, blocks, more, versions()], sort_keys=True)
-    with path.open("rb") as file:
-        upload_hash = hashlib.sha256(
-            f"{how}\n".encode() + hashlib.file_digest(file, "sha256").digest()
-        ).hexdigest()
-    known = parts.store.graphs.uploaded(upload_hash)
-    if known is not None:
-        return tasks.SaveResult(known)
     saved = parts.pool.do(task, str(path), parts.settings.database_url, blocks, *more)
     if not saved.faults:
-        parts.store.graphs.save_upload(upload_hash, saved.id, datetime.now(UTC))
+        parts.store.graphs.save_upload(key, saved.id, datetime.now(UTC))
     return saved
 
 

@@ -21,7 +21,7 @@ class TensorPlaceAnswer(Answer):
 
 
 class LoadCostAnswer(Answer):
-    """What it takes to bring a tensor that lies on no mesh to the devices."""
+    """The cost of bringing a tensor that lies on no mesh to the devices."""
 
     seconds: float
     bytes_per_s: float | None = Field(description="the rate of its bytes; null: they take no time")

@@ -44,7 +44,8 @@ CopyOf = Annotated[
 
 Seconds = Annotated[float, Query(ge=0, allow_inf_nan=False, description="seconds that loading it takes")]
 Rate = Annotated[
-    float | None, Query(gt=0, allow_inf_nan=False, description="the rate at which it is loaded", examples=[25e9])
+    float | None,
+    Query(gt=0, allow_inf_nan=False, description="the rate at which it is loaded", examples=[25e9]),
 ]
 Holder = Annotated[
     str,

@@ -125,9 +125,7 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
     return SearchOutcome(request, result, checked, created_at)
 
 
-def _search(
-    request: Request, reporter: Reporter, executor: Executor | None, timer: CheckTimer
-) -> Result:
+def _search(request: Request, reporter: Reporter, executor: Executor | None, timer: CheckTimer) -> Result:
     def on_request() -> None:
         reporter.note("stopping; the frontier found so far is kept (Ctrl-C again ends at once)")
 

@@ -100,7 +100,9 @@ def run_page(request: Request, run_id: str) -> Response:
 @router.get("/plans/{plan_id}")
 def plan_page(request: Request, plan_id: str) -> Response:
     """Render the page of one plan: costs, checks, decisions, executions."""
-    return _page(request, "plan.html", plan_id=plan_id, backends={name: is_installed(name) for name in BACKENDS})
+    return _page(
+        request, "plan.html", plan_id=plan_id, backends={name: is_installed(name) for name in BACKENDS}
+    )
 
 
 @router.get("/graphs/{graph_id}")

@@ -165,9 +165,7 @@ def do_execution(store: Store, held: ClaimedJob) -> None:
     )
 
 
-def _values(
-    store: Store, execution: StoredExecution
-) -> tuple[dict[str, TensorValue], dict[str, HeldTensor]]:
+def _values(store: Store, execution: StoredExecution) -> tuple[dict[str, TensorValue], dict[str, HeldTensor]]:
     """Return the given values of an execution by input, and those of them that are stored tensors now."""
     given = store.executions.tensors(execution.id, "input")
     named: dict[str, HeldTensor] = {}

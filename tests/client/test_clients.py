@@ -142,7 +142,7 @@ def test_a_wait_may_have_a_limit_and_the_run_goes_on(client: Client, service: Se
 
     async def wait() -> None:
         async with AsyncClient(service.address, retries=QUICK) as other:
-            with pytest.raises(WaitTimeoutError, match="within 0.1 s"):
+            with pytest.raises(WaitTimeoutError, match=r"within 0\.1 s"):
                 await other.wait(run_id, timeout_seconds=0.1)
 
     asyncio.run(wait())

@@ -62,7 +62,9 @@ def test_an_onnx_file_is_sent_with_its_data_in_several_parts(
 
 def test_paths_of_data_are_sent_under_their_file_names(tmp_path: Path) -> None:
     path = divided(tmp_path)
-    call = program_call(path, "mine", {"batch": 8}, [tmp_path / "first.bin", tmp_path / "more" / "second.bin"])
+    call = program_call(
+        path, "mine", {"batch": 8}, [tmp_path / "first.bin", tmp_path / "more" / "second.bin"]
+    )
     assert call.upload is not None
     assert call.upload.fields == {"name": "mine", "dims": ["batch=8"]}
     assert {name: Path(str(place)).name for name, place in call.upload.data.items()} == {

@@ -8,6 +8,7 @@ import pytest
 
 import tapestry
 from tapestry.hardware import load_mesh
+from tapestry.hardware.mesh import MeshAxis
 from tapestry.hardware.simulator.resharding import Sharding, distribute
 from tapestry.optimizer import Plan
 from tapestry.service.store import TensorPlace
@@ -112,9 +113,8 @@ def test_a_device_that_holds_a_tensor_sends_the_others_their_parts(x: str, part_
 
 def test_parts_go_over_the_slowest_axis_in_between() -> None:
     """Check two nodes of two devices: one is on the holder's node, two are beyond the slow link."""
-    axes = [replace(MESH.axes[0], name="node", size=2, bandwidth_bytes_per_s=1e9, latency_s=1e-3)]
-    axes += [replace(MESH.axes[0], size=2, bandwidth_bytes_per_s=1e10, latency_s=1e-6)]
-    mesh = replace(MESH, axes=tuple(axes))
+    axes = (MeshAxis("node", 2, "switch", 1e9, 1e-3), MeshAxis("gpu", 2, "switch", 1e10, 1e-6))
+    mesh = replace(MESH, axes=axes)
     sent = distribute((1000,), "float32", "node:1,gpu:0", Sharding(Spec((WHOLE,))), mesh)
     assert sent.traffic_bytes == 3 * 4000
     assert sent.ticks / 1e12 == pytest.approx(1e-6 + 4000 / 1e10 + 2 * (1e-3 + 4000 / 1e9))
@@ -124,7 +124,9 @@ def test_parts_go_over_the_slowest_axis_in_between() -> None:
 
 @pytest.mark.parametrize("device", ["gpu:8", "node:0", "gpu", "gpu:x"])
 def test_a_device_that_the_mesh_lacks_is_named_with_the_input(device: str) -> None:
-    with pytest.raises(ValueError, match=f"input 'x': device '{device}' is none of mesh 'dgx-h100': name one"):
+    with pytest.raises(
+        ValueError, match=f"input 'x': device '{device}' is none of mesh 'dgx-h100': name one"
+    ):
         loaded(LoadCost(device=device), plan())
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import attributes
-from tapestry.teg.importers.program import Entry, Labels
+from tapestry.teg.importers.program import Entry, Labels, Value
 from tapestry.teg.operators.selectors import view_attributes
 from tapestry.teg.views import ViewDim, ViewMap, identity
 
@@ -132,7 +132,8 @@ class LoweredStorage:
         what = self.deferred[key]
         if isinstance(what, ConstantRoot):
             array = what.array
-            made = self.source(what.site, array.shape, array.dtype.name, "constant", array.shape, array)
+            value = Value(what.site, array.shape, array.dtype.name)
+            made = self.source(what.site, array.shape, Entry(value, "constant", array))
             del self.deferred[made]
             return made
         inputs = [k for k, _ in what.inputs]

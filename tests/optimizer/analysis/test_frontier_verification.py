@@ -93,7 +93,7 @@ def test_without_a_limit_all_plans_are_verified(result: Result) -> None:
     assert all(verdict is not None and verdict.ok for verdict in tapestry.verify_frontier(result).values())
 
 
-def test_the_estimate_follows_the_plans_that_were_verified_and_the_load_of_the_machine(
+def test_the_estimate_follows_the_plans_that_were_verified_and_the_load(
     result: Result,
 ) -> None:
     """Check two first plans of 2 s and 1 s of work, and two of a frontier, the last one while others work too."""
@@ -104,12 +104,14 @@ def test_the_estimate_follows_the_plans_that_were_verified_and_the_load_of_the_m
     assert (timer.next_s, timer.frontier_s(64, 2)) == (0.0, 0.0)
     for plan in plans[:FIRST]:
         timer.verify(plan)
-    assert timer.next_s == LATER * 1.5
+    assert timer.next_s == 1.0
     assert timer.frontier_s(64, 2) == 2.0 + 63 * LATER * 1.5 / 2
     assert timer.verify(plans[2]).to_json() == alone(plans[2])
     assert (timer.next_s, timer.frontier_s(41, 2)) == (1.5, 2.0 + 40 * 1.5 / 2)
     timer.verify(plans[3])
-    assert (timer.next_s, timer.frontier_s(41, 2)) == (3 * 1.5, 3 * (2.0 + 40 * 1.5 / 2))
+    assert timer.slowdown == (1 + 1.5 + 1.5) / (1 + 1.5 + 0.5)
+    assert timer.next_s == timer.slowdown * 1.5
+    assert timer.frontier_s(41, 2) == timer.slowdown * (2.0 + 40 * 1.5 / 2)
     assert timer.frontier_s(0, 2) == 0.0
 
 

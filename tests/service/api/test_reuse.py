@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from tapestry.service.api import tasks
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.provenance import versions
 from tests.service.api.conftest import Serve, Service
+from tests.service.api.test_archives import archive, divided, send
+from tests.service.api.test_graphs import upload as upload_file
 from tests.service.store.submissions import LEASE_S, plans, update_of
 from tests.teg.importers.models import GRAPHS
 
@@ -85,15 +88,22 @@ def upload(service: Service, **form: str) -> Any:
     )
 
 
-def test_an_upload_is_read_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, reads = serve(), list[str]()
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the tasks that are done, in order."""
+    names = list[str]()
     do = TaskPool.do
 
     def counted(self: TaskPool, task: Any, *arguments: Any) -> Any:
-        reads.append(task.__name__)
+        names.append(task.__name__)
         return do(self, task, *arguments)
 
     monkeypatch.setattr(TaskPool, "do", counted)
+    return names
+
+
+def test_an_upload_is_read_once(serve: Serve, reads: list[str]) -> None:
+    service = serve()
     first, again = upload(service), upload(service)
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json() == first.json()
@@ -101,6 +111,21 @@ def test_an_upload_is_read_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -
     renamed = upload(service, name="other")
     assert (renamed.status_code, renamed.json()["name"]) == (201, "other")
     assert len(reads) == 2
+
+
+def test_an_upload_with_external_data_is_read_once(serve: Serve, reads: list[str], tmp_path: Path) -> None:
+    service, files = serve(), divided(tmp_path)
+    answers = [send(service, files["model.onnx"], ("weights.bin", files["weights.bin"])) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert answers[0].json() == answers[1].json()
+    assert len(reads) == 1
+    other = bytes(len(files["weights.bin"]))
+    changed = send(service, files["model.onnx"], ("weights.bin", other))
+    assert changed.json()["id"] != answers[0].json()["id"]
+    assert send(service, files["model.onnx"], ("other.bin", other)).status_code == 422
+    packed = [upload_file(service, archive(files), "model.zip") for _ in range(2)]
+    assert [answer.json()["id"] for answer in packed] == [answers[0].json()["id"]] * 2
+    assert len(reads) == 4
 
 
 def test_a_refused_upload_is_refused_again(service: Service) -> None:

@@ -37,7 +37,11 @@ def test_a_sharded_program_is_computed_by_torch(tapestry: Run, tmp_path: Path) -
     by_torch = tapestry(*given, "--backend", "torch", "--outputs", tmp_path / "torch.npz")
     assert (by_torch.code, by_torch.json["backend"], by_numpy.json["backend"]) == (0, "torch", "numpy")
     assert by_torch.json["max_error"] <= 1e-6
-    assert {**by_torch.json, "backend": "", "max_error": 0} == {**by_numpy.json, "backend": "", "max_error": 0}
+    assert {**by_torch.json, "backend": "", "max_error": 0} == {
+        **by_numpy.json,
+        "backend": "",
+        "max_error": 0,
+    }
     outputs = [dict(np.load(tmp_path / f"{name}.npz")) for name in ("numpy", "torch")]
     assert outputs[0].keys() == outputs[1].keys() and outputs[0]
     for name, value in outputs[0].items():

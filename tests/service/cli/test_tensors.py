@@ -233,15 +233,16 @@ def test_a_wrong_name_changes_nothing(
 
 
 def test_loading_to_a_device_is_charged_to_the_execution(tapestry: Run, program: Path) -> None:
+    """Check 256 bytes that take two seconds, and another at the rate, and go from one device to the seven others."""
     write_tensors("x.npz", {"x": values()["x"]})
     write_tensors("w.npz", {name: array for name, array in values().items() if name != "x"})
-    rate = ("--seconds", 2, "--bytes-per-s", 2**14, "--device", "gpu:3")
+    rate = ("--seconds", 2, "--bytes-per-s", 256, "--device", "gpu:3")
     (stored,) = tapestry("tensors", "load", "x.npz", *rate, "--json").json["items"]
-    assert stored["load"] == {"seconds": 2.0, "bytes_per_s": 2.0**14, "device": "gpu:3"}
+    assert stored["load"] == {"seconds": 2.0, "bytes_per_s": 256.0, "device": "gpu:3"}
     assert "loaded to gpu:3" in tapestry("tensors", "list").out
     given = ("simulate", program, *MESH, "--tensor", "x=x", "--weights", "w.npz")
     moves = tapestry(*given, "--json").json["counts"]["moves"]
-    assert (moves["traffic_bytes"], moves["loaded_bytes"]) == (7 * 2**14, 2**14)
+    assert (moves["traffic_bytes"], moves["loaded_bytes"]) == (7 * 256, 256)
     assert moves["time_s"] == pytest.approx(3.0, rel=1e-3)
     tapestry("tensors", "load", "x.npz", "--device", "gpu:8")
     assert "device 'gpu:8' is none of mesh 'dgx-h100'" in complaint(tapestry(*given))

@@ -37,7 +37,7 @@ def test_an_execution_is_requested_of_the_library_that_is_chosen(
     assert (execution["backend"], execution["values"]) == ("torch", True)
 
 
-def test_a_missing_library_is_named_with_the_cure(
+def test_a_missing_library_is_named_with_what_to_do(
     idle_service: Service, visit: Open, plan_path: str
 ) -> None:
     def without_torch(route: Route) -> None:
@@ -47,7 +47,7 @@ def test_a_missing_library_is_named_with_the_cure(
         route.fulfill(content_type="text/html", body=text.replace(f'{option}"', f'{option}torch"'))
 
     def before(page: Page) -> None:
-        page.route(f"**{plan_path}", lambda route, request: without_torch(route))
+        page.route(idle_service.address + plan_path, lambda route, request: without_torch(route))
 
     page = visit(idle_service, plan_path, before=before)
     notice = page.locator("#backend-missing")

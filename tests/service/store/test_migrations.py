@@ -211,7 +211,12 @@ def test_hints_of_the_fifth_step_get_their_name(empty_url: str) -> None:
     ("step", "plan", "kinds", "kept"),
     [
         ("0006", {}, ["explanation 2"], []),
-        ("0007", {"cost_model": 2}, ["explanation 3, model 2", "explicit-graph, model 2"], ["explanation 3, model 2"]),
+        (
+            "0007",
+            {"cost_model": 2},
+            ["explanation 3, model 2", "explicit-graph, model 2"],
+            ["explanation 3, model 2"],
+        ),
     ],
     ids=["plans were costed by the first model", "explicit graphs are not stored any more"],
 )
@@ -252,7 +257,13 @@ def upgraded_plan(url: str, step: str, plan: dict[str, Any], kinds: list[str]) -
 def check_plans(connection: Connection) -> None:
     plans = connection.execute(select(PlanRow.__table__).order_by(PlanRow.key)).mappings()
     found = [dict(row) for row in plans]
-    common = {"feasible": True, "placements": PLACEMENTS, "cost_model": 1, "on_frontier": True, "verified": None}
+    common = {
+        "feasible": True,
+        "placements": PLACEMENTS,
+        "cost_model": 1,
+        "on_frontier": True,
+        "verified": None,
+    }
     first = {**common, "key": 1, "run_id": "run1", "plan_id": "p1", "devices": "all", "verified": VERIFIED}
     second = {**common, "key": 2, "run_id": "run1", "plan_id": "p2", "devices": "gpu:4"}
     third = {**common, "key": 3, "run_id": "run2", "plan_id": "p1", "devices": "all", "on_frontier": False}
