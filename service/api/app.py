@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from starlette.formparsers import MultiPartParser
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
@@ -33,6 +34,7 @@ from tapestry.service.api.limits import BodyLimit
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.problems import add_handlers
 from tapestry.service.api.task_pool import TaskPool
+from tapestry.service.api.uploads import IN_MEMORY_BYTES
 from tapestry.service.dashboard import STATIC, error_page
 from tapestry.service.dashboard import router as dashboard
 from tapestry.service.settings import ServiceSettings
@@ -51,6 +53,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     Raises:
         StoreError: the database cannot be used.
     """
+    MultiPartParser.spool_max_size = IN_MEMORY_BYTES
     store = Store(settings.database_url)
     context = Context(store, settings, TaskPool(), EventFeed(store))
     metrics = Metrics(context)

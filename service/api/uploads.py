@@ -12,6 +12,9 @@ from fastapi import Request, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 PORTION = 2**20
+# Parts of forms up to this size stay in memory until they are read. The portions of others are written to a file, each
+# by another thread: most of the time that it took to answer a repeated upload of some megabytes.
+IN_MEMORY_BYTES = 2**24
 
 
 @contextmanager

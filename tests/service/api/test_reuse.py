@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.datastructures import UploadFile
 
-from tapestry.service.api import tasks
+from tapestry.service.api import graphs, tasks
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.provenance import versions
 from tests.service.api.conftest import Serve, Service
@@ -111,6 +112,22 @@ def test_an_upload_is_read_once(serve: Serve, reads: list[str]) -> None:
     renamed = upload(service, name="other")
     assert (renamed.status_code, renamed.json()["name"]) == (201, "other")
     assert len(reads) == 2
+
+
+@pytest.mark.parametrize(("size_bytes", "is_in_memory"), [(2**22, True), (2**24 + 1, False)])
+def test_an_upload_of_some_megabytes_is_looked_up_without_a_file(
+    service: Service, monkeypatch: pytest.MonkeyPatch, size_bytes: int, is_in_memory: bool
+) -> None:
+    found, key_of = list[UploadFile](), graphs._upload_key
+
+    def noted(parts: Any, files: Any, *how: Any) -> str:
+        found.extend(UploadFile(file) for file in files)
+        assert [file._in_memory for file in found] == [is_in_memory]
+        return key_of(parts, files, *how)
+
+    monkeypatch.setattr(graphs, "_upload_key", noted)
+    answer = upload_file(service, bytes(size_bytes), "no.onnx")
+    assert (answer.status_code, len(found)) == (422, 1)
 
 
 def test_an_upload_with_external_data_is_read_once(serve: Serve, reads: list[str], tmp_path: Path) -> None:

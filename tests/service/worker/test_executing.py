@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,9 @@ from tapestry.service.store import Store, StoredExecution, TensorRequest, Tensor
 from tapestry.service.worker import executing
 from tapestry.service.worker.executing import ExecutionRefused, do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob
+from tapestry.teg.builder import define
+from tapestry.teg.graph import Graph, attributes
+from tapestry.teg.loading import LoadCost
 from tapestry.teg.sharding.text import parse_spec
 from tests.service.programs import costed_run, two_layers
 from tests.service.worker.conftest import Bench
@@ -50,9 +54,9 @@ def stored(arrays: dict[str, np.ndarray]) -> dict[str, TensorValue]:
 class Executions:
     """A stored plan of `two_layers`, whose block `y` is split by rows in two, executed on request."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, graph: Graph | None = None) -> None:
         self.bench, self.store = bench, bench.store
-        run_id = self.store.runs.save_finished(costed_run(two_layers(width=8)))
+        run_id = self.store.runs.save_finished(costed_run(graph or two_layers(width=8)))
         self.plan = self.store.runs.find(run_id).frontier[0]
 
     def do(self, given: dict[str, np.ndarray] | None = None, **request: Any) -> StoredExecution:
@@ -113,6 +117,34 @@ def test_a_stored_tensor_that_lies_on_no_mesh_is_loaded_without_charge(execution
     assert done.counts["moves"]["loaded_bytes"] == move["loaded_bytes"]
     counted = done.counts["traffic_bytes"]["counted"]
     assert done.counts["with_moves"]["traffic_bytes"] == counted
+
+
+def test_what_loading_a_stored_tensor_takes_is_charged(executions: Executions) -> None:
+    """Check 1 KiB that comes to one device at 1 KiB/s, and goes to the seven others whole."""
+    cost = LoadCost(seconds=2.0, bytes_per_s=2.0**10, device="gpu:3")
+    executions.store.tensors.put(stored({"up": values()["up"]}), datetime.now(UTC), load=cost)
+    given = {name: array for name, array in values().items() if name != "up"}
+    done = executions.do(given, tensors={"up": "up"})
+    assert done.counts is not None
+    moves, counted = done.counts["moves"], done.counts["time_s"]["counted"]
+    assert (moves["loaded_bytes"], moves["traffic_bytes"]) == (2**10, 7 * 2**10)
+    assert moves["time_s"] == pytest.approx(3.0, abs=1e-3)
+    assert done.counts["with_moves"]["time_s"] == moves["time_s"] + counted
+    executions.store.tensors.put(stored({"up": values()["up"]}), datetime.now(UTC), load=LoadCost(device="x"))
+    with pytest.raises(ValueError, match="input 'up': device 'x' is none of mesh 'dgx-h100'"):
+        executions.do(given, tensors={"up": "up"})
+
+
+def test_what_a_program_states_for_loading_an_input_is_charged(bench: Bench) -> None:
+    graph = two_layers(width=8)
+    (x,) = (block for block in graph.sources if block.site == "x")
+    stated = dict(x.definition.attributes) | {"load_seconds": 0.5}
+    priced = replace(x, definition=define("source", attributes(**stated), ())[0])
+    done = Executions(bench, graph.replace(priced if b is x else b for b in graph.blocks)).do()
+    assert done.counts is not None and done.verified is not None
+    (move,) = done.counts["moves"]["tensors"]
+    assert (move["input"], move["name"], move["kind"], move["time_s"]) == ("x", "", "load", 0.5)
+    assert done.verified["values"]["ok"] is True
 
 
 def test_an_output_stays_in_its_place_and_the_next_input_starts_there(executions: Executions) -> None:
