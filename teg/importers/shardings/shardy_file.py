@@ -54,16 +54,15 @@ def from_shardy(source: str | bytes | Path) -> StatedShardings:
     module = module_of(parsed, mlir, label)
     with mlir.context:
         stated = [*_ports(parsed, mlir, module), *_constraints(parsed, mlir, module)]
-        meshes = _meshes(parsed, mlir)
     if not stated:
         hint = "lower the program with Shardy, or write in_shardings"
         raise ShardingError(f"{label} states no sharding that is closed; {hint}")
     used = {own.mesh for own in stated}
-    if len(used) > 1 or not used <= meshes.keys():
+    if len(used) > 1 or not used <= module.meshes.keys():
         raise ShardingError(
             f"{label} states shardings on {', '.join(sorted(used))}; expected one mesh of the module"
         )
-    sizes = meshes[used.pop()]
+    sizes = module.meshes[used.pop()]
     pieces = {axis: _pieces(axis, size, stated) for axis, size in sizes.items()}
     axes = {_piece_name(p, sizes): p.size for own in pieces.values() for p in own}
     tensors = [
@@ -77,18 +76,6 @@ def from_shardy(source: str | bytes | Path) -> StatedShardings:
         for own in stated
     ]
     return StatedShardings(axes_of(axes), tuple(tensors))
-
-
-def _meshes(parsed: Any, mlir: SimpleNamespace) -> dict[str, dict[str, int]]:
-    """Return the sizes of the axes of each mesh whose devices are in order."""
-    found = {}
-    for operation in (o.operation for o in parsed.body.operations):
-        if operation.name == "sdy.mesh":
-            mesh = mlir.sdy.MeshAttr(operation.attributes["mesh"])
-            if not list(mesh.device_ids):
-                axes = [mlir.sdy.MeshAxisAttr(axis) for axis in mesh.axes]
-                found[str(operation.attributes["sym_name"].value)] = {a.name: a.size for a in axes}
-    return found
 
 
 def _ports(parsed: Any, mlir: SimpleNamespace, module: Module) -> Iterator[_Stated]:

@@ -12,7 +12,7 @@ import numpy as np
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import LARGEST_COUNT
-from tapestry.teg.importers.stablehlo.module import Type
+from tapestry.teg.importers.stablehlo.module import Sharding, Type
 
 ELEMENT_TYPES = {
     "i1": "bool",
@@ -110,15 +110,20 @@ def _split(text: str) -> list[str]:
 
 
 class AttributeReader:
-    """A converter of attributes to Python values; `ir` and `dialect` are jaxlib's bindings."""
+    """A converter of attributes to Python values; `ir`, `dialect` and `shardy` are jaxlib's bindings."""
 
-    def __init__(self, ir: Any, dialect: Any) -> None:
+    def __init__(self, ir: Any, dialect: Any, shardy: Any) -> None:
         self.ir = ir
         enums = [getattr(dialect, n) for n in ENUMS]
         records = [(getattr(dialect, n), fields) for n, fields in RECORDS.items()]
         self._foreign: list[tuple[Any, Callable[[Any], Any]]] = [
             *((kind, lambda a: str(a.value)) for kind in enums),
             *((kind, _record_reader(fields)) for kind, fields in records),
+            (shardy.ManualAxesAttr, tuple),
+            (
+                shardy.TensorShardingPerValueAttr,
+                lambda a: tuple(_sharding(shardy, one) for one in a.shardings),
+            ),
         ]
 
     def all_of(self, operation: Any, where: str) -> dict[str, Any]:
@@ -160,6 +165,20 @@ def _record_reader(fields: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
         return {name: v if isinstance(v, int) else tuple(v) for name, v in values.items()}
 
     return read
+
+
+def _sharding(shardy: Any, attribute: Any) -> Sharding:
+    stated = shardy.TensorShardingAttr(attribute)
+    dims = [shardy.DimensionShardingAttr(dim).axes for dim in stated.dimension_shardings]
+    axes = tuple(tuple(_axis(shardy, shardy.AxisRefAttr(axis)) for axis in dim) for dim in dims)
+    return Sharding(str(stated.mesh_or_ref).removeprefix("@"), axes)
+
+
+def _axis(shardy: Any, axis: Any) -> str:
+    if axis.sub_axis_info is None:
+        return str(axis.name)
+    part = shardy.SubAxisInfoAttr(axis.sub_axis_info)
+    return f"{axis.name}:({part.pre_size}){part.size}"
 
 
 def dense_array(given: Any, where: str) -> np.ndarray:

@@ -53,6 +53,8 @@ class Emitter(StepEmitter):
         # Values put together from pieces along one axis: value -> (axis, pieces as (start, value)).
         self.pieces: dict[str, tuple[int, tuple[tuple[int, Value], ...]]] = {}
         self.bundles: dict[str, tuple[Value, ...]] = {}
+        # The end of the names of values: `@2` on device 2 of a program that is split by hand.
+        self.place = ""
         self._counts: Counter[str] = Counter()
         self.base, self._count = "", 0
 
@@ -61,7 +63,7 @@ class Emitter(StepEmitter):
         self.operation = operation
         short = operation.short
         self._counts[short] += 1
-        self.base, self._count = f"{short}.{self._counts[short]}", 0
+        self.base, self._count = f"{short}.{self._counts[short]}{self.place}", 0
 
     def resume(self, operation: Operation) -> None:
         """Resume an operation after the operations of its regions."""

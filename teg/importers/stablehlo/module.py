@@ -58,6 +58,14 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Sharding:
+    """A sharding of Shardy: the name of its mesh, and the axes of each dimension; parts of axes as `axis:(k)n`."""
+
+    mesh: str
+    dims: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class Port:
     """An argument or a result of a function: its type, and the attributes that the module gives it."""
 
@@ -78,8 +86,12 @@ class Function:
 
 @dataclass(frozen=True)
 class Module:
-    """Functions by name; `main` is the one that is the program."""
+    """Functions by name; `main` is the one that is the program.
+
+    `meshes` are those whose devices are in order: the sizes of their axes, the last one fastest.
+    """
 
     name: str
     functions: Mapping[str, Function]
     main: str
+    meshes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -160,7 +160,19 @@ def module_of(parsed: Any, mlir: SimpleNamespace, label: str, name: str | None =
         )
     named = parsed.operation.attributes
     stated = named["sym_name"].value if "sym_name" in named else ""
-    return Module(name or stated or label, functions, main)
+    return Module(name or stated or label, functions, main, meshes_of(parsed, mlir))
+
+
+def meshes_of(parsed: Any, mlir: SimpleNamespace) -> dict[str, dict[str, int]]:
+    """Return the sizes of the axes of each mesh whose devices are in order."""
+    found = {}
+    for operation in (o.operation for o in parsed.body.operations):
+        if operation.name == "sdy.mesh":
+            mesh = mlir.sdy.MeshAttr(operation.attributes["mesh"])
+            if not list(mesh.device_ids):
+                axes = [mlir.sdy.MeshAxisAttr(axis) for axis in mesh.axes]
+                found[str(operation.attributes["sym_name"].value)] = {a.name: a.size for a in axes}
+    return found
 
 
 class _FunctionReader:
@@ -168,7 +180,7 @@ class _FunctionReader:
 
     def __init__(self, mlir: SimpleNamespace) -> None:
         self.ir = mlir.ir
-        self.attributes = AttributeReader(mlir.ir, mlir.stablehlo)
+        self.attributes = AttributeReader(mlir.ir, mlir.stablehlo, mlir.sdy)
         self.numbers: dict[Any, int] = {}
 
     def function(self, operation: Any) -> Function:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,8 @@ class Runner:
         self.emitter = emitter
         self.translators = translators
         self.limit = limit
+        # The number of the device whose part of a program that is split by hand is being translated.
+        self.device: int | None = None
         self._elementwise = False
         self._operations = 0
         self._stack: list[str] = []
@@ -60,15 +63,23 @@ class Runner:
         Raises:
             ImportFailure: there is no such function, or it calls itself.
         """
+        with self.entered(name) as function:
+            return self.region(function.body, arguments)
+
+    @contextmanager
+    def entered(self, name: str) -> Iterator[Function]:
+        """Enter a function that is called.
+
+        Raises:
+            ImportFailure: there is no such function, or it calls itself.
+        """
         if name not in self.module.functions:
             raise self.emitter.refuse(f"calls @{name}, which the module does not have")
         if name in self._stack:
             raise self.emitter.refuse(f"calls @{name} from within @{name}; recursion is unsupported")
-        function: Function = self.module.functions[name]
         self._stack.append(name)
-        results = self.region(function.body, arguments)
+        yield self.module.functions[name]
         self._stack.pop()
-        return results
 
     def region(
         self, region: Region, arguments: Sequence[Value], outside: Mapping[int, Value] | None = None
@@ -77,10 +88,11 @@ class Runner:
         scope = dict(outside or {})
         scope.update(zip(region.arguments, arguments, strict=True))
         for operation in region.operations:
-            self._operation(operation, scope)
+            self.bind(operation, self.translated(operation, scope), scope)
         return [scope[n] for n in region.results]
 
-    def _operation(self, operation: Operation, scope: dict[int, Value]) -> None:
+    def translated(self, operation: Operation, scope: dict[int, Value]) -> list[Value]:
+        """Translate an operation whose operands, and other values that its regions read, are in `scope`."""
         translator = self.translators.get(operation.name)
         if translator is None:
             raise ImportFailure(f"{operation.where} is unsupported")
@@ -100,7 +112,10 @@ class Runner:
                 results = translator.translate(self.emitter, operation, operands)
         except ImportLimitError as error:
             raise ImportFailure(f"{operation.where}: {error}") from None
-        made = [results] if isinstance(results, Value) else list(results)
+        return [results] if isinstance(results, Value) else list(results)
+
+    def bind(self, operation: Operation, made: Sequence[Value], scope: dict[int, Value]) -> None:
+        """Put the results of an operation into `scope`."""
         if not self._elementwise and len(made) == 1 and operation.name not in INLINED:
             self.emitter.translation.program.names[self.emitter.base] = made[0].name
             self.names.setdefault((self._stack[-1], operation.results[0]), []).append(self.emitter.base)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tapestry.teg.importers.stablehlo.families.collectives import MANUAL
 from tapestry.teg.importers.stablehlo.families.composed import COMPOSED
 from tapestry.teg.importers.stablehlo.families.control import CONTROL
 from tapestry.teg.importers.stablehlo.families.elementwise import ELEMENTWISE
@@ -27,5 +28,6 @@ TRANSLATORS: tuple[HloTranslator | RegionTranslator, ...] = (
     *SIGNALS,
     *COMPOSED,
     *CONTROL,
+    *MANUAL,
 )
 BY_OPERATION = {name: translator for translator in TRANSLATORS for name in translator.operations}

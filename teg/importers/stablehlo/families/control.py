@@ -38,10 +38,7 @@ REASONS = {
     "stablehlo.rng_bit_generator": "draws bits that each compiler makes its own way; use keys of threefry2x32",
     "stablehlo.rng": "draws numbers that are different at every run; use keys (jax.random)",
 }
-COLLECTIVES = (
-    *("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute"),
-    *("partition_id", "reduce_scatter", "replica_id", "cross-replica-sum"),
-)
+COLLECTIVES = ("collective_broadcast", "cross-replica-sum", "replica_id")
 DYNAMIC = (
     *("dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota", "dynamic_pad"),
     *("dynamic_reshape", "real_dynamic_slice", "set_dimension_size"),
@@ -118,7 +115,9 @@ def _custom_call(runner: Runner, operation: Operation, operands: Sequence[Value]
         results = translator.translate(runner.emitter, named, operands)
         return [results] if isinstance(results, Value) else results
     if target in SPLITTING:
-        raise runner.emitter.refuse(f"to {target!r} splits a program by hand (shard_map); import it without")
+        raise runner.emitter.refuse(
+            f"to {target!r} splits a program by hand (shard_map) for GSPMD; lower it with Shardy, or import it without"
+        )
     if (found := LAPACK.fullmatch(target)) is not None:
         return LAPACK_CALLS[found.group(1)](runner.emitter, operation, operands)
     raise runner.emitter.refuse(f"to {target!r} is unsupported: it {REASONS['stablehlo.custom_call']}")
@@ -137,12 +136,8 @@ def _token(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
 
 
 def _refused(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
-    if operation.name == "sdy.manual_computation":
-        raise e.refuse("splits a program by hand (shard_map); import it without")
     if operation.short in COLLECTIVES:
-        raise e.refuse(
-            "belongs to a program that is already split over devices; import it before partitioning"
-        )
+        raise e.refuse("is unsupported in programs that are split over devices; import it before partitioning")
     if operation.short in DYNAMIC:
         raise e.refuse("makes a shape that is known only at run time; only static shapes are supported")
     if operation.short in OUTSIDE:
@@ -161,7 +156,6 @@ CONTROL: tuple[HloTranslator | RegionTranslator, ...] = (
     HloTranslator(("stablehlo.tuple",), _tuple),
     HloTranslator(("stablehlo.get_tuple_element",), _element),
     HloTranslator(("stablehlo.after_all", "stablehlo.create_token"), _token),
-    HloTranslator(("sdy.manual_computation",), _refused),
     HloTranslator(
         tuple(f"stablehlo.{n}" for n in (*COLLECTIVES, *DYNAMIC, *OUTSIDE, "rng", "rng_bit_generator")),
         _refused,
