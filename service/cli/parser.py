@@ -53,6 +53,12 @@ COMMANDS: tuple[Command, ...] = (
         "simulate",
     ),
     Command(
+        "verify",
+        "read the module back in that JAX has made of a plan, and compare it with the program",
+        plans.verify,
+        "verify",
+    ),
+    Command(
         "tensors",
         "load, list, copy, export or drop tensors with names, which stay between programs",
         plans.tensors,

@@ -123,6 +123,21 @@ def show(parser: Parser) -> None:
     as_json(parser)
 
 
+def verify(parser: Parser) -> None:
+    """Add the options of `verify`: the plan, the module, and the seed of the values that are compared."""
+    parser.add_argument("plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
+    parser.add_argument(
+        "module",
+        metavar="MODULE",
+        help="StableHLO that the plan's program for JAX lowers to (.mlir, also .gz): python plan.py --lower MODULE",
+    )
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
+    )
+    store(parser)
+    as_json(parser)
+
+
 def explain(parser: Parser) -> None:
     """Add the options of `explain`: the plan, and the parts of its history to print."""
     parser.add_argument(

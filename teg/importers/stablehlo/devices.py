@@ -171,11 +171,15 @@ class ManualMesh:
             raise self.e.refuse(f"splits a tensor over {unknown[0]}, which is no whole axis of its mesh")
         counts = [math.prod(self.axes[name] for name in names) for names in sharding.dims]
         if any(size % count for size, count in zip(shape, counts, strict=True)):
-            raise self.e.refuse(f"splits shape {tuple(shape)} into {tuple(counts)} parts, which are not equal")
+            raise self.e.refuse(
+                f"splits shape {tuple(shape)} into {tuple(counts)} parts, which are not equal"
+            )
         return counts
 
     def _position(self, sharding: Sharding, place: Mapping[str, int]) -> tuple[int, ...]:
         return tuple(
-            int(np.ravel_multi_index([place[n] for n in names], [self.axes[n] for n in names])) if names else 0
+            int(np.ravel_multi_index([place[n] for n in names], [self.axes[n] for n in names]))
+            if names
+            else 0
             for names in sharding.dims
         )

@@ -157,7 +157,7 @@ class Emitter(StepEmitter):
             wanted = ranges[axis]
             for start, piece in pieces:
                 end = start + piece.shape[axis]
-                if start <= min(wanted[0], wanted[-1]) and max(wanted[0], wanted[-1]) < end:
+                if wanted and start <= min(wanted[0], wanted[-1]) and max(wanted[0], wanted[-1]) < end:
                     inner = range(wanted.start - start, wanted.stop - start, wanted.step)
                     return self.slice(piece, [inner if k == axis else r for k, r in enumerate(ranges)])
         output = self.fresh()

@@ -71,6 +71,21 @@ def program(mesh: Mesh) -> Any:
     return jax.jit(mapped)
 
 
+def lower(mesh: Mesh, path: str) -> None:
+    """Write the step as StableHLO, with the names of its sources."""
+
+    def rows(dtype: str, spec: Dims, *_: Any) -> jax.ShapeDtypeStruct:
+        have = boxes(spec)
+        shape = (len(have), *largest(shapes_of(have)))
+        return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
+
+    sources = {k: rows(*own) for k, own in {**SOURCES, **CONSTANTS}.items()}
+    text = program(mesh).lower(sources).as_text(debug_info=True)
+    unfinished = f"{path}.{os.getpid()}.partial"
+    Path(unfinished).write_text(text)
+    Path(unfinished).replace(path)
+
+
 def load(stored: dict[str, Stored], mesh: Mesh) -> dict[str, jax.Array]:
     """Read every source and make every constant: the parts of all devices as rows."""
     found = {}
@@ -133,28 +148,12 @@ def run_steps(w: dict[str, jax.Array], count: int, mesh: Mesh) -> dict[str, jax.
 
 
 def main() -> None:
-    """Read the files, run the steps on all devices, and write the outputs."""
-    parser = argparse.ArgumentParser(
-        description=str(sys.modules["__main__"].__doc__).partition("\n")[0]
-    )
-    parser.add_argument(
-        "--inputs", required=True, help="npz or safetensors file with the inputs"
-    )
-    parser.add_argument(
-        "--weights", help="a file with the rest of the sources; any split is fine"
-    )
-    parser.add_argument("--outputs", required=True, help="npz file to write")
-    parser.add_argument(
-        "--steps", type=int, default=1, help="steps to run, with carried state fed back"
-    )
-    parser.add_argument(
-        "--cpu", action="store_true", help="run on virtual devices of the CPU"
-    )
-    arguments = parser.parse_args()
+    """Read the files, run the steps on all devices, and write the outputs; or write the step as StableHLO."""
+    given = options()
     count = math.prod(MESH.values())
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_default_matmul_precision", "highest")
-    if arguments.cpu:
+    if given.cpu:
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", count)
     faults: list[str] = []
@@ -162,13 +161,44 @@ def main() -> None:
         faults.append(
             f"this plan runs on {count} devices, not {len(jax.devices())}; --cpu makes virtual ones"
         )
-    if arguments.steps < 1:
-        faults.append("--steps is the number of steps to run: at least one")
-    stored = open_files([p for p in (arguments.inputs, arguments.weights) if p], faults)
-    check_sources(stored, faults)
-    if not Path(arguments.outputs).resolve().parent.is_dir():
-        faults.append(f"the folder of {arguments.outputs!r} does not exist")
+    stored: dict[str, Stored] = {}
+    if given.lower is None:
+        if given.steps < 1:
+            faults.append("--steps is the number of steps to run: at least one")
+        stored = open_files([p for p in (given.inputs, given.weights) if p], faults)
+        check_sources(stored, faults)
+    path = given.lower or given.outputs
+    if not Path(path).resolve().parent.is_dir():
+        faults.append(f"the folder of {path!r} does not exist")
     if faults:
         sys.exit("\n".join(faults))
     mesh = make_mesh()
-    save(run_steps(load(stored, mesh), arguments.steps, mesh), arguments.outputs)
+    if given.lower is not None:
+        lower(mesh, given.lower)
+        return
+    save(run_steps(load(stored, mesh), given.steps, mesh), given.outputs)
+
+
+def options() -> argparse.Namespace:
+    """Read the options of the command line."""
+    parser = argparse.ArgumentParser(
+        description=str(sys.modules["__main__"].__doc__).partition("\n")[0]
+    )
+    parser.add_argument("--inputs", help="npz or safetensors file with the inputs")
+    parser.add_argument(
+        "--weights", help="a file with the rest of the sources; any split is fine"
+    )
+    parser.add_argument("--outputs", help="npz file to write")
+    parser.add_argument(
+        "--steps", type=int, default=1, help="steps to run, with carried state fed back"
+    )
+    parser.add_argument(
+        "--cpu", action="store_true", help="run on virtual devices of the CPU"
+    )
+    parser.add_argument(
+        "--lower", metavar="FILE", help="write the step as StableHLO; run nothing"
+    )
+    given = parser.parse_args()
+    if given.lower is None and None in (given.inputs, given.outputs):
+        parser.error("--inputs and --outputs are required, or --lower")
+    return given

@@ -50,9 +50,8 @@ def _groups(e: Emitter, operation: Operation, count: int) -> list[list[int]]:
     Raises:
         ImportFailure: groups are of replicas, or a device is in none or in several.
     """
-    if operation.short in ("all_gather", "all_reduce", "reduce_scatter"):
-        if "use_global_device_ids" not in operation.attributes:
-            raise e.refuse("has groups of replicas; expected groups of devices (use_global_device_ids)")
+    if operation.short != "all_to_all" and "use_global_device_ids" not in operation.attributes:
+        raise e.refuse("has groups of replicas; expected groups of devices (use_global_device_ids)")
     groups = [[int(d) for d in group if d >= 0] for group in operation.get("replica_groups")]
     members = sorted(d for group in groups for d in group)
     if members != list(range(count)):

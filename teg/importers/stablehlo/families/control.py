@@ -137,7 +137,9 @@ def _token(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
 
 def _refused(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
     if operation.short in COLLECTIVES:
-        raise e.refuse("is unsupported in programs that are split over devices; import it before partitioning")
+        raise e.refuse(
+            "is unsupported in programs that are split over devices; import it before partitioning"
+        )
     if operation.short in DYNAMIC:
         raise e.refuse("makes a shape that is known only at run time; only static shapes are supported")
     if operation.short in OUTSIDE:

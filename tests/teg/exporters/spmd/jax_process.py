@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import re
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,18 @@ class JaxProcess:
 
     def run(self, module: Path, inputs: Path, outputs: Path, steps: int = 1) -> Counter[str]:
         """Run an exported module on a file; return the bytes that devices receive in a step, by kind."""
-        self.pipe.send((module, inputs, outputs, steps))
+        return Counter(self._answer(_run, module, inputs, outputs, steps))
+
+    def lower(self, module: Path, lowered: Path) -> None:
+        """Let an exported module write what its step lowers to."""
+        self._answer(_lower, module, lowered)
+
+    def execute(self, module: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
+        """Let XLA run a lowered step, perhaps changed, on a file for the exported module; write rows of devices."""
+        self._answer(_execute, module, lowered, inputs, outputs)
+
+    def _answer(self, task: Callable[..., Any], *arguments: Any) -> Any:
+        self.pipe.send((task, arguments))
         if not self.pipe.poll(200):
             self.process.kill()
             self.start()
@@ -46,7 +59,7 @@ class JaxProcess:
         answer = self.pipe.recv()
         if isinstance(answer, str):
             raise Failed(answer)
-        return Counter(answer)
+        return answer
 
     def close(self) -> None:
         self.pipe.send(None)
@@ -62,16 +75,56 @@ def _serve(pipe: Any) -> None:
     jax.config.update("jax_enable_x64", True)
     while (task := pipe.recv()) is not None:
         try:
-            pipe.send(_run(*task))
+            function, arguments = task
+            pipe.send(function(*arguments))
         except BaseException:
             pipe.send(traceback.format_exc())
 
 
-def _run(path: Path, inputs: Path, outputs: Path, steps: int) -> dict[str, int] | str:
+def _load(path: Path) -> Any:
     specification = importlib.util.spec_from_file_location("exported", path)
     assert specification is not None and specification.loader is not None
     module: Any = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    return module
+
+
+def _lower(path: Path, lowered: Path) -> None:
+    module = _load(path)
+    module.lower(module.make_mesh(), str(lowered))
+
+
+def _execute(path: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
+    import jax
+    from jax._src.lib import _jax, xla_client
+
+    module, text = _load(path), lowered.read_text()
+    mesh = module.make_mesh()
+    rows = module.load(module.open_files([str(inputs)], []), mesh)
+    (signature,) = (line for line in text.splitlines() if " @main(" in line)
+    devices = list(mesh.devices.flat)
+    options = xla_client.CompileOptions()
+    options.executable_build_options.num_partitions = options.num_partitions = len(devices)
+    options.executable_build_options.use_spmd_partitioning = True
+    options.executable_build_options.use_shardy_partitioner = True
+    options.executable_build_options.debug_options.xla_backend_optimization_level = 0
+    options.executable_build_options.debug_options.xla_llvm_disable_expensive_passes = True
+    places = np.array([[device.id for device in devices]])
+    options.device_assignment = xla_client.DeviceAssignment.create(places)
+    compiled = jax.devices()[0].client.compile_and_load(
+        text.encode(), _jax.DeviceList(tuple(devices)), options
+    )
+    given = [rows[name] for name in re.findall(r"loc\(\"w\['(.*?)'\]\"", signature)]
+    made = compiled.execute_sharded(given).disassemble_into_single_device_arrays()
+    names = re.findall(r"jax\.result_info = \"result\['(.*?)'\]", signature)
+    np.savez(
+        outputs,
+        **{name: np.concatenate([*map(np.asarray, own)]) for name, own in zip(names, made, strict=True)},
+    )
+
+
+def _run(path: Path, inputs: Path, outputs: Path, steps: int) -> dict[str, int] | str:
+    module = _load(path)
     faults: list[str] = []
     stored = module.open_files([str(inputs)], faults)
     module.check_sources(stored, faults)

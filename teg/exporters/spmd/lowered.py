@@ -1,0 +1,130 @@
+"""A plan's program for JAX, as JAX has lowered it, read back in: the programs of all devices, and their outputs.
+
+What devices compute and send is taken from the StableHLO module alone; of the plan, which parts they have of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tapestry.teg.double import in_double
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph, TensorType
+from tapestry.teg.importers import ImportFailure, from_stablehlo
+from tapestry.teg.importers.stablehlo.naming import plain
+from tapestry.teg.interface import input_faults, pack_inputs, unpack_outputs
+from tapestry.teg.sharding.expand import ExplicitGraph
+
+HINT = "write it with `python plan.py --lower FILE`, where plan.py is this plan's export for JAX"
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """A lowered module of a plan: `graph` computes what all devices do, from rows and to rows, one for each device."""
+
+    explicit: ExplicitGraph
+    graph: Graph
+
+    def in_double(self) -> LoweredProgram:
+        """Return the program in double precision.
+
+        Raises:
+            ValueError: it reads the bits of floats.
+        """
+        return LoweredProgram(self.explicit, in_double(self.graph))
+
+    def outputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
+        """Compute the part of each output that every device has, from whole values of the plan's sources."""
+        types = {source.site: self.graph.tensors[source.outputs[0]].dtype for source in self.graph.sources}
+        rows = {
+            name: _filled(parts).astype(numpy_dtype(types[name]), copy=False)
+            for site, parts in self._given(inputs).items()
+            if (name := input_name(site)) in types
+        }
+        found = unpack_outputs(self.graph, evaluate(self.graph, pack_inputs(self.graph, rows)))
+        return {
+            site: [row[tuple(slice(b - a) for a, b in box)] for row, box in zip(rows, boxes, strict=True)]
+            for site, boxes in observed_parts(self.explicit).items()
+            for rows in [found[output_name(site)]]
+        }
+
+    def _given(self, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
+        data = self.explicit.abstract.data
+        return {
+            site: parts_of(inputs[site] if site in inputs else data[tensor], boxes)
+            for (site, tensor), boxes in _source_parts(self.explicit).items()
+        }
+
+
+def read_lowered(explicit: ExplicitGraph, module: str | bytes | Path) -> LoweredProgram:
+    """Import the module that JAX has made of a plan's program.
+
+    Raises:
+        ImportFailure: this is no StableHLO module, it has unsupported operations, or other inputs or outputs than the
+            plan's program.
+    """
+    graph = from_stablehlo(module)
+    kinds = explicit.abstract.tensors
+    given = {
+        input_name(site): TensorType(_room(boxes), kinds[tensor].dtype)
+        for (site, tensor), boxes in _source_parts(explicit).items()
+    }
+    faults = list(input_faults(graph, given).values())
+    for site, boxes in observed_parts(explicit).items():
+        sink = graph.by_site.get(output_name(site))
+        if sink is None:
+            faults.append(f"there is no output {output_name(site)!r}")
+            continue
+        shape = sink.definition.get("logical_shape", graph.input_types(sink)[0].shape)
+        if shape != _room(boxes):
+            faults.append(f"output {sink.site!r} must have shape {_room(boxes)}, not {shape}")
+    if faults:
+        raise ImportFailure(f"this is no program of the plan: {'; '.join(faults[:5])}; {HINT}")
+    return LoweredProgram(explicit, graph)
+
+
+def input_name(site: str) -> str:
+    """Return the name that the import gives to a source of the exported step."""
+    return plain(f"w['{site}']")
+
+
+def output_name(site: str) -> str:
+    """Return the name that the import gives to an output of the exported step."""
+    return plain(f"result['{site}']")
+
+
+def observed_parts(explicit: ExplicitGraph) -> dict[str, np.ndarray]:
+    """Return the boxes of each output that devices have, `(devices, rank, 2)`, by sink."""
+    sinks = {block.site for block in explicit.abstract.sinks}
+    steps = [slot.step for slot in explicit.slots if slot.step.site in sinks]
+    return {step.site: step.reads[0].wanted for step in steps}
+
+
+def parts_of(value: np.ndarray, boxes: np.ndarray) -> list[np.ndarray]:
+    """Cut a tensor into the parts that devices have, given their boxes `(devices, rank, 2)`."""
+    return [value[tuple(slice(a, b) for a, b in box)] for box in boxes]
+
+
+def _source_parts(explicit: ExplicitGraph) -> dict[tuple[str, str], np.ndarray]:
+    """Return the boxes of each source that devices hold, by its site and tensor."""
+    tensors = [(block.site, block.outputs[0]) for block in explicit.abstract.sources]
+    return {(site, t): explicit.buffers[explicit.sources[t]].boxes for site, t in tensors}
+
+
+def _room(boxes: np.ndarray) -> tuple[int, ...]:
+    """Return the shape of the rows in which the parts of all devices stand."""
+    return (len(boxes), *map(int, (boxes[:, :, 1] - boxes[:, :, 0]).max(axis=0)))
+
+
+def _filled(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Put parts into rows, filled up with zeros to the largest one."""
+    room = np.max([part.shape for part in parts], axis=0)
+    rows = np.zeros((len(parts), *map(int, room)), parts[0].dtype)
+    for row, part in zip(rows, parts, strict=True):
+        row[tuple(map(slice, part.shape))] = part
+    return rows
