@@ -77,7 +77,8 @@ lock:  ## resolve pyproject.toml into requirements.lock, requirements-service.lo
 	$(COMPILE) --extra dev pyproject.toml --output-file requirements.lock
 	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock --extra postgres pyproject.toml - \
 	    --output-file requirements-service.lock
-	printf '%s\n' filelock fsspec sympy | $(COMPILE) --constraints requirements.lock --extra jax pyproject.toml - \
+	printf '%s\n' array-api-compat filelock fsspec sympy | \
+	    $(COMPILE) --constraints requirements.lock --extra jax pyproject.toml - \
 	    --output-file requirements-test.lock
 
 clean:  ## remove the environment and everything built

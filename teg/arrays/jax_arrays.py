@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,20 +13,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from tapestry.teg.arrays.jax_functions import FUNCTIONS, IN_SINGLE, JaxArray
-from tapestry.teg.arrays.namespace import Array, Names, Shape, is_weak
+from tapestry.teg.arrays.kernels import library_kernel
+from tapestry.teg.arrays.namespace import Names, Shape, is_weak
 from tapestry.teg.arrays.numpy_arrays import NUMPY
-from tapestry.teg.arrays.promotion import CONDITIONAL, function_types, is_common
-from tapestry.teg.dtypes import HALF, accumulation, bounds, is_float, item_bytes, numpy_dtype
-from tapestry.teg.zspace import ZRange
+from tapestry.teg.arrays.standard_arrays import StandardArrays
+from tapestry.teg.dtypes import accumulation, bounds, is_float, numpy_dtype
 
 HIGHEST = jax.lax.Precision.HIGHEST
+known = partial(library_kernel, "jax")
 
 
-class JaxArrays:
+class JaxArrays(StandardArrays):
     """The operations of jax.numpy; see `ArrayNamespace`."""
 
     name = "jax"
-    chunk_bytes: int | None = None
+    xp = jnp
+    functions = FUNCTIONS
+    in_single = IN_SINGLE
 
     def computing(self) -> AbstractContextManager[Any]:
         context: AbstractContextManager[Any] = jax.enable_x64(True)
@@ -51,9 +55,6 @@ class JaxArrays:
     def to_numpy(self, array: JaxArray) -> np.ndarray:
         return np.asarray(array)
 
-    def constant(self, value: Any, dtype: str) -> JaxArray:
-        return jnp.asarray(NUMPY.constant(value, dtype))
-
     def full(self, shape: Shape, value: Any, dtype: str) -> JaxArray:
         return jnp.broadcast_to(jnp.asarray(NUMPY.full((), value, dtype)), tuple(shape))
 
@@ -66,32 +67,8 @@ class JaxArrays:
     def identity_matrix(self, rows: int, columns: int, dtype: str) -> JaxArray:
         return jnp.eye(rows, columns, dtype=numpy_dtype(dtype))
 
-    def reshape(self, array: JaxArray, shape: Shape) -> JaxArray:
-        return array.reshape(tuple(shape))
-
-    def permute_dims(self, array: JaxArray, order: Sequence[int]) -> JaxArray:
-        return array.transpose(tuple(order))
-
-    def expand_dims(self, array: JaxArray, axes: Sequence[int]) -> JaxArray:
-        return jnp.expand_dims(array, tuple(axes))
-
-    def squeeze(self, array: JaxArray, axes: Sequence[int]) -> JaxArray:
-        return jnp.squeeze(array, tuple(axes))
-
-    def broadcast_to(self, array: JaxArray, shape: Shape) -> JaxArray:
-        return jnp.broadcast_to(array, tuple(shape))
-
     def copy(self, array: JaxArray) -> JaxArray:
         return array
-
-    def flip(self, array: JaxArray, axis: int) -> JaxArray:
-        return jnp.flip(array, axis)
-
-    def concat(self, arrays: Sequence[JaxArray], axis: int) -> JaxArray:
-        return jnp.concatenate(list(arrays), axis=axis)
-
-    def stack(self, arrays: Sequence[JaxArray], axis: int) -> JaxArray:
-        return jnp.stack(list(arrays), axis=axis)
 
     def pad_to(self, array: JaxArray, shape: Shape, first: Sequence[int], value: Any) -> JaxArray:
         if tuple(array.shape) == tuple(shape) and not any(first):
@@ -115,43 +92,9 @@ class JaxArrays:
             result = jax.lax.dynamic_update_slice(result, piece, tuple(start))
         return result
 
-    def elementwise(self, function: str, *arguments: Any) -> Any:
-        if all(map(is_weak, arguments)):
-            return NUMPY.elementwise(function, *arguments)
-        types = function_types(function, arguments, self.dtype_of)
-        if not is_common(function, types.given):
-            return self._on_host("elementwise", function, *arguments)
-        if function.startswith("random"):
-            return FUNCTIONS[function](*(self._word(a) for a in arguments))
-        computed = types.computed
-        if computed in HALF and (function in IN_SINGLE or item_bytes(computed) == 1):
-            computed = "float32"
-        free = 1 if function in CONDITIONAL else 0
-        given = [self._argument(a, "bool") for a in arguments[:free]]
-        given += [self._argument(a, computed) for a in arguments[free:]]
-        return self.cast(FUNCTIONS[function](*given), types.result)
-
-    def _argument(self, value: Any, dtype: str) -> JaxArray:
-        return self.constant(value, dtype) if is_weak(value) else self.cast(value, dtype)
-
-    def _word(self, value: Any) -> JaxArray:
+    def word(self, value: Any) -> JaxArray:
         """Return whole numbers as 64 bits, negative ones in two's complement."""
         return self.constant(int(value) % 2**64, "uint64") if is_weak(value) else value.astype(jnp.uint64)
-
-    def _on_host(self, method: str, *arguments: Any) -> JaxArray:
-        """Compute in numpy what JAX lacks for the type."""
-        given = [np.asarray(a) if isinstance(a, jax.Array) else a for a in arguments]
-        with NUMPY.computing():
-            return jnp.asarray(getattr(NUMPY, method)(*given))
-
-    def by_blocks(
-        self,
-        compute: Callable[[ZRange, Sequence[Array]], Array],
-        index: ZRange,
-        arrays: Sequence[Array],
-        dtype: str,
-    ) -> Array:
-        return compute(index, arrays)
 
     def sum(self, array: JaxArray, axes: Sequence[int], dtype: str) -> JaxArray:
         return jnp.sum(array, axis=tuple(axes), dtype=numpy_dtype(dtype))
@@ -165,23 +108,8 @@ class JaxArrays:
     def min(self, array: JaxArray, axes: Sequence[int], initial: Any) -> JaxArray:
         return jnp.min(array, axis=tuple(axes), initial=initial)
 
-    def any(self, array: JaxArray, axes: Sequence[int]) -> JaxArray:
-        return jnp.any(array, axis=tuple(axes))
-
-    def all(self, array: JaxArray, axes: Sequence[int]) -> JaxArray:
-        return jnp.all(array, axis=tuple(axes))
-
     def logsumexp(self, array: JaxArray, axes: Sequence[int]) -> JaxArray:
         return jax.scipy.special.logsumexp(array, axis=tuple(axes))
-
-    def argmax(self, array: JaxArray, axis: int) -> JaxArray:
-        return jnp.argmax(array, axis=axis).astype(jnp.int64)
-
-    def argmin(self, array: JaxArray, axis: int) -> JaxArray:
-        return jnp.argmin(array, axis=axis).astype(jnp.int64)
-
-    def argsort(self, array: JaxArray, axis: int) -> JaxArray:
-        return jnp.argsort(array, axis=axis, stable=True).astype(jnp.int64)
 
     def scan(self, monoid: str, array: JaxArray, axis: int) -> JaxArray:
         if monoid in ("sum", "prod"):
@@ -227,15 +155,15 @@ class JaxArrays:
         parts: list[Any] = []
         for array, names in zip(arrays, labels, strict=True):
             parts += [self.cast(array, accumulation(name)), [number[n] for n in names]]
-        return self.cast(jnp.einsum(*parts, [number[n] for n in output], precision=HIGHEST), name)
+        return self.cast(known("contract")(*parts, [number[n] for n in output], precision=HIGHEST), name)
 
     def softmax(self, array: JaxArray, axes: Sequence[int]) -> JaxArray:
         name = self.dtype_of(array)
-        return self.cast(jax.nn.softmax(self.cast(array, accumulation(name)), axis=tuple(axes)), name)
+        return self.cast(known("softmax")(self.cast(array, accumulation(name)), axis=tuple(axes)), name)
 
     def log_softmax(self, array: JaxArray, axes: Sequence[int]) -> JaxArray:
         name = self.dtype_of(array)
-        return self.cast(jax.nn.log_softmax(self.cast(array, accumulation(name)), axis=tuple(axes)), name)
+        return self.cast(known("log_softmax")(self.cast(array, accumulation(name)), axis=tuple(axes)), name)
 
     def layer_norm(
         self, array: JaxArray, rank: int, eps: float, scale: JaxArray | None, bias: JaxArray | None
@@ -252,14 +180,24 @@ class JaxArrays:
             values = values + self.cast(bias, wide)
         return self.cast(values, name)
 
+    def attention(
+        self, queries: JaxArray, keys: JaxArray, values: JaxArray, bias: JaxArray | None, scale: float
+    ) -> JaxArray | None:
+        if values.shape != keys.shape:
+            return None
+        given = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
+        with jax.default_matmul_precision("highest"):
+            made = known("attention")(*given, bias=bias, scale=scale)
+        return jnp.swapaxes(made, 1, 2)
+
     def convolve(
         self, x: JaxArray, kernel: JaxArray, strides: Sequence[int], dilations: Sequence[int], groups: int
     ) -> JaxArray:
         name = self.dtype_of(x)
         if not is_float(name):
-            return self._on_host("convolve", x, kernel, strides, dilations, groups)
+            return self.on_host("convolve", x, kernel, strides, dilations, groups)
         wide = accumulation(name)
-        made = jax.lax.conv_general_dilated(
+        made = known("convolve")(
             self.cast(x, wide),
             self.cast(kernel, wide),
             tuple(strides),
@@ -283,22 +221,4 @@ class JaxArrays:
         lowest = -jnp.inf if is_float(name) else bounds(name)[0]
         first = self.constant(lowest if monoid == "max" else 0, name)
         windows, moves, apart = ((1, 1, *given) for given in (kernel, strides, dilations))
-        return jax.lax.reduce_window(x, first, combine, windows, moves, "VALID", window_dilation=apart)
-
-    def fft(self, array: JaxArray, axis: int, inverse: bool) -> JaxArray:
-        return (jnp.fft.ifft if inverse else jnp.fft.fft)(array, axis=axis)
-
-    def triangle(self, matrices: JaxArray, lower: bool) -> JaxArray:
-        return jnp.tril(matrices) if lower else jnp.triu(matrices)
-
-    def det(self, matrices: JaxArray) -> JaxArray:
-        return jnp.linalg.det(matrices)
-
-    def inverse(self, matrices: JaxArray) -> JaxArray:
-        return jnp.linalg.inv(matrices)
-
-    def cholesky(self, matrices: JaxArray, lower: bool) -> JaxArray:
-        return jnp.linalg.cholesky(matrices, upper=not lower)
-
-    def solve(self, matrices: JaxArray, right: JaxArray) -> JaxArray:
-        return jnp.linalg.solve(matrices, right)
+        return known("reduce_windows")(x, first, combine, windows, moves, "VALID", window_dilation=apart)

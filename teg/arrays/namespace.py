@@ -232,6 +232,16 @@ class ArrayNamespace(Protocol):
         """Move rows, the last `rank` dimensions, to mean 0 and variance 1; multiply by `scale`, add `bias`."""
         ...
 
+    def attention(
+        self, queries: Array, keys: Array, values: Array, bias: Array | None, scale: float
+    ) -> Array | None:
+        """Return `softmax(scale queries keys' + bias) values` by one kernel; None if the library has none for it.
+
+        Queries are `(n, h, rows, inner)`, keys `(n, h, columns, inner)`, values `(n, h, columns, features)`, the bias
+        `(n or 1, h or 1, rows or 1, columns or 1)`, all of one element type.
+        """
+        ...
+
     def convolve(
         self, x: Array, kernel: Array, strides: Sequence[int], dilations: Sequence[int], groups: int
     ) -> Array:

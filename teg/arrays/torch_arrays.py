@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
-from torch.nn import functional
 
+from tapestry.teg.arrays.kernels import library_kernel
 from tapestry.teg.arrays.namespace import Names
 from tapestry.teg.arrays.numpy_arrays import NUMPY
 from tapestry.teg.arrays.torch_elements import STORED, TorchArray, TorchElements
 from tapestry.teg.dtypes import accumulation, is_float, is_integer, item_bytes
 
-# Convolutions and pooling by the number of spatial dimensions.
-CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
-POOLINGS = {1: functional.max_pool1d, 2: functional.max_pool2d, 3: functional.max_pool3d}
+known = partial(library_kernel, "torch")
 
 
 def default_device() -> str:
@@ -64,34 +63,8 @@ class TorchArrays(TorchElements):
             return self.full(kept, initial, self.dtype_of(array))
         return reduce(array, tuple(axes))
 
-    def any(self, array: TorchArray, axes: Sequence[int]) -> TorchArray:
-        return torch.any(array, tuple(axes)) if axes else array
-
-    def all(self, array: TorchArray, axes: Sequence[int]) -> TorchArray:
-        return torch.all(array, tuple(axes)) if axes else array
-
     def logsumexp(self, array: TorchArray, axes: Sequence[int]) -> TorchArray:
         return torch.logsumexp(array, tuple(axes)) if axes else array
-
-    def argmax(self, array: TorchArray, axis: int) -> TorchArray:
-        return torch.argmax(self._ordered(array), axis)
-
-    def argmin(self, array: TorchArray, axis: int) -> TorchArray:
-        return torch.argmin(self._ordered(array), axis)
-
-    def argsort(self, array: TorchArray, axis: int) -> TorchArray:
-        return torch.argsort(self._ordered(array), dim=axis, stable=True)
-
-    def _ordered(self, array: TorchArray) -> TorchArray:
-        """Return the elements as a type that torch orders, in the same order."""
-        name = self.dtype_of(array)
-        if name == "bool":
-            return array.to(torch.uint8)
-        if name in ("uint16", "uint32"):
-            return array.to(torch.int64)
-        if name == "uint64":  # moved by 2^63, they are numbers with sign in the same order
-            return array.view(torch.int64) ^ torch.iinfo(torch.int64).min
-        return array
 
     def scan(self, monoid: str, array: TorchArray, axis: int) -> TorchArray:
         name = self.dtype_of(array)
@@ -159,13 +132,13 @@ class TorchArrays(TorchElements):
         parts: list[Any] = []
         for array, names in zip(arrays, labels, strict=True):
             parts += [array if native else self.cast(array, accumulation(name)), [number[n] for n in names]]
-        return self.cast(torch.einsum(*parts, [number[n] for n in output]), name)
+        return self.cast(known("contract")(*parts, [number[n] for n in output]), name)
 
     def softmax(self, array: TorchArray, axes: Sequence[int]) -> TorchArray:
-        return self._along(functional.softmax, array, axes)
+        return self._along(known("softmax"), array, axes)
 
     def log_softmax(self, array: TorchArray, axes: Sequence[int]) -> TorchArray:
-        return self._along(functional.log_softmax, array, axes)
+        return self._along(known("log_softmax"), array, axes)
 
     def _along(
         self, function: Callable[..., TorchArray], array: TorchArray, axes: Sequence[int]
@@ -185,7 +158,7 @@ class TorchArrays(TorchElements):
         self, array: TorchArray, rank: int, eps: float, scale: TorchArray | None, bias: TorchArray | None
     ) -> TorchArray:
         wide = accumulation(self.dtype_of(array))
-        made = functional.layer_norm(
+        made = known("layer_norm")(
             self.cast(array, wide),
             array.shape[array.ndim - rank :],
             weight=None if scale is None else self.cast(scale, wide),
@@ -193,6 +166,16 @@ class TorchArrays(TorchElements):
             eps=eps,
         )
         return made.to(array.dtype)
+
+    def attention(
+        self,
+        queries: TorchArray,
+        keys: TorchArray,
+        values: TorchArray,
+        bias: TorchArray | None,
+        scale: float,
+    ) -> TorchArray:
+        return known("attention")(queries, keys, values, attn_mask=bias, scale=scale)
 
     def convolve(
         self, x: TorchArray, kernel: TorchArray, strides: Sequence[int], dilations: Sequence[int], groups: int
@@ -202,7 +185,7 @@ class TorchArrays(TorchElements):
             return self.on_host("convolve", x, kernel, strides, dilations, groups)
         native = name in ("float16", "bfloat16") and self.device.type == "cuda"
         wide = name if native else accumulation(name)
-        function = CONVOLUTIONS[len(strides)]
+        function = known("convolve", len(strides))
         options = {"stride": tuple(strides), "dilation": tuple(dilations), "groups": groups}
         return self.cast(function(self.cast(x, wide), self.cast(kernel, wide), **options), name)
 
@@ -218,7 +201,7 @@ class TorchArrays(TorchElements):
         if name in STORED:
             return self.on_host("reduce_windows", monoid, x, kernel, strides, dilations)
         if monoid == "max" and is_float(name) and item_bytes(name) > 1:
-            return POOLINGS[len(kernel)](x, tuple(kernel), tuple(strides), 0, tuple(dilations))
+            return known("reduce_windows", len(kernel))(x, tuple(kernel), tuple(strides), 0, tuple(dilations))
         function = {"sum": "add", "max": "max"}[monoid]
         for k, (taps, stride, dilation) in enumerate(zip(kernel, strides, dilations, strict=True)):
             lead = (slice(None),) * (2 + k)
@@ -228,21 +211,3 @@ class TorchArrays(TorchElements):
             for part in parts[1:]:
                 x = self.elementwise(function, x, part)
         return x
-
-    def fft(self, array: TorchArray, axis: int, inverse: bool) -> TorchArray:
-        return (torch.fft.ifft if inverse else torch.fft.fft)(array, dim=axis)
-
-    def triangle(self, matrices: TorchArray, lower: bool) -> TorchArray:
-        return torch.tril(matrices) if lower else torch.triu(matrices)
-
-    def det(self, matrices: TorchArray) -> TorchArray:
-        return torch.linalg.det(matrices)
-
-    def inverse(self, matrices: TorchArray) -> TorchArray:
-        return torch.linalg.inv(matrices)
-
-    def cholesky(self, matrices: TorchArray, lower: bool) -> TorchArray:
-        return torch.linalg.cholesky(matrices, upper=not lower)
-
-    def solve(self, matrices: TorchArray, right: TorchArray) -> TorchArray:
-        return torch.linalg.solve(matrices, right)

@@ -8,15 +8,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import array_api_compat.torch
 import numpy as np
 import torch
 
-from tapestry.teg.arrays.namespace import Array, Shape, is_weak
+from tapestry.teg.arrays.namespace import Shape, is_weak
 from tapestry.teg.arrays.numpy_arrays import NUMPY
-from tapestry.teg.arrays.promotion import CONDITIONAL, MOVING, function_types, is_common
+from tapestry.teg.arrays.promotion import MOVING
+from tapestry.teg.arrays.standard_arrays import StandardArrays
 from tapestry.teg.arrays.torch_functions import FUNCTIONS, IN_SINGLE
-from tapestry.teg.dtypes import EXTENDED, HALF, item_bytes, numpy_dtype
-from tapestry.teg.zspace import ZRange
+from tapestry.teg.dtypes import EXTENDED, item_bytes, numpy_dtype
 
 TorchArray = Any
 
@@ -26,11 +27,13 @@ STORED = ("uint16", "uint32", "uint64")
 SIGNED = {"uint16": torch.int16, "uint32": torch.int32, "uint64": torch.int64}
 
 
-class TorchElements:
+class TorchElements(StandardArrays):
     """The operations of torch on one device that need no knowledge of axes; see `TorchArrays`."""
 
     name = "torch"
-    chunk_bytes: int | None = None
+    xp = array_api_compat.torch
+    functions = FUNCTIONS
+    in_single = IN_SINGLE
 
     def __init__(self, device: str = "cpu") -> None:
         self.device = torch.device(device)
@@ -78,9 +81,6 @@ class TorchElements:
             return np.asarray(bits.numpy()).view(numpy_dtype(name))
         return np.asarray(held.numpy())
 
-    def constant(self, value: Any, dtype: str) -> TorchArray:
-        return self.from_numpy(NUMPY.constant(value, dtype))
-
     def full(self, shape: Shape, value: Any, dtype: str) -> TorchArray:
         return self.from_numpy(NUMPY.full((), value, dtype)).expand(tuple(shape)).clone()
 
@@ -92,23 +92,6 @@ class TorchElements:
 
     def identity_matrix(self, rows: int, columns: int, dtype: str) -> TorchArray:
         return torch.eye(rows, columns, dtype=self.torch_dtype(dtype), device=self.device)
-
-    def reshape(self, array: TorchArray, shape: Shape) -> TorchArray:
-        return array.reshape(tuple(shape))
-
-    def permute_dims(self, array: TorchArray, order: Sequence[int]) -> TorchArray:
-        return array.permute(tuple(order))
-
-    def expand_dims(self, array: TorchArray, axes: Sequence[int]) -> TorchArray:
-        for axis in sorted(axes):
-            array = array.unsqueeze(axis)
-        return array
-
-    def squeeze(self, array: TorchArray, axes: Sequence[int]) -> TorchArray:
-        return array.squeeze(tuple(axes)) if axes else array
-
-    def broadcast_to(self, array: TorchArray, shape: Shape) -> TorchArray:
-        return array.expand(tuple(shape))
 
     def copy(self, array: TorchArray) -> TorchArray:
         return array.clone(memory_format=torch.contiguous_format)
@@ -124,12 +107,6 @@ class TorchElements:
         if name in EXTENDED and item_bytes(name) == 1:
             return move(array.view(torch.int8)).view(array.dtype)
         return move(array)
-
-    def concat(self, arrays: Sequence[TorchArray], axis: int) -> TorchArray:
-        return torch.cat(list(arrays), axis)
-
-    def stack(self, arrays: Sequence[TorchArray], axis: int) -> TorchArray:
-        return torch.stack(list(arrays), axis)
 
     def pad_to(self, array: TorchArray, shape: Shape, first: Sequence[int], value: Any) -> TorchArray:
         if tuple(array.shape) == tuple(shape) and not any(first):
@@ -156,46 +133,26 @@ class TorchElements:
             base[tuple(slice(s, s + n) for s, n in zip(start, piece.shape, strict=True))] = piece
         return base
 
-    def elementwise(self, function: str, *arguments: Any) -> Any:
-        if all(map(is_weak, arguments)):
-            return NUMPY.elementwise(function, *arguments)
-        types = function_types(function, arguments, self.dtype_of)
-        lacking = types.given in STORED and not function.startswith("random") and function not in MOVING
-        if lacking or not is_common(function, types.given):
-            return self.on_host("elementwise", function, *arguments)
-        if function.startswith("random"):
-            return FUNCTIONS[function](*(self._word(a) for a in arguments))
-        computed = types.computed
-        if computed in HALF and (function in IN_SINGLE or item_bytes(computed) == 1):
-            computed = "float32"
-        free = 1 if function in CONDITIONAL else 0
-        given = [self._argument(a, "bool") for a in arguments[:free]]
-        given += [self._argument(a, computed) for a in arguments[free:]]
-        return self.cast(FUNCTIONS[function](*given), types.result)
+    def lacks(self, function: str, dtype: str) -> bool:
+        stored = dtype in STORED and not function.startswith("random") and function not in MOVING
+        return stored or super().lacks(function, dtype)
 
-    def _argument(self, value: Any, dtype: str) -> TorchArray:
-        # A number stays on the host: torch takes it along to any device.
-        return (
-            torch.tensor(value, dtype=self.torch_dtype(dtype)) if is_weak(value) else self.cast(value, dtype)
-        )
+    def number(self, value: Any, dtype: str) -> TorchArray:
+        # It stays on the host: torch takes it along to any device.
+        return torch.tensor(value, dtype=self.torch_dtype(dtype))
 
-    def _word(self, value: Any) -> TorchArray:
+    def ordered(self, array: TorchArray) -> TorchArray:
+        name = self.dtype_of(array)
+        if name == "bool":
+            return array.to(torch.uint8)
+        if name in ("uint16", "uint32"):
+            return array.to(torch.int64)
+        if name == "uint64":  # moved by 2^63, they are numbers with sign in the same order
+            return array.view(torch.int64) ^ torch.iinfo(torch.int64).min
+        return array
+
+    def word(self, value: Any) -> TorchArray:
         """Return whole numbers as 64 bits with sign."""
         if is_weak(value):
             return torch.tensor((int(value) + 2**63) % 2**64 - 2**63)
         return value.view(torch.int64) if self.dtype_of(value) == "uint64" else value.to(torch.int64)
-
-    def on_host(self, method: str, *arguments: Any) -> TorchArray:
-        """Compute in numpy what torch lacks for the type."""
-        given = [self.to_numpy(a) if isinstance(a, torch.TorchArray) else a for a in arguments]
-        with NUMPY.computing():
-            return self.from_numpy(getattr(NUMPY, method)(*given))
-
-    def by_blocks(
-        self,
-        compute: Callable[[ZRange, Sequence[Array]], Array],
-        index: ZRange,
-        arrays: Sequence[Array],
-        dtype: str,
-    ) -> Array:
-        return compute(index, arrays)

@@ -6,12 +6,13 @@ Between steps only a part's values live, so live memory is that of inputs and ou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace, box_of
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
+from tapestry.teg.operators.fused_attention import AttentionForm, run_attention
 from tapestry.teg.operators.fused_body import FusedBody, FusedStep
 from tapestry.teg.operators.fused_space import FusedIndexSpace
 from tapestry.teg.operators.monoids import combine
@@ -27,12 +28,23 @@ def run_body(
     space: FusedIndexSpace,
     index: ZRange,
     operands: Sequence[Operand],
+    attention: AttentionForm | None = None,
 ) -> tuple[Array, ...]:
     """Compute the block's outputs on a part of its index space, from operands that hold what it reads.
 
-    Where small parts bring nothing (`chunk_bytes` is None), all of it is one part. Others are assembled in numpy.
+    Where small parts bring nothing (`chunk_bytes` is None), all of it is one part, and a body that is `attention` is
+    computed by the library's kernel for it. Others are assembled in numpy.
     """
     index = index.cross(ZRange.of_shape([d.size for d in space.loops]))
+    if attention is not None and xp.chunk_bytes is None:
+        values = dict(enumerate(operands))
+        reads = {
+            s: _operands(body, step, space.part(s, _own(step), index), values)
+            for s, step in enumerate(body.steps)
+        }
+        made = run_attention(xp, attention, reads)
+        if made is not None:
+            return (made,)
     parts = [index] if xp.chunk_bytes is None else list(chunks(body, space, index, xp.chunk_bytes))
     kept: dict[int, tuple[ZRange, tuple[Operand, ...]]] = {}
     if len(parts) == 1:
@@ -149,15 +161,23 @@ def _apply(
     xp: ArrayNamespace, body: FusedBody, step: FusedStep, index: ZRange, values: dict[int, Operand]
 ) -> tuple[Operand, ...]:
     """Apply one step on a part of its own index space."""
-    signature = step.definition.signature
-    assert signature is not None
-    operands = []
-    for v, p in zip(step.reads, signature.inputs, strict=True):
-        box = p.project(index).intersection(ZRange.of_shape(body.types[v].shape))
-        held = values[v]
-        start, end = ([p - h for p, h in zip(ps, held.start, strict=True)] for ps in (box.start, box.end))
-        operands.append(Operand(box_of(held.array, start, end), box.start))
+    operands = list(_operands(body, step, index, values).values())
     arrays = run_part(
         xp, step.operator, step.definition, index, operands, [body.types[v] for v in step.makes]
     )
     return tuple(Operand(a, box.start) for a, box in zip(arrays, _made(step, index), strict=True))
+
+
+def _operands(
+    body: FusedBody, step: FusedStep, index: ZRange, values: Mapping[int, Operand]
+) -> dict[int, Operand]:
+    """Return what a step reads for a part of its own index space, by position: as far as there are values."""
+    signature = step.definition.signature
+    assert signature is not None
+    operands = {}
+    for k, (v, p) in enumerate(zip(step.reads, signature.inputs, strict=True)):
+        if v in values:
+            box, held = p.project(index).intersection(ZRange.of_shape(body.types[v].shape)), values[v]
+            start, end = ([p - h for p, h in zip(ps, held.start, strict=True)] for ps in (box.start, box.end))
+            operands[k] = Operand(box_of(held.array, start, end), box.start)
+    return operands

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType
+from tapestry.teg.operators.fused_attention import AttentionForm, attention_form
 from tapestry.teg.operators.fused_body import FUSED, FusedBody, FusedStep, read_body
 from tapestry.teg.operators.fused_examples import EXAMPLES
 from tapestry.teg.operators.fused_space import FusedIndexSpace, space_of
@@ -28,6 +29,7 @@ from tapestry.teg.zspace import ZRange
 class _Plan(NamedTuple):
     body: FusedBody
     space: FusedIndexSpace
+    attention: AttentionForm | None
 
 
 class _Fusing:
@@ -40,10 +42,10 @@ class _Fusing:
 
     def _plan(self, bare: Definition) -> _Plan:
         body = read_body(bare.attributes, self.known)
-        return _Plan(body, space_of(body))
+        return _Plan(body, space_of(body), attention_form(body))
 
     def infer(self, attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-        body, space = self.plan(Definition(FUSED, attrs, None))
+        body, space, _ = self.plan(Definition(FUSED, attrs, None))
         if body.inputs != tuple(inputs):
             raise ValueError(f"attribute 'types' has {body.inputs}, the inputs are {tuple(inputs)}")
         return Inferred(space.signature, tuple(body.types[v] for v in body.outputs))
@@ -51,11 +53,11 @@ class _Fusing:
     def evaluate(
         self, xp: ArrayNamespace, definition: Definition, index: ZRange, operands: Sequence[Operand]
     ) -> tuple[Array, ...]:
-        body, space = self.plan(Definition(FUSED, definition.attributes, None))
-        return run_body(xp, body, space, index, operands)
+        body, space, attention = self.plan(Definition(FUSED, definition.attributes, None))
+        return run_body(xp, body, space, index, operands, attention)
 
     def work(self, definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
-        return _work(*self.plan(Definition(FUSED, definition.attributes, None)))
+        return _work(*self.plan(Definition(FUSED, definition.attributes, None))[:2])
 
     def input_shapes(self, definition: Definition) -> tuple[tuple[int, ...], ...]:
         return tuple(shape for shape, _ in definition["types"])

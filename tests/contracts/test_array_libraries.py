@@ -74,7 +74,9 @@ def test_an_operator_means_the_same_on_every_part(
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool", "complex64", "uint8", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "int32", "bool", "complex64", "uint8", "uint32", "float64"]
+)
 def test_functions_on_elements_mean_the_same(library: str, dtype: str, rng: np.random.Generator) -> None:
     """Check every function on arrays, and with a Python number as its last argument."""
     xp = library_named(library)

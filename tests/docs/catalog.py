@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tapestry.teg.arrays.kernels import KERNELS
 from tapestry.teg.arrays.promotion import is_common
 from tapestry.teg.builder import define
 from tapestry.teg.dtypes import NAMES
@@ -97,6 +98,13 @@ def host_table() -> str:
     return "\n".join([*lines, *(f"| {', '.join(dtypes)} | {text} |" for text, dtypes in rows.items())])
 
 
+def kernel_table() -> str:
+    """Build the table of library functions that compute what an operation means, by operation."""
+    lines = ["| operation | library | function |", "| --- | --- | --- |"]
+    rows = sorted(KERNELS, key=lambda k: (k.operation, k.library))
+    return "\n".join([*lines, *(f"| {k.operation} | {k.library} | `{k.function}` |" for k in rows)])
+
+
 def operators_page() -> str:
     """Build the page of operators and cell functions."""
     return page(
@@ -109,6 +117,11 @@ def operators_page() -> str:
         "## Cell functions",
         "The functions of a cell, by the flops that one element counts (McMahon's weights).",
         cell_table(),
+        "## Kernels of libraries",
+        "Where a library has a function for the following, that function computes it (`teg/arrays/kernels.py`); numpy "
+        "spells all of it out. `attention` is a fused block of scores that are scaled and added to, a softmax, and a "
+        "weighted sum, in float32 or float64. `{rank}` is the number of spatial dimensions.",
+        kernel_table(),
         "## Computed by numpy",
         "Under torch or JAX, numpy computes the following on the host. Everything else runs in the library, on its "
         "device, but that torch leaves all computing with uint16, uint32 and uint64 to numpy. Operators:",
