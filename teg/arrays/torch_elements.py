@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -20,6 +21,9 @@ from tapestry.teg.arrays.torch_functions import FUNCTIONS, IN_SINGLE
 from tapestry.teg.dtypes import EXTENDED, item_bytes, numpy_dtype
 
 TorchArray = Any
+
+# Large arrays in large pages, as numpy asks for: torch reads this when it first makes an array.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 # Types that torch stores, but hardly computes with: numpy does.
 STORED = ("uint16", "uint32", "uint64")

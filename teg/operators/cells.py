@@ -120,18 +120,18 @@ def _evaluate(
     names = [name for name, _ in definition["dims"]]
     steps, dtype = _steps(definition), definition["dtype"]
     arrays = [
-        _aligned(xp, o.array, labels, names) for o, labels in zip(operands, definition["labels"], strict=True)
+        aligned(xp, o.array, labels, names) for o, labels in zip(operands, definition["labels"], strict=True)
     ]
 
     def compute(part: ZRange, pieces: Sequence[Array]) -> Array:
-        return _values(xp, steps, names, part, pieces, dtype)
+        return values_of(xp, steps, names, part, pieces, dtype)
 
     if len(steps) <= len(arrays) + 1:
         return (compute(index, arrays),)
     return (xp.by_blocks(compute, index, arrays, dtype),)
 
 
-def _values(
+def values_of(
     xp: ArrayNamespace,
     steps: Sequence[SubExpression],
     names: Sequence[str],
@@ -139,6 +139,7 @@ def _values(
     arrays: Sequence[Array],
     dtype: str,
 ) -> Array:
+    """Compute an expression on a part of its dimensions, from arrays with one dimension for each of them."""
     used = {s.payload for s in steps if s.name == "index"}
     coordinates = {}
     for k, name in enumerate(names):
@@ -150,7 +151,7 @@ def _values(
     return value if value.shape == index.shape else xp.copy(xp.broadcast_to(value, index.shape))
 
 
-def _aligned(xp: ArrayNamespace, array: Array, labels: Sequence[str], names: Sequence[str]) -> Array:
+def aligned(xp: ArrayNamespace, array: Array, labels: Sequence[str], names: Sequence[str]) -> Array:
     """Return the input as a view with one dimension per index dimension, size 1 where it is broadcast."""
     kept = xp.squeeze(array, [k for k, label in enumerate(labels) if not label])
     own = [label for label in labels if label]

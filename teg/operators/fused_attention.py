@@ -1,6 +1,6 @@
 """Fused blocks that are attention: scores, softmax and weighted sum, which libraries have one kernel for.
 
-    contract(softmax(cells(contract(q, k))), v), where the cells scale scores and add to them
+    contract(softmax(cells(contract(q, k))), v), where the cells scale scores, add to them, and mask some of them
 
 Names of dimensions are those of the scores. Batch dimensions are in all four tensors, rows in queries only (grouped
 heads too), `column` in keys and values, `inner` in queries and keys, features in values.
@@ -13,19 +13,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tapestry.teg.arrays import Array, ArrayNamespace
+from tapestry.teg.operators.cells import aligned, values_of
+from tapestry.teg.operators.expressions import Expression, steps_of
 from tapestry.teg.operators.fused_body import FusedBody, FusedStep
 from tapestry.teg.operators.operator import Operand
+from tapestry.teg.zspace import ZRange
 
 Names = tuple[str, ...]
 TYPES = ("float32", "float64")
+# What is so low takes no share of a softmax, whatever is added to it.
+MASKED = -1e9
 
 
 class AddedTerm(NamedTuple):
-    """What is added to the scores: which of the operands of which step, its dimensions, and its factor."""
+    """What the cell of a step adds to the scores: an expression over its inputs, the dimensions it has, and a factor.
+
+    `names` are those of the scores, `dims` the cell's own names for them and `cell` those of all its dimensions;
+    `labels` are those of its inputs, None for the scores.
+    """
 
     step: int
-    position: int
+    expr: Expression
     names: Names
+    dims: Names
+    cell: Names
+    labels: tuple[Names | None, ...]
     factor: float
 
 
@@ -107,57 +119,76 @@ def _scaled(
     """Return the factor of the scores, and what is added to them; None if cells do anything else."""
     scale, terms, value = 1.0, list[AddedTerm](), first.makes[0]
     for s, step in enumerate(cells, start=1):
-        at = step.reads.index(value)
-        names = dict(zip((d for d, _ in step.definition["dims"]), scores, strict=True))
-        labels = [tuple(names.get(d, "") for d in own) for own in step.definition["labels"]]
-        factors = linear(step.definition["expr"])
-        if factors is None or labels[at] != scores or factors.get(at, 0.0) == 0.0:
+        at, dims = step.reads.index(value), tuple(d for d, _ in step.definition["dims"])
+        parts = affine(step.definition["expr"], at, step.definition["dtype"])
+        labels = step.definition["labels"]
+        if parts is None or parts[0] == 0.0 or labels[at] != dims:
             return None
-        scale, terms = scale * factors[at], [t._replace(factor=t.factor * factors[at]) for t in terms]
-        others = [(j, f) for j, f in factors.items() if j not in (at, -1)]
-        if any("" in labels[j] or len(set(labels[j])) < len(labels[j]) for j, _ in others):
-            return None
-        terms += [AddedTerm(s, j, labels[j], factor) for j, factor in others]
+        scale, terms = scale * parts[0], [t._replace(factor=t.factor * parts[0]) for t in terms]
+        if parts[1] is not None:
+            own = tuple(None if k == at else names for k, names in enumerate(labels))
+            leaves = {(leaf.name, leaf.payload) for leaf in steps_of(parts[1])}
+            used = {d for k, names in enumerate(own) if ("input", k) in leaves for d in names or ()}
+            used |= {d for name, d in leaves if name == "index"}
+            kept = tuple(d for d in dims if d in used)
+            names = tuple(scores[dims.index(d)] for d in kept)
+            terms.append(AddedTerm(s, parts[1], names, kept, dims, own, 1.0))
         value = step.makes[0]
     return scale, tuple(terms)
 
 
-def linear(expr: Any) -> dict[int, float] | None:
-    """Return the factor of each input in a linear expression, with -1 for what is added; None if it is no such one."""
+def affine(expr: Expression, at: int, dtype: str) -> tuple[float, Expression | None] | None:
+    """Return how an expression depends on one input: the factor of it, and what is added; None if in another way.
+
+    Masks count: where a condition does not hold, a large negative number may stand, and is added instead.
+    """
+    if not any(leaf.name == "input" and leaf.payload == at for leaf in steps_of(expr)):
+        return 0.0, expr
     name, *parts = expr
     if name == "input":
-        return {parts[0]: 1.0}
-    if name == "const":
-        return {-1: float(parts[0])} if math.isfinite(parts[0]) else None
-    if name not in ("add", "sub", "mul", "div", "neg"):
-        return None
-    sides = [linear(part) for part in parts]
-    if any(side is None for side in sides):
-        return None
-    left, right = sides[0] or {}, sides[-1] or {}
-    if name in ("mul", "div"):
-        if name == "mul" and not left.keys() - {-1}:
-            left, right = right, left
-        number = right.get(-1, 0.0)
-        if right.keys() - {-1} or (name == "div" and number == 0.0):
+        return 1.0, None
+    if name == "cast":
+        return affine(parts[1], at, dtype) if parts[0] == dtype else None
+    if name == "where":
+        chosen, low = affine(parts[1], at, dtype), parts[2]
+        free = affine(parts[0], at, dtype)
+        if chosen is None or free is None or free[0] or low[0] != "const" or not -math.inf < low[1] <= MASKED:
             return None
-        return {j: f * number if name == "mul" else f / number for j, f in left.items()}
+        return chosen[0], ("where", parts[0], chosen[1] or ("const", 0.0), low)
+    sides = [affine(part, at, dtype) for part in parts]
+    if name not in ("add", "sub", "mul", "div", "neg") or any(side is None for side in sides):
+        return None
+    (factor, rest), (other, more) = sides[0] or (0.0, None), sides[-1] or (0.0, None)
     if name == "neg":
-        return {j: -f for j, f in left.items()}
-    sign = 1.0 if name == "add" else -1.0
-    return {j: left.get(j, 0.0) + sign * right.get(j, 0.0) for j in {**left, **right}}
+        return -factor, rest and ("neg", rest)
+    if name in ("add", "sub"):
+        added = (
+            (name, rest, more)
+            if rest and more
+            else rest or (more and (("neg", more) if name == "sub" else more))
+        )
+        return factor + (other if name == "add" else -other), added
+    if name == "mul" and not factor:
+        (factor, rest), more = (other, more), rest
+    if more is None or more[0] != "const" or (name == "div" and (not more[1] or not factor)):
+        return None
+    number = float(more[1])
+    return (factor * number if name == "mul" else factor / number), rest and (name, rest, more)
 
 
 def run_attention(
-    xp: ArrayNamespace, form: AttentionForm, reads: Mapping[int, Mapping[int, Operand]]
+    xp: ArrayNamespace,
+    form: AttentionForm,
+    parts: Sequence[ZRange],
+    reads: Sequence[Mapping[int, Operand]],
 ) -> Array | None:
-    """Compute attention by the library's kernel; `reads` are the inputs of the block that each step reads, by position.
+    """Compute attention by the library's kernel.
 
+    `parts` are those of the steps' index spaces, `reads` the inputs of the block that each step reads, by position.
     None if the library has no kernel for it.
     """
     (q, q_names), (k, k_names), (v, v_names) = form.queries, form.keys, form.values
-    last = max(reads)
-    arrays = reads[0][q].array, reads[0][k].array, reads[last][v].array
+    arrays = reads[0][q].array, reads[0][k].array, reads[-1][v].array
     sizes: dict[str, int] = {}
     for array, names in zip(arrays, (q_names, k_names, v_names), strict=True):
         sizes.update(zip(names, array.shape, strict=True))
@@ -170,7 +201,8 @@ def run_attention(
     bias = None
     for term in form.terms:
         groups = (*heads, form.rows, (form.column,))
-        added = _arranged(xp, reads[term.step][term.position].array, term.names, groups, sizes)
+        value = _added(xp, term, parts[term.step], reads[term.step], xp.dtype_of(arrays[0]))
+        added = _arranged(xp, value, term.names, groups, sizes)
         added = added if term.factor == 1.0 else xp.elementwise("mul", added, term.factor)
         bias = added if bias is None else xp.elementwise("add", bias, added)
     made = xp.attention(queries, keys, values, bias, form.scale)
@@ -179,6 +211,21 @@ def run_attention(
     order = (*form.batch, *form.rows, *form.features)
     apart = xp.reshape(made, [sizes[d] for d in order])
     return xp.permute_dims(apart, [order.index(d) for d in form.output])
+
+
+def _added(
+    xp: ArrayNamespace, term: AddedTerm, part: ZRange, reads: Mapping[int, Operand], dtype: str
+) -> Array:
+    """Compute what is added to the scores, on the dimensions that it has."""
+    steps = steps_of(term.expr)
+    used = {leaf.payload for leaf in steps if leaf.name == "input"}
+    arrays = [
+        aligned(xp, reads[k].array, names, term.dims) if k in used and names is not None else None
+        for k, names in enumerate(term.labels)
+    ]
+    places = [term.cell.index(d) for d in term.dims]
+    own = ZRange(tuple(part.start[k] for k in places), tuple(part.end[k] for k in places))
+    return values_of(xp, steps, term.dims, own, arrays, dtype)
 
 
 def _arranged(

@@ -38,11 +38,9 @@ def run_body(
     index = index.cross(ZRange.of_shape([d.size for d in space.loops]))
     if attention is not None and xp.chunk_bytes is None:
         values = dict(enumerate(operands))
-        reads = {
-            s: _operands(body, step, space.part(s, _own(step), index), values)
-            for s, step in enumerate(body.steps)
-        }
-        made = run_attention(xp, attention, reads)
+        own = [space.part(s, _own(step), index) for s, step in enumerate(body.steps)]
+        reads = [_operands(body, step, part, values) for step, part in zip(body.steps, own, strict=True)]
+        made = run_attention(xp, attention, own, reads)
         if made is not None:
             return (made,)
     parts = [index] if xp.chunk_bytes is None else list(chunks(body, space, index, xp.chunk_bytes))

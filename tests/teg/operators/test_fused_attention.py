@@ -11,7 +11,7 @@ from tapestry.teg.arrays import ArrayNamespace, arrays_named
 from tapestry.teg.builder import define
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import Attributes, TensorType, attributes
-from tapestry.teg.operators.fused_attention import linear
+from tapestry.teg.operators.fused_attention import affine
 from tapestry.teg.zspace import ZRange
 
 S, T, D, E = 4, 6, 3, 5
@@ -30,6 +30,9 @@ GROUPED = (
 FACTORED = ((("s", "d", "x"), ("d", "x", "t"), ("e", "t")), ("s", "t"), ("e", "s"))
 SIZES = {"b": 2, "h": 3, "g": 2, "s": S, "t": T, "d": D, "e": E, "x": 2}
 SCALED = ("mul", X, ("const", 0.5))
+CAUSAL = ("le", ("index", "t"), ("index", "s"))
+CHOSEN = ("where", CAUSAL, SCALED, ("const", -1e30))
+CASTED = ("add", ("cast", "float32", ("where", CAUSAL, ("const", 0.0), ("const", -3e38))), SCALED)
 MASKED = ("div", ("add", X, ("mul", Y, ("const", 2.0))), ("const", 4.0))
 
 
@@ -74,6 +77,8 @@ def counted(xp: ArrayNamespace, monkeypatch: pytest.MonkeyPatch) -> list[tuple[i
     ("form", "expr", "mask", "queries"),
     [
         (PLAIN, SCALED, (), (2, 3, 4, 3)),
+        (PLAIN, CHOSEN, (), (2, 3, 4, 3)),
+        (GROUPED, CASTED, (), (2, 3, 8, 3)),
         (PLAIN, MASKED, ("s", "t"), (2, 3, 4, 3)),
         (PLAIN, MASKED, ("b", "t"), (2, 3, 4, 3)),
         (GROUPED, SCALED, (), (2, 3, 8, 3)),
@@ -96,7 +101,8 @@ def test_attention_is_one_kernel_and_equals_its_steps(
     (definition, outputs), types = attention(form, expr, mask)
     arrays = [rng.normal(size=shape).astype(dtype) for shape, dtype in types]
     whole = definition.signature.index_range
-    half = ZRange(whole.start, tuple(max(1, n // 2) for n in whole.end))
+    # The second half of the rows, from which masks begin elsewhere.
+    half = ZRange(tuple(n // 2 for n in whole.end), whole.end)
     for part in (whole, half):
         wanted = run_block(definition, part, arrays, outputs)
         with xp.computing():
@@ -111,6 +117,7 @@ def test_attention_is_one_kernel_and_equals_its_steps(
         (("tanh", X), (), "float32"),
         (("mul", X, Y), ("s", "t"), "float32"),
         (("mul", X, ("const", 0.0)), (), "float32"),
+        (("where", CAUSAL, X, ("const", -1.0)), (), "float32"),
         (SCALED, (), "bfloat16"),
     ],
 )
@@ -126,10 +133,12 @@ def test_what_is_no_attention_runs_by_its_steps(
     assert used == [] and xp.dtype_of(found) == dtype
 
 
-def test_the_factors_of_a_linear_expression() -> None:
-    two = ("const", 2.0)
-    assert linear(("sub", ("mul", two, X), ("add", Y, two))) == {0: 2.0, 1: -1.0, -1: -2.0}
-    assert linear(("neg", ("div", X, two))) == {0: -0.5}
-    assert linear(("add", X, X)) == {0: 2.0}
-    for other in (("mul", X, Y), ("div", two, X), ("exp", X), ("add", X, ("const", -np.inf))):
-        assert linear(other) is None
+def test_how_an_expression_depends_on_the_scores() -> None:
+    two, low = ("const", 2.0), ("const", -1e30)
+    below = ("ge", ("index", "s"), ("index", "t"))
+    assert affine(("sub", ("mul", two, X), ("add", Y, two)), 0, "float32") == (2.0, ("neg", ("add", Y, two)))
+    assert affine(("neg", ("div", X, two)), 0, "float32") == (-0.5, None)
+    assert affine(("add", X, X), 0, "float32") == (2.0, None)
+    assert affine(("where", below, X, low), 0, "float32") == (1.0, ("where", below, ("const", 0.0), low))
+    for other in (("mul", X, Y), ("div", two, X), ("exp", X), ("where", below, X, two), ("cast", "int32", X)):
+        assert affine(other, 0, "float32") is None
