@@ -42,8 +42,9 @@ def widened(array: np.ndarray) -> np.ndarray:
 
 def coarsest_rounding(graph: Graph) -> float:
     """Return the relative distance between neighbors of the coarsest float type of a program; 0 without floats."""
+    finfo: Any = ml_dtypes.finfo
     floats = {t.dtype for t in graph.tensors.values() if is_float(t.dtype)}
-    return max((float(ml_dtypes.finfo(numpy_dtype(name)).eps) for name in floats), default=0.0)
+    return max((float(finfo(numpy_dtype(name)).eps) for name in floats), default=0.0)
 
 
 def _widened(value: Any) -> Any:

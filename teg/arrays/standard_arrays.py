@@ -1,4 +1,4 @@
-"""What array libraries with the names of the Python array API standard have in common.
+"""The base of array libraries that have the names of the Python array API standard.
 
 The standard's names are those of jax.numpy, and of torch by `array_api_compat`. Element types are promoted by numpy's
 rules before a function is called, so what the libraries' own promotion says does not matter.

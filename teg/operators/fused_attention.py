@@ -26,7 +26,7 @@ MASKED = -1e9
 
 
 class AddedTerm(NamedTuple):
-    """What the cell of a step adds to the scores: an expression over its inputs, the dimensions it has, and a factor.
+    """A term that the cell of a step adds to the scores: an expression, its dimensions, and a factor.
 
     `names` are those of the scores, `dims` the cell's own names for them and `cell` those of all its dimensions;
     `labels` are those of its inputs, None for the scores.
@@ -76,7 +76,7 @@ def attention_form(body: FusedBody) -> AttentionForm | None:
         return None
     scaled = _scaled(between, first, scores)
     parts = _parts(first, last, soft.makes[0], scores, scores[axes[0]])
-    return None if scaled is None or parts is None else AttentionForm(*parts, *scaled)
+    return None if scaled is None or parts is None else AttentionForm._make((*parts, *scaled))
 
 
 def _parts(

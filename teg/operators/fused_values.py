@@ -37,9 +37,9 @@ def run_body(
     """
     index = index.cross(ZRange.of_shape([d.size for d in space.loops]))
     if attention is not None and xp.chunk_bytes is None:
-        values = dict(enumerate(operands))
+        given = dict(enumerate(operands))
         own = [space.part(s, _own(step), index) for s, step in enumerate(body.steps)]
-        reads = [_operands(body, step, part, values) for step, part in zip(body.steps, own, strict=True)]
+        reads = [_operands(body, step, part, given) for step, part in zip(body.steps, own, strict=True)]
         made = run_attention(xp, attention, own, reads)
         if made is not None:
             return (made,)

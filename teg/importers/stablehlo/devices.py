@@ -7,9 +7,9 @@ the same values, is translated once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.module import Operation, Region, Sharding
 from tapestry.teg.importers.stablehlo.unrolling import Runner, decided
 
+# Known values of so many elements are kept for whoever computes them again.
+SMALL = 64
 Scope = dict[int, Value]
 # For each device, its values.
 Rows = list[list[Value]]
@@ -36,6 +38,8 @@ class DevicePrograms:
     def __init__(self, runner: Runner, count: int, collectives: Mapping[str, Collective]) -> None:
         self.runner, self.count, self.collectives = runner, count, collectives
         self._read: dict[int, tuple[int, ...]] = {}
+        self._forms: dict[int, Hashable] = {}
+        self._known: dict[Hashable, list[Value]] = {}
 
     def run(self, region: Region, arguments: Rows, outside: Sequence[Scope] | None = None) -> Rows:
         """Run a region; `arguments` are those of each device, `outside` the values around it. Returns its results."""
@@ -67,17 +71,32 @@ class DevicePrograms:
 
     def _apart(self, operation: Operation, scopes: Sequence[Scope]) -> None:
         """Run an operation on each device; equal ones on equal values once."""
-        done: dict[tuple[str, ...], list[Value]] = {}
-        reads = self._reads(operation)
+        done: dict[Hashable, list[Value]] = {}
+        reads, form = self._reads(operation), self._form(operation)
         alike = not _any(operation, lambda o: o.name == "stablehlo.partition_id")
         for device, scope in enumerate(scopes):
-            key = tuple(scope[n].name for n in reads)
-            if not alike or key not in done:
+            key = (-1 if alike else device, *(scope[n].name for n in reads))
+            found = done.get(key) or self._known.get((form, key))
+            if found is None:
                 self.runner.device, self.runner.emitter.place = device, f"@{device}"
-                done[key] = self.runner.translated(operation, scope)
-                self.runner.bind(operation, done[key], scope)
-            scope.update(zip(operation.results, done[key], strict=True))
+                found = self.runner.translated(operation, scope)
+                self.runner.bind(operation, found, scope)
+                if form is not None and all(self.runner.emitter.known(v) is not None for v in found):
+                    self._known[form, key] = found
+            done[key] = found
+            scope.update(zip(operation.results, found, strict=True))
         self.runner.device, self.runner.emitter.place = None, ""
+
+    def _form(self, operation: Operation) -> Hashable:
+        """Return what small known results depend on besides operands; None of an operation that is too large for that.
+
+        Devices compute their place on the mesh anew wherever they use it.
+        """
+        if id(operation) not in self._forms:
+            small = not operation.regions and all(math.prod(t.shape) <= SMALL for t in operation.types)
+            form = (operation.name, _hashable(operation.attributes), operation.types) if small else None
+            self._forms[id(operation)] = form
+        return self._forms[id(operation)]
 
     def _reads(self, operation: Operation) -> tuple[int, ...]:
         """Return what an operation and its regions read from around it."""
@@ -123,6 +142,15 @@ class DevicePrograms:
         if len(found) > 1:
             raise e.refuse(f"has collectives inside, and its {what} differs from device to device")
         return found.pop()
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return an attribute as a value that is equal for equal ones, bit by bit."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Mapping):
+        return tuple((name, _hashable(part)) for name, part in sorted(value.items()))
+    return tuple(map(_hashable, value)) if isinstance(value, tuple) else repr(value)
 
 
 def _any(operation: Operation, wanted: Callable[[Operation], bool]) -> bool:

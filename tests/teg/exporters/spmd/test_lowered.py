@@ -62,7 +62,12 @@ def random_case(seed: int) -> tuple[ExplicitGraph, dict[str, np.ndarray]]:
     return expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape), inputs
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(s, marks=REACH) for s in range(4, 40))])
+def gathered_case() -> tuple[ExplicitGraph, dict[str, np.ndarray]]:
+    graph = perceptron(2)
+    return expand(graph, split_columns(graph), PAIR), random_inputs(graph, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=REACH) for s in range(3, 40))])
 def test_random_programs_come_back_in(seed: int, jax_process: JaxProcess, tmp_path: Path) -> None:
     explicit, inputs = random_case(seed)
     text = lowered(jax_process, explicit, tmp_path)
@@ -71,11 +76,11 @@ def test_random_programs_come_back_in(seed: int, jax_process: JaxProcess, tmp_pa
 
 
 MODELS = (
+    ("tiny_train_gpt2_small_b8_s1024_adam", "data", PAIR),
+    ("tiny_train_mlp_784_4x4096_b1024_sgd", "rows", LINE),
+    ("tiny_resnet50_b16_224.winputs", "space", PAIR),
     ("tiny_gpt2_small_b1_s1024.winputs", "rows", LINE),
     ("tiny_llama2_7b_1layer_b1_s2048.winputs", "rows", GRID),
-    ("tiny_resnet50_b16_224.winputs", "space", PAIR),
-    ("tiny_train_mlp_784_4x4096_b1024_sgd", "rows", LINE),
-    ("tiny_train_gpt2_small_b8_s1024_adam", "data", PAIR),
 )
 
 
@@ -117,12 +122,12 @@ def mutants(text: str, kind: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "count"), [(18, 1), *(pytest.param(s, 4, marks=REACH) for s in (5, 8, 12, 14, 18, 22, 31))]
+    ("seed", "count"), [(None, 1), *(pytest.param(s, 4, marks=REACH) for s in (5, 8, 12, 14, 18, 22, 31))]
 )
 def test_a_changed_program_is_refuted_where_xla_computes_something_else(
-    seed: int, count: int, jax_process: JaxProcess, tmp_path: Path
+    seed: int | None, count: int, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
-    explicit, inputs = random_case(seed)
+    explicit, inputs = gathered_case() if seed is None else random_case(seed)
     text = lowered(jax_process, explicit, tmp_path)
     graph = explicit.abstract
     stored = {b.site: graph.data[t] for b in graph.sources for t in b.outputs if t in graph.data}
@@ -143,9 +148,8 @@ def test_a_changed_program_is_refuted_where_xla_computes_something_else(
 
 
 def test_a_module_of_another_plan_is_refused(jax_process: JaxProcess, tmp_path: Path) -> None:
-    graph = perceptron(2)
-    explicit = expand(graph, split_columns(graph), PAIR)
-    text = lowered(jax_process, explicit, tmp_path)
+    explicit, _ = gathered_case()
+    graph, text = explicit.abstract, lowered(jax_process, explicit, tmp_path)
     others = split_columns(graph).blocks | {"x": Placement(Strategy((Split(("gpu.0",)), WHOLE)))}
     with pytest.raises(ImportFailure, match=r"'w.x' must have shape \(2, 8, 16\) .*, not shape \(2, 4, 16\)"):
         read_lowered(expand(graph, Placements(others), PAIR), text)

@@ -133,6 +133,17 @@ def test_work_that_devices_share_is_one_block() -> None:
     assert sorted(cells) == ["add.1", "add.2", "exponential.1@0", "exponential.2@2"]
 
 
+def test_numbers_that_differ_in_a_last_digit_are_two() -> None:
+    body = f"""%a = stablehlo.constant dense<0.1234567> : tensor<f32>
+    %b = stablehlo.constant dense<0.1234568> : tensor<f32>
+    %c = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> {LOCAL}
+    %d = stablehlo.broadcast_in_dim %b, dims = [] : (tensor<f32>) -> {LOCAL}
+    %e = stablehlo.subtract %d, %c : {LOCAL}
+    %r = stablehlo.divide %e, %e : {LOCAL}"""
+    (found,) = run_text(module(body), X)
+    np.testing.assert_array_equal(found, np.ones((8, 4)))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
