@@ -106,7 +106,8 @@ def optimize(
     `evaluations`, `seed`, `constraints`, ...; after twenty seconds without a limit), and:
 
     - `pins_from` is a file of shardings, whose tensors are pinned as it states: a table in JSON, a Python module of
-      PartitionSpecs or DTensor placements, or a StableHLO module with Shardy attributes.
+      PartitionSpecs, DTensor placements or mesh mappers of ttnn, a StableHLO module with Shardy attributes, or tensors
+      with a metal_layout.
     - `executor` runs the islands; by default several have a process each.
     - `search=False` returns the frontier of the first plans; these come from propagation, with `seeds=False` from the
       abstract plan alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tapestry.hardware.layouts.table_layouts import layout_fault, metal_layouts, ttnn_specs
+from tapestry.hardware.layouts.table_layouts import layout_fault, mapper_fault, metal_layouts, ttnn_specs
 from tapestry.service.store import Store, StoredPlan, mesh_of
 from tapestry.teg.exporters.tables.build import sharding_table
 from tapestry.teg.exporters.tables.document import table_text
@@ -21,15 +21,15 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 class TableForm:
     """A form of a table: its name, a line for readers, its verdicts on a tensor, and how it is written.
 
-    `verdicts` are `ok` or a reason by target; `write` gets the table and the path of the user's own program, which
-    only some forms need.
+    `verdicts` are `ok` or a reason by target; `write` gets the table and the user's own program, its path or its
+    content, which only some forms need.
     """
 
     name: str
     description: str
     media_type: str
     verdicts: Callable[[ShardingTable, TensorSharding], Mapping[str, str]]
-    write: Callable[[ShardingTable, str], str]
+    write: Callable[[ShardingTable, str | bytes], str]
     needs_program: bool = False
 
 
@@ -43,6 +43,10 @@ def _only(name: str) -> Verdicts:
 
 def _of_layouts(table: ShardingTable, tensor: TensorSharding) -> Mapping[str, str]:
     return {"layout": layout_fault(table, tensor) or OK}
+
+
+def _of_ttnn(table: ShardingTable, tensor: TensorSharding) -> Mapping[str, str]:
+    return {**_of_layouts(table, tensor), "mapper": mapper_fault(table, tensor) or OK}
 
 
 FORMS: tuple[TableForm, ...] = (
@@ -77,9 +81,9 @@ FORMS: tuple[TableForm, ...] = (
     ),
     TableForm(
         "ttnn",
-        "a Python module with the ttnn.TensorSpec of what a device holds",
+        "a Python module with the ttnn.MeshMapperConfig of a tensor and the ttnn.TensorSpec of what a device holds",
         "text/x-python",
-        _of_layouts,
+        _of_ttnn,
         lambda table, _: ttnn_specs(table),
     ),
     TableForm(

@@ -1,4 +1,4 @@
-"""Shardings read from files: a table in JSON, a Python module, or a StableHLO module, by the ending of the name."""
+"""Shardings read from files: a table in JSON, a Python module, StableHLO, or tensors with a `metal_layout`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from pathlib import Path
 
 from tapestry.teg.arguments import PATH, check_arguments
 from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.shardings.metal_file import LAYOUT, from_metal_layouts
 from tapestry.teg.importers.shardings.python_file import from_python
 from tapestry.teg.importers.shardings.shardy_file import from_shardy
 from tapestry.teg.importers.shardings.stated import ShardingError, StatedShardings
 from tapestry.teg.importers.shardings.table_file import from_table
 
+
+def _from_mlir(path: Path) -> StatedShardings:
+    """Read tensors with a `metal_layout`, or else a StableHLO module."""
+    with path.open("rb") as file:
+        is_metal = file.read(2) == b"//" and LAYOUT.encode() in file.read(LARGEST_BYTES)
+    return from_metal_layouts(path.read_text(encoding="utf-8")) if is_metal else from_shardy(path)
+
+
 READERS: dict[str, Callable[[Path], StatedShardings]] = {
     ".json": lambda path: from_table(path.read_bytes()),
     ".py": lambda path: from_python(path.read_text(encoding="utf-8")),
-    ".mlir": from_shardy,
+    ".txt": lambda path: from_metal_layouts(path.read_text(encoding="utf-8")),
+    ".mlir": _from_mlir,
     ".mlir.gz": from_shardy,
     ".mlirbc": from_shardy,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from tapestry.teg.sharding.spec import WHOLE, Split
@@ -109,3 +110,51 @@ def from_placements(axes: Mapping[str, int], placements: Mapping[str, Sequence[A
     if faults:
         raise ShardingError(*faults)
     return StatedShardings(axes_of(axes), tuple(tensors))
+
+
+def from_mesh_mappers(
+    axes: Mapping[str, int], mappers: Mapping[str, tuple[Sequence[Any], Sequence[int]]]
+) -> StatedShardings:
+    """Read mesh mappers of ttnn by the tensors' names: placements, and the shape of the mesh that they are for.
+
+    The mesh has the devices of `axes`, row-major; an axis of its own joins neighboring ones of `axes`. An empty shape
+    is that of `axes`.
+
+    Raises:
+        ShardingError: an axis of a mesh joins no axes of `axes`, another number of placements, or another placement.
+    """
+    faults: list[str] = []
+    tensors = []
+    for name, (placements, shape) in mappers.items():
+        runs = _joined_axes(axes, shape or list(axes.values()))
+        if runs is None or len(runs) != len(placements):
+            faults.append(
+                f"{name}: a mesh of shape {list(shape)} and {len(placements)} placements do not fit "
+                f"the axes {dict(axes)}"
+            )
+            continue
+        split: dict[int, tuple[str, ...]] = {}
+        for run, placement in zip(runs, placements, strict=True):
+            if placement.kind == "PlacementShard" and isinstance(placement.dim, int) and placement.dim >= 0:
+                split[placement.dim] = (*split.get(placement.dim, ()), *run)
+            elif placement.kind != "PlacementReplicate":
+                faults.append(f"{name}: write PlacementShard of a dimension from 0, or PlacementReplicate")
+        dims = tuple(Split(split[k]) if k in split else WHOLE for k in range(max(split, default=-1) + 1))
+        tensors.append(StatedSharding(name, dims))
+    if faults:
+        raise ShardingError(*faults)
+    return StatedShardings(axes_of(axes), tuple(tensors))
+
+
+def _joined_axes(axes: Mapping[str, int], shape: Sequence[int]) -> list[tuple[str, ...]] | None:
+    """Return the axes that each axis of another shape of the mesh joins; None where one begins inside an axis."""
+    waiting = list(axes)
+    runs = []
+    for size in shape:
+        run: list[str] = []
+        while waiting and prod(axes[axis] for axis in run) < size:
+            run.append(waiting.pop(0))
+        if prod(axes[axis] for axis in run) != size:
+            return None
+        runs.append(tuple(run))
+    return None if any(axes[axis] > 1 for axis in waiting) else runs

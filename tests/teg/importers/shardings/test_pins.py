@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tapestry
+from tapestry.hardware.layouts.table_layouts import layout_fault, mapper_fault, metal_layouts, ttnn_specs
+from tapestry.hardware.layouts.tt_metal import MetalLayout
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.exporters.tables.build import sharding_table
@@ -18,15 +21,20 @@ from tapestry.teg.exporters.tables.document import table_text
 from tapestry.teg.exporters.tables.dtensor_module import DTENSOR, dtensor_module
 from tapestry.teg.exporters.tables.jax_module import JAX, jax_module
 from tapestry.teg.exporters.tables.shardy import annotated_stablehlo
-from tapestry.teg.exporters.tables.table import TensorSharding
-from tapestry.teg.exporters.tables.verdicts import OK, verdict
+from tapestry.teg.exporters.tables.table import ShardingTable, TensorSharding
+from tapestry.teg.exporters.tables.verdicts import OK, Target, verdict
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_stablehlo
 from tapestry.teg.importers.shardings.files import read_shardings
+from tapestry.teg.importers.shardings.metal_file import from_metal_layouts
 from tapestry.teg.importers.shardings.pins import pins_of
 from tapestry.teg.importers.shardings.python_file import from_python
 from tapestry.teg.importers.shardings.shardy_file import from_shardy
-from tapestry.teg.importers.shardings.stated import ShardingError, from_partition_specs
+from tapestry.teg.importers.shardings.stated import (
+    ShardingError,
+    StatedShardings,
+    from_partition_specs,
+)
 from tapestry.teg.importers.shardings.table_file import from_table
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
@@ -35,6 +43,8 @@ from tapestry.teg.sharding.strategy import producer_spec
 from tapestry.teg.sharding.text import parse_spec, parse_strategy
 from tests.teg.exporters.tables.plans import RandomPlan, random_plan
 from tests.teg.importers.models import GRAPHS
+
+METAL = str(MetalLayout.of((8,), "f32", (), (1, 2)))
 
 
 def placed_by(plan: RandomPlan, tensor: TensorSharding) -> str:
@@ -59,15 +69,40 @@ def test_a_table_in_json_is_the_plan_again_factored_dimensions_and_terms_include
     assert pins == {tensor.site: placed_by(plan, tensor) for tensor in table.tensors}
 
 
-@pytest.mark.parametrize("form", ["jax", "dtensor"])
-def test_what_a_frameworks_module_can_say_comes_back_from_it(form: str) -> None:
-    write, target = {"jax": (jax_module, JAX), "dtensor": (dtensor_module, DTENSOR)}[form]
+@dataclass(frozen=True)
+class Form:
+    """A form of tables: how it is written and read, and why it cannot state a tensor, or nothing."""
+
+    write: Callable[[ShardingTable], str]
+    read: Callable[[str], StatedShardings]
+    fault: Callable[[ShardingTable, TensorSharding], str]
+
+
+def fault_of(target: Target) -> Callable[[ShardingTable, TensorSharding], str]:
+    return lambda table, tensor: verdict(table, tensor, target).replace(OK, "")
+
+
+FORMS = {
+    "jax": Form(jax_module, from_python, fault_of(JAX)),
+    "dtensor": Form(dtensor_module, from_python, fault_of(DTENSOR)),
+    "ttnn": Form(ttnn_specs, from_python, mapper_fault),
+    "tt": Form(metal_layouts, from_metal_layouts, layout_fault),
+    "ttcore": Form(lambda table: metal_layouts(table, "ttcore"), from_metal_layouts, layout_fault),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_form_can_say_comes_back_from_it(form: str) -> None:
+    known = FORMS[form]
     compared = 0
     for seed in range(30):
         plan = random_plan(np.random.default_rng(seed), tensors=2)
         table = plan.table
-        sound = {t.name for t in table.tensors if verdict(table, t, target) == OK}
-        stated = from_python(write(table))
+        sound = {t.name for t in table.tensors if not known.fault(table, t)}
+        if not sound:
+            continue
+        stated = known.read(known.write(table))
+        assert sound <= {tensor.name for tensor in stated.tensors}
         for tensor in stated.tensors:
             if tensor.name in sound:
                 one = type(stated)(stated.axes, (tensor,))
@@ -117,6 +152,23 @@ def test_specs_of_jax_are_pins_or_say_why_not(axes: dict[str, int], spec: list[o
     else:
         with pytest.raises(ShardingError, match=pin):
             pins_of(stated, linear(), MeshShape.of(gpu=4))
+
+
+@pytest.mark.parametrize(
+    ("shape", "placements", "dims"),
+    [
+        ("", "PlacementShard(1), PlacementReplicate()", [(), ("a",)]),
+        (", ttnn.MeshShape(8)", "PlacementShard(0)", [("a", "b")]),
+        (", ttnn.MeshShape([2, 4])", "PlacementReplicate(), PlacementShard(dim=0)", [("b",)]),
+        (", mesh_shape_override=ttnn.MeshShape(1, 8)", "PlacementShard(0), PlacementReplicate()", [()]),
+    ],
+)
+def test_mesh_mappers_are_read_over_the_axes_that_their_own_mesh_joins(
+    shape: str, placements: str, dims: list[tuple[str, ...]]
+) -> None:
+    text = f'AXES = {{"a": 2, "b": 4}}\nM = {{"w": ttnn.MeshMapperConfig([{placements}]{shape})}}'
+    (stated,) = from_python(text).tensors
+    assert [split.axes for split in stated.dims] == dims
 
 
 def test_the_placements_that_a_jax_program_states_itself_are_read_from_its_module() -> None:
@@ -184,7 +236,7 @@ module @m {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["json", "py", "dtensor.py"])
+@pytest.mark.parametrize("form", ["json", "py", "dtensor.py", "ttnn.py", "tt.mlir", "ttcore.txt"])
 def test_a_search_with_pins_from_a_file_keeps_what_its_plan_had(tmp_path: Path, form: str) -> None:
     # Given a plan of a small model, and its table in a file
     path = GRAPHS / "tiny_train_mlp_784_4x4096_b1024_sgd.onnx"
@@ -193,13 +245,15 @@ def test_a_search_with_pins_from_a_file_keeps_what_its_plan_had(tmp_path: Path, 
     plan = min(first.frontier, key=lambda plan: plan.cost["peak_memory_bytes"])
     shape = MeshShape(first.mesh.axis_sizes)
     table = sharding_table(first.graph, plan.graph, plan.placements, shape, plan.id)
-    write, target = {
-        "json": (table_text, None),
-        "py": (jax_module, JAX),
-        "dtensor.py": (dtensor_module, DTENSOR),
+    known = {
+        "json": Form(table_text, from_table, lambda table, tensor: ""),
+        "py": FORMS["jax"],
+        **{
+            name: FORMS[name.partition(".")[0]] for name in ("dtensor.py", "ttnn.py", "tt.mlir", "ttcore.txt")
+        },
     }[form]
     file = tmp_path / f"table.{form}"
-    file.write_text(write(table))
+    file.write_text(known.write(table))
 
     # When another search begins from its pins
     second = tapestry.optimize(path, "dgx-h100", pins_from=file, evaluations=60, islands=1, seed=9)
@@ -209,7 +263,7 @@ def test_a_search_with_pins_from_a_file_keeps_what_its_plan_had(tmp_path: Path, 
         again = sharding_table(second.graph, other.graph, other.placements, shape)
         split = 0
         for tensor in table.tensors:
-            if tensor.is_boundary and (target is None or verdict(table, tensor, target) == OK):
+            if tensor.is_boundary and not known.fault(table, tensor):
                 assert again.boxes(again.by_name[tensor.name]).tolist() == table.boxes(tensor).tolist()
                 split += bool(tensor.axes)
         assert split > 3
@@ -224,11 +278,37 @@ def test_a_search_with_pins_from_a_file_keeps_what_its_plan_had(tmp_path: Path, 
             '{"format": "x", "version": 1, "mesh": {"axes": []}, "tensors": []}',
             "format 'x' version 1",
         ),
-        ("t.txt", "", "expected a file of shardings"),
+        ("t.toml", "", "expected a file of shardings"),
+        ("t.txt", "", "must state the mesh: // mesh of x=2"),
+        ("t.txt", "// mesh of x=2\n", "states no tensor"),
+        ("t.txt", f"// mesh of x=2\n// w: float32[8] over [y]\n{METAL}", "line 3: w: there is no axis 'y'"),
+        (
+            "t.txt",
+            f"// mesh of x=2\n// w: float32[8] over [-]\n{METAL}",
+            "its grid is 1x2, and the axes split it 1",
+        ),
+        ("t.mlir", f"// mesh of x=2\n// w: float32[4] over [x]\n{METAL}", r"another shape than \[4\]"),
+        ("t.mlir", "// mesh of x=2\n// w: float32[8] over [x]\n// metal_layout<", "expected a tensor with"),
         ("t.py", "x = (", "no Python module"),
         ("t.py", "INPUTS = {'x': P('a')}", "must state the mesh"),
         ("t.py", "AXES = {'a': 2}\nINPUTS = {'x': P(name)}", "line 2: name is no constant"),
         ("t.py", "AXES = {'a': 2}\nINPUTS = {'x': [Shard(0), Shard(1)]}", "2 placements on a mesh of 1 axes"),
+        (
+            "t.py",
+            "AXES = {'a': 2}\nM = {'x': MeshMapperConfig([PlacementShard(-1)])}",
+            "of a dimension from 0",
+        ),
+        (
+            "t.py",
+            "AXES = {'a': 6}\nM = {'x': MeshMapperConfig([PlacementShard(0)], MeshShape(4))}",
+            "do not fit",
+        ),
+        ("t.py", "AXES = {'a': 2}\nM = {'x': MeshMapperConfig(placements)}", "no list of placements"),
+        (
+            "t.py",
+            "AXES = {'a': 2}\nX = {'x': P('a')}\nY = {'y': [Shard(0)]}",
+            "states PartitionSpecs and DTensor",
+        ),
         ("t.mlir", "module {", "is not a StableHLO module"),
     ],
 )
