@@ -15,7 +15,14 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from tapestry.client.calls import Call, Follow, Reply, Steps, answered
 from tapestry.client.errors import ProblemError, RunFailedError
-from tapestry.client.programs import DataLike, MeshLike, ProgramLike, mesh_document, program_call
+from tapestry.client.programs import (
+    DataLike,
+    MeshLike,
+    ProgramLike,
+    mesh_document,
+    program_call,
+    program_upload,
+)
 from tapestry.client.records import (
     EventRecord,
     FinishedSearch,
@@ -249,16 +256,25 @@ class Operations:
 
     @operation
     def export(
-        self, plan: Reference, to: str, parameters: Mapping[str, str | Sequence[str]] | None = None
+        self,
+        plan: Reference,
+        to: str,
+        parameters: Mapping[str, str | Sequence[str]] | None = None,
+        program: ProgramLike | None = None,
     ) -> Steps[bytes]:
         """Return a plan in a format for other programs.
 
-        `parameters` are further ones of the request, such as `{"device": ["0", "1"]}` of an explicit graph.
+        `parameters` are further ones of the request, such as `{"device": ["0", "1"]}` of an explicit graph. `program`
+        is the program that was searched, for the formats that are written into it (`shardy`).
 
         Raises:
+            ArgumentError: there is no such file, or the program is no file.
             ProblemError: a format that there is none of; the fault lists all. Or the plan cannot be written so.
         """
-        call = Call("GET", f"/v1/plans/{id_of(plan)}/export", params={"to": to, **(parameters or {})})
+        path, params = f"/v1/plans/{id_of(plan)}/export", {"to": to, **(parameters or {})}
+        call = Call("GET", path, params=params)
+        if program is not None:
+            call = Call("POST", path, upload=program_upload(program), params=params)
         return (yield from self._answered(call)).content
 
     @operation

@@ -88,6 +88,18 @@ def _file(argument: str, path: PathText) -> Path:
     return found
 
 
+def program_upload(program: ProgramLike) -> Upload:
+    """Return the file that holds a program, for a request about it.
+
+    Raises:
+        ArgumentError: as `program_call`, or the program is a TEG document.
+    """
+    upload = program_call(program, None, None).upload
+    if upload is None:
+        raise ArgumentError("program: a TEG document is no file that shardings are written into")
+    return upload
+
+
 def mesh_document(mesh: MeshLike) -> str | dict[str, Any]:
     """Return a mesh as a request names it: a name of the catalog, or the fields of a mesh file.
 

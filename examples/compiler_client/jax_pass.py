@@ -9,7 +9,6 @@ The devices are virtual ones of this machine. `pip install 'tapestry[client,jax]
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 
@@ -24,8 +23,7 @@ from jax._src.sharding_impls import GSPMDSharding
 from jaxlib.mlir import ir
 
 from tapestry.client import Client, EventRecord
-from tapestry.teg.exporters.tables.document import table_of_document
-from tapestry.teg.exporters.tables.shardy import annotated_stablehlo
+from tapestry.examples.compiler_client.hlo_collectives import received
 
 MESH = "dgx-h100"
 
@@ -44,8 +42,14 @@ def arguments_of(batch, width, seed=0):
 class Compiled:
     """A StableHLO module with Shardy attributes, compiled by XLA for as many devices as it names."""
 
-    def __init__(self, text, device_count, results):
-        self.devices, self.results = tuple(jax.devices()[:device_count]), results
+    def __init__(self, text, results):
+        with mlir.make_ir_context():
+            self._compile(ir.Module.parse(text))
+        self.results = results
+
+    def _compile(self, module):
+        device_count = module.operation.attributes["mhlo.num_partitions"].value
+        self.devices = tuple(jax.devices()[:device_count])
         options = xla_client.CompileOptions()
         build = options.executable_build_options
         for target in (options, build):
@@ -53,9 +57,12 @@ class Compiled:
         build.use_spmd_partitioning = build.use_shardy_partitioner = True
         build.device_assignment = xla_client.DeviceAssignment.create(np.arange(device_count).reshape(1, -1))
         devices = xla_client.DeviceList(self.devices)
-        with mlir.make_ir_context():
-            module = ir.Module.parse(text)
-            self.executable = self.devices[0].client.compile_and_load(module, devices, options)
+        self.executable = self.devices[0].client.compile_and_load(module, devices, options)
+
+    @property
+    def hlo(self):
+        """The text of the compiled module."""
+        return self.executable.hlo_modules()[0].to_string()
 
     def __call__(self, *arguments):
         """Run it: arguments are split, and results put together, as XLA was told."""
@@ -95,19 +102,21 @@ def main():
         found = client.optimize(program, MESH, name="network", seconds=given.seconds, on_event=report)
         took_s = time.perf_counter() - began
         plan = found.frontier.fastest(under={"peak_memory_bytes": given.under})
-        table = table_of_document(json.loads(client.export(plan, "table")))
+        sharded = client.export(plan, "shardy", program=program).decode()
     how = "was there" if found.reused else "was searched"
     print(f"run {found.run.id} {how}: {len(found.frontier.plans)} plans in {took_s:.3f} s")
     print(f"plan {plan.plan}: {plan.cost['time_s']:.3g} s, {plan.cost['peak_memory_bytes']:,} B per device")
 
     results = jax.tree.leaves(lowered.out_info)
-    compiled = Compiled(annotated_stablehlo(table, program), table.device_count, results)
+    compiled = Compiled(sharded, results)
+    moved = ", ".join(f"{count:,} B by {kind}" for kind, count in received(compiled.hlo).items()) or "nothing"
+    print(f"the plan moves {plan.cost['traffic_bytes']:,} B; XLA moves {moved}")
     (output,) = compiled(*arguments)
     expected = np.asarray(jax.jit(network)(*arguments))
     error = float(np.abs(np.asarray(output) - expected).max() / np.abs(expected).max())
     parts = {shard.data.shape for shard in output.addressable_shards}
     print(
-        f"on {table.device_count} devices, each with {' or '.join(map(str, sorted(parts)))} of {output.shape}"
+        f"on {len(compiled.devices)} devices, each with {' or '.join(map(str, sorted(parts)))} of {output.shape}"
     )
     print(f"largest relative error {error:.1e}")
     return 0 if error < 1e-4 else 1

@@ -63,7 +63,7 @@ class BodyLimit:
         is_form = kind.lower().startswith(FORM.encode())
         if path.startswith("/v1/tensors/") or (is_form and path.endswith("/executions")):
             return self._limits.tensor_bytes
-        if path == "/v1/graphs/import":
+        if path == "/v1/graphs/import" or (is_form and path.endswith("/export")):
             return self._limits.upload_bytes
         return self._limits.document_bytes if path == "/v1/graphs" else self._limits.body_bytes
 

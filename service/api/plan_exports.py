@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import Request, Response, UploadFile
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.service.api import tasks
@@ -15,9 +15,10 @@ from tapestry.service.api.answers import download_headers, not_modified, revalid
 from tapestry.service.api.context import Context
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.openapi_parts import UNCHANGED, Answers
-from tapestry.service.api.problems import Problem
+from tapestry.service.api.problems import Problem, invalid
 from tapestry.service.api.streams import Streamed
 from tapestry.service.api.task_pool import TaskStream
+from tapestry.service.api.uploads import private_file, receive
 from tapestry.service.plan_tables import FORMS, TableForm
 from tapestry.service.store import StoredPlan
 from tapestry.teg.faults import Fault
@@ -127,11 +128,27 @@ def _in_form(form: TableForm) -> Callable[[Request, StoredPlan, Context, GraphPa
     """Return how a table of shardings is answered in one form."""
 
     def answer(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
-        text = parts.pool.do(tasks.write_table, plan.public_id, form.name, parts.settings.database_url)
+        written = parts.pool.do(tasks.write_table, plan.public_id, form.name, parts.settings.database_url)
+        text: str = written[0]
         ending = {JSON: ".json", "text/plain": ".txt"}.get(form.media_type, ".py")
         return _file(text, form.media_type, f"{plan.public_id}.{form.name}{ending}")
 
     return answer
+
+
+def into_program(plan: StoredPlan, parts: Context, form: TableForm, program: UploadFile) -> Response:
+    """Answer with the user's own program, into which a plan's table is written.
+
+    Raises:
+        Problem: the file is no program of this kind, or not the one that was searched.
+    """
+    with private_file() as path:
+        receive(program, path)
+        url = parts.settings.database_url
+        text, refusal = parts.pool.do(tasks.write_table, plan.public_id, form.name, url, str(path))
+    if refusal:
+        raise invalid((Fault("/file", refusal),))
+    return _file(text, form.media_type, f"{plan.public_id}.{form.name}.mlir")
 
 
 def _file(content: str, media_type: str, name: str) -> Response:
@@ -190,6 +207,9 @@ EXPORTS: tuple[PlanExport, ...] = (
         if not form.needs_program
     ),
 )
+
+
+INTO_PROGRAMS: tuple[TableForm, ...] = tuple(form for form in FORMS if form.needs_program)
 
 
 def exports_answers() -> Answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, File, Query, Request, Response, UploadFile
 from pydantic import Field
 
 from tapestry.service.api import tasks
@@ -12,9 +12,16 @@ from tapestry.service.api.answers import packed, revalidated
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.executions import execution_document
 from tapestry.service.api.graphs import EXAMPLE
+from tapestry.service.api.limits import FORM, body_of
 from tapestry.service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
-from tapestry.service.api.openapi_parts import KEPT, PlanId, Printable, json_answer, problems
-from tapestry.service.api.plan_exports import EXPORTS, explicit_graph, exports_answers
+from tapestry.service.api.openapi_parts import KEPT, PlanId, Printable, json_answer, problems, text_answer
+from tapestry.service.api.plan_exports import (
+    EXPORTS,
+    INTO_PROGRAMS,
+    explicit_graph,
+    exports_answers,
+    into_program,
+)
 from tapestry.service.api.problems import Problem
 from tapestry.service.presentation import shown_plan_document
 from tapestry.service.store import StoredPlan
@@ -24,6 +31,8 @@ from tapestry.teg.sharding.explicit_parts import GraphPart
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
 FORMATS = tuple(export.name for export in EXPORTS)
+PROGRAM_FORMATS = tuple(form.name for form in INTO_PROGRAMS)
+ANNOTATED = text_answer("text/plain", "The program with the plan's shardings", "module @step {}\n")
 EXPLICIT = json_answer("The explicit graph as a TEG document", EXAMPLE)
 MOST_NAMES = 10  # of each kind: a request line has at most 64 KiB
 Names = Annotated[str, Field(min_length=1, max_length=200), Printable]
@@ -129,7 +138,40 @@ def export_plan(
             if not (part.is_whole or export.has_parts):
                 raise Problem(422, "invalid", f"{to!r} is exported whole; leave device, layer and block out")
             return export.answer(request, plan, parts, part)
-    fault = Fault("#query/to", f"plans are not exported to {to!r}", FORMATS)
+    reason = f"plans are not exported to {to!r}"
+    if to in PROGRAM_FORMATS:
+        reason = f"{to!r} is written into your program: POST its file here, as the part `file` of a form"
+    fault = Fault("#query/to", reason, FORMATS)
+    raise Problem(422, "invalid", fault.detail, (fault,))
+
+
+@router.post(
+    "/{plan_id}/export",
+    responses=ANNOTATED | problems(404, 413, 415, 422),
+    response_class=Response,
+    dependencies=[body_of(FORM)],
+)
+def export_into_program(
+    plan_id: PlanId,
+    parts: Parts,
+    file: Annotated[
+        UploadFile, File(description="the program that was searched: .mlir, .mlir.gz or .mlirbc")
+    ],
+    to: Annotated[
+        str,
+        Query(
+            max_length=40,
+            description="; ".join(f"{form.name}: {form.description}" for form in INTO_PROGRAMS),
+            json_schema_extra={"enum": list(PROGRAM_FORMATS)},
+        ),
+    ] = PROGRAM_FORMATS[0],
+) -> Response:
+    """Write the shardings of a plan into the program that it was found for, which is sent along."""
+    plan = parts.store.plans.get(plan_id)
+    for form in INTO_PROGRAMS:
+        if form.name == to:
+            return into_program(plan, parts, form, file)
+    fault = Fault("#query/to", f"{to!r} is not written into programs", PROGRAM_FORMATS)
     raise Problem(422, "invalid", fault.detail, (fault,))
 
 

@@ -268,11 +268,22 @@ def draw(key: int, url: str) -> str:
     return to_dot(store_at(url).plans.load(key).graph, DOT_BLOCKS)
 
 
-def write_table(plan_id: str, form: str, url: str) -> str:
-    """Write a plan's table of shardings in a form that needs no program."""
+def write_table(plan_id: str, form: str, url: str, path: str | None = None) -> tuple[str, str]:
+    """Write a plan's table of shardings; return it, or the reason why the program of a private file is not its own.
+
+    The program is input from outside, which may break its reader in any way.
+    """
     store = store_at(url)
+    table = stored_table(store, store.plans.get(plan_id))
     written = next(known for known in FORMS if known.name == form)
-    return written.write(stored_table(store, store.plans.get(plan_id)), "")
+    if path is None:
+        return written.write(table, ""), ""
+    try:
+        return written.write(table, Path(path).read_bytes()), ""
+    except ImportFailure as error:
+        return "", " ".join(str(error).split())
+    except Exception as error:
+        return "", f"its reader broke on it ({type(error).__name__}: {' '.join(str(error)[:200].split())})"
 
 
 def write_program(key: int, run_id: str, library: str, url: str) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from tapestry.teg.document import dumps, save
 from tapestry.teg.faults import ArgumentError
 from tests.client.conftest import OBJECTIVES, QUICK, work
 from tests.service.api.conftest import Service, serving
+from tests.service.api.test_plans import MODULE
 from tests.service.processes import free_port
 from tests.service.programs import two_layers
 from tests.teg.importers.models import GRAPHS, ROOT
@@ -194,6 +195,9 @@ def test_a_plan_is_exported(client: Client, service: Service) -> None:
     assert len(client.explicit_graph(plan)["blocks"]) > 7
     one, two = (client.export(plan, "teg", {"device": devices}) for devices in (["0"], ["0", "1"]))
     assert 0 < len(json.loads(one)["blocks"]) < len(json.loads(two)["blocks"])
+    assert b"sdy.mesh" in client.export(plan, "shardy", program=MODULE)
+    with pytest.raises(ArgumentError, match="a TEG document is no file that shardings are written into"):
+        client.export(plan, "shardy", program=dumps(two_layers()).encode())
     with pytest.raises(ProblemError) as refused:
         client.export(plan, "punch_cards")
     assert refused.value.faults[0].pointer == "#query/to"

@@ -20,6 +20,7 @@ PATHS = (
     ("/v1/plans/0123456789ab/executions", "application/json", 2000),
     ("/v1/graphs", "application/json", 3000),
     ("/v1/graphs/import", "multipart/form-data; boundary=x", 4000),
+    ("/v1/plans/0123456789ab/export", "multipart/form-data; boundary=x", 4000),
     ("/login", "application/x-www-form-urlencoded", 2000),
 )
 

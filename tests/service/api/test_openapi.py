@@ -37,7 +37,7 @@ DESIGNED = {
     "/v1/plans/{plan_id}/graph": {"get"},
     "/v1/plans/{plan_id}/moves": {"get"},
     "/v1/plans/{plan_id}/explanation": {"get"},
-    "/v1/plans/{plan_id}/export": {"get"},
+    "/v1/plans/{plan_id}/export": {"get", "post"},
     "/v1/plans/{plan_id}/executions": {"post"},
     "/v1/executions/{execution_id}": {"get"},
     "/v1/executions/{execution_id}/trace": {"get"},

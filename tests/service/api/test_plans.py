@@ -6,6 +6,7 @@ import gzip
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from tapestry.service.settings import Limits
 from tapestry.service.store import NewExecution
 from tapestry.teg.binding import bind_values
 from tapestry.teg.document import from_document
+from tapestry.teg.importers.shardings.files import read_shardings
 from tapestry.teg.sharding.text import placements_from_document
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import NOON, finished_run, two_layers
@@ -225,6 +227,60 @@ def test_other_forms_are_refused_by_what_there_is(shared: Service, query: str) -
     assert [fault["pointer"] for fault in faults] == ["#query/to"]
     if query:
         assert faults[0]["allowed"] == [export.name for export in EXPORTS]
+
+
+# `two_layers` as JAX lowers it: arguments have the names of the caller, results those of their paths.
+MODULE = """
+module @two_layers {
+  func.func public @main(%arg0: tensor<64x64xf32> loc("x"), %arg1: tensor<64x256xf32> loc("up"),
+      %arg2: tensor<256x64xf32> loc("down")) -> (tensor<64x64xf32> {jax.result_info = "result"}) {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0]
+        : (tensor<64x64xf32>, tensor<64x256xf32>) -> tensor<64x256xf32>
+    %1 = stablehlo.tanh %0 : tensor<64x256xf32>
+    %2 = stablehlo.dot_general %1, %arg2, contracting_dims = [1] x [0]
+        : (tensor<64x256xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
+    return %2 : tensor<64x64xf32>
+  }
+}
+"""
+
+
+def test_the_table_of_a_plan_is_written_into_a_program_that_is_sent_along(
+    shared: Service, tmp_path: Path
+) -> None:
+    pytest.importorskip("jaxlib")
+    plan_id = first_plan(shared)
+    path = f"/v1/plans/{plan_id}/export"
+    answer = shared.http.post(path, params={"to": "shardy"}, files={"file": ("step.mlir", MODULE.encode())})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, "text/plain")
+    assert f"{plan_id}.shardy.mlir" in answer.headers["content-disposition"]
+
+    # The program states of its tensors what the table does.
+    file = tmp_path / "sharded.mlir"
+    file.write_text(answer.text)
+    table = shared.http.get(path, params={"to": "table"}).json()
+    shardings = read_shardings(file)
+    assert [(a.name, a.size) for a in shardings.axes] == [
+        (axis["name"], axis["size"]) for axis in table["mesh"]["axes"]
+    ]
+    stated = {tensor.name: [split.axes for split in tensor.dims] for tensor in shardings.tensors}
+    tensors = {t["name"]: [tuple(dim["axes"]) for dim in t["dims"]] for t in table["tensors"]}
+    assert stated == {name: tensors[name] for name in ("x", "up", "down", "result")}
+
+
+def test_another_program_than_the_one_that_was_searched_is_refused(shared: Service) -> None:
+    pytest.importorskip("jaxlib")
+    path = f"/v1/plans/{first_plan(shared)}/export"
+    other = MODULE.replace("64x256", "64x128").replace("256x64", "128x64").encode()
+    for content, reason in ((other, "has shape"), (b"module {", "is not a StableHLO module"), (b"", "")):
+        answer = shared.http.post(path, params={"to": "shardy"}, files={"file": ("step.mlir", content)})
+        (fault,) = complaint(answer, 422, "invalid")["errors"]
+        assert fault["pointer"] == "/file" and reason in fault["detail"]
+        assert "tapestry-upload" not in answer.text
+    wrong = shared.http.post(path, params={"to": "dtensor"}, files={"file": ("step.mlir", MODULE.encode())})
+    assert complaint(wrong, 422, "invalid")["errors"][0]["allowed"] == ["shardy"]
+    refused = complaint(shared.http.get(path, params={"to": "shardy"}), 422, "invalid")
+    assert "POST its file here" in refused["detail"]
 
 
 def test_an_execution_is_accepted_and_waits_for_a_worker(service: Service) -> None:
