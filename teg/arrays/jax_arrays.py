@@ -20,7 +20,7 @@ from tapestry.teg.arrays.standard_arrays import StandardArrays
 from tapestry.teg.dtypes import accumulation, bounds, is_float, numpy_dtype
 
 HIGHEST = jax.lax.Precision.HIGHEST
-known = partial(library_kernel, "jax")
+known = partial(library_kernel, jax)
 
 
 class JaxArrays(StandardArrays):

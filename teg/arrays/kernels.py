@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from importlib import import_module
+from functools import cache, reduce
+from types import ModuleType
 from typing import Any, NamedTuple
 
 
@@ -34,13 +34,13 @@ KERNELS = (
 
 
 @cache
-def library_kernel(library: str, operation: str, rank: int = 0) -> Callable[..., Any]:
+def library_kernel(library: ModuleType, operation: str, rank: int = 0) -> Callable[..., Any]:
     """Return the function of a library that `KERNELS` names for an operation.
 
     Raises:
         KeyError: it names none.
     """
     names = {(kernel.library, kernel.operation): kernel.function for kernel in KERNELS}
-    module, _, name = names[library, operation].format(rank=rank).rpartition(".")
-    function: Callable[..., Any] = getattr(import_module(module), name)
+    _, *path = names[library.__name__, operation].format(rank=rank).split(".")
+    function: Callable[..., Any] = reduce(getattr, path, library)
     return function

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapestry.teg.arrays.namespace import Array
 
-Function = Callable[..., Array]
+ElementFunction = Callable[..., Array]
 
 # Names of the standard; `exp2` and `fmod` are libraries' own, by one name.
 SAME = (
@@ -90,12 +90,12 @@ ROUNDED_TWICE = frozenset(
 )
 
 
-def standard_functions(xp: Any, own: Mapping[str, Function]) -> dict[str, Function]:
+def standard_functions(xp: Any, own: Mapping[str, ElementFunction]) -> dict[str, ElementFunction]:
     """Return the functions of a library with the standard's names; `own` are those that it has in another way."""
     found = {name: getattr(xp, name) for name in SAME}
     found |= {name: getattr(xp, library_name) for name, library_name in NAMED.items()}
 
-    def by_zero(divide: Function) -> Function:
+    def by_zero(divide: ElementFunction) -> ElementFunction:
         """Wrap a division so that integers divided by zero give zero, as in numpy."""
 
         def call(a: Array, b: Array) -> Array:

@@ -15,7 +15,7 @@ from tapestry.teg.arrays.numpy_arrays import NUMPY
 from tapestry.teg.arrays.torch_elements import STORED, TorchArray, TorchElements
 from tapestry.teg.dtypes import accumulation, is_float, is_integer, item_bytes
 
-known = partial(library_kernel, "torch")
+known = partial(library_kernel, torch)
 
 
 def default_device() -> str:

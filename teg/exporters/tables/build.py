@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tapestry.teg.exporters.tables.logical_mesh import logical_axes, renamed
 from tapestry.teg.exporters.tables.table import (
@@ -15,6 +15,7 @@ from tapestry.teg.exporters.tables.table import (
     STATE,
     DimSharding,
     FactoredDims,
+    ReadSharding,
     ShardingTable,
     TensorSharding,
 )
@@ -24,9 +25,10 @@ from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
-from tapestry.teg.sharding.strategy import producer_spec
+from tapestry.teg.sharding.strategy import consumer_spec, producer_spec, read_of
 from tapestry.teg.stored_values import StoredValue
 
+UNKNOWN = "the program has no such value"
 ROLE_OF = {"activation": INPUT, "parameter": PARAMETER, "buffer": BUFFER, "optimizer_state": STATE}
 
 
@@ -42,6 +44,7 @@ class _Stored:
     groups: tuple[tuple[int, ...], ...] | None
     dtype: str
     spec: Spec
+    tensor: str
     layout: str = ""
     carries: str | None = None
 
@@ -61,7 +64,7 @@ def sharding_table(
         *_sinks(graph, placed),
         *_intermediates(program, graph, placed),
     ]
-    tensors = [_in_user_dims(tensor, part) for tensor in stored]
+    tensors = _with_reads(graph, placed, stored, [_in_user_dims(tensor, part) for tensor in stored], part)
     axes = logical_axes(part, tensors)
     return ShardingTable(
         program.name,
@@ -87,7 +90,18 @@ def _sources(program: Graph, graph: Graph, placed: Placements) -> Iterator[_Stor
             spec = producer_spec(block.signature, 0, len(tensor.shape), placement.strategy)
             layout = placement.layout_of(0)
         groups = factor_groups(shape, tensor.shape)
-        yield _Stored(source.site, role, source.site, shape, tensor.shape, groups, tensor.dtype, spec, layout)
+        yield _Stored(
+            source.site,
+            role,
+            source.site,
+            shape,
+            tensor.shape,
+            groups,
+            tensor.dtype,
+            spec,
+            tensor.site,
+            layout,
+        )
 
 
 def _sinks(graph: Graph, placed: Placements) -> Iterator[_Stored]:
@@ -99,7 +113,17 @@ def _sinks(graph: Graph, placed: Placements) -> Iterator[_Stored]:
         groups, layout = factor_groups(shape, tensor.shape), placement.read_layout_of(0)
         carries = sink.definition.get("carries")
         yield _Stored(
-            sink.site, OUTPUT, sink.site, shape, tensor.shape, groups, tensor.dtype, spec, layout, carries
+            sink.site,
+            OUTPUT,
+            sink.site,
+            shape,
+            tensor.shape,
+            groups,
+            tensor.dtype,
+            spec,
+            tensor.site,
+            layout,
+            carries,
         )
 
 
@@ -124,8 +148,53 @@ def _intermediates(program: Graph, graph: Graph, placed: Placements) -> Iterator
             value.dims,
             tensor.dtype,
             spec,
+            tensor.site,
             layout,
         )
+
+
+def _with_reads(
+    graph: Graph,
+    placed: Placements,
+    stored: Sequence[_Stored],
+    tensors: Sequence[TensorSharding],
+    mesh_shape: MeshShape,
+) -> list[TensorSharding]:
+    """Return the shardings with what the blocks that make intermediate values read otherwise than it is left.
+
+    A read of a part, such as one with a halo, is not stated. Where a block leaves terms, its reads say which: those
+    that cannot be stated have a fault.
+    """
+    known: dict[str, list[tuple[_Stored, TensorSharding]]] = {}
+    for own, tensor in zip(stored, tensors, strict=True):
+        if own.role != OUTPUT:
+            known.setdefault(own.tensor, []).append((own, tensor))
+
+    def reads(own: _Stored) -> Iterator[ReadSharding]:
+        block = graph.by_site[own.site]
+        strategy = placed.of(block).strategy
+        for position in range(len(block.inputs)):
+            read = read_of(graph, block.site, position)
+            shape = graph.tensors[read.root].shape
+            spec = consumer_spec(read.rows, shape, block.signature, strategy)
+            if read.root not in known and own.spec.partial:
+                yield ReadSharding(read.root, tuple(DimSharding(n, fault=UNKNOWN) for n in shape))
+            for other, left in known.get(read.root, ()) if not spec.windows else ():
+                needed = _in_user_dims(replace(other, spec=spec), mesh_shape).dims
+                is_stated = not any(dim.fault for dim in needed)
+                is_moved = bool(_places(needed) != _places(left.dims) or left.partial)
+                if is_moved if is_stated else own.spec.partial:
+                    yield ReadSharding(left.name, needed)
+
+    return [
+        tensor if own.role != INTERMEDIATE else replace(tensor, reads=tuple(dict.fromkeys(reads(own))))
+        for own, tensor in zip(stored, tensors, strict=True)
+    ]
+
+
+def _places(dims: Sequence[DimSharding]) -> list[tuple[tuple[str, ...], int]]:
+    """Return what says where elements are: a granule is in the size of the chunks already."""
+    return [(dim.axes, dim.chunk) for dim in dims]
 
 
 def _values(program: Graph) -> Mapping[str, StoredValue]:

@@ -11,6 +11,7 @@ from tapestry.teg.exporters.tables.table import (
     DimSharding,
     FactoredDims,
     LogicalAxis,
+    ReadSharding,
     ShardingTable,
     TensorSharding,
 )
@@ -71,6 +72,7 @@ def _tensor_of(document: Mapping[str, Any]) -> TensorSharding:
         None if factored is None else _factored_of(factored),
         document.get("layout", ""),
         document.get("carries"),
+        tuple(ReadSharding(read["name"], _dims_of(read["dims"])) for read in document.get("reads", ())),
     )
 
 
@@ -124,6 +126,10 @@ def _tensor(table: ShardingTable, tensor: TensorSharding) -> dict[str, Any]:
         }
         if factored.groups is not None:
             document["factored"]["groups"] = [list(group) for group in factored.groups]
+    if tensor.reads:
+        document["reads"] = [
+            {"name": read.name, "dims": [_dim(dim) for dim in read.dims]} for read in tensor.reads
+        ]
     if tensor.layout:
         document["layout"] = tensor.layout
     if tensor.carries is not None:

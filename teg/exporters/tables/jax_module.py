@@ -12,7 +12,14 @@ from tapestry.teg.exporters.tables.table import (
     TensorSharding,
 )
 from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, quoted, sizes
-from tapestry.teg.exporters.tables.verdicts import OK, TARGETS, nearest_axes, verdict
+from tapestry.teg.exporters.tables.verdicts import (
+    OK,
+    TARGETS,
+    constraint_fault,
+    nearest_axes,
+    read_tensors,
+    verdict,
+)
 
 JAX = next(target for target in TARGETS if target.name == "jax")
 
@@ -54,6 +61,20 @@ def constrain(mesh, name, value):
     if name not in CONSTRAINTS:
         return value
     return jax.lax.with_sharding_constraint(value, NamedSharding(mesh, CONSTRAINTS[name]))
+
+
+def combine(mesh, name, value):
+    """Return the value with its constraint, if the plan leaves a value of this name as terms: these are combined."""
+    if name not in TERMS:
+        return value
+    return jax.lax.with_sharding_constraint(value, NamedSharding(mesh, TERMS[name][-1]))
+
+
+def read(mesh, reader, name, value):
+    """Return the value called `name` where the plan reads it to make the value called `reader`."""
+    if name not in READS.get(reader, {}):
+        return value
+    return jax.lax.with_sharding_constraint(value, NamedSharding(mesh, READS[reader][name]))
 '''
 
 
@@ -78,6 +99,12 @@ def jax_module(table: ShardingTable) -> str:
         "# Values inside the program, by the names that the import gives them: see `constrain`.",
         *_specs("CONSTRAINTS", table, inside),
         "",
+        "# Values that the plan leaves as terms, and where they are once these are combined: see `combine`.",
+        *dictionary("TERMS", _terms(table)),
+        "",
+        "# Values that are moved before others are made of them: see `read`.",
+        *dictionary("READS", _reads(table)),
+        "",
         *dictionary("NOT_EXPRESSIBLE", {name: quoted(why) for name, why in faults.items() if why != OK}),
     ]
     return "\n".join(lines) + "\n" + _FUNCTIONS
@@ -87,6 +114,29 @@ def _specs(name: str, table: ShardingTable, tensors: Iterable[TensorSharding]) -
     known = tuple(tensors)
     notes = {t.name: sizes(t.shape, t.dtype) for t in known}
     return dictionary(name, {t.name: partition_spec(table, t) for t in known}, notes)
+
+
+def _terms(table: ShardingTable) -> dict[str, str]:
+    """Return the monoid of the values that are left as terms, and the spec of what these make."""
+    return {
+        t.name: f"({quoted(str(t.monoid))}, {partition_spec(table, t)})"
+        for t in table.of_roles([INTERMEDIATE])
+        if t.partial and not constraint_fault(table, t)
+    }
+
+
+def _reads(table: ShardingTable) -> dict[str, str]:
+    """Return the specs of what the values inside are made of, as far as it is moved before."""
+    found = {}
+    for tensor in table.of_roles([INTERMEDIATE]):
+        moved = {}
+        for name, read in read_tensors(table, tensor).items():
+            if not constraint_fault(table, read):
+                moved[name] = partition_spec(table, read)
+        if moved:
+            entries = ", ".join(f"{quoted(name)}: {spec}" for name, spec in moved.items())
+            found[tensor.name] = f"{{{entries}}}"
+    return found
 
 
 def partition_spec(table: ShardingTable, tensor: TensorSharding) -> str:

@@ -68,6 +68,8 @@ def _identifier(wanted: str, taken: set[str]) -> str:
 
 def _all_dims(tensor: TensorSharding) -> Iterator[DimSharding]:
     yield from tensor.dims
+    for read in tensor.reads:
+        yield from read.dims
     if tensor.factored is not None and any(dim.fault for dim in tensor.dims):
         yield from tensor.factored.dims
 
@@ -86,4 +88,5 @@ def renamed(tensor: TensorSharding, axes: Sequence[LogicalAxis]) -> TensorShardi
     if factored is not None:
         is_needed = any(dim.fault for dim in tensor.dims)
         factored = replace(factored, dims=over(factored.dims)) if is_needed else None
-    return replace(tensor, dims=over(tensor.dims), partial=of(tensor.partial), factored=factored)
+    reads = tuple(replace(read, dims=over(read.dims)) for read in tensor.reads)
+    return replace(tensor, dims=over(tensor.dims), partial=of(tensor.partial), factored=factored, reads=reads)

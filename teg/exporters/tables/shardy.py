@@ -7,8 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tapestry.teg.exporters.tables.shardy_reads import functions_of, named_operands, read_operands
 from tapestry.teg.exporters.tables.table import INTERMEDIATE, ShardingTable, TensorSharding
-from tapestry.teg.exporters.tables.verdicts import OK, TARGETS, nearest_axes, verdict
+from tapestry.teg.exporters.tables.verdicts import TARGETS, constraint_fault, nearest_axes, read_tensors
 from tapestry.teg.faults import near_hint
 from tapestry.teg.importers import UNROLL_LIMIT
 from tapestry.teg.importers.failure import ImportFailure
@@ -18,10 +19,11 @@ from tapestry.teg.importers.stablehlo.reader import bindings, module_of, numbere
 from tapestry.teg.importers.stablehlo.translate import value_names
 
 SHARDY = next(target for target in TARGETS if target.name == "shardy")
-SHARDING, MESH = "sdy.sharding", "mesh"
-# What a module may say of shardings already; the plan's take their place.
+SHARDING, CONSTRAINT, MESH = "sdy.sharding", "sdy.sharding_constraint", "mesh"
 # What a module may say of shardings already; the plan's take their place.
 STATED = (SHARDING, "mhlo.sharding")
+# Notes on constraints, for readers and for the way back: XLA does not regard them.
+NOTES, TERMS, READ_BY = "mhlo.frontend_attributes", "tapestry.terms", "tapestry.read_by"
 
 
 def annotated_stablehlo(
@@ -31,7 +33,9 @@ def annotated_stablehlo(
 
     Shardings that the module stated before are replaced. A dimension that XLA cannot split as the plan does is whole;
     a value inside the program that it cannot has no constraint, nor has one that is several values of the table which
-    the plan places differently (a function called twice, a loop).
+    the plan places differently (a function called twice, a loop). Operands that the plan moves before an operation
+    have constraints of their own there. A value that the plan leaves as terms is constrained as it is when they are
+    combined.
 
     Raises:
         ImportFailure: this is no StableHLO module, or not the table's program: names or shapes differ.
@@ -48,9 +52,19 @@ def annotated_stablehlo(
         results = numbered_results(parsed, mlir)
         places = {results[key]: own for key, own in names.items() if not _is_constraint(results[key].owner)}
         _strip(parsed)
+        function = next(f for f in functions_of(parsed) if f.attributes["sym_name"].value == module.main)
+        known = named_operands(parsed, function, inputs, places)
+        reads = [
+            (operation, position, text, {READ_BY: ", ".join(reader for _, reader in own)})
+            for operation, position, own in read_operands(table, list(_operations(parsed.operation)), known)
+            if (text := _read_text(table, own))
+        ]
         for value, own in places.items():
             _constrain(table, mlir, value, own)
-        function = next(f for f in _functions(parsed) if f.attributes["sym_name"].value == module.main)
+        for operation, position, text, note in reads:
+            place = mlir.ir.InsertionPoint(operation)
+            constraint = _constraint(mlir, operation.operands[position], text, place, note)
+            operation.operands[position] = constraint.result
         _set_ports(table, mlir, function, "arg_attrs", inputs)
         _set_ports(table, mlir, function, "res_attrs", outputs)
         _set_mesh(table, mlir, parsed)
@@ -85,10 +99,6 @@ def _check_program(table: ShardingTable, label: str, shapes: Mapping[str, tuple[
             )
 
 
-def _functions(parsed: Any) -> Iterator[Any]:
-    return (o.operation for o in parsed.body.operations if o.operation.name == "func.func")
-
-
 def _operations(operation: Any) -> Iterator[Any]:
     """Yield the operations in the regions of one, inner ones first."""
     for region in operation.regions:
@@ -101,7 +111,7 @@ def _operations(operation: Any) -> Iterator[Any]:
 def _is_constraint(operation: Any) -> bool:
     if operation.name == "stablehlo.custom_call":
         return str(operation.attributes["call_target_name"].value) == "Sharding"
-    return str(operation.name) == "sdy.sharding_constraint"
+    return str(operation.name) == CONSTRAINT
 
 
 def _strip(parsed: Any) -> None:
@@ -126,21 +136,37 @@ def _sharding(axes: Sequence[Sequence[str]]) -> str:
 def _constrain(table: ShardingTable, mlir: SimpleNamespace, value: Any, names: Sequence[str]) -> None:
     """Add the constraint of a value behind its operation, if all that it stands for is placed alike."""
     found = [table.by_name.get(name) for name in names]
-    texts = set[str]()
+    stated = set[tuple[str, str]]()
     for tensor in found:
-        if tensor is None or tensor.is_boundary or verdict(table, tensor, SHARDY) != OK:
+        if tensor is None or tensor.is_boundary or constraint_fault(table, tensor):
             return
-        texts.add(_sharding(nearest_axes(table, tensor)))
-    if len(texts) == 1:
-        attribute = mlir.ir.Attribute.parse(texts.pop())
-        constraint = mlir.ir.Operation.create(
-            "sdy.sharding_constraint",
-            results=[value.type],
-            operands=[value],
-            attributes={"sharding": attribute},
-            ip=mlir.ir.InsertionPoint.after(value.owner),
-        )
+        terms = " ".join((tensor.monoid or "", *tensor.partial)) if tensor.partial else ""
+        stated.add((_sharding(nearest_axes(table, tensor)), terms))
+    if len(stated) == 1:
+        text, terms = stated.pop()
+        place = mlir.ir.InsertionPoint.after(value.owner)
+        constraint = _constraint(mlir, value, text, place, {TERMS: terms} if terms else {})
         value.replace_all_uses_except(constraint.result, constraint)
+
+
+def _constraint(mlir: SimpleNamespace, value: Any, text: str, place: Any, notes: Mapping[str, str]) -> Any:
+    attributes = {"sharding": mlir.ir.Attribute.parse(text)}
+    if notes:
+        own = {name: mlir.ir.StringAttr.get(note) for name, note in notes.items()}
+        attributes[NOTES] = mlir.ir.DictAttr.get(own)
+    return mlir.ir.Operation.create(
+        CONSTRAINT, results=[value.type], operands=[value], attributes=attributes, ip=place
+    )
+
+
+def _read_text(table: ShardingTable, reads: Sequence[tuple[str, str]]) -> str:
+    """Return the sharding in which a value is read, if that is stated and the same for all `(value, reader)`."""
+    texts = set[str]()
+    for name, reader in reads:
+        tensor = read_tensors(table, table.by_name[reader]).get(name)
+        is_stated = tensor is not None and not constraint_fault(table, tensor)
+        texts.add(_sharding(nearest_axes(table, tensor)) if tensor is not None and is_stated else "")
+    return texts.pop() if len(texts) == 1 else ""
 
 
 def _set_ports(

@@ -62,12 +62,21 @@ class FactoredDims:
 
 
 @dataclass(frozen=True)
+class ReadSharding:
+    """The sharding in which the block that makes a tensor reads another one, `name`: it is moved there before."""
+
+    name: str
+    dims: tuple[DimSharding, ...]
+
+
+@dataclass(frozen=True)
 class TensorSharding:
     """The sharding of a tensor of the user's program, in the user's dimensions.
 
     `site` is the block of the graph that makes (an output: observes) it. On the axes `partial` the devices hold terms
     that `monoid` combines; on all axes that are not named they hold copies. `layout` is the text of the physical
-    layout, empty for the device's default; `carries` names the state whose next value an output is.
+    layout, empty for the device's default; `carries` names the state whose next value an output is. `reads` are the
+    tensors that the block reads otherwise than they are left.
     """
 
     name: str
@@ -81,6 +90,7 @@ class TensorSharding:
     factored: FactoredDims | None = None
     layout: str = ""
     carries: str | None = None
+    reads: tuple[ReadSharding, ...] = ()
 
     @property
     def is_boundary(self) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tapestry.teg.exporters.tables.table import ShardingTable, TensorSharding
+from tapestry.teg.exporters.tables.table import INTERMEDIATE, ShardingTable, TensorSharding
 
 OK = "ok"
 
@@ -67,6 +67,32 @@ def nearest_axes(table: ShardingTable, tensor: TensorSharding) -> tuple[tuple[st
         () if tensor.is_boundary and dim.chunk * table.parts(dim.axes) != size else dim.axes
         for size, dim in zip(tensor.shape, tensor.dims, strict=True)
     )
+
+
+def read_tensors(table: ShardingTable, tensor: TensorSharding) -> dict[str, TensorSharding]:
+    """Return the values that a tensor is made of as it reads them, by name; none that it reads in two ways."""
+    found: dict[str, TensorSharding | None] = {}
+    for read in tensor.reads:
+        own = table.by_name.get(read.name)
+        is_new = own is not None and read.name not in found
+        found[read.name] = (
+            replace(own, role=INTERMEDIATE, dims=read.dims, partial=(), reads=()) if own and is_new else None
+        )
+    return {name: own for name, own in found.items() if own is not None}
+
+
+def constraint_fault(table: ShardingTable, tensor: TensorSharding) -> str:
+    """Return why XLA cannot have a constraint where the terms of a value are combined, or nothing.
+
+    Terms are those of the plan only where all that they are made of is where the plan has it.
+    """
+    for read in tensor.reads if tensor.partial else ():
+        for dim in read.dims:
+            if dim.fault:
+                return (
+                    f"its terms are made of {read.name}, which cannot be placed as the plan does: {dim.fault}"
+                )
+    return _dims_fault(tensor) or _padded(table, tensor)
 
 
 def _no_partial(_: ShardingTable, tensor: TensorSharding) -> str:

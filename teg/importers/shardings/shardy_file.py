@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from tapestry.teg.exporters.tables.shardy import CONSTRAINT, NOTES, READ_BY, SHARDING, TERMS
 from tapestry.teg.importers import UNROLL_LIMIT
 from tapestry.teg.importers.shardings.stated import (
     ShardingError,
@@ -21,8 +22,6 @@ from tapestry.teg.importers.stablehlo.reader import bindings, module_of, numbere
 from tapestry.teg.importers.stablehlo.translate import value_names
 from tapestry.teg.sharding.spec import WHOLE, Split
 
-SHARDING, CONSTRAINT = "sdy.sharding", "sdy.sharding_constraint"
-
 
 class _AxisPart(NamedTuple):
     """A part of an axis of the module's mesh: `size` devices, behind factors of `before` in all."""
@@ -33,16 +32,22 @@ class _AxisPart(NamedTuple):
 
 
 class _Stated(NamedTuple):
-    """A sharding of the module: its mesh, and the parts of axes that each dimension is split over."""
+    """A sharding of the module: its mesh, and the parts of axes that each dimension is split over.
+
+    On `partial` the value is left as terms of a `monoid`.
+    """
 
     name: str
     mesh: str
     dims: tuple[tuple[_AxisPart, ...], ...]
+    partial: tuple[_AxisPart, ...] = ()
+    monoid: str | None = None
 
 
 def from_shardy(source: str | bytes | Path) -> StatedShardings:
     """Read the shardings that a module states by `sdy.sharding` and `sdy.sharding_constraint`.
 
+    Constraints of single operands, as `exporters.tables.shardy` writes them, state nothing of a value.
     A sharding with a dimension that is open (`{?}`) leaves XLA a choice: it is not taken.
 
     Raises:
@@ -72,6 +77,8 @@ def from_shardy(source: str | bytes | Path) -> StatedShardings:
                 Split(names) if (names := tuple(_names(parts, pieces, sizes))) else WHOLE
                 for parts in own.dims
             ),
+            tuple(_names(own.partial, pieces, sizes)),
+            own.monoid,
         )
         for own in stated
     ]
@@ -103,8 +110,21 @@ def _constraints(parsed: Any, mlir: SimpleNamespace, module: Module) -> Iterator
     names = value_names(module, UNROLL_LIMIT)
     numbers = {value: key for key, value in results.items()}
     for _, operation in found:
+        notes = _notes(operation)
+        if READ_BY in notes:
+            continue
+        terms = notes.get(TERMS, "").split()
+        partial = tuple(_AxisPart(axis, 1, 0) for axis in terms[1:])
         for name in names.get(numbers[operation.operands[0]], ()):
-            yield from _stated(mlir, name, operation.attributes["sharding"])
+            for own in _stated(mlir, name, operation.attributes["sharding"]):
+                yield own._replace(partial=partial, monoid=terms[0] if terms else None)
+
+
+def _notes(operation: Any) -> dict[str, str]:
+    """Return what a constraint that `exporters.tables.shardy` wrote says of itself."""
+    if NOTES not in operation.attributes:
+        return {}
+    return {note.name: str(note.attr.value) for note in operation.attributes[NOTES]}
 
 
 def _stated(mlir: SimpleNamespace, name: str, attribute: Any) -> Iterator[_Stated]:

@@ -17,7 +17,7 @@ from tapestry.teg.jsontext import parse
 from tapestry.teg.sharding.spec import WHOLE, Split
 
 # Members that repeat others, or state nothing about where a tensor is.
-FOR_PEOPLE = ("role", "shape", "dtype", "replicated", "layout", "carries", "verdicts")
+FOR_PEOPLE = ("role", "shape", "dtype", "replicated", "reads", "layout", "carries", "verdicts")
 
 
 def from_table(text: str | bytes) -> StatedShardings:

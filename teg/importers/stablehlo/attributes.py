@@ -12,7 +12,7 @@ import numpy as np
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import LARGEST_COUNT
-from tapestry.teg.importers.stablehlo.module import Sharding, Type
+from tapestry.teg.importers.stablehlo.module import ManualSharding, Type
 
 ELEMENT_TYPES = {
     "i1": "bool",
@@ -167,11 +167,11 @@ def _record_reader(fields: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
     return read
 
 
-def _sharding(shardy: Any, attribute: Any) -> Sharding:
+def _sharding(shardy: Any, attribute: Any) -> ManualSharding:
     stated = shardy.TensorShardingAttr(attribute)
     dims = [shardy.DimensionShardingAttr(dim).axes for dim in stated.dimension_shardings]
     axes = tuple(tuple(_axis(shardy, shardy.AxisRefAttr(axis)) for axis in dim) for dim in dims)
-    return Sharding(str(stated.mesh_or_ref).removeprefix("@"), axes)
+    return ManualSharding(str(stated.mesh_or_ref).removeprefix("@"), axes)
 
 
 def _axis(shardy: Any, axis: Any) -> str:

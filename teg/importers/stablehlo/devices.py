@@ -15,7 +15,7 @@ import numpy as np
 
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.stablehlo.emitter import Emitter
-from tapestry.teg.importers.stablehlo.module import Operation, Region, Sharding
+from tapestry.teg.importers.stablehlo.module import ManualSharding, Operation, Region
 from tapestry.teg.importers.stablehlo.unrolling import Runner, decided
 
 # Known values of so many elements are kept for whoever computes them again.
@@ -166,7 +166,7 @@ class ManualMesh:
             dict(zip(axes, at, strict=True)) for at in product(*(range(size) for size in axes.values()))
         ]
 
-    def parts(self, value: Value, sharding: Sharding) -> list[Value]:
+    def parts(self, value: Value, sharding: ManualSharding) -> list[Value]:
         """Return each device's part of a tensor."""
         counts = self._counts(value.shape, sharding)
         sizes = [size // count for size, count in zip(value.shape, counts, strict=True)]
@@ -179,7 +179,7 @@ class ManualMesh:
             found.append(cut[at])
         return found
 
-    def whole(self, parts: Sequence[Value], sharding: Sharding, shape: Sequence[int]) -> Value:
+    def whole(self, parts: Sequence[Value], sharding: ManualSharding, shape: Sequence[int]) -> Value:
         """Join the parts of a tensor; of equal parts, that of the first device."""
         counts = self._counts(shape, sharding)
         held: dict[tuple[int, ...], Value] = {}
@@ -193,7 +193,7 @@ class ManualMesh:
             }
         return held[()]
 
-    def _counts(self, shape: Sequence[int], sharding: Sharding) -> list[int]:
+    def _counts(self, shape: Sequence[int], sharding: ManualSharding) -> list[int]:
         unknown = [name for names in sharding.dims for name in names if name not in self.axes]
         if unknown:
             raise self.e.refuse(f"splits a tensor over {unknown[0]}, which is no whole axis of its mesh")
@@ -204,7 +204,7 @@ class ManualMesh:
             )
         return counts
 
-    def _position(self, sharding: Sharding, place: Mapping[str, int]) -> tuple[int, ...]:
+    def _position(self, sharding: ManualSharding, place: Mapping[str, int]) -> tuple[int, ...]:
         return tuple(
             int(np.ravel_multi_index([place[n] for n in names], [self.axes[n] for n in names]))
             if names

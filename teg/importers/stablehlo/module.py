@@ -58,7 +58,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Sharding:
+class ManualSharding:
     """A sharding of Shardy: the name of its mesh, and the axes of each dimension; parts of axes as `axis:(k)n`."""
 
     mesh: str

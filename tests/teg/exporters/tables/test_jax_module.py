@@ -149,3 +149,27 @@ def test_what_a_spec_cannot_say_is_whole_in_it_and_has_its_reason() -> None:
             for entry, size in zip(spec, found.shape, strict=False):
                 axes = (entry,) if isinstance(entry, str) else entry or ()
                 assert size % plan.table.parts(axes) == 0
+
+
+def test_terms_are_combined_where_all_that_they_are_made_of_can_be_stated() -> None:
+    combined = left = moved = 0
+    for seed in range(20):
+        table = random_plan(np.random.default_rng(seed), mesh_shape=MeshShape.of(gpu=8)).table
+        names: dict[str, Any] = {}
+        exec(compile(jax_module(table), "shardings", "exec"), names)
+        for tensor in table.of_roles(["intermediate"]):
+            faults = [dim.fault for read in tensor.reads for dim in read.dims if dim.fault]
+            if tensor.partial and faults:
+                assert tensor.name not in names["TERMS"]
+                left += 1
+            if tensor.name in names["TERMS"]:
+                monoid, spec = names["TERMS"][tensor.name]
+                assert monoid == tensor.monoid
+                assert [e or () for e in spec] == [
+                    own[0] if len(own) == 1 else own for own in (dim.axes for dim in tensor.dims[: len(spec)])
+                ]
+                combined += 1
+            for name, spec in names["READS"].get(tensor.name, {}).items():
+                assert spec != names["CONSTRAINTS"].get(name)
+                moved += 1
+    assert min(combined, left, moved) > 0

@@ -14,6 +14,8 @@ from tapestry.teg.exporters.tables.table import INTERMEDIATE, ShardingTable
 from tapestry.teg.exporters.tables.verdicts import OK, verdict
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_stablehlo
+from tapestry.teg.importers.shardings.pins import pins_of
+from tapestry.teg.importers.shardings.shardy_file import from_shardy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy
@@ -131,7 +133,9 @@ def test_values_inside_get_constraints_and_earlier_shardings_of_the_module_are_g
     text = annotated_stablehlo(table, MODULE)
 
     assert "@old" not in text
-    assert text.count("sdy.sharding_constraint") == len(inside)
+    constraints = [line for line in text.splitlines() if "sdy.sharding_constraint" in line]
+    assert sum("frontend_attributes" not in line for line in constraints) == len(inside)
+    assert sum("tapestry.read_by" in line for line in constraints) > 0
     assert "mhlo.num_partitions = 8" in text
     again = from_stablehlo(text)
     assert again.structural_hash == graph.structural_hash
@@ -151,6 +155,37 @@ def test_a_function_called_twice_has_a_constraint_where_both_calls_are_placed_al
         text = annotated_stablehlo(table, twice)
         counts.append(text.partition("@act(%arg0")[2].count("sdy.sharding_constraint"))
     assert counts == [1, 0]
+
+
+def test_operands_that_are_moved_and_values_left_as_terms_have_constraints_and_come_back() -> None:
+    """Split what the second product contracts: its operands are moved there, and its terms combined before use."""
+    graph, mesh = from_stablehlo(MODULE), MeshShape.of(gpu=8)
+    strategies = {
+        "arg0": "(gpu.0, -)",
+        "arg1": "(-, -)",
+        "arg2": "(-, -)",
+        "dot_general.1": "(gpu.0, -, -)",
+        "tanh.1": "(gpu.0, -)",
+        "dot_general.2": "(-, -, gpu.0*gpu.1)",
+        "result0": "(gpu.0, -)",
+    }
+    placed = Placements({site: Placement(parse_strategy(text)) for site, text in strategies.items()})
+    table = sharding_table(graph, graph, placed, mesh)
+    made = table.by_name["dot_general.2"]
+    assert {read.name: [dim.axes for dim in read.dims] for read in made.reads} == {
+        "tanh.1": [(), ("gpu_0", "gpu_1")],
+        "arg2": [("gpu_0", "gpu_1"), ()],
+    }
+
+    text = annotated_stablehlo(table, MODULE)
+
+    moved, right = [line for line in text.splitlines() if 'read_by = "dot_general.2"' in line]
+    assert '[{}, {"gpu_0", "gpu_1"}]' in moved and '%arg2 <@mesh, [{"gpu_0", "gpu_1"}, {}]>' in right
+    (combined,) = [line for line in text.splitlines() if 'tapestry.terms = "sum gpu_0 gpu_1"' in line]
+    assert "[{}, {}]" in combined
+    pins = pins_of(from_shardy(text), graph, mesh)
+    assert pins["dot_general.2"] == "[-, -] sum(gpu.0*gpu.1)"
+    assert pins["tanh.1"] == "[gpu.0, -]" and pins["arg2"] == "[-, -]"
 
 
 def test_a_module_of_another_program_is_refused() -> None:
