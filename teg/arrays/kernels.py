@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, reduce
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -42,5 +42,8 @@ def library_kernel(library: ModuleType, operation: str, rank: int = 0) -> Callab
     """
     names = {(kernel.library, kernel.operation): kernel.function for kernel in KERNELS}
     _, *path = names[library.__name__, operation].format(rank=rank).split(".")
-    function: Callable[..., Any] = reduce(getattr, path, library)
+    found: Any = library
+    for name in path:
+        found = getattr(found, name)
+    function: Callable[..., Any] = found
     return function
