@@ -25,11 +25,12 @@ from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Block, Definition, Graph
-from tapestry.teg.sharding.boundary import stays_whole, viewed_state, with_boundary
+from tapestry.teg.sharding.boundary import stays_whole, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.strategy import Read, Strategy, read_of
 from tapestry.teg.stopping import CheckStop, never_stop
+from tapestry.teg.stored_state import check_state_is_stored
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class PlanSpace:
 
     Raises:
         ResourceError: amounts of a resource add up to more than can be counted.
+        ValueError: a sink that carries state reads a view (see `teg.stored_state`).
 
     Attributes: `slots` (blocks in schedule order), `sources`, `families` per gene (slots, then sources),
     `edges` as `(slot, input position, root tensor)`.
@@ -76,6 +78,7 @@ class PlanSpace:
         resources: Sequence[Resource] | None = None,
         check_stop: CheckStop = never_stop,
     ) -> None:
+        check_state_is_stored(graph)
         self.graph, self.mesh, self.schedule_order, self.compute_dtype = (
             graph,
             mesh,
@@ -99,7 +102,7 @@ class PlanSpace:
         ).reshape(-1, 2)
         self.families: list[StrategyFamily] = []
         all_costs: list[BlockCosts] = []
-        self._granules, self._viewed = aligned_granules(graph), viewed_state(graph)
+        self._granules = aligned_granules(graph)
         self.class_of: list[object] = []
         for block in self.blocks:
             check_stop()
@@ -131,15 +134,13 @@ class PlanSpace:
         known = self.given.get(block.site) if source is None else self._family(source)[1]
         granules = self._granules.get(block.site, ())
         shapes = tuple((shape, r.rows) for shape, r in reads)
-        choices = (pin, whole, block.site in self._viewed, self.storage.layouts, known, self.resources)
+        choices = (pin, whole, block.definition.carries, self.storage.layouts, known, self.resources)
         kind = (shapes, inputs, outputs, granules, *choices)
         key = (_without_state(block.definition), *kind)
         if key not in self.cache.families:
             kinds = BlockKinds(block.definition, reads, inputs, outputs)
             given = _of_source(known) if isinstance(known, StrategyFamily) else known
             strategies, orders = given or ((), self.storage.dimension_orders(kinds))
-            if block.site in self._viewed:
-                orders = orders[:1]
             ranks = tuple(len(t.shape) for t in outputs)
             family = StrategyFamily(block.definition, reads, ranks, granules, self.view, orders, strategies)
             if whole:
@@ -255,7 +256,7 @@ class PlanSpace:
 
 def _without_state(definition: Definition) -> Definition:
     """Return the definition without the state that it names: sinks that carry state differ in nothing else."""
-    if definition.get("carries") is None:
+    if not definition.carries:
         return definition
     attributes = tuple(a for a in definition.attributes if a[0] != "carries")
     return Definition(definition.operator, attributes, definition.signature, definition.costs)

@@ -56,6 +56,11 @@ class ExampleBuilder(GraphBuilder):
         labels = tuple(tuple(part) for part in left.split(","))
         return self.op("contract", *inputs, site=site, labels=labels, output=tuple(right))
 
+    def carried(self, tensor: str, state: str) -> Graph:
+        """Build the graph in which a tensor is the next value of a state."""
+        self.sink(tensor, carries=state)
+        return self.build()
+
     def result(self, *tensors: str) -> Graph:
         """Build the graph whose outputs these are."""
         for tensor in tensors:

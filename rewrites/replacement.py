@@ -8,7 +8,8 @@ root's site, and with it what a plan knows about it. What loses its last reader 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -38,6 +39,7 @@ from tapestry.rewrites.rule import TensorPattern as AnyTensor
 from tapestry.teg.builder import define
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Block, Definition, Tensor, TensorType, attributes
+from tapestry.teg.stored_state import stored_copy
 
 
 def apply_match(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> None:
@@ -46,12 +48,37 @@ def apply_match(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> N
     Raises:
         RuleError: the right side has no meaning, or another type than the left side.
     """
+    before, targets = len(edited.put_in), list[str]()
     if isinstance(rule.right, Fuse):
         prune(edited, put_fused(edited, rule, rule.right, match, move))
-        return
-    if isinstance(rule.right, ExpandFused):
+    elif isinstance(rule.right, ExpandFused):
         put_expanded(edited, match)
-        return
+    else:
+        targets = _replace(edited, rule, match, move)
+    _store_state(edited, (*targets, *(t for block in edited.put_in[before:] for t in block.outputs)))
+
+
+def _store_state(edited: MutableGraph, tensors: Iterable[str]) -> None:
+    """Put a copy before each sink that carries state and reads one of these tensors that is a view.
+
+    It is no work of the rule: whether rules end is measured without it.
+    """
+    counted = len(edited.put_in), len(edited.taken_out)
+    for tensor in dict.fromkeys(tensors):
+        if tensor not in edited.producers or not edited.producers[tensor].is_view:
+            continue
+        for sink, _ in edited.readers[tensor]:
+            if sink.definition.carries:
+                copy, stored = stored_copy(edited.free_site(f"{sink.site}~stored"), edited.tensors[tensor])
+                position = edited.position(sink.site)
+                edited.remove(sink.site)
+                edited.add(copy, (*position, 0), (stored,))
+                edited.add(dataclasses.replace(sink, inputs=(stored.site,)), (*position, 1))
+    del edited.put_in[counted[0] :], edited.taken_out[counted[1] :]
+
+
+def _replace(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> list[str]:
+    """Replace the blocks by those of the right side; return the tensors that stand for their results."""
     made = _Construction(edited, rule, match, move)
     try:
         targets = [
@@ -91,6 +118,7 @@ def apply_match(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> N
                     raise RuleError(rule.name, f"drops {t!r}, which {edited.readers[t][0][0].site!r} reads")
                 edited.clear_reads(t)
     prune(edited, [t for root in gone for t in root.inputs])
+    return [t for t in targets if t is not None]
 
 
 def _check_order(edited: MutableGraph, made: _Construction, results: Sequence[tuple[str, str]]) -> None:

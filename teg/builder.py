@@ -13,6 +13,7 @@ import numpy as np
 from tapestry.teg.costs import CostTable
 from tapestry.teg.graph import Attributes, Block, Definition, Graph, Tensor, TensorType, attributes
 from tapestry.teg.operators import operator_named
+from tapestry.teg.stored_state import with_stored_state
 
 
 def define(
@@ -137,4 +138,5 @@ class GraphBuilder:
         return self.blocks[before].site
 
     def build(self) -> Graph:
-        return Graph(self.name, tuple(self.blocks), dict(self.tensors), dict(self.data))
+        """Return the graph; see `teg.stored_state` for what it adds to carried state."""
+        return with_stored_state(Graph(self.name, tuple(self.blocks), dict(self.tensors), dict(self.data)))

@@ -93,6 +93,11 @@ class Definition(InternedValue):
         """True if its block moves no data; a fixed view is computed whole, like any fixed block."""
         return self.operator == "view" and self.signature is not None
 
+    @property
+    def carries(self) -> bool:
+        """True if its block is a sink that carries state: what it reads is the next value of a source."""
+        return self.operator == "sink" and self.get("carries") is not None
+
     def get(self, name: str, default: Any = None) -> Any:
         """Return the attribute `name`, or `default`."""
         for key, value in self.attributes:

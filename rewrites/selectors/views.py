@@ -74,6 +74,11 @@ def _rearranging(m: Match) -> ViewMap:
     return ViewMap(tuple(dims), tuple(size for _, size in m["dims"]))
 
 
+def _is_state(m: Match) -> bool:
+    """Return whether a sink carries the result: it is the next value of a state."""
+    return any(reader.definition.carries for reader, _ in m.edited.readers[m.roots[0].outputs[0]])
+
+
 def _with_permuted(m: Match, position: int) -> tuple[Labels, ...]:
     labels: tuple[Labels, ...] = m["labels"]
     return replaced_at(labels, position, _permuted_labels(m, labels[position]))
@@ -97,6 +102,13 @@ def _copy_example(size: ExampleSizes) -> Graph:
     x = b.tensor("x", size(4), 1)
     dims = (("row", size(3)), ("column", b.shape(x)[0]))
     return b.result(b.op("cell", x, expr=INPUT, labels=(("column", ""),), dims=dims, dtype="float32"))
+
+
+def _state_copy_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("copy_of_state")
+    x = b.tensor("x", size(4), role="parameter")
+    new = b.cell(("exp", ("input", 0)), {x: "a"})
+    return b.carried(b.cell(INPUT, {new: "a"}), x)
 
 
 def _cell_through_example(size: ExampleSizes) -> Graph:
@@ -182,15 +194,35 @@ VIEWS: tuple[Rule, ...] = (
         name="cell_to_view",
         left=op("cell", X, expr=INPUT, labels=attr("labels"), dims=attr("dims"), dtype=attr("dtype")),
         right=op("view", X, given=lambda m: given(_rearranging(m))),
-        when=lambda m: bool(m.dtype("x") == m["dtype"]),
+        when=lambda m: bool(m.dtype("x") == m["dtype"]) and not _is_state(m),
         doc="""
         A cell that only rearranges or repeats its input is a view of it.
 
         cell[x](x)  ->  view(x)
-        Where the element type stays.
+        Where the element type stays, and the result is not the next value of a state, which is stored.
         """,
         source="definition of a view",
         example=_copy_example,
+        saturating=True,
+    ),
+    Rule(
+        name="copy_of_state",
+        left=op("cell", X, expr=INPUT, labels=attr("labels"), dims=attr("dims"), dtype=attr("dtype")),
+        right=X,
+        when=lambda m: (
+            bool(m.dtype("x") == m["dtype"])
+            and _rearranging(m) == identity(m.shape("x"))
+            and _is_state(m)
+            and not m.edited.producers[m["x"]].is_view
+        ),
+        doc="""
+        A state takes the tensor of which its next value is a copy.
+
+        cell[x](x)  ->  x
+        Where the element type and the order stay, and x is no view of another tensor.
+        """,
+        source="definition of the identity",
+        example=_state_copy_example,
         saturating=True,
     ),
     Rule(

@@ -24,6 +24,7 @@ from tapestry.teg.document import dumps, loads
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import catalog, plug_ins
 from tapestry.teg.sharding.text import placements_from_document, placements_to_document
+from tapestry.teg.stored_state import with_stored_state
 
 LARGEST_DATA_BYTES = 256 * 2**20
 
@@ -58,7 +59,7 @@ def graph_of(document: bytes) -> Graph:
     for name in {block.operator for block in graph.blocks} - catalog().keys():
         reported = plug_ins().left_out(name) or "there is none of that name"
         raise Unreadable(f"the stored program needs operator {name!r}: {reported}; {LACKING}")
-    return graph
+    return with_stored_state(graph)
 
 
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:

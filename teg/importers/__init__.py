@@ -23,6 +23,7 @@ from tapestry.teg.arguments import (
 from tapestry.teg.document import MAX_BLOCKS, MAX_BYTES, from_document, json_values
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.stored_state import with_stored_state
 from tapestry.teg.validate import check
 
 __all__ = ["ImportFailure", "from_jax", "from_json", "from_loom", "from_onnx", "from_stablehlo", "from_torch"]
@@ -150,7 +151,7 @@ def from_json(
     is_loom = isinstance(obj, dict) and bool(obj.get("nodes")) and "teg" not in obj
     graph = import_loom(obj) if is_loom else from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
     check(graph)
-    return graph
+    return with_stored_state(graph)
 
 
 def _is_torch(obj: Any) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
 from tapestry.teg.sharding.spec import Spec
+from tapestry.teg.stored_state import check_state_is_stored
 
 
 def with_boundary(graph: Graph, placements: Placements) -> Placements:
@@ -17,13 +18,14 @@ def with_boundary(graph: Graph, placements: Placements) -> Placements:
 
     Where the options say so, inputs are replicated and outputs gathered. A sink that carries state takes strategy and
     layout from its source, so that the next run finds the state where it begins; only the time of its copy is its own.
+
+    Raises:
+        ValueError: a sink carries a view, which is stored nowhere.
     """
+    check_state_is_stored(graph)
     placed: dict[str, Placement] = {}
-    viewed = viewed_state(graph)
     for block in (*graph.sources, *graph.sinks):
         own, source = placements.of(block), graph.carriers.get(block.site)
-        if block.site in viewed:
-            own = replace(own, layouts=())
         if stays_whole(graph, block, placements.inputs, placements.outputs):
             own = replace(own, strategy=whole_strategy(block))
         elif source is not None:
@@ -57,9 +59,3 @@ def boundary_spec(graph: Graph, placements: Placements, block: Block) -> tuple[S
         return spec, placement.layout_of(0)
     is_view = graph.producers[block.inputs[0]].is_view
     return spec, "" if is_view else placement.read_layout_of(0)
-
-
-def viewed_state(graph: Graph) -> frozenset[str]:
-    """Return the sources whose next value is a view of another tensor: they are stored in the program's order."""
-    named = ((graph.by_site[sink], source) for sink, source in graph.carriers.items())
-    return frozenset(source.site for sink, source in named if graph.producers[sink.inputs[0]].is_view)

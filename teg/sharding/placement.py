@@ -146,7 +146,7 @@ def _updates_early(graph: Graph) -> list[Block]:
     serves: dict[str, bool] = {}
     for block in reversed(graph.blocks):
         readers = {r.site for t in block.outputs for r, _ in graph.readers[t]}
-        last = block.operator == "sink" and block.definition.get("carries") is not None
+        last = block.definition.carries
         only = last or (bool(readers) and all(serves[r] for r in readers) and _is_parallel(block))
         serves[block.site] = only and block.site not in named
     ready: dict[str, int] = {}
