@@ -34,8 +34,10 @@ def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndar
     return np.concatenate(levels, axis=2).reshape(len(held), len(wanted), len(block) * devices)
 
 
-# Of what a device needs along one dimension: it is nothing, it comes in several pieces, one of them is longer than 1.
-EMPTY, CUT, WIDE = 1, 2, 4
+# Of what a device needs along one dimension: it is nothing, it comes in several pieces. Of these pieces: one of them is
+# longer than 1, or shorter than the chunk it is from; of its own chunk, or of others. There are pieces of others.
+EMPTY, CUT, WIDE_OWN, WIDE_OTHER, SHORT_OWN, SHORT_OTHER, OTHER = 1, 2, 4, 8, 16, 32, 64
+WIDE, SHORT = WIDE_OWN | WIDE_OTHER, SHORT_OWN | SHORT_OTHER
 
 
 def cuts(held: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -52,29 +54,68 @@ def cuts(held: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         first = np.minimum(np.searchsorted(chunks[:, 1], start, side="right"), len(chunks) - 1)
         last = np.maximum(np.searchsorted(chunks[:, 0], end, side="left") - 1, first)
         length = chunks[:, 1] - chunks[:, 0]
-        inner = np.where(last > first + 1, length[np.minimum(first + 1, len(chunks) - 1)], 0)
-        outer = np.maximum(
-            np.minimum(end, chunks[first, 1]) - start, end - np.maximum(start, chunks[last, 0])
-        )
+        own = np.searchsorted(chunks[:, 0], ranges[:, 0])
+        own = np.where(ranges[:, 1] > ranges[:, 0], own, -1)
         found[h] |= np.where(last > first, CUT, 0).astype(np.uint8)
-        found[h] |= np.where(np.maximum(inner, outer) > 1, WIDE, 0).astype(np.uint8)
+        for chunk in (first, last):
+            piece = np.minimum(end, chunks[chunk, 1]) - np.maximum(start, chunks[chunk, 0])
+            found[h] |= _flags(chunk == own, piece, length[chunk])
+        inner, own_inside = last - first - 1, (first < own) & (own < last)
+        full = length[np.minimum(first + 1, len(chunks) - 1)]
+        found[h] |= np.where(own_inside, _flags(True, full, full), 0).astype(np.uint8)
+        found[h] |= np.where(inner > own_inside, _flags(False, full, full), 0).astype(np.uint8)
     found[:, end <= start] = EMPTY
     return found
 
 
+def _flags(is_own: np.ndarray | bool, piece: np.ndarray, chunk: np.ndarray) -> np.ndarray:
+    """Return the flags of pieces of these lengths, from chunks of these lengths."""
+    wide, short = np.where(is_own, WIDE_OWN, WIDE_OTHER), np.where(is_own, SHORT_OWN, SHORT_OTHER)
+    flags = np.where(is_own, 0, OTHER) | np.where(piece > 1, wide, 0) | np.where(piece < chunk, short, 0)
+    return np.where(piece > 0, flags, 0).astype(np.uint8)
+
+
 @njit()
-def repacked(flags, base, held, wanted, used):
-    """Find the pairs `(holdings, needed)` in which pieces arrive on some device that are no runs of what it needs.
+def packed(flags, base, held, wanted, used):
+    """Find the pairs `(holdings, needed)` in which devices fetch pieces that are no runs: of what some device holds, of
+    what some device needs.
 
     A piece is a run unless it is cut along a dimension, and has more than one row before it. `flags` are the tables of
     `cuts`, flat, found by `base`, `held` and `wanted` as those of `fetches` are.
     """
-    found = np.zeros(used.shape, np.bool_)
+    sent, landed = np.zeros(used.shape, np.bool_), np.zeros(used.shape, np.bool_)
     for h in range(used.shape[0]):
         for n in range(used.shape[1]):
             if used[h, n]:
-                found[h, n] = _is_repacked(flags, base, held[h], wanted[n])
-    return found
+                sent[h, n] = _is_packed(flags, base, held[h], wanted[n])
+                landed[h, n] = _is_repacked(flags, base, held[h], wanted[n])
+    return sent, landed
+
+
+@njit()
+def _is_packed(flags, base, held, wanted):
+    """Return whether a device needs a piece of another one's chunk that is no run of this chunk.
+
+    Chunks form a grid, so one of each dimension's pieces may be chosen freely, if only one of them is another's.
+    """
+    rank, devices = held.shape[0], base[0, 2] if base.shape[0] > 0 else 0
+    flag = np.empty(rank, np.uint8)
+    for d in range(devices):
+        others, needs = 0, True
+        for k in range(rank):
+            flag[k] = flags[base[k, 0] + held[k] * base[k, 1] + wanted[k] * base[k, 2] + d]
+            needs &= flag[k] & EMPTY == 0
+            others += flag[k] & OTHER != 0
+        if not needs or others == 0:
+            continue
+        for k in range(rank):
+            for j in range(k):
+                if flag[j] & WIDE == 0 or flag[k] & SHORT == 0:
+                    continue
+                here = (flag[j] & OTHER != 0) + (flag[k] & OTHER != 0)
+                if others > here or flag[j] & WIDE_OTHER != 0 or flag[k] & SHORT_OTHER != 0:
+                    return True
+    return False
 
 
 @njit()
@@ -103,8 +144,8 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
     `wanted` name the ranges. `team` and `crossing` are those of `teams`.
 
     Returns: `nested` and `same` (the consumer spec is within, is equal to the holding), traffic, all
-    `(holdings, needed)`; the most that any device receives per round, `(holdings, needed, axes, FETCH_ROUNDS)`;
-    elements.
+    `(holdings, needed)`; the most that any device receives per round, `(holdings, needed, axes, FETCH_ROUNDS)`; the
+    most that any device has already of what it needs, and all that devices have, `(holdings, needed, 2)`; elements.
     """
     count, rank = held.shape
     need_count, axis_count, device_count = team.shape
@@ -113,6 +154,7 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
     same = np.zeros((count, need_count), np.bool_)
     traffic = np.zeros((count, need_count), np.int64)
     moved = np.zeros((count, need_count, axis_count, FETCH_ROUNDS), np.int64)
+    kept = np.zeros((count, need_count, 2), np.int64)
     volume = np.empty(width, np.int64)
     gathered = np.empty((axis_count, device_count), np.int64)
     own = axis_count * device_count
@@ -129,6 +171,8 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
             for d in range(device_count):
                 lacks += wanted_volume[n, d] - volume[own + d]
                 differs += held_volume[h, d] != wanted_volume[n, d]
+                kept[h, n, 0] = max(kept[h, n, 0], volume[own + d])
+                kept[h, n, 1] += volume[own + d]
             nested[h, n] = lacks == 0
             if lacks == 0:
                 same[h, n] = differs == 0
@@ -149,7 +193,7 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
                 moved[h, n, a, 0] = most
             for b in range(1, axis_count):
                 moved[h, n, b, 1] = gathered[b].max()
-    return nested, same, traffic, moved
+    return nested, same, traffic, moved, kept
 
 
 @njit()

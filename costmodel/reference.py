@@ -171,8 +171,10 @@ class _Plain:
         if key not in self.counted:
             self.counted[key] = CopyCounter(copy.plan, shape, item, self.mesh).count()
         counts = self.counted[key]
-        ticks = counts.ticks + self._move([2 * size for size in counts.landed_bytes], source.dtype)
-        ticks += self._relayout(source, self.program.buffers[copy.result])
+        if self.mesh.device.missing_energy_figure is None:
+            moved = 2 * counts.moved_bytes
+            self.tally.energy_pj += int(energy_pj(self.mesh.device, "float32", 0, moved, 0, kind="vector"))
+        ticks = counts.ticks + self._relayout(source, self.program.buffers[copy.result])
         return ticks, counts.traffic_bytes, counts.staging_bytes
 
     def _relayout(self, source: Buffer, result: Buffer) -> int:

@@ -6,61 +6,94 @@ Used by the plain model (`costmodel.reference`) alone.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import step_ticks
+from tapestry.hardware.timing import move_ticks, step_ticks
 from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes, volumes
 
 
 class CopyCost(NamedTuple):
-    """The cost of one copy: ticks on links, traffic, per device what is staged, and of that what is repacked."""
+    """The cost of one copy: its ticks, traffic, per device what is staged, and what devices move within their memories,
+    each byte counted once.
+    """
 
     ticks: int
     traffic_bytes: int
     staging_bytes: list[int]
-    landed_bytes: list[int]
+    moved_bytes: int
 
 
 class CopyCounter:
-    """A counter of one copy with sets: the elements that a device holds or lacks, and the level they come from."""
+    """A counter of one copy with sets: the elements that a device holds or lacks, and the level they come from.
+
+    `ticks` are those on links, `packing_ticks` those of moves within memories before and after.
+    """
 
     def __init__(self, plan: CopyPlan, shape: tuple[int, ...], item: int, mesh: Mesh) -> None:
         self.plan, self.shape, self.item, self.mesh = plan, shape, item, mesh
         self.mesh_shape = MeshShape(mesh.axis_sizes)
+        self.source = boxes(plan.source, shape, self.mesh_shape)
         self.middle = boxes(plan.middle, shape, self.mesh_shape)
         self.wanted = boxes(plan.needed, shape, self.mesh_shape)
-        self.ticks = 0
-        self.traffic = 0
+        self.ticks = self.packing_ticks = 0
+        self.traffic = self.moved = 0
         self.staging = [0] * mesh.device_count
 
     def count(self) -> CopyCost:
-        landed = [0] * self.mesh.device_count
+        kept = 0
         self._reductions()
         if self.plan.fetch:
             if self.plan.reduces:
-                self.staging = [s + int(v) for s, v in zip(self.staging, volumes(self.middle), strict=True)]
-            self._fetch()
-            if self._is_repacked():
-                landed = [int(v) for v in volumes(self.wanted)]
-        staging = [(s + size) * self.item for s, size in zip(self.staging, landed, strict=True)]
-        return CopyCost(self.ticks, self.traffic * self.item, staging, [s * self.item for s in landed])
+                self._stage(volumes(self.middle))
+            kept = self._assembly()
+        return CopyCost(
+            max(self.ticks, kept) + self.packing_ticks,
+            self.traffic * self.item,
+            [size * self.item for size in self.staging],
+            self.moved * self.item,
+        )
 
-    def _is_repacked(self) -> bool:
-        """Return whether a device gets a piece that is no run of its part: cut in a dimension behind several rows."""
-        for wanted in self.wanted:
-            for held in self.middle:
-                piece = np.minimum(wanted[:, 1], held[:, 1]) - np.maximum(wanted[:, 0], held[:, 0])
-                if (piece <= 0).any():
-                    continue
-                for k, size in enumerate(wanted[:, 1] - wanted[:, 0]):
-                    if piece[k] < size and np.prod(piece[:k]) > 1:
-                        return True
-        return False
+    def _assembly(self) -> int:
+        """Count the fetch, packing before it and repacking after it; return the ticks of moving what devices have."""
+        if any(_is_cut(self._piece(d, m), self.middle[m]) for d in self.devices for m in self._senders(d)):
+            self._pack(volumes(self.middle).tolist())
+        self._fetch()
+        if any(_is_cut(self._piece(d, m), self.wanted[d]) for d in self.devices for m in self.devices):
+            self._pack(volumes(self.wanted).tolist())
+            return 0
+        own = [0 if self.plan.relayout else int(volumes(self._piece(d, d))) for d in self.devices]
+        self.moved += sum(own)
+        return int(move_ticks(self.mesh.device, max(own) * self.item))
+
+    @property
+    def devices(self) -> range:
+        return range(self.mesh.device_count)
+
+    def _piece(self, d: int, m: int) -> np.ndarray:
+        """Return what device `d` needs of the part of device `m`, as a box; empty ones end where they start."""
+        low = np.maximum(self.wanted[d, :, 0], self.middle[m, :, 0])
+        return np.stack(
+            [low, np.maximum(low, np.minimum(self.wanted[d, :, 1], self.middle[m, :, 1]))], axis=1
+        )
+
+    def _senders(self, d: int) -> list[int]:
+        """Return the devices from which `d` may fetch: those that hold another part than it holds itself."""
+        return [m for m in self.devices if (self.middle[m] != self.middle[d]).any()]
+
+    def _stage(self, sizes: Iterable[int]) -> None:
+        self.staging = [s + int(size) for s, size in zip(self.staging, sizes, strict=True)]
+
+    def _pack(self, sizes: Sequence[int]) -> None:
+        """Count that every device reads so many elements and writes them to staging."""
+        self.packing_ticks += int(move_ticks(self.mesh.device, int(max(sizes)) * self.item))
+        self.moved += int(sum(sizes))
+        self._stage(sizes)
 
     def _round(self, axis: str, kind: str, members: int, stride: int, received: list[int]) -> None:
         self.traffic += sum(received)
@@ -73,6 +106,7 @@ class CopyCounter:
     def _reductions(self) -> None:
         mesh_shape, plan = self.mesh_shape, self.plan
         size = volumes(self.middle)
+        is_cut = any(_is_cut(*pair) for pair in zip(self.middle, self.source, strict=True))
         first = True
         for done, step in enumerate(plan.scatter, start=1):
             members = scatter_members(mesh_shape, plan.scatter, done)
@@ -88,7 +122,12 @@ class CopyCounter:
             if first:
                 copies = 2 if len(plan.scatter) > 1 else 1
                 self.staging = [copies * c for c in carried]
+                if is_cut:
+                    peers = scatter_members(mesh_shape, plan.scatter, 0)
+                    self._pack([int(sum(size[m] for m in peers[d])) - carried[d] for d in self.devices])
                 first = False
+        if first and is_cut:
+            self._pack(size.tolist())
         spans = [(np.zeros_like(size), size)]
         for step, (start, end) in zip(plan.reduce, flat_slices(size, plan.reduce, mesh_shape), strict=True):
             before = spans[-1][1] - spans[-1][0]
@@ -107,7 +146,7 @@ class CopyCounter:
                 gather.axis, gather.kind, gather.members, gather.stride, [int(v) for v in before - mine]
             )
             if first:
-                self.staging = [int(v) for v in mine]
+                self._stage(mine)
                 first = False
 
     def _fetch(self) -> None:
@@ -164,3 +203,12 @@ class CopyCounter:
     def _slowest_between(self, m: int, d: int) -> int:
         place = self.mesh_shape.axis_coordinates
         return int(np.flatnonzero(place[m] != place[d])[0])
+
+
+def _is_cut(piece: np.ndarray, part: np.ndarray) -> bool:
+    """Return whether a piece, `(rank, 2)`, is no run of a part: it is cut in a dimension behind several rows."""
+    sizes = piece[:, 1] - piece[:, 0]
+    if (sizes <= 0).any():
+        return False
+    whole = part[:, 1] - part[:, 0]
+    return any(sizes[k] < whole[k] and np.prod(sizes[:k]) > 1 for k in range(len(sizes)))

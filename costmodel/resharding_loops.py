@@ -15,8 +15,6 @@ from tapestry.costmodel.compiled import njit
 
 KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all")
 SCATTER, GATHER, FETCH, EXCHANGE = range(4)
-# Rounds per mesh axis of a reduction: reduce-scatter, an all-reduce's scatter half, its gather half.
-REDUCE_ROUNDS = 3
 # Rounds per mesh axis of a fetch: the fetch, then the gather among replicas.
 FETCH_ROUNDS = 2
 
@@ -244,7 +242,8 @@ def lay(shape, row, mesh, box):
 
 
 @njit()
-def _volume(box):
+def volume_of(box):
+    """Count the elements of a box `(rank, 2)`."""
     v = 1
     for k in range(box.shape[0]):
         v *= box[k, 1] - box[k, 0]
@@ -256,133 +255,10 @@ def _nested(outer, inner):
     for d in range(outer.shape[0]):
         for k in range(outer.shape[1]):
             if inner[d, k, 0] < outer[d, k, 0] or inner[d, k, 1] > outer[d, k, 1]:
-                if _volume(inner[d]) == 0:
+                if volume_of(inner[d]) == 0:
                     break
                 return False
     return True
-
-
-@njit()
-def reductions(shape, rows, scattered, places, of, mesh):
-    """Compute the reduce-scatter steps, then the all-reduce steps, fastest mesh axis first, of every request.
-
-    Returns: traffic `(requests,)`, staging `(requests, devices)`, the most that any device receives and the
-    code of each round `(requests, axes, REDUCE_ROUNDS)`; elements.
-    """
-    count, device_count = of.shape[0], mesh.coordinates.shape[0]
-    axis_count, rank = mesh.axis_sizes.shape[0], shape.shape[0]
-    traffic = np.zeros(count, np.int64)
-    staging = np.zeros((count, device_count), np.int64)
-    moved = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
-    meta = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
-    box = np.empty((device_count, rank, 2), np.int64)
-    volume = np.empty(device_count, np.int64)
-    for r in range(count):
-        lay(shape, rows[r], mesh, box)
-        for d in range(device_count):
-            volume[d] = _volume(box[d])
-        received, first = _scatter(volume, scattered[r], mesh, staging[r], moved[r], meta[r])
-        traffic[r] = received + _all_reduce(
-            volume, places[of[r, 0]], scattered[r], first, mesh, staging[r], moved[r], meta[r]
-        )
-    return traffic, staging, moved, meta
-
-
-@njit()
-def _scatter(volume, scattered, mesh, staging, moved, meta):
-    """Compute the reduce-scatter steps; return the traffic, and whether no step has been made."""
-    device_count, sub_count = mesh.coordinates.shape
-    axis_count = mesh.axis_sizes.shape[0]
-    later = scattered.copy()
-    chosen = np.zeros(sub_count, np.bool_)
-    steps = 0
-    for a in range(axis_count):
-        for s in range(sub_count):
-            if scattered[s] and mesh.owner[s] == a:
-                steps += 1
-                break
-    traffic, first = 0, True
-    for r in range(axis_count):
-        a = axis_count - 1 - r
-        k = 1
-        for s in range(sub_count):
-            chosen[s] = scattered[s] and mesh.owner[s] == a
-            if chosen[s]:
-                k *= mesh.sizes[s]
-                later[s] = False
-        if k == 1:
-            continue
-        most = 0
-        for d in range(device_count):
-            part = _later_volume(volume, d, later, mesh)
-            received = (k - 1) * part
-            traffic += received
-            most = max(most, received)
-            if first:
-                staging[d] = part * (2 if steps > 1 else 1)
-        moved[a, 0] = most
-        meta[a, 0] = code(SCATTER, k, stride_on_axis(chosen, a, mesh))
-        first = False
-    return traffic, first
-
-
-@njit()
-def _later_volume(volume, d, later, mesh):
-    """Count the elements device `d` still reduces: the parts of the devices that differ from it along `later`."""
-    count, base = 1, d
-    for s in range(later.shape[0]):
-        if later[s]:
-            count *= mesh.sizes[s]
-            base -= mesh.coordinates[d, s] * mesh.strides[s]
-    total = 0
-    for r in range(count):
-        rest, member = r, base
-        for s in range(later.shape[0]):
-            if later[s]:
-                member += (rest % mesh.sizes[s]) * mesh.strides[s]
-                rest //= mesh.sizes[s]
-        total += volume[member]
-    return total
-
-
-@njit()
-def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
-    """Compute the all-reduce steps on slices of the flattened shard; return the traffic."""
-    device_count, sub_count = mesh.coordinates.shape
-    axis_count = mesh.axis_sizes.shape[0]
-    chosen = np.zeros(sub_count, np.bool_)
-    start, end = np.zeros(device_count, np.int64), volume.copy()
-    traffic = 0
-    for r in range(axis_count):
-        a = axis_count - 1 - r
-        k = 1
-        for s in range(sub_count):
-            chosen[s] = places[s] == -2 and not scattered[s] and mesh.owner[s] == a
-            if chosen[s]:
-                k *= mesh.sizes[s]
-        if k == 1:
-            continue
-        most_scatter, most_gather = 0, 0
-        for d in range(device_count):
-            position = 0
-            for s in range(sub_count):
-                if chosen[s]:
-                    position = position * mesh.sizes[s] + mesh.coordinates[d, s]
-            length = end[d] - start[d]
-            size = -(-length // k)
-            low = min(start[d] + position * size, end[d])
-            high = min(low + size, end[d])
-            received, gathered = (k - 1) * (high - low), length - (high - low)
-            start[d], end[d] = low, high
-            traffic += received + gathered
-            most_scatter, most_gather = max(most_scatter, received), max(most_gather, gathered)
-            if first:
-                staging[d] = high - low
-        moved[a, 1], moved[a, 2] = most_scatter, most_gather
-        stride = stride_on_axis(chosen, a, mesh)
-        meta[a, 1], meta[a, 2] = code(SCATTER, k, stride), code(GATHER, k, stride)
-        first = False
-    return traffic
 
 
 @njit()

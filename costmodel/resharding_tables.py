@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.fetch_loops import cuts, fetch_rounds, fetches, lie_inside, overlaps, repacked, teams
+from tapestry.costmodel.fetch_loops import cuts, fetch_rounds, fetches, lie_inside, overlaps, packed, teams
+from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_loops import (
     KINDS,
     MeshArrays,
@@ -23,11 +24,10 @@ from tapestry.costmodel.resharding_loops import (
     lay_all,
     made_holdings,
     middles,
-    reductions,
     requests,
 )
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import block_ticks, energy_pj, step_ticks
+from tapestry.hardware.timing import energy_pj, move_ticks, step_ticks
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, volumes, window_bounds
 
@@ -70,56 +70,105 @@ def copy_table(
     fetched = _fetched(sizes, item, rows[first], holding, wanted, mesh, arrays)
 
     # arrays of requests get a last row of zeros, which is what -1 reads
-    column = np.arange(len(needed))
-    ticks = np.append(reduced.ticks, 0)[reduced.request] + fetched.ticks[holding, column]
-    ticks[~reduces & fetched.nested[holding, column]] = -1
-    traffic = (np.append(reduced.traffic, 0)[reduced.request] + fetched.traffic[holding, column]) * item
-    device, counts_energy = mesh.device, mesh.device.missing_energy_figure is None
+    at, device = (holding, np.arange(len(needed))), mesh.device
+    exact = np.array([spec.exact for spec in needed], dtype=np.bool_)
+    is_view = ~reduces & fetched.nested[at] & (fetched.same[at] | ~exact)
+    moves = _moves(item, reduced, fetched, wanted, at, mesh)
+    ticks = np.append(reduced.ticks, 0)[reduced.request] + fetched.ticks[at]
+    ticks = np.where(is_view, -1, np.maximum(ticks, moves.kept_ticks) + moves.packing_ticks)
+    traffic = (np.append(reduced.traffic, 0)[reduced.request] + fetched.traffic[at]) * item
     energy = traffic * 0
-    if counts_energy:
+    if device.missing_energy_figure is None:
+        moved_bytes = np.where(is_view, 0, 2 * moves.elements * item)
         energy = energy_pj(device, "float32", 0, 0, traffic, kind="vector")
-    again, needed_bytes = fetched.repacked[holding, column], volumes(wanted.boxes) * item
-    ticks += again * block_ticks(device, "move", 0, 2 * needed_bytes, "float32").max(axis=1)
-    if counts_energy:
-        moved = energy_pj(device, "float32", 0, 2 * needed_bytes, 0, kind="vector")
-        energy = energy + again * moved.sum(axis=1)
+        energy = energy + energy_pj(device, "float32", 0, moved_bytes, 0, kind="vector")
     # what is reduced and then fetched from is staged itself: a second row for every request
     also = reduced.staging + fetched.volume[ids[len(made) :]]
     staged = np.concatenate([np.zeros((1, mesh_shape.device_count), np.int64), reduced.staging, also])
-    row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column], 0)
-    staging_ids, staging = _staging(staged * item, row, again, needed_bytes)
+    row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[at], 0)
+    needed_volume = volumes(wanted.boxes)
+    staging_ids, staging = _staging(
+        (staged, row),
+        (fetched.volume, np.where(fetched.sent[at], holding, -1)),
+        (needed_volume, np.where(fetched.landed[at], at[1], -1)),
+    )
     return ReshardingTable(
         ticks,
         traffic,
         energy,
         staging_ids,
-        staging,
+        staging * item,
         volumes(held.boxes) * item,
-        needed_bytes,
-        lie_inside(wanted.boxes),
+        needed_volume * item,
+        _inside(wanted.boxes, needed_volume, exact),
     )
 
 
-def _staging(
-    staged: np.ndarray, row: np.ndarray, repacked: np.ndarray, needed_bytes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _inside(boxes: np.ndarray, sizes: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Find the pairs [m, n] of specs of which a copy in m serves n: around it, or equal to it where n is exact."""
+    inside: np.ndarray = lie_inside(boxes)
+    for n in np.flatnonzero(exact):
+        inside[:, n] &= (sizes == sizes[n]).all(axis=1)
+    return inside
+
+
+def _staging(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct staging sizes `(rows, devices)`, the first of them zero, and their rows `(made, needed)`.
 
-    A copy stages row `row` of `staged`, of which the first is zero, and if it is repacked all that is needed.
+    Each part is a table of sizes `(k, devices)` and the row that a copy stages, `(made, needed)`; -1: nothing.
     """
-    count = len(needed_bytes) + 1
-    key = row * count + np.where(repacked, 1 + np.arange(len(needed_bytes)), 0)
-    keys, place = np.unique(np.append(key.ravel(), 0), return_inverse=True)
-    landed = np.concatenate([np.zeros_like(staged[:1]), needed_bytes])
-    kept, number = distinct_rows(staged[keys // count] + landed[keys % count])
-    sizes = (staged[keys // count] + landed[keys % count])[kept]
-    return number[place.ravel()[:-1]].reshape(row.shape), sizes
+    nothing = np.zeros((1, parts[0][0].shape[1]), np.int64)
+    key, tables = np.zeros(1 + parts[0][1].size, np.int64), []
+    for sizes, row in parts:
+        padded = np.concatenate([nothing, sizes])
+        first, number = distinct_rows(padded)
+        tables.append(padded[first])
+        key = key * len(first) + number[np.append(-1, row.ravel()) + 1]
+    keys, place = np.unique(key, return_inverse=True)
+    total = np.repeat(nothing, len(keys), axis=0)
+    for sizes in reversed(tables):
+        keys, row = np.divmod(keys, len(sizes))
+        total += sizes[row]
+    kept, number = distinct_rows(total)
+    return number[place.ravel()[1:]].reshape(parts[0][1].shape), total[kept]
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Moves within the memories of devices, `(made, needed)` each: the ticks of moving what a device has already, which
+    goes on beside the rounds, those of packing before and after them, and all elements moved.
+    """
+
+    kept_ticks: np.ndarray
+    packing_ticks: np.ndarray
+    elements: np.ndarray
+
+
+def _moves(
+    item: int,
+    reduced: _Reduced,
+    fetched: _Fetched,
+    wanted: _Lowered,
+    at: tuple[np.ndarray, np.ndarray],
+    mesh: Mesh,
+) -> _Moves:
+    """Compute the moves of every pair; `at` are its holding and its consumer spec."""
+    needed, sent, landed = volumes(wanted.boxes), fetched.sent[at], fetched.landed[at]
+    keeps = ~landed & ~fetched.same[at]
+    sending, landing = (
+        move_ticks(mesh.device, sizes.max(axis=1) * item) for sizes in (fetched.volume, needed)
+    )
+    packing = np.append(reduced.packing_ticks, 0)[reduced.request] + sent * sending[at[0]] + landed * landing
+    elements = np.append(reduced.packed, 0)[reduced.request] + keeps * fetched.kept[..., 1][at]
+    elements += sent * fetched.volume.sum(axis=1)[at[0]] + landed * needed.sum(axis=1)
+    kept_ticks = keeps * move_ticks(mesh.device, fetched.kept[..., 0] * item)[at]
+    return _Moves(kept_ticks, packing, elements)
 
 
 @dataclass(frozen=True)
 class _Reduced:
     """Reductions: the request of every pair (-1: nothing is partial) and, per request, the holding it leaves
-    and its costs (`traffic` and `staging` in elements).
+    and its costs (`traffic`, `staging` and what is `packed` in elements).
     """
 
     request: np.ndarray
@@ -127,6 +176,8 @@ class _Reduced:
     ticks: np.ndarray
     traffic: np.ndarray
     staging: np.ndarray
+    packing_ticks: np.ndarray
+    packed: np.ndarray
 
 
 def _reduced(
@@ -147,8 +198,12 @@ def _reduced(
         wanted.constant,
         arrays,
     )
-    traffic, staging, moved, codes = reductions(shape, rows, scattered, held.places, of, arrays)
-    return _Reduced(request, rows, _ticks(moved * item, codes, mesh), traffic, staging)
+    traffic, staging, moved, codes, packed_elements = reductions(
+        shape, rows, scattered, held.boxes, held.places, of, arrays
+    )
+    packing_ticks = move_ticks(mesh.device, packed_elements[:, 0] * item)
+    ticks = _ticks(moved * item, codes, mesh)
+    return _Reduced(request, rows, ticks, traffic, staging, packing_ticks, packed_elements[:, 1])
 
 
 @dataclass(frozen=True)
@@ -156,7 +211,8 @@ class _Fetched:
     """Fetches per holding and consumer spec.
 
     `nested` and `same`: the spec is within, or equal to, the holding; ticks; elements moved. `volume` `(holdings,
-    devices)`. `repacked`: the parts arrive in another order than that of the spec.
+    devices)`. `sent` and `landed`: what a device sends is no run of the holding, what arrives none of the spec. `kept`:
+    what devices have already.
     """
 
     nested: np.ndarray
@@ -164,7 +220,9 @@ class _Fetched:
     ticks: np.ndarray
     traffic: np.ndarray
     volume: np.ndarray
-    repacked: np.ndarray
+    sent: np.ndarray
+    landed: np.ndarray
+    kept: np.ndarray
 
 
 def _fetched(
@@ -183,10 +241,10 @@ def _fetched(
     tables = _range_tables(rows, boxes, wanted, arrays)
     ranges, both = (tables.held, tables.wanted, used), (volumes(boxes), volumes(wanted.boxes))
     sharing = teams(wanted.boxes, arrays.block)
-    nested, same, traffic, moved = fetches(tables.lengths, tables.base, *ranges, *both, *sharing)
-    packed = repacked(tables.flags, tables.flag_base, *ranges)
+    nested, same, traffic, moved, kept = fetches(tables.lengths, tables.base, *ranges, *both, *sharing)
+    sent, landed = packed(tables.flags, tables.flag_base, *ranges)
     codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.windowed, arrays)
-    return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0], packed)
+    return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0], sent, landed, kept)
 
 
 def mesh_arrays(mesh_shape: MeshShape) -> MeshArrays:
@@ -259,7 +317,7 @@ def _bounds(size: int, split: Split, window: ChunkWindow | None, mesh_shape: Mes
 
 
 class _RangeTables(NamedTuple):
-    """The tables of `overlaps` and of `cuts` for every dimension, flat, as `fetches` and `repacked` read them.
+    """The tables of `overlaps` and of `cuts` for every dimension, flat, as `fetches` and `packed` read them.
 
     Each has a base that says where the row of two ranges begins; `held` `(holdings, rank)` and `wanted` number the
     ranges.

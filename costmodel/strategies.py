@@ -69,7 +69,7 @@ class StrategyFamily:
         self.needed = [
             self._each(
                 sorted({row.dim for row in read.rows if row.dim >= 0}),
-                partial(consumer_spec, read.rows, shape, signature),
+                partial(consumer_spec, read.rows, shape, signature, exact=definition.carries),
             )
             for shape, read in reads
         ]

@@ -134,6 +134,11 @@ def block_ticks(
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
 
 
+def move_ticks(device: Device, size_bytes: ArrayLike) -> Ticks:
+    """Compute the ticks of reading so many bytes, any shape, and writing them elsewhere in the memory of one device."""
+    return block_ticks(device, "move", 0, 2 * np.asarray(size_bytes, np.int64), "float32")
+
+
 def _part_s(device: Device, part: PartAmounts, compute_dtype: str | None) -> Floats:
     """Compute the seconds of arithmetic of one part of a fused block."""
     flops = np.asarray(part.flops, np.float64)

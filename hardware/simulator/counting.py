@@ -7,10 +7,11 @@ from functools import lru_cache
 import numpy as np
 
 from tapestry.hardware.simulator.classes import count_fetch_by_class
-from tapestry.hardware.simulator.fetches import count_fetch, lands_in_order
+from tapestry.hardware.simulator.fetches import count_fetch, moves_in_order
 from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
 from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.partition import is_run, lengths, nonempty
 from tapestry.teg.sharding.spec import boxes, volumes
 
 
@@ -24,25 +25,37 @@ def count_copy(
     """
     links = None if by_class else no_links(mesh_shape.device_count)
     result = volumes(boxes(plan.needed, shape, mesh_shape)) * item_bytes
-    landed = np.zeros_like(result)
+    kept, packed = np.zeros_like(result), list[np.ndarray]()
     staging = np.zeros(mesh_shape.device_count, dtype=np.int64)
     exchanges = [
-        *_count_scatter(plan, shape, mesh_shape, item_bytes, staging, links),
-        *_count_reduce(plan, shape, mesh_shape, item_bytes, staging, links),
+        *_count_scatter(plan, shape, mesh_shape, item_bytes, staging, packed, links),
+        *_count_reduce(plan, shape, mesh_shape, item_bytes, staging, packed, links),
     ]
     if plan.fetch:
+        middle = volumes(boxes(plan.middle, shape, mesh_shape)) * item_bytes
         if plan.reduces:
-            staging += volumes(boxes(plan.middle, shape, mesh_shape)) * item_bytes
+            staging += middle
         if links is None:
             direct, gathered = count_fetch_by_class(plan, shape, mesh_shape)
         else:
             direct, gathered, by_link = count_fetch(plan, shape, mesh_shape)
             links += by_link * item_bytes
         exchanges += fetch_exchanges(plan, mesh_shape, direct * item_bytes, gathered * item_bytes)
-        if not lands_in_order(plan, shape, mesh_shape):
-            landed = result
-            staging += landed
-    return CopyCounts(result, staging, tuple(exchanges), links, landed)
+        sent, landed = moves_in_order(plan, shape, mesh_shape)
+        repacked = [sizes for sizes, in_order in ((middle, sent), (result, landed)) if not in_order]
+        staging += sum(repacked, np.zeros_like(staging))
+        packed += repacked
+        if landed and not plan.relayout:
+            kept = _common_volumes(plan, shape, mesh_shape) * item_bytes
+    return CopyCounts(result, staging, tuple(exchanges), links, tuple(packed), kept)
+
+
+def _common_volumes(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> np.ndarray:
+    """Count the elements of its result that each device holds before the fetch, `(devices,)`."""
+    held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
+    low = np.maximum(held[..., 0], wanted[..., 0])
+    high = np.maximum(np.minimum(held[..., 1], wanted[..., 1]), low)
+    return volumes(np.stack([low, high], axis=-1))
 
 
 def _count_scatter(
@@ -51,19 +64,33 @@ def _count_scatter(
     mesh_shape: MeshShape,
     item_bytes: int,
     staging: np.ndarray,
+    packed: list[np.ndarray],
     links: np.ndarray | None,
 ) -> list[Exchange]:
-    """Count the reduce-scatter steps: each device receives its next set from every peer of the step."""
+    """Count the reduce-scatter steps: each device receives its next set from every peer of the step.
+
+    What it sends to them in the first step it packs, if some part is no run of what it is cut from.
+    """
     exchanges = []
     for done, step in enumerate(plan.scatter, start=1):
         members = group_members(mesh_shape, step[1])
         slice_bytes = _set_volumes(plan, shape, mesh_shape, plan.scatter[done:]) * item_bytes
+        if done == 1 and is_cut(plan, shape, mesh_shape):
+            packed.append(slice_bytes[members].sum(axis=1) - slice_bytes)
+            staging += packed[-1]
         round_ = reduce_round(step, "reduce_scatter", mesh_shape)
         exchanges.append(Exchange(round_, (members.shape[1] - 1) * slice_bytes))
         _add_links(links, members, np.broadcast_to(slice_bytes[:, None], members.shape))
         if done == 1:
             staging += slice_bytes * (2 if len(plan.scatter) > 1 else 1)
     return exchanges
+
+
+def is_cut(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> bool:
+    """Return whether the part that some device reduces is no run of the part that it holds before."""
+    middle, source = boxes(plan.middle, shape, mesh_shape), boxes(plan.source, shape, mesh_shape)
+    some = nonempty(middle)
+    return not is_run(lengths(middle)[some], lengths(source)[some]).all()
 
 
 def _set_volumes(
@@ -89,10 +116,17 @@ def _count_reduce(
     mesh_shape: MeshShape,
     item_bytes: int,
     staging: np.ndarray,
+    packed: list[np.ndarray],
     links: np.ndarray | None,
 ) -> list[Exchange]:
-    """Count the all-reduce steps: slices of the flattened shard are reduced, then gathered in reverse order."""
+    """Count the all-reduce steps: slices of the flattened shard are reduced, then gathered in reverse order.
+
+    A shard that is cut from a larger part, and no run of it, is packed before.
+    """
     around = volumes(boxes(plan.middle, shape, mesh_shape))
+    if plan.reduce and not plan.scatter and is_cut(plan, shape, mesh_shape):
+        packed.append(around * item_bytes)
+        staging += packed[-1]
     reductions, gathers = [], []
     for step, (start, end) in zip(plan.reduce, flat_slices(around, plan.reduce, mesh_shape), strict=True):
         members = group_members(mesh_shape, step[1])

@@ -46,16 +46,24 @@ def count_fetch(
     return direct, gathered, links
 
 
-def lands_in_order(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> bool:
-    """Return whether every piece of every device's part is a run of it, from whichever device it comes."""
+def moves_in_order(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> tuple[bool, bool]:
+    """Return whether every piece that a device fetches is a run of what its sender holds, and whether all pieces that
+    a device needs, its own among them, are runs of its part.
+    """
     held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
-    chunks = held[distinct_rows(held.reshape(len(held), -1))[0]]
-    for part in wanted[distinct_rows(wanted.reshape(len(wanted), -1))[0]]:
+    first, chunk = distinct_rows(held.reshape(len(held), -1))
+    chunks = held[first]
+    sent, landed = True, True
+    different = np.concatenate([wanted.reshape(len(wanted), -1), chunk[:, None]], axis=1)
+    for device in distinct_rows(different)[0]:
+        part = wanted[device]
         low, high = np.maximum(part[:, 0], chunks[:, :, 0]), np.minimum(part[:, 1], chunks[:, :, 1])
-        pieces = (high - low)[(high > low).all(axis=1)]
-        if not is_run(pieces, part[:, 1] - part[:, 0]).all():
-            return False
-    return True
+        some = (high > low).all(axis=1)
+        others = some & (np.arange(len(chunks)) != chunk[device])
+        sizes = chunks[:, :, 1] - chunks[:, :, 0]
+        sent &= bool(is_run((high - low)[others], sizes[others]).all())
+        landed &= bool(is_run((high - low)[some], part[:, 1] - part[:, 0]).all())
+    return sent, landed
 
 
 def _nearest(held: np.ndarray, wanted: np.ndarray, mesh_shape: MeshShape) -> tuple[np.ndarray, np.ndarray]:

@@ -58,7 +58,8 @@ class ArrayMovement:
         self.links = no_links(mesh_shape.device_count)
         self.staging_bytes = np.zeros(mesh_shape.device_count, dtype=np.int64)
         self.exchanges: list[Exchange] = []
-        self.lands_in_order = True
+        self.packed_bytes: list[np.ndarray] = []
+        self.kept_bytes = np.zeros_like(self.staging_bytes)
 
     def run(self, held: Arrays) -> tuple[Arrays, CopyCounts]:
         """Compute the result on every device from the source's local buffers, and the counts of the copy."""
@@ -72,10 +73,8 @@ class ArrayMovement:
             shape = (self.wanted[device, :, 1] - self.wanted[device, :, 0]).tolist()
             result.append(frozen(emptied(array, shape) if 0 in array.shape else array))
         sizes = per_device([a.nbytes for a in result])
-        landed = np.zeros_like(sizes) if self.lands_in_order else sizes
-        return result, CopyCounts(
-            sizes, self.staging_bytes + landed, tuple(self.exchanges), self.links, landed
-        )
+        packed, exchanges = tuple(self.packed_bytes), tuple(self.exchanges)
+        return result, CopyCounts(sizes, self.staging_bytes, exchanges, self.links, packed, self.kept_bytes)
 
     def _reduced(self, held: Arrays) -> Arrays:
         if self.plan.scatter:
@@ -83,6 +82,8 @@ class ArrayMovement:
         else:
             source = boxes(self.plan.source, self.shape, self.mesh_shape)
             parts = [box_part(held[d], source[d, :, 0].tolist(), self.middle[d]) for d in self.devices]
+            if self._is_cut(held):
+                self._pack(per_device([p.nbytes for p in parts]))
         return self._all_reduce(parts) if self.plan.reduce else parts
 
     def _receive(self, received_bytes: np.ndarray, target: int, source: int, piece: Array) -> None:
@@ -91,6 +92,17 @@ class ArrayMovement:
             received_bytes[target] += piece.nbytes
             self.links[source, target] += piece.nbytes
 
+    def _is_cut(self, held: Arrays) -> bool:
+        """Return whether the part that some device reduces is no run of the part that it holds."""
+        sizes = (part[:, 1] - part[:, 0] for part in self.middle)
+        pairs = (pair for pair in zip(sizes, held, strict=True) if (pair[0] > 0).all())
+        return not all(is_run(size, np.array(array.shape)) for size, array in pairs)
+
+    def _pack(self, size_bytes: np.ndarray) -> None:
+        """Count that devices move so many bytes within their memories, to staging or from there."""
+        self.packed_bytes.append(size_bytes)
+        self.staging_bytes += size_bytes
+
     def _combine(self, pieces: Sequence[Array]) -> Array:
         """Combine terms in the order given."""
         total = pieces[0]
@@ -98,24 +110,28 @@ class ArrayMovement:
             total = combine(self.xp, str(self.plan.source.monoid), total, piece)
         return total
 
-    def _reduce_scatter(self, parts: Arrays) -> Arrays:
+    def _reduce_scatter(self, held: Arrays) -> Arrays:
         """Reduce-scatter the parts: each device reads its next set from every peer of the step, step by step."""
-        before = scatter_sets(self.plan, self.shape, self.mesh_shape, 0)
+        parts, before = held, scatter_sets(self.plan, self.shape, self.mesh_shape, 0)
         for done, step in enumerate(self.plan.scatter, start=1):
             after = scatter_sets(self.plan, self.shape, self.mesh_shape, done)
             received_bytes = np.zeros_like(self.staging_bytes)
             combined: Memo[Array] = Memo()
             reduced, incoming = [], []
+            sent = np.zeros_like(self.staging_bytes)
             for device, members in enumerate(group_members(self.mesh_shape, step[1])):
                 pieces = [set_part(parts[m], before[m], after[device]) for m in members]
                 for member, piece in zip(members, pieces, strict=True):
                     self._receive(received_bytes, device, int(member), piece)
+                    sent[member] += piece.nbytes if member != device else 0
                 incoming.append(max(p.nbytes for p in pieces))
                 reduced.append(combined.get(pieces, partial(self._combine, pieces)))
             if done == 1:
                 self.staging_bytes += per_device(incoming)
                 if len(self.plan.scatter) > 1:
                     self.staging_bytes += per_device([r.nbytes for r in reduced])
+                if self._is_cut(held):
+                    self._pack(sent)
             self.exchanges.append(
                 Exchange(reduce_round(step, "reduce_scatter", self.mesh_shape), received_bytes)
             )
@@ -169,6 +185,7 @@ class ArrayMovement:
         direct = np.zeros((len(self.mesh_shape.axes), len(self.devices)), dtype=np.int64)
         gathered = np.zeros_like(direct)
         split = any(t.gathered for t in transfers)
+        sent_in_order = lands_in_order = True
         known: Memo[Array] = Memo()
         result = []
         for device, all_mine in enumerate(mine):
@@ -181,13 +198,22 @@ class ArrayMovement:
             part = self.wanted[device, :, 1] - self.wanted[device, :, 0]
             for t, piece in zip(own, pieces, strict=True):
                 self._count(t, piece, direct)
-                self.lands_in_order &= bool(is_run(np.array(piece.shape), part))
+                lands_in_order &= bool(is_run(np.array(piece.shape), part))
+                if t.source != device:
+                    sent_in_order &= bool(is_run(*shapes_of(piece, held[t.source])))
+                elif not self.plan.relayout:
+                    self.kept_bytes[device] += piece.nbytes
         for t in transfers:
             if t.gathered:
                 piece = result[t.source][self._place(t, self.wanted[t.source])]
                 _write(result[t.target][self._place(t, self.wanted[t.target])], piece, t)
                 self._count(t, piece, gathered)
         self.exchanges += fetch_exchanges(self.plan, self.mesh_shape, direct, gathered)
+        if not sent_in_order:
+            self._pack(per_device([a.nbytes for a in held]))
+        if not lands_in_order:
+            self._pack(per_device([a.nbytes for a in result]))
+            self.kept_bytes[:] = 0
         return _shared(result) if split else result
 
     def _assembled(self, device: int, transfers: Sequence[Transfer], pieces: Arrays, dtype: str) -> Array:
@@ -210,6 +236,11 @@ class ArrayMovement:
         starts = box[:, 0].tolist()
         # With an ellipsis, a piece of rank 0 is an array and no scalar.
         return (..., *(slice(a - s, b - s) for (a, b), s in zip(transfer.box, starts, strict=True)))
+
+
+def shapes_of(*arrays: Array) -> tuple[np.ndarray, ...]:
+    """Return the shapes of arrays, as arrays."""
+    return tuple(np.array(array.shape, dtype=np.int64) for array in arrays)
 
 
 def _write(into: Array, piece: Array, transfer: Transfer) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import block_ticks, step_ticks
+from tapestry.hardware.timing import move_ticks, step_ticks
 from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
@@ -28,15 +28,16 @@ class CopyCounts(NamedTuple):
     """The counts of one copy: sizes of result and staging `(devices,)`, its rounds in order, bytes per link.
 
     `link_bytes` `(devices, devices)` is by `[source, target]`; None where it was counted by device class.
-    `landed_bytes` `(devices,)` arrive in another order than that of the result, into which they are repacked: they are
-    part of the staging.
+    `packed_bytes` are what devices move within their memories before and after rounds, one array `(devices,)` for each
+    time, and `kept_bytes` `(devices,)` what they move meanwhile: what they hold already of the result.
     """
 
     result_bytes: np.ndarray
     staging_bytes: np.ndarray
     exchanges: tuple[Exchange, ...]
     link_bytes: np.ndarray | None
-    landed_bytes: np.ndarray
+    packed_bytes: tuple[np.ndarray, ...]
+    kept_bytes: np.ndarray
 
     @property
     def received_bytes(self) -> np.ndarray:
@@ -47,16 +48,16 @@ class CopyCounts(NamedTuple):
         return total
 
     def ticks(self, mesh: Mesh, slowed: Callable[[str, int], int] = lambda axis, ticks: ticks) -> int:
-        """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes, then what
-        has landed is read and written once more. `slowed(axis, ticks)` lengthens a round over slow links.
+        """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes, and beside
+        them the move of what devices keep; besides, what is packed. `slowed(axis, ticks)` lengthens a round over slow
+        links.
         """
         total = 0
-        if self.landed_bytes.any():
-            total = int(block_ticks(mesh.device, "move", 0, 2 * self.landed_bytes, "float32").max())
         for (name, kind, members, stride), received_bytes in self.exchanges:
             most = int(received_bytes.max(initial=0))
             total += slowed(name, int(step_ticks(mesh.axis(name), kind, members, most, stride)))
-        return total
+        total = max(total, int(move_ticks(mesh.device, self.kept_bytes).max()))
+        return total + sum(int(move_ticks(mesh.device, packed).max()) for packed in self.packed_bytes)
 
 
 def fetch_exchanges(

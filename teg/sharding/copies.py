@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains, volumes
+from tapestry.teg.sharding.partition import same_boxes
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains
 
 CollectiveStep = tuple[str, tuple[str, ...]]
 """One step of a collective: a mesh axis and the named sub-axes of it."""
@@ -26,7 +27,8 @@ class CopyPlan:
     """A copy as phases: reduce-scatter steps, all-reduce steps (fastest axis first), then a fetch.
 
     `middle` is the spec after the reductions (the source's own where there are none). `fetch` says
-    whether `needed` is then assembled from the pieces of `middle`, each missing element once.
+    whether `needed` is then assembled from the pieces of `middle`, each missing element once. A `relayout` changes the
+    physical layout and nothing else.
     """
 
     source: Spec
@@ -35,6 +37,7 @@ class CopyPlan:
     reduce: tuple[CollectiveStep, ...]
     middle: Spec
     fetch: bool
+    relayout: bool = False
 
     @property
     def reduces(self) -> bool:
@@ -43,10 +46,13 @@ class CopyPlan:
 
 @lru_cache(maxsize=65536)
 def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: MeshShape) -> CopyPlan | None:
-    """Plan the copy that turns `source` into `needed`; None where the needed part is a view of the local buffer."""
+    """Plan the copy that turns `source` into `needed`; None where the needed part is a view of the local buffer.
+
+    Where `needed` is exact, that is the whole of the local buffer.
+    """
     held, wanted = boxes(source, shape, mesh_shape), boxes(needed, shape, mesh_shape)
     if not source.partial:
-        if contains(held, wanted).all():
+        if contains(held, wanted).all() and (not needed.exact or same_boxes(held, wanted).all()):
             return None
         return CopyPlan(source, needed, (), (), source, True)
     middle, scattered = intermediate_spec(source, needed, mesh_shape)
@@ -55,14 +61,13 @@ def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: Me
         middle, scattered = source.whole(), ()
         between = held
     remaining = tuple(a for a in source.partial if a not in scattered)
-    same = (between == wanted).all(axis=(1, 2)) | ((volumes(between) == 0) & (volumes(wanted) == 0))
     scatter, reduce = mesh_shape.by_axis(scattered), mesh_shape.by_axis(remaining)
-    return CopyPlan(source, needed, scatter, reduce, middle, not same.all())
+    return CopyPlan(source, needed, scatter, reduce, middle, not same_boxes(between, wanted).all())
 
 
 def local_copy(source: Spec, needed: Spec) -> CopyPlan:
     """Plan the copy of a local buffer into another physical layout: nothing moves between devices."""
-    return CopyPlan(source, needed, (), (), source, True)
+    return CopyPlan(source, needed, (), (), source, True, relayout=True)
 
 
 def _overfull(spec: Spec, shape: tuple[int, ...], mesh_shape: MeshShape) -> bool:

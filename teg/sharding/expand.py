@@ -20,6 +20,7 @@ from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.partition import same_boxes
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.sharded_block import NumberedForm, ShardedBlock, forms_of, shard_block
@@ -221,13 +222,21 @@ class _Expansion:
     def _shared(
         self, segments: list[_Segment], needed: Spec, layout: str, part: np.ndarray
     ) -> tuple[list[_Segment], _Segment | None]:
-        """Return the copies in this spec and layout, and the one to share: the last of them, or the last around it."""
+        """Return the copies in this spec and layout, and the one to share: the last of them, or the last around it.
+
+        An exact part shares a copy of just this part.
+        """
         alike = [s for s in segments if s.layout == layout]
         same = [s for s in alike if s.needed == needed]
         if same:
             return same, same[-1]
-        around = (s for s in reversed(alike) if lies_inside(part, self.buffers[s.key].boxes))
-        return same, next(around, None)
+        serves = is_all_of if needed.exact else lies_inside
+        return same, next((s for s in reversed(alike) if serves(part, self.buffers[s.key].boxes)), None)
+
+
+def is_all_of(part: np.ndarray, whole: np.ndarray) -> bool:
+    """Return whether on every device the box of `part` is that of `whole`, `(devices, rank, 2)`; or both are empty."""
+    return bool(same_boxes(part, whole).all())
 
 
 def lies_inside(part: np.ndarray, whole: np.ndarray) -> bool:

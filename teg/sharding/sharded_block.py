@@ -102,7 +102,7 @@ def _read(
     form: BlockForm, position: int, strategy: Strategy, index: np.ndarray, cache: ResultCache
 ) -> ShardedRead:
     read, definition = form.reads[position], form.definition
-    needed = consumer_spec(read.rows, read.shape, definition.signature, strategy)
+    needed = consumer_spec(read.rows, read.shape, definition.signature, strategy, definition.carries)
     key = ("ranges", definition.signature, position, read.view.shape, cache.key_of(index))
     wanted = cache.known(key, lambda: view_ranges(definition, position, read.view.shape, index))
     return ShardedRead(needed, spec_boxes(needed, read.shape, cache), wanted)

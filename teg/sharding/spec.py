@@ -40,13 +40,15 @@ class ChunkWindow(NamedTuple):
 class Spec:
     """A `Split` for each dimension; `partial` sub-axes hold terms that `monoid` combines; other axes replicate.
 
-    Only a consumer spec carries windows (one per dimension, None where the plain chunk is needed).
+    Only a consumer spec carries windows (one per dimension, None where the plain chunk is needed), and only that of
+    carried state is `exact`: the part is needed as a buffer, and no view of a larger one will do.
     """
 
     dims: tuple[Split, ...]
     partial: tuple[str, ...] = ()
     monoid: str | None = None
     windows: tuple[ChunkWindow | None, ...] = ()
+    exact: bool = False
 
     @property
     def is_windowed(self) -> bool:
@@ -69,7 +71,7 @@ class Spec:
                 text += f"@{window.count}:{window.stride}:{window.offset}:{window.extent}:{window.low}:{window.high}"
             parts.append(text)
         tail = f" {self.monoid}({'*'.join(self.partial)})" if self.partial else ""
-        return f"[{', '.join(parts)}]{tail}"
+        return f"[{', '.join(parts)}]{tail}{' exact' if self.exact else ''}"
 
 
 def chunk_size(size: int, parts: int, granule: int) -> int:

@@ -83,9 +83,16 @@ def _written(row: Row | None, strategy: Strategy) -> Split:
 
 
 def consumer_spec(
-    rows: Sequence[RootRow], shape: Sequence[int], signature: Signature | None, strategy: Strategy
+    rows: Sequence[RootRow],
+    shape: Sequence[int],
+    signature: Signature | None,
+    strategy: Strategy,
+    exact: bool = False,
 ) -> Spec:
-    """Compute the consumer spec of a root tensor of `shape`, a block's input pulled back to `rows` over the root."""
+    """Compute the consumer spec of a root tensor of `shape`, a block's input pulled back to `rows` over the root.
+
+    `exact` states that no view of a larger buffer will do.
+    """
     dims: list[Split] = []
     windows: list[ChunkWindow | None] = []
     for row, size in zip(rows, shape, strict=True):
@@ -107,7 +114,8 @@ def consumer_spec(
         else:
             dims.append(split)
             windows.append(ChunkWindow(count, row.stride, row.offset, row.extent, row.low, row.high))
-    return Spec(tuple(dims), windows=tuple(windows) if any(w is not None for w in windows) else ())
+    some = any(w is not None for w in windows)
+    return Spec(tuple(dims), windows=tuple(windows) if some else (), exact=exact)
 
 
 def _reach(row: RootRow, count: int) -> tuple[int, int]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
 
 import numpy as np
+from pytest import MonkeyPatch
 
+from tapestry.costmodel import resharding_tables, table_rows
+from tapestry.costmodel.fetch_loops import fetches, packed
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import (
     COSTS,
@@ -18,7 +23,9 @@ from tapestry.costmodel.kernel_arrays import (
     new_state,
 )
 from tapestry.costmodel.plan_space import Genes, PlanSpace
+from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_tables import copy_table
+from tapestry.costmodel.table_rows import TableCache
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.spec import Spec, boxes, volumes
 
@@ -211,6 +218,54 @@ def forgets_repacking(space: PlanSpace) -> CompiledSpace:
     return a._replace(staging_rows=staged)
 
 
+def compiled_with(space: PlanSpace, module: ModuleType, **parts: Callable[..., Any]) -> CompiledSpace:
+    """Return the tables of the space compiled again, with functions of a module replaced."""
+    with MonkeyPatch.context() as patch:
+        for name, part in parts.items():
+            patch.setattr(module, name, part)
+        return PlanSpace(space.graph, space.mesh, cache=TableCache(space.cache.families)).space
+
+
+def forgets_packing(space: PlanSpace) -> CompiledSpace:
+    """Return tables in which pieces of a fetch are sent from where they are, whether they are runs or not."""
+
+    def without_senders(*arguments: Any) -> Any:
+        sent, landed = packed(*arguments)
+        return np.zeros_like(sent), landed
+
+    return compiled_with(space, resharding_tables, packed=without_senders)
+
+
+def forgets_packing_of_terms(space: PlanSpace) -> CompiledSpace:
+    """Return tables in which a reduction reads its terms where they are, whether they are runs or not."""
+
+    def without_packing(*arguments: Any) -> Any:
+        traffic, staging, moved, meta, terms = reductions(*arguments)
+        return traffic, np.maximum(staging - terms[:, :1], 0), moved, meta, np.zeros_like(terms)
+
+    return compiled_with(space, resharding_tables, reductions=without_packing)
+
+
+def forgets_what_stays(space: PlanSpace) -> CompiledSpace:
+    """Return tables in which what a device has already of a copy is there at once."""
+
+    def without_own_parts(*arguments: Any) -> Any:
+        *others, kept = fetches(*arguments)
+        return (*others, np.zeros_like(kept))
+
+    return compiled_with(space, resharding_tables, fetches=without_own_parts)
+
+
+def cuts_out_state(space: PlanSpace) -> CompiledSpace:
+    """Return tables in which a part of a larger buffer is carried to the next step as it is."""
+
+    def without_exact(*arguments: Any) -> Any:
+        *others, needed, mesh, mesh_shape = arguments
+        return copy_table(*others, [replace(spec, exact=False) for spec in needed], mesh, mesh_shape)
+
+    return compiled_with(space, table_rows, copy_table=without_exact)
+
+
 def leaves_state(space: PlanSpace) -> CompiledSpace:
     """Return tables in which carried state may end anywhere: moving it to where it begins is free."""
     a = space.space
@@ -246,7 +301,11 @@ MUTANTS: Mapping[str, Mutant] = {
     "frees parameters": Mutant("peak", forgets_parameters),
     "forgets replicas": Mutant("peak", forgets_replicas),
     "forgets that gathers are repacked": Mutant("peak", forgets_repacking),
+    "forgets that pieces are packed where they are sent": Mutant("peak time", forgets_packing),
+    "forgets that terms are packed": Mutant("peak time", forgets_packing_of_terms),
+    "forgets that what stays is moved too": Mutant("time", forgets_what_stays),
     "lets state end anywhere": Mutant("traffic", leaves_state),
+    "lets state end in a larger buffer": Mutant("time", cuts_out_state),
     "never reads a part of a copy": Mutant(
         "peak traffic", lambda s: s.space._replace(inside=0 * s.space.inside)
     ),

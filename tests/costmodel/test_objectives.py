@@ -74,8 +74,9 @@ def test_a_plan_costed_by_hand() -> None:
     assert cost[FLOPS_WASTE] == 1024
     assert cost[TRAFFIC] == one
     assert cost[MEMORY_WASTE] == 2 * cost[PEAK] - 3 * one
-    # Twice: 1024 flops at 1 pJ, three tensors of 256 B at 10 pJ; 256 B over the links at 100 pJ.
-    assert cost[ENERGY] == 2 * (1024 + 3 * one * 10) + one * 100
+    # Twice: 1024 flops at 1 pJ, three tensors of 256 B at 10 pJ, and half of w, which is there already, is read and
+    # written; 256 B over the links at 100 pJ.
+    assert cost[ENERGY] == 2 * (1024 + 3 * one * 10 + one * 10) + one * 100
 
 
 def test_objectives_in_their_units() -> None:
@@ -87,8 +88,8 @@ def test_objectives_in_their_units() -> None:
 
     assert tuple(cost) == NAMES
     assert cost["time_s"] == 2.129024e-6
-    assert cost["energy_j"] == pytest.approx(100 * 2 * 2.129024e-6 + 43_008e-12, rel=1e-12)
-    assert raw[ENERGY] == 43_008
+    assert cost["energy_j"] == pytest.approx(100 * 2 * 2.129024e-6 + 48_128e-12, rel=1e-12)
+    assert raw[ENERGY] == 48_128
     assert cost["price_usd"] == pytest.approx(2 * 3.6 / 3600 * 2.129024e-6, rel=1e-12)
     assert cost["traffic_bytes"] == 256
     assert isinstance(cost["peak_memory_bytes"], int)

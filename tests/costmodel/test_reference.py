@@ -1,15 +1,20 @@
 """Tests that the fast path equals the reference cost model: every integer cost of every plan, on every mesh."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tapestry.costmodel.kernel_arrays import PEAK, TIME, TOTAL, TRAFFIC
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator import simulate
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tests.cases import examples, first, one_in
@@ -26,6 +31,20 @@ OTHER_SHAPES = (
 )
 
 
+def assert_equal_to_run(
+    space: PlanSpace, placements: Placements, fast: np.ndarray, dtype: str | None
+) -> None:
+    """Check a prediction against the simulator's counts: bytes exactly, time up to the shares of slow transfers."""
+    program = expand(space.graph, placements, space.mesh_shape)
+    run = simulate(program, space.mesh, dry=True, capacity_check=False, compute_dtype=dtype)
+    assert [fast[TRAFFIC], fast[PEAK], fast[TOTAL]] == [
+        run.traffic_bytes,
+        run.peak_memory_bytes.max(),
+        run.peak_memory_bytes.sum(),
+    ]
+    assert fast[TIME] == pytest.approx(run.makespan_ticks, rel=0.01)
+
+
 def assert_equal_costs(graph: Graph, mesh: Mesh, seed: int, plans: int, dtype: str | None = None) -> None:
     rng = np.random.default_rng(seed)
     space = PlanSpace(graph, mesh, compute_dtype=dtype)
@@ -35,6 +54,7 @@ def assert_equal_costs(graph: Graph, mesh: Mesh, seed: int, plans: int, dtype: s
         fast = space.evaluate(genes)
 
         assert fast.tolist() == reference_cost(graph, placements, mesh, dtype).vector().tolist(), placements
+        assert_equal_to_run(space, placements, fast, dtype)
 
 
 @pytest.mark.parametrize("mesh", first(1, MESHES))
@@ -55,15 +75,15 @@ def test_other_shapes(mesh_shape: MeshShape) -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 def test_random_graphs(seed: int, mesh: str) -> None:
     rng = np.random.default_rng(seed)
-    make = (random_program, float_programs.random_program)[int(rng.integers(2))]
-    assert_equal_costs(make(rng), load_mesh(mesh), seed, plans=2, dtype="fp32")
+    programs = (random_program, partial(random_program, state=True), float_programs.random_program)
+    assert_equal_costs(programs[int(rng.integers(3))](rng), load_mesh(mesh), seed, plans=2, dtype="fp32")
 
 
 @pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 def test_many_random_graphs(seed: int, mesh: str) -> None:
-    graph = random_program(np.random.default_rng(seed), steps=12)
+    graph = random_program(np.random.default_rng(seed), steps=12, state=seed % 2 == 1)
     assert_equal_costs(graph, load_mesh(mesh), seed, plans=2, dtype="fp32")
 
 

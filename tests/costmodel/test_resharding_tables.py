@@ -43,14 +43,20 @@ def one(shape: tuple[int, ...], made: str, needed: str, mesh_shape: MeshShape) -
         ("[gpu.0*gpu.1, -]", "[gpu.0*gpu.1, -]", True, 0, [0] * 4),
         # all-gather: everyone lacks three quarters of 48
         ("[gpu.0*gpu.1, -]", "[-, -]", False, 4 * 36, [0] * 4),
-        # all-to-all: everyone has a quarter of its quarter
-        ("[gpu.0*gpu.1, -]", "[-, gpu.0*gpu.1]", False, 4 * 9, [0] * 4),
+        # all-to-all: everyone has a quarter of its quarter, and packs it to send columns of it
+        ("[gpu.0*gpu.1, -]", "[-, gpu.0*gpu.1]", False, 4 * 9, [12] * 4),
+        # back: rows of columns are sent as they are, and land before they are columns of rows
+        ("[-, gpu.0*gpu.1]", "[gpu.0*gpu.1, -]", False, 4 * 9, [12] * 4),
         # halves to quarters nest
         ("[gpu.0, -]", "[gpu.0*gpu.1, -]", True, 0, [0] * 4),
         # all-reduce: 3/4 in, 3/4 out; the slice in hand is 12 elements
         ("[-, -] sum(gpu.0*gpu.1)", "[-, -]", False, 4 * (3 * 12 + 36), [12] * 4),
         # reduce-scatter in one step: three slices of 12 come in
         ("[-, -] sum(gpu.0*gpu.1)", "[gpu.0*gpu.1, -]", False, 4 * 36, [12] * 4),
+        # by columns, of which the last device gets none: 16 or 0 come in, the other 32 or 48 were packed
+        ("[-, -] sum(gpu.0*gpu.1)", "[-, gpu.0*gpu.1]", False, 3 * 48, [48] * 4),
+        # max over two devices, then columns over the other two: three of them are packed before the all-reduce of 24
+        ("[-, -] max(gpu.0)", "[-, gpu.1]", False, 4 * (12 + 12), [24 + 12] * 4),
         # max over two devices, then split over the other two: sliced first, all-reduce of 24
         ("[-, -] max(gpu.0)", "[gpu.1, -]", False, 4 * (12 + 12), [12] * 4),
         # windows: rows [2i-1, 2i+4) of 8, clipped: 4, 5, 5 and 3 rows of 6, two of them at home

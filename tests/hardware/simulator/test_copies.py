@@ -8,15 +8,18 @@ from tapestry.hardware.simulator.counting import count_copy
 from tapestry.hardware.simulator.fetches import count_fetch
 from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.rounds import CopyCounts
+from tapestry.hardware.timing import move_ticks, step_ticks
 from tapestry.teg.arrays import NUMPY
 from tapestry.teg.sharding.copies import CopyPlan, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes
 from tests.cases import first
-from tests.hardware.simulator.programs import MESHES
+from tests.hardware.simulator.programs import MESHES, mesh_of
 
 GRID = MeshShape.of(node=2, gpu=4)
 NODE, GPU = ("node.0",), ("gpu.0", "gpu.1")
+HALO = ChunkWindow(8, 1, -1, 3, 0, 8)
+FOUR = MeshShape.of(gpu=4)
 
 
 def plan(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: MeshShape = GRID) -> CopyPlan:
@@ -81,27 +84,69 @@ def test_nothing_moves_when_everything_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "needed", "landed_bytes"),
+    ("source", "needed", "packed_bytes"),
     [
-        (Spec((Split(GPU), WHOLE)), Spec((WHOLE, WHOLE)), 0),  # rows lie one behind the other
-        (
-            Spec((WHOLE, Split(GPU))),
-            Spec((WHOLE, WHOLE)),
-            512,
-        ),  # columns do not: all that arrived is moved again
-        (Spec((WHOLE, Split(GPU))), Spec((Split(GPU), WHOLE)), 128),  # nor the blocks of an all-to-all
-        (Spec((Split(NODE), Split(GPU))), Spec((Split(NODE), WHOLE)), 256),
+        (Spec((Split(GPU), WHOLE)), Spec((WHOLE, WHOLE)), []),  # rows lie one behind the other
+        # Columns do not: all that arrived is moved again.
+        (Spec((WHOLE, Split(GPU))), Spec((WHOLE, WHOLE)), [512]),
+        (Spec((Split(NODE), Split(GPU))), Spec((Split(NODE), WHOLE)), [256]),
+        # An all-to-all to rows sends rows and gets columns of them; one to columns sends columns of its rows.
+        (Spec((WHOLE, Split(GPU))), Spec((Split(GPU), WHOLE)), [128]),
+        (Spec((Split(GPU), WHOLE)), Spec((WHOLE, Split(GPU))), [128]),
+        # Two columns of four rows of four come to their places, four of eight rows of two.
+        (Spec((Split(GPU), Split(NODE))), Spec((Split(NODE), Split(GPU))), [64]),
+        # Halos are the first and the last columns of what is held, and of what is needed.
+        (Spec((WHOLE, Split(GPU))), Spec((WHOLE, Split(GPU)), windows=(None, HALO)), [128, 256]),
+        (Spec((Split(GPU), WHOLE)), Spec((Split(GPU), WHOLE), windows=(HALO, None)), []),
     ],
 )
-def test_what_arrives_in_another_order_is_repacked(source: Spec, needed: Spec, landed_bytes: int) -> None:
+def test_what_is_no_run_of_memory_is_packed(source: Spec, needed: Spec, packed_bytes: list[int]) -> None:
     counts = count_copy(plan(source, needed, (16, 8)), (16, 8), GRID, 4, by_class=False)
-    assert counts.landed_bytes.tolist() == [landed_bytes] * 8
-    assert counts.staging_bytes.tolist() == [landed_bytes] * 8
+    assert [int(sizes[1]) for sizes in counts.packed_bytes] == packed_bytes
+    assert int(counts.staging_bytes[1]) == sum(packed_bytes)
+
+
+@pytest.mark.parametrize(
+    ("needed", "sent_bytes"),
+    [
+        (Spec((Split(GPU), WHOLE)), 0),
+        (Spec((WHOLE, Split(GPU))), 3 * 128),  # columns for three peers
+        (Spec((Split((*NODE, *GPU)), WHOLE)), 0),  # two runs for each peer: one for it, one for its neighbor
+        (Spec((WHOLE, Split((*NODE, *GPU)))), 3 * 128),  # packed in the first step only
+    ],
+)
+def test_a_scatter_packs_what_it_sends(needed: Spec, sent_bytes: int) -> None:
+    partial = Spec((WHOLE, WHOLE), needed.dims[0].axes or needed.dims[1].axes, "sum")
+    counts = count_copy(plan(partial, needed, (16, 8)), (16, 8), GRID, 4, by_class=False)
+    assert [sizes.tolist() for sizes in counts.packed_bytes] == [[sent_bytes] * 8] * (sent_bytes > 0)
+    slices = 128 if len(counts.exchanges) == 1 else 2 * 128
+    assert counts.staging_bytes.tolist() == [slices + sent_bytes] * 8
+
+
+def test_what_an_all_reduce_cuts_out_is_packed() -> None:
+    """Check that columns of a partial tensor that is replicated are a row before they are summed over the nodes."""
+    partial = Spec((WHOLE, WHOLE), NODE, "sum")
+    for needed, packed in ((Spec((Split(GPU), WHOLE)), 0), (Spec((WHOLE, Split(GPU))), 128)):
+        counts = count_copy(plan(partial, needed, (16, 8)), (16, 8), GRID, 4, by_class=False)
+        assert counts.staging_bytes.tolist() == [64 + packed] * 8
+
+
+def test_what_a_device_has_is_moved_beside_the_rounds() -> None:
+    """Check a halo of one row around 1,024: the copy takes as long as moving these, and no longer."""
+    halo, mesh = ChunkWindow(4096, 1, -1, 3, 0, 4096), mesh_of(MeshShape.of(gpu=4))
+    copy = plan(
+        Spec((Split(GPU), WHOLE)), Spec((Split(GPU), WHOLE), windows=(halo, None)), (4096, 1024), FOUR
+    )
+    counts = count_copy(copy, (4096, 1024), FOUR, 4, by_class=False)
+    assert counts.kept_bytes.tolist() == [1024 * 1024 * 4] * 4
+    (exchange,) = counts.exchanges
+    crossing = int(step_ticks(mesh.axes[0], *exchange.round[1:3], 2 * 1024 * 4))
+    assert counts.ticks(mesh) == int(move_ticks(mesh.device, 1024 * 1024 * 4)) > crossing
 
 
 def test_columns_of_one_row_lie_one_behind_the_other() -> None:
     counts = count_copy(plan(Spec((WHOLE, Split(GPU))), Spec((WHOLE, WHOLE)), (1, 8)), (1, 8), GRID, 4, False)
-    assert counts.landed_bytes.tolist() == [0] * 8
+    assert counts.packed_bytes == ()
 
 
 @pytest.mark.parametrize("tens", first(2, range(6)))
@@ -140,7 +185,8 @@ def three_counts_agree(mesh_shape: MeshShape, seed: int) -> None:
 def assert_equal_counts(a: CopyCounts, b: CopyCounts) -> None:
     assert (a.result_bytes == b.result_bytes).all()
     assert (a.staging_bytes == b.staging_bytes).all()
-    assert (a.landed_bytes == b.landed_bytes).all()
+    assert (a.kept_bytes == b.kept_bytes).all()
+    assert [p.tolist() for p in a.packed_bytes] == [p.tolist() for p in b.packed_bytes]
     assert [e.round for e in a.exchanges] == [e.round for e in b.exchanges]
     for left, right in zip(a.exchanges, b.exchanges, strict=True):
         assert left.received_bytes.tolist() == right.received_bytes.tolist()

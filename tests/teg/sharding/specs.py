@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -37,10 +39,10 @@ def random_spec(
 
 
 def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh_shape: MeshShape) -> Spec:
-    """Draw a spec that may carry windows: halos, strides, constant slices."""
+    """Draw a spec that may carry windows (halos, strides, constant slices), or be exact as that of carried state."""
     spec = random_spec(rng, len(shape), mesh_shape)
     if rng.random() < 0.5:
-        return spec
+        return replace(spec, exact=bool(rng.random() < 0.3))
     windows: list[ChunkWindow | None] = []
     for split, size in zip(spec.dims, shape, strict=True):
         if rng.random() < 0.5:

@@ -1,0 +1,167 @@
+"""The compiled loops of reductions: partial terms combined axis by axis, on slices that are packed where they must be.
+
+Used by `costmodel.resharding_tables`, with the encoding of `costmodel.resharding_loops`. Counts of packing follow the
+convention "staging" of `docs/sharding.md`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.resharding_loops import GATHER, SCATTER, code, lay, stride_on_axis, volume_of
+
+# Rounds per mesh axis of a reduction: reduce-scatter, an all-reduce's scatter half, its gather half.
+REDUCE_ROUNDS = 3
+
+
+@njit()
+def reductions(shape, rows, scattered, held, places, of, mesh):
+    """Compute the reduce-scatter steps, then the all-reduce steps, fastest mesh axis first, of every request.
+
+    Returns: traffic `(requests,)`, staging `(requests, devices)`, the most that any device receives and the
+    code of each round `(requests, axes, REDUCE_ROUNDS)`; the most that any device packs before the first step, and all
+    that is packed `(requests, 2)`; elements.
+    """
+    count, device_count = of.shape[0], mesh.coordinates.shape[0]
+    axis_count, rank = mesh.axis_sizes.shape[0], shape.shape[0]
+    traffic, packed = np.zeros(count, np.int64), np.zeros((count, 2), np.int64)
+    staging = np.zeros((count, device_count), np.int64)
+    moved = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
+    meta = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
+    box = np.empty((device_count, rank, 2), np.int64)
+    volume = np.empty(device_count, np.int64)
+    for r in range(count):
+        lay(shape, rows[r], mesh, box)
+        for d in range(device_count):
+            volume[d] = volume_of(box[d])
+        is_cut = _is_cut(held[of[r, 0]], box)
+        received, first = _scatter(
+            volume, scattered[r], is_cut, mesh, staging[r], moved[r], meta[r], packed[r]
+        )
+        if first and is_cut:
+            packed[r, 0], packed[r, 1] = volume.max(), volume.sum()
+            staging[r] += volume
+        traffic[r] = received + _all_reduce(
+            volume, places[of[r, 0]], scattered[r], first, mesh, staging[r], moved[r], meta[r]
+        )
+    return traffic, staging, moved, meta, packed
+
+
+@njit()
+def _scatter(volume, scattered, is_cut, mesh, staging, moved, meta, packed):
+    """Compute the reduce-scatter steps; return the traffic, and whether no step has been made.
+
+    Where parts are cut from what devices hold, and no runs of it, devices pack what they send in the first step.
+    """
+    device_count, sub_count = mesh.coordinates.shape
+    axis_count = mesh.axis_sizes.shape[0]
+    later = scattered.copy()
+    chosen = np.zeros(sub_count, np.bool_)
+    steps = 0
+    for a in range(axis_count):
+        for s in range(sub_count):
+            if scattered[s] and mesh.owner[s] == a:
+                steps += 1
+                break
+    traffic, first = 0, True
+    for r in range(axis_count):
+        a = axis_count - 1 - r
+        k = 1
+        for s in range(sub_count):
+            chosen[s] = scattered[s] and mesh.owner[s] == a
+            if chosen[s]:
+                k *= mesh.sizes[s]
+                later[s] = False
+        if k == 1:
+            continue
+        most = 0
+        for d in range(device_count):
+            part = _later_volume(volume, d, later, mesh)
+            received = (k - 1) * part
+            traffic += received
+            most = max(most, received)
+            if first:
+                sent = _later_volume(volume, d, scattered, mesh) - part if is_cut else 0
+                packed[0], packed[1] = max(packed[0], sent), packed[1] + sent
+                staging[d] = part * (2 if steps > 1 else 1) + sent
+        moved[a, 0] = most
+        meta[a, 0] = code(SCATTER, k, stride_on_axis(chosen, a, mesh))
+        first = False
+    return traffic, first
+
+
+@njit()
+def _is_cut(whole, box):
+    """Return whether some device's box is no run of its box `whole`: it is cut in a dimension behind several rows."""
+    for d in range(box.shape[0]):
+        several, cut = False, False
+        for k in range(box.shape[1]):
+            length = box[d, k, 1] - box[d, k, 0]
+            if length == 0:
+                cut = False
+                break
+            cut |= several and length < whole[d, k, 1] - whole[d, k, 0]
+            several |= length > 1
+        if cut:
+            return True
+    return False
+
+
+@njit()
+def _later_volume(volume, d, later, mesh):
+    """Count the elements device `d` still reduces: the parts of the devices that differ from it along `later`."""
+    count, base = 1, d
+    for s in range(later.shape[0]):
+        if later[s]:
+            count *= mesh.sizes[s]
+            base -= mesh.coordinates[d, s] * mesh.strides[s]
+    total = 0
+    for r in range(count):
+        rest, member = r, base
+        for s in range(later.shape[0]):
+            if later[s]:
+                member += (rest % mesh.sizes[s]) * mesh.strides[s]
+                rest //= mesh.sizes[s]
+        total += volume[member]
+    return total
+
+
+@njit()
+def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
+    """Compute the all-reduce steps on slices of the flattened shard; return the traffic."""
+    device_count, sub_count = mesh.coordinates.shape
+    axis_count = mesh.axis_sizes.shape[0]
+    chosen = np.zeros(sub_count, np.bool_)
+    start, end = np.zeros(device_count, np.int64), volume.copy()
+    traffic = 0
+    for r in range(axis_count):
+        a = axis_count - 1 - r
+        k = 1
+        for s in range(sub_count):
+            chosen[s] = places[s] == -2 and not scattered[s] and mesh.owner[s] == a
+            if chosen[s]:
+                k *= mesh.sizes[s]
+        if k == 1:
+            continue
+        most_scatter, most_gather = 0, 0
+        for d in range(device_count):
+            position = 0
+            for s in range(sub_count):
+                if chosen[s]:
+                    position = position * mesh.sizes[s] + mesh.coordinates[d, s]
+            length = end[d] - start[d]
+            size = -(-length // k)
+            low = min(start[d] + position * size, end[d])
+            high = min(low + size, end[d])
+            received, gathered = (k - 1) * (high - low), length - (high - low)
+            start[d], end[d] = low, high
+            traffic += received + gathered
+            most_scatter, most_gather = max(most_scatter, received), max(most_gather, gathered)
+            if first:
+                staging[d] += high - low
+        moved[a, 1], moved[a, 2] = most_scatter, most_gather
+        stride = stride_on_axis(chosen, a, mesh)
+        meta[a, 1], meta[a, 2] = code(SCATTER, k, stride), code(GATHER, k, stride)
+        first = False
+    return traffic
