@@ -123,9 +123,18 @@ class LoweredStorage:
         return self._sites.get(key)
 
     def site(self, key: str) -> str:
-        """Return the tensor of a root, emitting it now if it was not emitted yet."""
-        if key not in self._sites:
-            self._sites[key] = self._emit_deferred(key)
+        """Return the tensor of a root; if there is none yet, emit it, after all that it is computed from."""
+        waiting = [key]
+        while waiting:
+            what = self.deferred.get(waiting[-1])
+            inputs = [k for k, _ in what.inputs] if isinstance(what, Generator) else []
+            missing = [k for k in reversed(inputs) if k not in self._sites]
+            if waiting[-1] in self._sites:
+                waiting.pop()
+            elif missing:
+                waiting += missing
+            else:
+                self._sites[waiting[-1]] = self._emit_deferred(waiting[-1])
         return self._sites[key]
 
     def _emit_deferred(self, key: str) -> str:
