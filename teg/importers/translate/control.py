@@ -20,10 +20,18 @@ MOST_ITERATIONS = 4096
 MOST_NODES = 16_384
 
 
-def run_body(t: Translation, node: OnnxNode, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
+def run_body(
+    t: Translation,
+    node: OnnxNode,
+    body: Any,
+    given: Mapping[str, str],
+    prefix: str,
+    stored: str | None = None,
+) -> list[str]:
     """Translate the nodes of a body, within the limit of nodes; return the names of its outputs.
 
-    `given` maps the body's inputs to the values outside.
+    `given` maps the body's inputs to the values outside. The values that the body holds are named with `stored`, by
+    default with `prefix`.
 
     Raises:
         ImportFailure: a node of the body is refused, or the program grows too long.
@@ -31,25 +39,38 @@ def run_body(t: Translation, node: OnnxNode, body: Any, given: Mapping[str, str]
     t.unrolled_nodes += len(body.node)
     if t.unrolled_nodes > MOST_NODES:
         raise ImportFailure(f"{node.where}: the bodies of loops unroll to more than {MOST_NODES} nodes")
-    return inline(t, body, given, prefix)
+    return inline(t, body, given, prefix, stored)
 
 
-def inline(t: Translation, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
-    """Translate the nodes of a body; return the names of its outputs.
-
-    `given` maps the body's inputs to the values outside.
+def inline(
+    t: Translation, body: Any, given: Mapping[str, str], prefix: str, stored: str | None = None
+) -> list[str]:
+    """Translate the nodes of a body; return the names of its outputs. The arguments are those of `run_body`.
 
     Raises:
         ImportFailure: a node of the body is refused.
     """
-    names = {**given}
-    own = [*(i.name for i in body.initializer), *(o for n in body.node for o in n.output if o)]
-    names.update((name, f"{prefix}/{name}") for name in own)
-    copy = onnx.GraphProto()
-    copy.CopyFrom(body)
+    values = _values_of(body)
+    nodes = [n for n in body.node if not (len(n.output) == 1 and n.output[0] in values)]
+    names = {**given, **{name: f"{stored or prefix}/{name}" for name in values}}
+    names.update((o, f"{prefix}/{o}") for n in nodes for o in n.output if o)
+    for name, tensor in values.items():
+        if names[name] not in t.known:
+            t.know(names[name], literal(to_array(tensor, f"initializer {names[name]!r}", None)))
+    copy = onnx.GraphProto(node=nodes, output=body.output)
     _rename(copy, names)
-    for tensor in copy.initializer:
-        t.know(tensor.name, literal(to_array(tensor, f"initializer {tensor.name!r}", None)))
+    return _translated(t, copy, prefix)
+
+
+def _values_of(body: Any) -> dict[str, Any]:
+    """Return the tensors that a body holds, by name: its initializers and constants."""
+    constants = (n for n in body.node if n.op_type == "Constant" and n.domain in ("", "ai.onnx"))
+    held = {n.output[0]: a.t for n in constants for a in n.attribute if a.name == "value" and a.HasField("t")}
+    return held | {tensor.name: tensor for tensor in body.initializer}
+
+
+def _translated(t: Translation, copy: Any, prefix: str) -> list[str]:
+    """Translate the nodes of a body that has the names of the program; return the names of its outputs."""
     nodes = nodes_of(copy, prefix, t.versions)
     read = {o.name for o in copy.output}.union(*(reads_of(inner.proto) for inner in nodes))
     for inner in nodes:
@@ -112,12 +133,13 @@ def _loop(t: Translation, node: OnnxNode) -> None:
         raise ImportFailure(f"{node.where} runs {count} times; at most {MOST_ITERATIONS} are unrolled")
     inputs = [i.name for i in body.input]
     rows: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
-    k = 0
+    k, stored = 0, _stored(node)
     while goes_on and (count is None or k < count):
         prefix = f"{node.name}/{k}"
         number = t.add_literal(f"{prefix}/{inputs[0]}", np.asarray(k, np.int64))
         always = t.add_literal(f"{prefix}/{inputs[1]}", np.asarray(True))
-        made = run_body(t, node, body, dict(zip(inputs, (number, always, *carried), strict=True)), prefix)
+        given = dict(zip(inputs, (number, always, *carried), strict=True))
+        made = run_body(t, node, body, given, prefix, stored)
         condition = t.literal(made[0])
         if condition is None or k >= MOST_ITERATIONS:
             reason = (
@@ -153,13 +175,19 @@ def _scan(t: Translation, node: OnnxNode) -> None:
             _slice(t, prefix, n, f"{prefix}/{i}", axis, count - 1 - k if b else k)
             for n, i, axis, b in zip(lines, inputs[states:], axes, backward, strict=True)
         ]
-        made = run_body(t, node, body, dict(zip(inputs, (*carried, *parts), strict=True)), prefix)
+        given = dict(zip(inputs, (*carried, *parts), strict=True))
+        made = run_body(t, node, body, given, prefix, _stored(node))
         carried = [t.resolve(name) for name in made[:states]]
         for row, name in zip(rows, made[states:], strict=True):
             row.append(name)
     directions = node.get("scan_output_directions") or (0,) * len(rows)
     rows = [row[::-1] if b else row for row, b in zip(rows, directions, strict=True)]
     _finish(t, node, carried, rows, node.get("scan_output_axes") or [0] * len(rows))
+
+
+def _stored(node: OnnxNode) -> str:
+    """Return the prefix of the values that the body of a loop holds: all its iterations have the same."""
+    return f"{next(filter(None, node.outputs), node.name)}/body"
 
 
 def _slice(t: Translation, site: str, name: str, output: str, axis: int, position: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tapestry.teg.importers import ImportFailure, from_onnx
 from tapestry.teg.importers.fold_budget import LARGEST_PROGRAM, LARGEST_STEP, FoldBudget
@@ -195,3 +195,27 @@ def test_what_numpy_repeats_is_stored_once() -> None:
     repeated = np.broadcast_to(np.arange(3.0), (SIDE, SIDE, 3))
     assert literal(repeated).array.shape == (1, 1, 3)
     assert literal(np.zeros((2, 0))).shape == (2, 0)
+
+
+def test_what_the_body_of_a_loop_holds_is_read_once() -> None:
+    stored, constant = (numpy_helper.from_array(np.arange(4, dtype=FLOAT), name) for name in ("stored", "c"))
+    nodes = [
+        N("Constant", [], ["constant"], value=constant),
+        N("Add", ["state", "stored"], ["sum"]),
+        N("Mul", ["sum", "constant"], ["next"]),
+        N("Identity", ["on"], ["still"]),
+    ]
+    inputs = (("k", TensorProto.INT64), ("on", TensorProto.BOOL), ("state", TensorProto.FLOAT))
+    outputs = (("still", TensorProto.BOOL), ("next", TensorProto.FLOAT))
+    ends = (
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in side] for side in (inputs, outputs)
+    )
+    body = helper.make_graph(nodes, "body", *ends, [stored])
+    loop = N("Loop", ["times", "go", "x"], ["y"], body=body, name="loop")
+    model = model_of([loop], {"x": [4]}, ["y"], {"times": np.array(5), "go": np.array(True)})
+
+    translation = translation_of(read_model(model))
+
+    held = {name for name, value in translation.known.items() if value.shape == (4,)}
+    assert held == {"y/body/stored", "y/body/constant"}
+    check_against_reference(model, {"x": np.ones(4, FLOAT)})
