@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from threading import Condition, Thread
-from types import ModuleType
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from threading import Condition
 from typing import Any, TypeVar
+
+from tapestry.teg.child_processes import follow_owner, program_hidden, signals_held
 
 T = TypeVar("T")
 ATTEMPTS = 3
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Block signals of this thread, so that a worker started meanwhile never receives them before it ignores them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _program_hidden() -> Iterator[None]:
-    """Hide the main program from workers started meanwhile, which need none of it.
-
-    A script without a main guard would otherwise be run again by each of them.
-    """
-    program = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = program
-
-
-def _enter_service(lifeline: Connection) -> None:
-    """Initialize a worker: leave signals to its owner, and watch for the owner's end.
-
-    Ctrl-C and SIGTERM often reach a whole group of processes; the owner keeps the front, or drains, and ends
-    its workers itself.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Thread(target=_end_with_owner, args=(lifeline,), name="end with owner", daemon=True).start()
-
-
-def _end_with_owner(lifeline: Connection) -> None:
-    """Wait until the owner has died, or has released this pool; then exit at once."""
-    owner = parent_process()
-    wait([lifeline, *([owner.sentinel] if owner is not None else [])])
-    os._exit(0)
 
 
 @dataclass(frozen=True)
@@ -79,7 +34,7 @@ def _new_pool(count: int) -> _Pool:
     context = get_context("spawn")
     worker_end, lifeline = context.Pipe(duplex=False)
     executor = ProcessPoolExecutor(
-        count, mp_context=context, initializer=_enter_service, initargs=(worker_end,)
+        count, mp_context=context, initializer=follow_owner, initargs=(worker_end,)
     )
     return _Pool(executor, lifeline, worker_end)
 
@@ -132,7 +87,7 @@ class ProcessIslands(Executor):
             self._settle()
 
         try:
-            with _signals_held(), _program_hidden():
+            with signals_held(), program_hidden():
                 inner = start(pool.executor)
         except BrokenExecutor as error:
             self._replace(pool)
