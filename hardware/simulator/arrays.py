@@ -14,15 +14,17 @@ import numpy as np
 from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.parts import Memo, box_part, frozen, same_bits
 from tapestry.hardware.simulator.rounds import CopyCounts, per_device
+from tapestry.hardware.simulator.shards import (
+    agree_up_to_rounding,
+    index_part,
+    read_elements,
+    run_shard,
+    whole_value,
+)
 from tapestry.hardware.simulator.storage import Packed, ShardStorage
 from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace
 from tapestry.teg.dtypes import numpy_dtype
-from tapestry.teg.evaluate import NOTHING, run_operator
-from tapestry.teg.graph import TensorType
-from tapestry.teg.operators.operator import Operand
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
-from tapestry.teg.views import apply_view
-from tapestry.teg.zspace import ZRange
 
 # The part of a tensor on every device, by the site of the source that begins as it.
 State = Mapping[str, Sequence[np.ndarray]]
@@ -83,7 +85,7 @@ class ArrayBackend:
 
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
         if step.definition.operator == "sink":
-            self.seen[step.site] = self._observe(step.site, step.reads[0])
+            self.seen[step.site] = self._observe(step)
             source = self.program.abstract.carriers.get(step.site)
             if source is not None:
                 parts = [self.xp.to_numpy(self._read(step.reads[0], device)) for device in self.devices]
@@ -93,9 +95,8 @@ class ArrayBackend:
         made = []
         for device in self.devices:
             arrays = [self._read(read, device) for read in step.reads]
-            index = self._index(step, device)
-            run = partial(self._run, step, device, index, self._operands(step, device, arrays))
-            made.append(known.get(arrays, run, index))
+            run = partial(run_shard, self.xp, self.program, step, device, arrays)
+            made.append(known.get(arrays, run, index_part(step, device)))
         return tuple(self._store(key, [m[k] for m in made]) for k, key in enumerate(step.outputs))
 
     def free(self, key: str) -> None:
@@ -112,14 +113,13 @@ class ArrayBackend:
         self.is_restored = True
         self.memory[device][key] = self.storage.pack(part, self.program.buffers[key])
 
-    def empty(self, key: str, box: np.ndarray) -> Array:
-        """Return an array for the elements of `box` of a buffer's tensor, not initialized."""
-        return self.xp.empty((box[:, 1] - box[:, 0]).tolist(), self.program.buffers[key].dtype)
-
     def run_on(self, step: ComputeStep, device: int, parts: Sequence[Array]) -> Sequence[Array]:
         """Run a block on one device from its parts of the buffers that the block reads; return those that it makes."""
-        arrays = [self._view(read, device, part) for read, part in zip(step.reads, parts, strict=True)]
-        return self._run(step, device, self._index(step, device), self._operands(step, device, arrays))
+        arrays = [
+            read_elements(self.xp, self.program, read, device, part)
+            for read, part in zip(step.reads, parts, strict=True)
+        ]
+        return run_shard(self.xp, self.program, step, device, arrays)
 
     def observed(self) -> Mapping[str, np.ndarray]:
         return self.seen
@@ -140,73 +140,19 @@ class ArrayBackend:
 
     def _read(self, read: InputRead, device: int) -> Array:
         """Return the elements that a block on `device` reads, as a view of the local buffer."""
-        return self._view(read, device, self.held(read.buffer, device))
+        return read_elements(self.xp, self.program, read, device, self.held(read.buffer, device))
 
-    def _view(self, read: InputRead, device: int, held: Array) -> Array:
-        start = self.program.buffers[read.buffer].boxes[device, :, 0].tolist()
-        return apply_view(self.xp, read.view, held, start, read.wanted[device].tolist())
-
-    @staticmethod
-    def _operands(step: ComputeStep, device: int, arrays: Sequence[Array]) -> list[Operand]:
-        starts = [tuple(read.wanted[device, :, 0].tolist()) for read in step.reads]
-        return list(map(Operand, arrays, starts))
-
-    def _index(self, step: ComputeStep, device: int) -> ZRange:
-        if step.definition.signature is None:
-            return NOTHING
-        index = step.index[device]
-        return ZRange(tuple(index[:, 0].tolist()), tuple(index[:, 1].tolist()))
-
-    def _run(
-        self, step: ComputeStep, device: int, index: ZRange, operands: Sequence[Operand]
-    ) -> Sequence[Array]:
-        types = [self.program.abstract.tensors[key].type for key in step.outputs]
-        made = run_operator(self.xp, step.definition, index, operands, types)
-        for key, kind, array in zip(step.outputs, types, made, strict=True):
-            box = self.program.buffers[key].boxes[device]
-            shape = tuple((box[:, 1] - box[:, 0]).tolist())
-            found = TensorType(tuple(array.shape), self.xp.dtype_of(array))
-            if found != (shape, kind.dtype):
-                raise ValueError(
-                    f"block {step.site!r} ({step.definition.operator}) on device {device} made shape "
-                    f"{found.shape} of {found.dtype} for {key!r}, not {shape} of {kind.dtype}"
-                )
-        return [frozen(array) for array in made]
-
-    def _agree(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Return whether replicas are equal: bit by bit, up to rounding once a value was put in from outside."""
-        if same_bits(a, b) or not self.is_restored or a.dtype.kind not in "fc":
-            return same_bits(a, b)
-        high = np.abs(a[np.isfinite(a)]).max(initial=0)
-        return bool(np.allclose(a, b, rtol=0, atol=np.sqrt(np.finfo(a.dtype).eps) * high, equal_nan=True))
-
-    def _observe(self, site: str, read: InputRead) -> np.ndarray:
+    def _observe(self, sink: ComputeStep) -> np.ndarray:
         """Combine the devices' parts into the whole value that a sink sees.
 
         Raises:
             RuntimeError: devices that hold the same part differ, or parts are missing.
         """
-        parts: dict[ZRange, tuple[int, np.ndarray]] = {}
-        for device in self.devices:
-            wanted = read.wanted[device]
-            part = ZRange(tuple(wanted[:, 0].tolist()), tuple(wanted[:, 1].tolist()))
-            if part.is_empty:
-                continue
-            array = self.xp.to_numpy(self._read(read, device))
-            first, known = parts.setdefault(part, (device, array))
-            if not self._agree(known, array):
-                raise RuntimeError(f"sink {site!r}: devices {first} and {device} disagree on {part}")
-        whole = ZRange.of_shape(read.view.shape)
-        if sum(part.size for part in parts) != whole.size:
-            raise RuntimeError(f"sink {site!r}: the devices' parts {list(parts)} do not make up {whole}")
-        if whole in parts:
-            return np.asarray(parts[whole][1])
-        dtype = numpy_dtype(self.program.buffers[read.buffer].dtype)
-        value = np.empty(read.view.shape, dtype)
-        for part, (_, array) in parts.items():
-            value[tuple(map(slice, part.start, part.end))] = array
-        value.setflags(write=False)
-        return value
+        arrays = ((d, self.xp.to_numpy(self._read(sink.reads[0], d))) for d in self.devices)
+        # Equal bit by bit, up to rounding once a value was put in from outside.
+        return whole_value(
+            self.program, sink, arrays, agree_up_to_rounding if self.is_restored else same_bits
+        )
 
 
 def source_values(

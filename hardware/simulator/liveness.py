@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tapestry.teg.sharding.expand import ExplicitGraph, Slot
 
@@ -54,3 +55,34 @@ class Liveness:
         for key in dict.fromkeys(used):
             if self.uses[key] == 0 and key not in self.kept:
                 yield key
+
+
+class LiveSlots(NamedTuple):
+    """The slots of a buffer: made in slot `made` (a source: -1), complete after `complete`, freed in `freed`.
+
+    What is never freed is so in the slot after the last.
+    """
+
+    made: int
+    complete: int
+    freed: int
+
+    def is_complete_at(self, slot: int) -> bool:
+        """Return whether the buffer is live and complete at the start of a slot."""
+        return self.complete < slot <= self.freed
+
+    def is_in_flight_at(self, slot: int) -> bool:
+        """Return whether the buffer is the result of a copy that has begun and not ended at the start of a slot."""
+        return self.made < slot <= self.complete
+
+
+def live_slots(program: ExplicitGraph) -> dict[str, LiveSlots]:
+    """Return the slots of all buffers, in the order in which they are allocated."""
+    liveness, end = Liveness(program), len(program.slots)
+    made = dict.fromkeys(program.sources.values(), (-1, -1))
+    freed: dict[str, int] = {}
+    for k, slot in enumerate(program.slots):
+        made.update((copy.result, (k, copy.wait)) for copy in slot.issued)
+        made.update((key, (k, k)) for key in slot.step.outputs)
+        freed.update((key, k) for key in (*liveness.after_waits(slot), *liveness.after_block(slot)))
+    return {key: LiveSlots(*begun, freed.get(key, end)) for key, begun in made.items()}

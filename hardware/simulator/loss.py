@@ -8,7 +8,7 @@ most free memory, its *host*. Outputs are those of the undisturbed run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 import numpy as np
@@ -44,9 +44,7 @@ def simulate_loss(
         OutOfMemory: a survivor has no room for a lost device's share.
     """
     undisturbed: SimulationOptions = {**options, "dry": True, "capacity_check": False, "trace": False}
-    counting = simulation_of(program, mesh, None, **undisturbed)
-    at_ticks = int(counting.execute().makespan_ticks * failure.fraction)
-    slot = _slot_at(counting, failure, at_ticks)
+    slot, at_ticks = moment_of(program, mesh, failure, **undisturbed)
     run = simulation_of(program, mesh, inputs, **options)
     run.begin()
     for k in range(slot):
@@ -57,10 +55,27 @@ def simulate_loss(
     return run.finish(recovery)
 
 
-def _slot_at(run: Simulation, failure: Failure, at_ticks: int) -> int:
-    """Return the slot that the first of the failure's devices is at, by its own clock."""
+def moment_of(
+    program: ExplicitGraph, mesh: Mesh, failure: Failure, **undisturbed: Unpack[SimulationOptions]
+) -> tuple[int, int]:
+    """Return the slot that the first of the failure's devices is at, by its own clock, and that time in ticks."""
+    run = simulation_of(program, mesh, None, **undisturbed)
+    at_ticks = int(run.execute().makespan_ticks * failure.fraction)
     begin = np.stack([ticks[list(failure.devices)] for ticks in run.lifetimes.begin_ticks])
-    return max(int((begin <= at_ticks).all(axis=1).sum()) - 1, 0)
+    return max(int((begin <= at_ticks).all(axis=1).sum()) - 1, 0), at_ticks
+
+
+def hosts_after(run: Simulation, lost: Sequence[int]) -> np.ndarray:
+    """Choose for each lost device the survivor with the most free memory, the nearest of several; `(devices,)`."""
+    hosts = np.arange(run.mesh.device_count)
+    survivors = [d for d in range(run.mesh.device_count) if d not in lost]
+    held_bytes = run.ledger.live_bytes.copy()
+    place = run.program.mesh_shape.axis_coordinates
+    for device in lost:
+        differs = {d: tuple((place[d] != place[device]).tolist()) for d in survivors}
+        hosts[device] = min(survivors, key=lambda d: (int(held_bytes[d]), differs[d], d))
+        held_bytes[hosts[device]] += held_bytes[device]
+    return hosts
 
 
 class _Loss:
@@ -79,7 +94,7 @@ class _Loss:
         live = [n for n in run.ledger.allocations if n in self.program.buffers and n not in run.in_flight]
         lost_bytes = sum(int(run.ledger.allocations[n][list(self.lost)].sum()) for n in live)
         plan = plan_recovery(self.program, self.slot, live, self.lost, live)
-        run.hosts = self._hosts()
+        run.hosts = hosts_after(run, self.lost)
         run.ledger.hosts = run.hosts
         self._count(plan)
         if isinstance(run.backend, ArrayBackend):
@@ -112,18 +127,6 @@ class _Loss:
             executed_flops=executed_flops,
             interrupted_copies=len(interrupted),
         )
-
-    def _hosts(self) -> np.ndarray:
-        """Choose for each lost device the survivor with the most free memory, the nearest of several."""
-        hosts = np.arange(self.mesh.device_count)
-        survivors = [d for d in range(self.mesh.device_count) if d not in self.lost]
-        held_bytes = self.run.ledger.live_bytes.copy()
-        place = self.program.mesh_shape.axis_coordinates
-        for device in self.lost:
-            differs = {d: tuple((place[d] != place[device]).tolist()) for d in survivors}
-            hosts[device] = min(survivors, key=lambda d: (int(held_bytes[d]), differs[d], d))
-            held_bytes[hosts[device]] += held_bytes[device]
-        return hosts
 
     def _count(self, plan: RecoveryPlan) -> None:
         """Count the transfers and the time of a plan; each host does its part of it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -15,12 +16,14 @@ from tapestry.hardware.simulator.recovery import (
     RecoveryPlan,
     SurvivingPiece,
     bases_of,
+    copied_from,
     placed,
     terms_of,
 )
-from tapestry.teg.arrays import Array
+from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.copies import CollectiveStep, group_members
+from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph
 
 
 def restore(backend: ArrayBackend, plan: RecoveryPlan, buffers: Collection[str], lost: Sequence[int]) -> None:
@@ -28,67 +31,116 @@ def restore(backend: ArrayBackend, plan: RecoveryPlan, buffers: Collection[str],
     for device in lost:
         for key in buffers:
             backend.forget(key, device)
-    values = _Restoration(backend).follow(plan)
+    values = Restoration(backend).follow(plan)
     for key in buffers:
         for device in lost:
             backend.put(key, device, values[Part(key, device)])
 
 
-class _Restoration:
-    """The values that were found so far, by part."""
+class Memories(Protocol):
+    """Memories of devices whose lost parts are found again, and the blocks that can be run on them."""
 
-    def __init__(self, backend: ArrayBackend) -> None:
-        self.backend, self.program = backend, backend.program
+    program: ExplicitGraph
+    xp: ArrayNamespace
+
+    def held(self, key: str, device: int) -> Array:
+        """Return the elements of a device's part of a buffer."""
+        ...
+
+    def source_part(self, key: str, device: int) -> Array:
+        """Return the part of a source's tensor that a device begins with."""
+        ...
+
+    def run_on(self, step: ComputeStep, device: int, parts: Sequence[Array]) -> Sequence[Array]:
+        """Run a block on one device from its parts of the buffers that the block reads; return those that it makes."""
+        ...
+
+
+class Restoration:
+    """The values that were found so far, by part, of all devices; those of one process override two functions."""
+
+    def __init__(self, memories: Memories) -> None:
+        self.memories, self.program, self.xp = memories, memories.program, memories.xp
         self.found: dict[Part, Array] = {}
 
+    def collect(self, device: int, pieces: Sequence[SurvivingPiece]) -> list[Array] | None:
+        """Return the values of pieces for a device; None where another process does the device's share."""
+        return [self.value_of(piece) for piece in pieces]
+
+    def does(self, device: int) -> bool:
+        """Return whether a device's share is done here."""
+        return True
+
     def follow(self, plan: RecoveryPlan) -> dict[Part, Array]:
+        """Find all parts of a plan, in its order."""
         for part, pieces in plan.read.items():
-            self.found[part] = self._assembled(part, pieces)
+            arrays = self.collect(part.device, pieces)
+            if arrays is not None:
+                self.found[part] = self._assembled(part, pieces, arrays)
         for part in plan.reloaded:
-            self.found[part] = self.backend.source_part(part.buffer, part.device)
+            if self.does(part.device):
+                self.found[part] = self.memories.source_part(part.buffer, part.device)
         for rerun in plan.reruns:
-            if isinstance(rerun, BlockRerun):
-                parts = [self._value(Part(read.buffer, rerun.device)) for read in rerun.step.reads]
-                made = self.backend.run_on(rerun.step, rerun.device, parts)
-                for key, array in zip(rerun.step.outputs, made, strict=True):
-                    self.found[Part(key, rerun.device)] = array
-            else:
-                self.found[Part(rerun.copy.result, rerun.device)] = self._copied(rerun)
+            if isinstance(rerun, CopyRerun):
+                self._copy(rerun)
+            elif self.does(rerun.device):
+                self._run(rerun)
         return self.found
 
-    def _value(self, part: Part) -> Array:
-        return self.found[part] if part in self.found else self.backend.held(part.buffer, part.device)
+    def value_of(self, piece: SurvivingPiece) -> Array:
+        """Return the elements of a piece, from a part that was found here or survives here."""
+        held = self.program.buffers[piece.part.buffer].boxes[piece.part.device]
+        return box_part(self._value(piece.part), held[:, 0].tolist(), piece.box)
 
-    def _assembled(self, part: Part, pieces: Sequence[SurvivingPiece]) -> Array:
+    def _value(self, part: Part) -> Array:
+        return self.found[part] if part in self.found else self.memories.held(part.buffer, part.device)
+
+    def _run(self, rerun: BlockRerun) -> None:
+        parts = [self._value(Part(read.buffer, rerun.device)) for read in rerun.step.reads]
+        made = self.memories.run_on(rerun.step, rerun.device, parts)
+        for key, array in zip(rerun.step.outputs, made, strict=True):
+            self.found[Part(key, rerun.device)] = array
+
+    def _assembled(self, part: Part, pieces: Sequence[SurvivingPiece], arrays: Sequence[Array]) -> Array:
         box = self.program.buffers[part.buffer].boxes[part.device]
         # A replica keeps the memory order that it has: kernels round as they did.
         if len(pieces) == 1 and pieces[0].part.buffer == part.buffer:
-            return self._value(pieces[0].part)
-        result = self.backend.empty(part.buffer, box)
-        for piece in pieces:
-            held = self.program.buffers[piece.part.buffer].boxes[piece.part.device]
-            result[placed(piece.box, box)] = box_part(self._value(piece.part), held[:, 0].tolist(), piece.box)
+            return arrays[0]
+        result = self._empty(part)
+        for piece, array in zip(pieces, arrays, strict=True):
+            result[placed(piece.box, box)] = array
         return frozen(result)
 
-    def _copied(self, rerun: CopyRerun) -> Array:
+    def _copy(self, rerun: CopyRerun) -> None:
         """Make the result of a copy for one device; terms are combined in the order of the copy itself."""
-        copy = rerun.copy
-        box = self.program.buffers[copy.result].boxes[rerun.device]
-        result = self.backend.empty(copy.result, box)
-        for base, piece in bases_of(self.program, copy, rerun.device):
-            result[placed(piece, box)] = self._term(copy.source, base, piece, terms_of(copy.plan))
-        return frozen(result)
+        copy, made = rerun.copy, Part(rerun.copy.result, rerun.device)
+        reads = copied_from(self.program, copy, rerun.device)
+        pieces = [SurvivingPiece(Part(copy.source, member), box) for member, box in reads]
+        arrays = self.collect(rerun.device, pieces)
+        if arrays is None:
+            return
+        box, result = self.program.buffers[copy.result].boxes[rerun.device], self._empty(made)
+        bases = bases_of(self.program, copy, rerun.device)
+        monoid = str(self.program.buffers[copy.source].spec.monoid)
+        for k, (base, piece) in enumerate(bases):
+            mine = range(k * len(reads) // len(bases), (k + 1) * len(reads) // len(bases))
+            terms = {reads[i][0]: arrays[i] for i in mine}
+            result[placed(piece, box)] = self._combined(monoid, terms, base, terms_of(copy.plan))
+        self.found[made] = frozen(result)
 
-    def _term(self, source: str, device: int, piece: np.ndarray, steps: Sequence[CollectiveStep]) -> Array:
-        """Compute a piece of a tensor on a device after these steps of its reduction."""
+    def _combined(
+        self, monoid: str, terms: Mapping[int, Array], device: int, steps: Sequence[CollectiveStep]
+    ) -> Array:
+        """Combine terms, by device, to the piece that a device has after these steps of a reduction."""
         if not steps:
-            held = self.program.buffers[source].boxes[device]
-            return box_part(self._value(Part(source, device)), held[:, 0].tolist(), piece)
-        members = group_members(self.program.mesh_shape, steps[-1][1])[device]
-        monoid = str(self.program.buffers[source].spec.monoid)
-        total = self._term(source, int(members[0]), piece, steps[:-1])
+            return terms[device]
+        members = group_members(self.program.mesh_shape, steps[-1][1])[device].tolist()
+        total = self._combined(monoid, terms, members[0], steps[:-1])
         for member in members[1:]:
-            total = combine(
-                self.backend.xp, monoid, total, self._term(source, int(member), piece, steps[:-1])
-            )
+            total = combine(self.xp, monoid, total, self._combined(monoid, terms, member, steps[:-1]))
         return total
+
+    def _empty(self, part: Part) -> Array:
+        buffer = self.program.buffers[part.buffer]
+        box = buffer.boxes[part.device]
+        return self.xp.empty(np.subtract(box[:, 1], box[:, 0]).tolist(), buffer.dtype)

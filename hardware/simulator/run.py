@@ -79,11 +79,7 @@ def simulation_of(
     Raises:
         ValueError: the mesh is not the one the program was built for, or inputs do not fit.
     """
-    if mesh.axis_sizes != program.mesh_shape.axes:
-        raise ValueError(
-            f"the program was made for a mesh with axes {program.mesh_shape.axes}, not for {mesh.name!r} "
-            f"with {mesh.axis_sizes}"
-        )
+    check_mesh(program, mesh)
     storage = ShardStorage(mesh.device)
     cache = options.get("cache") or ResultCache(program.mesh_shape)
     backend: Backend
@@ -103,6 +99,19 @@ def simulation_of(
         options.get("slowdown") or Slowdown(),
         cache,
     )
+
+
+def check_mesh(program: ExplicitGraph, mesh: Mesh) -> None:
+    """Check that a program was made for the axes of a mesh.
+
+    Raises:
+        ValueError: it was made for others.
+    """
+    if mesh.axis_sizes != program.mesh_shape.axes:
+        raise ValueError(
+            f"the program was made for a mesh with axes {program.mesh_shape.axes}, not for {mesh.name!r} "
+            f"with {mesh.axis_sizes}"
+        )
 
 
 class Simulation:

@@ -1,16 +1,19 @@
 """Tests of numbers: bad inputs, empty parts, half precision, replicas, and work that is done once."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tapestry.hardware.simulator import simulate
-from tapestry.hardware.simulator.arrays import ArrayBackend
+from tapestry.hardware.simulator import arrays, shards, simulate
 from tapestry.hardware.simulator.parts import flat_parts, same_bits
+from tapestry.teg.arrays import ArrayNamespace
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.expand import ComputeStep, expand
+from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
@@ -100,13 +103,12 @@ def test_what_replicas_share_is_computed_once(mesh_shape: MeshShape, monkeypatch
     rows = Placement(Strategy((Split(tuple(s.name for s in mesh_shape.sub_axes[:2])), WHOLE)))
     program = expand(b.build(), Placements({"x": rows, "a": rows}), mesh_shape)
     computed: list[str] = []
-    run_block = ArrayBackend._run
 
-    def counted(backend: ArrayBackend, step: ComputeStep, *others: object) -> object:
+    def counted(xp: ArrayNamespace, program: ExplicitGraph, step: ComputeStep, *others: Any) -> Any:
         computed.append(step.site)
-        return run_block(backend, step, *others)
+        return shards.run_shard(xp, program, step, *others)
 
-    monkeypatch.setattr(ArrayBackend, "_run", counted)
+    monkeypatch.setattr(arrays, "run_shard", counted)
     run = simulate(program, mesh_of(mesh_shape), {"x": np.ones((8, 4), np.float32)})
     assert computed == ["a"] * 4 + ["b"]
     assert (run.flops == run.flops[0]).all(), "but it is counted on every device"
@@ -115,13 +117,14 @@ def test_what_replicas_share_is_computed_once(mesh_shape: MeshShape, monkeypatch
 
 def test_replicas_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that the sink finds a device whose arithmetic is off by the last bit."""
-    run_block = ArrayBackend._run
 
-    def faulty(backend: ArrayBackend, step: ComputeStep, device: int, *others: object) -> list[np.ndarray]:
-        made = run_block(backend, step, device, *others)
+    def faulty(
+        xp: ArrayNamespace, program: ExplicitGraph, step: ComputeStep, device: int, read: Any
+    ) -> Sequence[np.ndarray]:
+        made = shards.run_shard(xp, program, step, device, read)
         return made if device != 5 else [np.nextafter(m, np.float32(9)) for m in made]
 
-    monkeypatch.setattr(ArrayBackend, "_run", faulty)
+    monkeypatch.setattr(arrays, "run_shard", faulty)
     rows = Placement(Strategy((Split(("gpu.0", "gpu.1")), WHOLE, WHOLE)))
     graph = product()
     # Without sharing, so that device 5 computes for itself.
