@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from tests.cases import EXAMPLES, QUICK_EXAMPLES
 from tests.project.source import PACKAGES, modules
 
-pytest_plugins = ("tests.service.databases",)
+pytest_plugins = ("tests.service.databases", "tests.hardware.processes.shared")
 
 # Repeatable everywhere: the same examples on each run; a shared machine's pauses are not failures.
 settings.register_profile(

@@ -238,6 +238,18 @@ def test_cost_model_does_not_read_the_explicit_transfers() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_only_the_command_line_runs_plans_on_processes() -> None:
+    package = "tapestry.hardware.processes"
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules()
+        for found in module.imports
+        if under(resolve(found.target), package)
+        and not (under(module.name, package) or under(module.name, "tapestry.service.cli"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_what_is_shared_knows_neither_side() -> None:
     wrong = [
         f"{module.relative_path}:{found.line} imports {found.target}"

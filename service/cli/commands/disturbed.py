@@ -11,6 +11,7 @@ import numpy as np
 
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution, OutOfMemory, simulate
+from tapestry.hardware.simulator.execution import Recovery
 from tapestry.hardware.simulator.failure import Failure, Slowdown, parse_failure, parse_slowdown
 from tapestry.hardware.simulator.loss import simulate_loss
 from tapestry.hardware.timing import TICKS_PER_S
@@ -19,7 +20,7 @@ from tapestry.optimizer.analysis.verification import TOLERANCE, relative_errors
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.cli.output import quantity, verdict
 from tapestry.teg.arrays import ArrayNamespace
-from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 
@@ -50,15 +51,18 @@ class DisturbedRun:
             "time_s": found.makespan_ticks / TICKS_PER_S,
             "peak_memory_bytes": int(found.peak_memory_bytes.max()),
             "traffic_bytes": found.traffic_bytes,
-            "recovery": None
-            if recovery is None
-            else {
-                **{k: v for k, v in asdict(recovery).items() if not k.endswith("_ticks")},
-                "at_s": recovery.at_ticks / TICKS_PER_S,
-                "recovery_s": recovery.recovery_ticks / TICKS_PER_S,
-            },
+            "recovery": None if recovery is None else recovery_document(recovery),
             "values": {"ok": self.ok, "max_error": dict(self.max_error)} if self.max_error else None,
         }
+
+
+def recovery_document(recovery: Recovery) -> dict[str, Any]:
+    """Convert a recovery to JSON, with its times in seconds."""
+    return {
+        **{k: v for k, v in asdict(recovery).items() if not k.endswith("_ticks")},
+        "at_s": recovery.at_ticks / TICKS_PER_S,
+        "recovery_s": recovery.recovery_ticks / TICKS_PER_S,
+    }
 
 
 def disturbance_of(arguments: Namespace, mesh: Mesh) -> Disturbance | None:
@@ -93,9 +97,7 @@ def run_disturbed(
     Raises:
         CommandError: the plan uses a part of the mesh only, or a survivor has no room for a lost device's share.
     """
-    program = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
-    if program.mesh_shape.axes != mesh.axis_sizes:
-        raise CommandError("--fail and --slow need a plan that uses all devices of the mesh")
+    program = whole_mesh_program(plan, mesh, "--fail and --slow need")
     known = {source.site for source in plan.graph.sources}
     given = None if inputs is None else {site: value for site, value in inputs.items() if site in known}
     dry, slowdown, failure = inputs is None, disturbance.slowdown, disturbance.failure
@@ -120,28 +122,45 @@ def run_disturbed(
     return DisturbedRun(execution, relative_errors(execution.outputs, reference or {}))
 
 
+def whole_mesh_program(plan: Plan, mesh: Mesh, needing: str) -> ExplicitGraph:
+    """Expand a plan on the whole mesh; `needing` begins the message of the error.
+
+    Raises:
+        CommandError: the plan uses a part of the mesh only.
+    """
+    program = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
+    if program.mesh_shape.axes != mesh.axis_sizes:
+        raise CommandError(f"{needing} a plan that uses all devices of the mesh")
+    return program
+
+
 def print_disturbed(found: DisturbedRun, plan: Plan) -> None:
     """Print what the disturbance changed."""
     execution = found.execution
     taken, planned = execution.makespan_ticks / TICKS_PER_S, plan.cost["time_s"]
-    if recovery := execution.recovery:
-        shares = zip(recovery.lost, recovery.hosts, strict=True)
-        print(
-            f"\nlost after {quantity(recovery.at_ticks / TICKS_PER_S, 's')}, at slot {recovery.slot}: ",
-            end="",
-        )
-        print("; ".join(f"device {lost}, device {host} does its share" for lost, host in shares))
-        print(
-            f"found again: {quantity(recovery.lost_bytes, 'B')}; {quantity(recovery.received_bytes, 'B')} from "
-            f"survivors, {quantity(recovery.reloaded_bytes, 'B')} of sources from the host"
-        )
-        share = recovery.rerun_flops / max(recovery.executed_flops, 1)
-        print(
-            f"run again: {recovery.rerun_blocks} blocks and {recovery.rerun_copies} copies on one device each, "
-            f"{share:.1%} of a restart's flops, in {quantity(recovery.recovery_ticks / TICKS_PER_S, 's')}; "
-            f"{recovery.interrupted_copies} copies were interrupted and repeated"
-        )
+    if execution.recovery is not None:
+        print_recovery(execution.recovery)
     print(f"\ndisturbed: {quantity(taken, 's')} instead of {quantity(planned, 's')}", end="")
     print(f", peak memory {quantity(int(execution.peak_memory_bytes.max()), 'B')}")
     if found.max_error:
         print(f"disturbed outputs equal the unsharded reference: {verdict(found.ok, 'yes', 'NO')}")
+
+
+def print_recovery(recovery: Recovery) -> None:
+    """Print what was lost, and what it took to go on."""
+    shares = zip(recovery.lost, recovery.hosts, strict=True)
+    print(
+        f"\nlost after {quantity(recovery.at_ticks / TICKS_PER_S, 's')}, at slot {recovery.slot}: ",
+        end="",
+    )
+    print("; ".join(f"device {lost}, device {host} does its share" for lost, host in shares))
+    print(
+        f"found again: {quantity(recovery.lost_bytes, 'B')}; {quantity(recovery.received_bytes, 'B')} from "
+        f"survivors, {quantity(recovery.reloaded_bytes, 'B')} of sources from the host"
+    )
+    share = recovery.rerun_flops / max(recovery.executed_flops, 1)
+    print(
+        f"run again: {recovery.rerun_blocks} blocks and {recovery.rerun_copies} copies on one device each, "
+        f"{share:.1%} of a restart's flops, in {quantity(recovery.recovery_ticks / TICKS_PER_S, 's')}; "
+        f"{recovery.interrupted_copies} copies were interrupted and repeated"
+    )

@@ -34,6 +34,12 @@ from tapestry.service.cli.commands.disturbed import (
     print_disturbed,
     run_disturbed,
 )
+from tapestry.service.cli.commands.measured import (
+    MeasuredRun,
+    check_processes,
+    print_measured,
+    run_measured,
+)
 from tapestry.service.cli.commands.pinned import run_explicit
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import unit_of
@@ -71,12 +77,13 @@ class SimulatedPlan:
 
 
 class Simulated(NamedTuple):
-    """The steps of a plan that were run, the outputs of the last one, and the disturbed run, if one is asked for."""
+    """The steps of a plan that were run, the outputs of the last one, and the runs that were asked for beside them."""
 
     subject: SimulatedPlan
     executions: list[NewExecution]
     outputs: Mapping[str, np.ndarray]
     disturbed: DisturbedRun | None
+    measured: MeasuredRun | None
 
 
 def run(arguments: Namespace) -> int:
@@ -109,6 +116,10 @@ def _check_explicit(arguments: Namespace) -> None:
             "--steps: a program that is sharded and pinned already runs one step; give the program that it "
             "shards, or a plan"
         )
+    if arguments.processes is not None:
+        raise CommandError(
+            "--processes: give the program that this one shards, or a plan; they have slots to go on from"
+        )
     if arguments.tensor or arguments.save:
         raise CommandError("--tensor, --save: a program that is sharded already has no plan to place them")
 
@@ -131,18 +142,20 @@ def _execute_stored(arguments: Namespace, given: GivenTensors) -> Simulated:
 
 def _finish(simulated: Simulated, arguments: Namespace) -> int:
     """Write the files, store the tensors, print what was counted; return the exit code."""
-    subject, executions, outputs, disturbed = simulated
+    subject, executions, outputs, disturbed, measured = simulated
     if arguments.trace is not None:
         _write_trace(arguments.trace, executions[-1].trace)
     if arguments.outputs is not None:
         write_outputs(arguments.outputs, subject.plan.graph, outputs)
     save_outputs(arguments, subject.plan, subject.mesh, outputs)
     if arguments.json:
-        print_json(_document(subject, executions, disturbed))
+        print_json(_document(simulated))
     else:
         _print(subject, executions)
         if disturbed is not None:
             print_disturbed(disturbed, subject.plan)
+        if measured is not None:
+            print_measured(measured)
     failures = _failures(simulated)
     outdated = dict.fromkeys(
         line for e in executions for line in outdated_predictions(subject.plan.id, e.verified)
@@ -154,10 +167,12 @@ def _finish(simulated: Simulated, arguments: Namespace) -> int:
 
 def _failures(simulated: Simulated) -> list[str]:
     """Return the checks that failed, one line each."""
-    plan_id, disturbed = simulated.subject.plan.id, simulated.disturbed
+    plan_id, disturbed, measured = simulated.subject.plan.id, simulated.disturbed, simulated.measured
     failures = [line for e in simulated.executions for line in failures_of(plan_id, e.verified)]
     if disturbed is not None and not disturbed.ok:
         failures.append(f"plan {plan_id}: the disturbed run's values differ from the reference")
+    if measured is not None:
+        failures += [f"plan {plan_id}: {line}" for line in measured.failures]
     return failures
 
 
@@ -215,6 +230,7 @@ def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
 def _execute(subject: SimulatedPlan, arguments: Namespace, given: GivenTensors) -> Simulated:
     """Run the plan's steps one after the other, then once more on the disturbed mesh that is asked for."""
     disturbance = disturbance_of(arguments, subject.mesh)
+    check_processes(arguments, subject.mesh)
     inputs = reference = None
     check_names(subject.graph, arguments)
     if not arguments.dry:
@@ -253,7 +269,13 @@ def _execute(subject: SimulatedPlan, arguments: Namespace, given: GivenTensors) 
             subject.compute_dtype,
             arrays_named(arguments.backend),
         )
-    return Simulated(subject, executions, {} if before is None else before.outputs, disturbed)
+    measured = None
+    if arguments.processes is not None and inputs is not None and reference is not None:
+        counted = executions[-1].counts["traffic_bytes"]["counted"]
+        measured = run_measured(
+            subject.plan, subject.mesh, disturbance, inputs, reference, counted, disturbed
+        )
+    return Simulated(subject, executions, {} if before is None else before.outputs, disturbed, measured)
 
 
 def _values(
@@ -288,12 +310,12 @@ def _write_trace(path: str, trace: Mapping[str, Any] | None) -> None:
         raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
 
 
-def _document(
-    subject: SimulatedPlan, executions: Sequence[NewExecution], disturbed: DisturbedRun | None
-) -> dict[str, Any]:
+def _document(simulated: Simulated) -> dict[str, Any]:
+    subject, executions, _, disturbed, measured = simulated
     execution = executions[-1]
     steps = [{"counts": dict(e.counts), "verified": dict(e.verified)} for e in executions]
     more = {} if disturbed is None else {"disturbed": disturbed.to_json()}
+    more |= {} if measured is None else {"processes": measured.to_json()}
     return {
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,

@@ -70,6 +70,12 @@ def _disturbing(parser: Parser) -> None:
         default=[],
         help="slow devices (gpu:3=1.5) or links (node=2) down by a factor; may be repeated",
     )
+    parser.add_argument(
+        "--processes",
+        type=whole(1),
+        metavar="N",
+        help="run once more on N processes of torch, one for each device; --fail really ends one of them",
+    )
 
 
 def _values(parser: Parser) -> None:
