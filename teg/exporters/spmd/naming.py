@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 LONGEST = 28
 _NUMBER = re.compile(r"\d+")
 
-# How the name of a tensor's copy ends, by the function that makes it.
+# How the name of a tensor's copy ends, by the last word of the function that makes it.
 ENDINGS = {
+    "start": "coming",
+    "wait": "fetched",
     "all_gather": "gathered",
     "all_to_all": "exchanged",
     "reduce_scatter": "scattered",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,13 @@ from tapestry.teg.exporters.spmd.copies import CopyWriter
 from tapestry.teg.exporters.spmd.part_functions import PartFunctions, is_even
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.specs import SpecTexts, boxes_text, spec_text
-from tapestry.teg.exporters.spmd.statements import Statement, StatementList, source_value, variable
+from tapestry.teg.exporters.spmd.statements import (
+    Statement,
+    StatementList,
+    source_value,
+    taken_source,
+    variable,
+)
 from tapestry.teg.exporters.spmd.target import ProgramTarget
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.copies import CopyPlan
@@ -81,6 +87,7 @@ class _Walk:
         self.outputs: dict[str, str] = {}
         self.output_specs: dict[str, str] = {}
         self.inputs: set[str] = set()
+        self.started: dict[str, Callable[[], None]] = {}
         self.refused: dict[str, list[str]] = {}
         self.seen: set[tuple[str, CopyPlan]] = set()
         self.latest = ""
@@ -90,14 +97,15 @@ class _Walk:
         for block in self.graph.sources:
             key = self.explicit.sources[block.outputs[0]]
             if block.definition["role"] == "activation":
-                self.statements.assign(key, source_value(block.site), self.blocks.comment(key))
+                value = source_value(block.site) if self.target.traced else taken_source(block.site)
+                self.statements.assign(key, value, self.blocks.comment(key))
                 self.inputs.add(key)
         for slot in self.explicit.slots:
             for copy in slot.issued:
-                buffer = self.explicit.buffers[copy.result]
-                shape = self.graph.tensors[buffer.tensor].shape
-                comment = self.blocks.comment(copy.result)
-                self.copies.write(copy.result, self._copied(copy), copy.plan, shape, comment)
+                self._issue(copy)
+            for key in slot.waited:
+                if key in self.started:
+                    self.started.pop(key)()
             self._step(slot.step)
             self.latest = next(iter(slot.step.outputs), self.latest)
         if self.refused:
@@ -114,6 +122,15 @@ class _Walk:
             self.specs,
             self.functions,
         )
+
+    def _issue(self, copy: CopyStep) -> None:
+        """Write a copy; what follows the wait for one that is issued early comes with the wait."""
+        shape = self.graph.tensors[self.explicit.buffers[copy.result].tensor].shape
+        comment = self.blocks.comment(copy.result)
+        early = copy.issue < copy.wait and not self.target.traced
+        rest = self.copies.write(copy.result, self._copied(copy), copy.plan, shape, comment, early)
+        if rest is not None:
+            self.started[copy.result] = rest
 
     def _copied(self, copy: CopyStep) -> str:
         """Return the text of a copy's source; a compiler must not join the copy with an equal earlier one."""

@@ -184,7 +184,7 @@ def _wanted(statements: Sequence[Statement], key: str, like: Sequence[str]) -> s
     if ">" not in key:
         return name
     maker = next(text for s in statements if key in s.sets for _, text in reversed(s.lines))
-    function = maker.partition(" = ")[2].partition("(")[0]
+    function = maker.partition(" = ")[2].partition("(")[0].rpartition(".")[2]
     return f"{name}_{ENDINGS.get(function, 'part')}"
 
 

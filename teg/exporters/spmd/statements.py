@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-_OPEN, _CLOSE, _WEIGHT = "\x01", "\x02", "\x03"
-_MARK = re.compile(f"[{_OPEN}{_WEIGHT}]([^{_CLOSE}]*){_CLOSE}")
+_OPEN, _CLOSE, _WEIGHT, _TAKEN = "\x01", "\x02", "\x03", "\x04"
+_MARK = re.compile(f"[{_OPEN}{_WEIGHT}{_TAKEN}]([^{_CLOSE}]*){_CLOSE}")
 
 
 def variable(key: str) -> str:
@@ -19,9 +19,19 @@ def variable(key: str) -> str:
     return f"{_OPEN}{key}{_CLOSE}"
 
 
+def started(key: str) -> str:
+    """Return the key of the copy under way that will be the buffer `key`."""
+    return f"{key}>started"
+
+
 def source_value(site: str) -> str:
     """Return the text that stands for the value of the source `site`."""
     return f"{_WEIGHT}{site}{_CLOSE}"
+
+
+def taken_source(site: str) -> str:
+    """Return the text that stands for the value of the source `site`, which is given up with it."""
+    return f"{_TAKEN}{site}{_CLOSE}"
 
 
 def apparent_length(text: str) -> int:
@@ -29,7 +39,7 @@ def apparent_length(text: str) -> int:
 
     def stand_in(match: re.Match[str]) -> str:
         key = match.group(1)
-        return "x" * (len(key) + 5 if match.group(0)[0] == _WEIGHT else min(len(key), 32))
+        return "x" * (min(len(key), 32) if match.group(0)[0] == _OPEN else len(key) + 5)
 
     return len(_MARK.sub(stand_in, text))
 
@@ -50,7 +60,7 @@ class Statement:
     def marks(self) -> tuple[tuple[str, bool], ...]:
         """All marks in order of appearance: the key, and whether it is a source."""
         return tuple(
-            (m.group(1), m.group(0)[0] == _WEIGHT) for _, text in self.lines for m in _MARK.finditer(text)
+            (m.group(1), m.group(0)[0] != _OPEN) for _, text in self.lines for m in _MARK.finditer(text)
         )
 
     @property
@@ -69,7 +79,10 @@ class Statement:
         waiting = iter(sources)
 
         def name(match: re.Match[str]) -> str:
-            return next(waiting) if match.group(0)[0] == _WEIGHT else names[match.group(1)]
+            if match.group(0)[0] == _OPEN:
+                return names[match.group(1)]
+            source = next(waiting)
+            return f"w.pop({source[2:-1]})" if match.group(0)[0] == _TAKEN else source
 
         return [(indent, _MARK.sub(name, text)) for indent, text in self.lines]
 

@@ -1,10 +1,10 @@
-"""Even collectives, and reductions of parts of any size."""
+"""Collectives, made in steps: what is on its way can be waited for later."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cache, reduce
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -17,6 +17,41 @@ from tapestry.teg.exporters.spmd.runtime.mesh import (
     coordinates,
 )
 from tapestry.teg.exporters.spmd.runtime.transfers import reduced_places
+
+# Yields what to wait for before the next step.
+Steps = Generator[list[Any], None, Any]
+
+
+class Started:
+    """A copy that is under way."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps, self.works = steps, next(steps)
+
+    def wait(self) -> torch.Tensor:
+        """Return what the copy brings, when it is there."""
+        while True:
+            while self.works:
+                self.works.pop().wait()
+            try:
+                self.works = next(self.steps)
+            except StopIteration as end:
+                result: torch.Tensor = end.value
+                return result
+
+
+class Collective:
+    """A function of the steps of a copy: called, it waits for them all; `start` waits for none."""
+
+    def __init__(self, steps: Callable[..., Steps]) -> None:
+        self.steps = steps
+
+    def __call__(self, *arguments: Any, **options: Any) -> torch.Tensor:
+        return self.start(*arguments, **options).wait()
+
+    def start(self, *arguments: Any, **options: Any) -> Started:
+        """Issue the first step."""
+        return Started(self.steps(*arguments, **options))
 
 
 @cache
@@ -45,104 +80,167 @@ NATIVE = {"sum": "SUM", "prod": "PRODUCT", "max": "MAX", "min": "MIN"}
 def native(op: str, x: torch.Tensor) -> Any:
     """Return the library's operation for a monoid, if it is to be used.
 
-    Gloo adds up in another order on every rank, so there the terms are sent, and combined in the order of the ranks.
+    Gloo adds up in another order on every rank. Without it one rank combines, and all others get what it found.
     """
     if dist.get_backend() == "nccl" and op in NATIVE and x.dtype != torch.bool:
         return getattr(dist.ReduceOp, NATIVE[op])
     return None
 
 
-def all_gather(x: torch.Tensor, dim: int, *axes: str) -> torch.Tensor:
+def swap(
+    sends: Iterable[tuple[torch.Tensor, int]],
+    receives: Iterable[tuple[torch.Tensor, int]],
+) -> Steps:
+    """Send tensors to ranks, and fill places with what comes from ranks.
+
+    A place that is no run of memory is filled from a row that is received first.
+    """
+    landed = [
+        (place, torch.empty_like(place, memory_format=torch.contiguous_format), rank)
+        if not place.is_contiguous()
+        else (place, place, rank)
+        for place, rank in receives
+        if rank != RANK and place.numel()
+    ]
+    yield posted(
+        [dist.P2POp(dist.irecv, row, rank) for _, row, rank in landed]
+        + [
+            dist.P2POp(dist.isend, x.contiguous(), rank)
+            for x, rank in sends
+            if rank != RANK and x.numel()
+        ]
+    )
+    for place, row, _ in landed:
+        if row is not place:
+            place.copy_(row)
+
+
+def posted(operations: list[Any]) -> list[Any]:
+    """Issue sends and receives."""
+    return dist.batch_isend_irecv(operations) if operations else []
+
+
+def trade(
+    given: Sequence[torch.Tensor], places: Sequence[torch.Tensor], ranks: list[int]
+) -> Steps:
+    """Give each member a piece, and fill its place with the one that comes from it."""
+    me = ranks.index(RANK)
+    places[me].copy_(given[me])
+    yield from swap(zip(given, ranks, strict=True), zip(places, ranks, strict=True))
+
+
+def combine(
+    result: torch.Tensor,
+    piece: Callable[[int], torch.Tensor],
+    ranks: list[int],
+    op: str,
+) -> Steps:
+    """Combine the members' terms of this rank's piece, one incoming term at a time."""
+    me, own = ranks.index(RANK), piece(RANK)
+    term = torch.empty_like(result)
+    for away in range(1, len(ranks)):
+        to, source = ranks[(me + away) % len(ranks)], ranks[me - away]
+        yield from swap([(piece(to), to)], [(term, source)])
+        own = COMBINE[op](own, term, out=result)
+
+
+@Collective
+def all_gather(x: torch.Tensor, dim: int, *axes: str) -> Steps:
     """Join the parts of all members along a dimension."""
     team, ranks = group(*axes)
-    parts = x.new_empty((len(ranks) * len(x), *x.shape[1:]))
-    dist.all_gather_into_tensor(parts, x.contiguous(), group=team)
-    return torch.cat(parts.chunk(len(ranks)), dim) if dim else parts
+    x = x.contiguous()
+    shape = [*x.shape[:dim], x.shape[dim] * len(ranks), *x.shape[dim + 1 :]]
+    result = x.new_empty(shape)
+    if math.prod(shape[:dim]) == 1:
+        row = (result.view(-1), x.view(-1))
+        yield [dist.all_gather_into_tensor(*row, group=team, async_op=True)]
+    else:
+        yield from trade([x] * len(ranks), result.chunk(len(ranks), dim), ranks)
+    return result
 
 
-def all_to_all(x: torch.Tensor, cut: int, joined: int, *axes: str) -> torch.Tensor:
+@Collective
+def all_to_all(x: torch.Tensor, cut: int, joined: int, *axes: str) -> Steps:
     """Cut one dimension into a part for each member, and join the members' parts along another."""
-    team, ranks = group(*axes)
-    parts = torch.stack(x.chunk(len(ranks), cut))
-    received = torch.empty_like(parts)
-    dist.all_to_all_single(received, parts, group=team)
-    return torch.cat(received.unbind(), joined)
+    ranks = group(*axes)[1]
+    given = x.chunk(len(ranks), cut)
+    shape = list(given[0].shape)
+    shape[joined] *= len(ranks)
+    result = x.new_empty(shape)
+    yield from trade(given, result.chunk(len(ranks), joined), ranks)
+    return result
 
 
-def send_rows(
-    rows: Sequence[torch.Tensor], counts: Sequence[int], team: Any = None
-) -> list[torch.Tensor]:
-    """Send each member its row of elements, and return the rows that come, of the sizes given."""
-    given = torch.cat([row.reshape(-1) for row in rows])
-    received = given.new_empty(sum(counts))
-    dist.all_to_all_single(
-        received, given, list(counts), [row.numel() for row in rows], group=team
-    )
-    return list(received.split(list(counts)))
-
-
-def reduce_scatter(
-    x: torch.Tensor, dim: int, *axes: str, op: str = "sum"
-) -> torch.Tensor:
+@Collective
+def reduce_scatter(x: torch.Tensor, dim: int, *axes: str, op: str = "sum") -> Steps:
     """Combine the members' terms; each member keeps its part along a dimension."""
     team, ranks = group(*axes)
-    parts = torch.stack(x.chunk(len(ranks), dim))
+    parts = dict(zip(ranks, x.chunk(len(ranks), dim), strict=True))
+    result = x.new_empty(parts[RANK].shape)
     operation = native(op, x)
-    if operation is not None:
-        result = torch.empty_like(parts[0])
-        dist.reduce_scatter_tensor(result, parts, operation, group=team)
-        return result
-    terms = torch.empty_like(parts)
-    dist.all_to_all_single(terms, parts, group=team)
-    return reduce(COMBINE[op], terms.unbind())
+    if operation is not None and parts[RANK].is_contiguous():
+        row = (result.view(-1), x.contiguous().view(-1), operation)
+        yield [dist.reduce_scatter_tensor(*row, group=team, async_op=True)]
+    else:
+        yield from combine(result, parts.__getitem__, ranks, op)
+    return result
 
 
-def all_reduce(x: torch.Tensor, *steps: Sequence[str], op: str = "sum") -> torch.Tensor:
+@Collective
+def all_reduce(x: torch.Tensor, *steps: Sequence[str], op: str = "sum") -> Steps:
     """Combine the members' terms, on all of them: each combines a slice, then the slices are gathered."""
     operation = native(op, x)
     if operation is not None:
         result = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(
-            result, operation, group=group(*(a for axes in steps for a in axes))[0]
-        )
+        team = group(*(a for axes in steps for a in axes))[0]
+        yield [dist.all_reduce(result, operation, group=team, async_op=True)]
         return result
-    row, spans = x.reshape(-1), []
+    result = x.new_empty(x.shape)
+    given, row, found = x.reshape(-1), result.view(-1), []
     for axes in steps:
-        team, ranks = group(*axes)
-        size = -(-len(row) // len(ranks))
-        slices = [row[k * size : (k + 1) * size] for k in range(len(ranks))]
-        spans.append([len(s) for s in slices])
-        own = slices[ranks.index(RANK)]
-        row = reduce(COMBINE[op], send_rows(slices, [len(own)] * len(ranks), team))
-    for axes, lengths in zip(reversed(steps), reversed(spans), strict=True):
-        team, ranks = group(*axes)
-        row = torch.cat(send_rows([row] * len(ranks), lengths, team))
-    return row.reshape(x.shape)
+        ranks = group(*axes)[1]
+        terms = dict(zip(ranks, slices(given, len(ranks)), strict=True))
+        places = slices(row, len(ranks))
+        found.append((places, ranks))
+        given = row = places[ranks.index(RANK)]
+        yield from combine(row, terms.__getitem__, ranks, op)
+    for places, ranks in reversed(found):
+        yield from trade([places[ranks.index(RANK)]] * len(ranks), places, ranks)
+    return result
 
 
+def slices(row: torch.Tensor, count: int) -> list[torch.Tensor]:
+    """Cut a row; the last slices may be shorter or empty."""
+    size = -(-len(row) // count)
+    return [row[k * size : (k + 1) * size] for k in range(count)]
+
+
+@Collective
 def reduce_scatter_parts(
     x: torch.Tensor, held: Dims, wanted: Dims, *steps: Sequence[str], op: str = "sum"
-) -> torch.Tensor:
+) -> Steps:
     """Combine the members' terms axis by axis; parts may be of any size, and some of them empty."""
     before = [[range(a, b) for a, b in box] for box in boxes(held)]
     for done, axes in enumerate(steps, start=1):
         later = [a for names in steps[done:] for a in names]
         after = [reduced_places(wanted, rank, later) for rank in range(len(before))]
-        team, ranks = group(*axes)
-        rows = [pick(x, before[RANK], after[rank]) for rank in ranks]
-        shape = [len(places) for places in after[RANK]]
-        terms = send_rows(rows, [math.prod(shape)] * len(ranks), team)
-        x = reduce(COMBINE[op], terms).reshape(shape)
-        before = after
+        result = x.new_empty([len(places) for places in after[RANK]])
+        piece = partial(pick, x, before[RANK], after)
+        yield from combine(result, piece, group(*axes)[1], op)
+        x, before = result, after
     return x
 
 
-def pick(x: torch.Tensor, held: list[Any], wanted: list[Any]) -> torch.Tensor:
-    """Return the elements at the product of coordinates `wanted` of a tensor that has those of `held`."""
-    for dim, (mine, places) in enumerate(zip(held, wanted, strict=True)):
+def pick(
+    x: torch.Tensor, held: list[Any], wanted: list[list[Any]], rank: int
+) -> torch.Tensor:
+    """Return the elements at the coordinates that a rank wants of a tensor that has those of `held`."""
+    for dim, (mine, places) in enumerate(zip(held, wanted[rank], strict=True)):
         where = {place: k for k, place in enumerate(mine)}
-        index = torch.tensor(
-            [where[place] for place in places], dtype=torch.int64, device=x.device
-        )
-        x = x.index_select(dim, index)
+        index = [where[place] for place in places]
+        start = index[0] if index else 0
+        if index == list(range(start, start + len(index))):
+            x = x.narrow(dim, start, len(index))
+        else:
+            x = x.index_select(dim, torch.tensor(index, device=x.device))
     return x

@@ -3,51 +3,50 @@
 from __future__ import annotations
 
 import torch
-from tapestry.teg.exporters.spmd.runtime.mesh import RANK, Box, Dims, boxes, inside
-from tapestry.teg.exporters.spmd.runtime.torch_collectives import send_rows
-from tapestry.teg.exporters.spmd.runtime.transfers import FetchedPiece, transfers
+from tapestry.teg.exporters.spmd.runtime.mesh import RANK, Dims, boxes, inside
+from tapestry.teg.exporters.spmd.runtime.torch_collectives import (
+    Collective,
+    Steps,
+    swap,
+)
+from tapestry.teg.exporters.spmd.runtime.transfers import transfers
 
 
-def exchange(x: torch.Tensor, held: Dims, needed: Dims) -> torch.Tensor:
+@Collective
+def exchange(x: torch.Tensor, held: Dims, needed: Dims) -> Steps:
     """Fetch the part that this rank needs, piece by piece, from the ranks that hold it."""
-    have, want = boxes(held), boxes(needed)
-    result = x.new_empty([b - a for a, b in want[RANK]])
-    source, parts = x, have
+    parts, want = boxes(held), boxes(needed)[RANK]
+    result = x.new_empty([b - a for a, b in want])
+    source = x
     for moves in transfers(held, needed):
-        if moves:
-            move(result, source, moves, parts, want)
-        source, parts = result, want
+        sends, receives = [], []
+        for m in moves:
+            if m.source == RANK:
+                mine = runs(source[inside(m.box, parts[RANK])], m.start, m.stop)
+                sends += [(run, m.target) for run in mine]
+            if m.target == RANK:
+                places = runs(result[inside(m.box, want)], m.start, m.stop)
+                receives += [(run, m.source) for run in places]
+            if m.source == m.target == RANK:
+                for place, run in zip(places, mine, strict=True):
+                    place.copy_(run)
+        yield from swap(sends, receives)
+        source, parts = result, boxes(needed)
     return result
 
 
-def move(
-    result: torch.Tensor,
-    x: torch.Tensor,
-    moves: list[FetchedPiece],
-    have: list[Box],
-    want: list[Box],
-) -> None:
-    """Carry out transfers: all pieces for one rank travel as one row."""
-    count = len(have)
-    out: list[list[torch.Tensor]] = [[x.new_empty(0)] for _ in range(count)]
-    counts = [0] * count
-    for m in moves:
-        if m.source == RANK and m.target != RANK:
-            row = x[inside(m.box, have[RANK])].reshape(-1)
-            out[m.target].append(row[m.start : m.stop])
-        if m.target == RANK and m.source != RANK:
-            counts[m.source] += m.stop - m.start
-    rows = send_rows([torch.cat(pieces) for pieces in out], counts)
-    taken = [0] * count
-    for m in moves:
-        if m.target != RANK:
-            continue
-        place = result[inside(m.box, want[RANK])]
-        if m.source == RANK:
-            data = x[inside(m.box, have[RANK])].reshape(-1)[m.start : m.stop]
-        else:
-            data = rows[m.source][taken[m.source] : taken[m.source] + m.stop - m.start]
-            taken[m.source] += m.stop - m.start
-        row = place.flatten().clone()
-        row[m.start : m.stop] = data
-        place.copy_(row.view(place.shape))
+def runs(x: torch.Tensor, start: int, stop: int) -> list[torch.Tensor]:
+    """Return the boxes of a tensor that hold its elements from `start` to `stop`, one after the other."""
+    if stop - start in (0, x.numel()):
+        return [x] if start < stop else []
+    inner = x[0].numel()
+    first, last = -(-start // inner), stop // inner
+    if first > last:
+        return runs(x[last], start - last * inner, stop - last * inner)
+    head = (
+        runs(x[first - 1], start - first * inner + inner, inner)
+        if start % inner
+        else []
+    )
+    tail = runs(x[last], 0, stop % inner) if stop % inner else []
+    return [*head, *([x[first:last]] if first < last else []), *tail]

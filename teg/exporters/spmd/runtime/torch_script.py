@@ -100,12 +100,16 @@ def save(outputs: dict[str, torch.Tensor], path: str) -> None:
 
 
 def run_steps(w: dict[str, torch.Tensor], count: int) -> dict[str, torch.Tensor]:
-    """Run steps one after the other; what one carries, the next begins with."""
-    outputs = step(w)
+    """Run steps one after the other; what one carries, the next begins with.
+
+    A step takes its inputs and the state that it carries out of `w`, so that they are freed after their last reader.
+    """
     for _ in range(count - 1):
-        w.update({source: outputs[sink] for sink, source in CARRIED.items()})
+        kept = {name: x for name, x in w.items() if name not in CARRIED.values()}
         outputs = step(w)
-    return outputs
+        w = kept | {source: outputs[sink] for sink, source in CARRIED.items()}
+        del kept, outputs
+    return step(w)
 
 
 def main() -> None:

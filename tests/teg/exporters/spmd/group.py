@@ -15,9 +15,18 @@ from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 RANKS = 4
+
+
+class RankCounts(NamedTuple):
+    """The bytes that a rank received from others, the most that it held at a time, and without some terms."""
+
+    received_bytes: int
+    peak_bytes: int
+    counted_bytes: int
+    terms: dict[str, int]
 
 
 class Failed(Exception):
@@ -47,8 +56,8 @@ class ProcessGroup:
 
     def run(
         self, module: Path, inputs: Path, weights: Path | None, outputs: Path, steps: int = 1
-    ) -> list[int]:
-        """Run an exported module on the files; return the bytes that each rank received in its steps."""
+    ) -> list[RankCounts]:
+        """Run an exported module on the files; return what each rank received and held in its steps."""
         for pipe in self.pipes:
             pipe.send((module, inputs, weights, outputs, steps))
         answers = [pipe.recv() if pipe.poll(60) else "a rank hangs" for pipe in self.pipes]
@@ -88,7 +97,9 @@ def _serve(rank: int, port: int, pipe: Connection) -> None:
 
 def _run(
     path: Path, inputs: Path, weights: Path | None, outputs: Path, steps: int, counted: list[int]
-) -> int | str:
+) -> RankCounts | str:
+    from tests.teg.exporters.spmd.storage_tracker import BETWEEN, SENT, StorageTracker
+
     specification = importlib.util.spec_from_file_location("exported", path)
     assert specification is not None and specification.loader is not None
     module: Any = importlib.util.module_from_spec(specification)
@@ -100,10 +111,16 @@ def _run(
         return "\n".join(faults)
     sources = module.load(stored)
     counted[0] = 0
-    results = module.run_steps(sources, steps)
+    tracker = StorageTracker(str(path))
+    for name, value in sources.items():
+        tracker.watch(value, f"source {name}")
+    del value
+    with tracker:
+        results = module.run_steps(sources, steps)
     received = counted[0]
     module.save(results, str(outputs))
-    return received
+    peak_bytes, terms = tracker.peak()
+    return RankCounts(received, peak_bytes, tracker.peak(SENT, BETWEEN)[0], terms)
 
 
 def _count(dist: Any, counted: list[int]) -> None:
@@ -118,20 +135,16 @@ def _count(dist: Any, counted: list[int]) -> None:
 
         setattr(dist, name, call)
 
-    def gathered(output: Any, given: Any, group: Any = None) -> int:
+    def gathered(output: Any, given: Any, group: Any = None, async_op: bool = False) -> int:
         return int(output.nbytes - given.nbytes)
 
-    def exchanged(
-        output: Any, given: Any, output_sizes: Any = None, input_sizes: Any = None, group: Any = None
-    ) -> int:
-        rank, size = dist.get_rank(group), dist.get_world_size(group)
-        own = output.nbytes // size if output_sizes is None else output_sizes[rank] * output.element_size()
-        return int(output.nbytes - own)
+    def exchanged(operations: list[Any]) -> int:
+        return sum(o.tensor.nbytes for o in operations if o.op is dist.irecv)
 
     def nothing(*arguments: Any, **named: Any) -> int:
         raise AssertionError("a collective that this test does not count")
 
     wrapped("all_gather_into_tensor", gathered)
-    wrapped("all_to_all_single", exchanged)
-    for name in ("all_reduce", "reduce_scatter_tensor", "batch_isend_irecv", "broadcast", "all_gather"):
+    wrapped("batch_isend_irecv", exchanged)
+    for name in ("all_reduce", "reduce_scatter_tensor", "all_to_all_single", "broadcast", "all_gather"):
         wrapped(name, nothing)
