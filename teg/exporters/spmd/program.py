@@ -88,6 +88,7 @@ class _Walk:
         self.output_specs: dict[str, str] = {}
         self.inputs: set[str] = set()
         self.started: dict[str, Callable[[], None]] = {}
+        self.given_up = {} if target.traced else _given_up(explicit)
         self.refused: dict[str, list[str]] = {}
         self.seen: set[tuple[str, CopyPlan]] = set()
         self.latest = ""
@@ -100,13 +101,16 @@ class _Walk:
                 value = source_value(block.site) if self.target.traced else taken_source(block.site)
                 self.statements.assign(key, value, self.blocks.comment(key))
                 self.inputs.add(key)
-        for slot in self.explicit.slots:
+        for number, slot in enumerate(self.explicit.slots):
+            first = len(self.statements.done)
             for copy in slot.issued:
                 self._issue(copy)
             for key in slot.waited:
                 if key in self.started:
                     self.started.pop(key)()
             self._step(slot.step)
+            for site in self.given_up.get(number, ()):
+                self.statements.take(first, site)
             self.latest = next(iter(slot.step.outputs), self.latest)
         if self.refused:
             issues = [f"{reason}: {_some(sites)}" for reason, sites in self.refused.items()]
@@ -208,6 +212,20 @@ def _is_uneven(explicit: ExplicitGraph, step: ComputeStep) -> bool:
     keys = [*(read.buffer for read in step.reads), *step.outputs]
     parts = [step.index, *(read.wanted for read in step.reads), *(explicit.buffers[k].boxes for k in keys)]
     return not all(map(is_even, parts))
+
+
+def _given_up(explicit: ExplicitGraph) -> dict[int, list[str]]:
+    """Return by slot the sources of carried state that nobody reads after it: their next values are there by then."""
+    graph, last = explicit.abstract, dict[str, int]()
+    for number, slot in enumerate(explicit.slots):
+        for key in (*(c.source for c in slot.issued), *(r.buffer for r in slot.step.reads)):
+            last[key] = len(explicit.slots) if slot.step.definition.operator == "sink" else number
+    found: dict[int, list[str]] = {}
+    for block in dict.fromkeys(graph.carriers.values()):
+        key = explicit.sources[block.outputs[0]]
+        if block.definition["role"] != "activation" and key in last:
+            found.setdefault(last[key], []).append(block.site)
+    return found
 
 
 def _some(sites: list[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tapestry.teg.exporters.spmd.folding import fold
@@ -34,22 +35,27 @@ class ScopeWriter:
         known: dict[str, str] = {}
         lines: list[str] = []
         dying = _last_reads(items, kept)
+        live = {key for item in items for key in (*item.reads, *_made(item))} | kept
         for number, item in enumerate(items):
+            live.difference_update(dying[number])
+            free = [_holder(known[key]) for key in dying[number] if key in known]
+            free = list(dict.fromkeys(name for name in free if name not in _holders(known, live)))
             if isinstance(item, Loop):
-                lines += self._loop(item, names, known, set(dying[number]))
-                live = {known[key] for keys in dying[number + 1 :] for key in keys if key in known}
-                live |= {known[key] for key in kept if key in known}
-                dying[number] = [key for key in dying[number] if known[key] not in live]
+                lines += self._loop(item, names, known, free)
             else:
                 lines += _statement(item, names, known, _plain_sources(item))
-            gone = list(dict.fromkeys(known[key] for key in dying[number]))
-            gone = [name for name in gone if name.isidentifier()]
+                free += [known[key] for key in dying[number] if key in item.sets]
+            gone = [name for name in dict.fromkeys(free) if name not in _holders(known, live)]
             if gone and number + 1 < len(items):
                 lines += fold(1, f"del {', '.join(gone)}")
         return lines, known
 
-    def _loop(self, loop: Loop, names: ScopeNames, known: dict[str, str], dying: set[str]) -> list[str]:
-        """Write a loop: the function of a round, and the calls."""
+    def _loop(self, loop: Loop, names: ScopeNames, known: dict[str, str], free: list[str]) -> list[str]:
+        """Write a loop: the function of a round, and the calls.
+
+        Names that are `free` are of no use after it. Those that the loop gives up itself leave the list, those of its
+        own that are of no use any more come into it.
+        """
         function = self._function_name(loop)
         listed = {q: names.fresh(f"{_base(loop, q)}_all") for q in loop.collected}
         targets: dict[int, str] = {}
@@ -57,7 +63,7 @@ class ScopeWriter:
         arguments: dict[str, str] = {}
         for first, q in loop.carried:
             if q not in targets:
-                if first in dying and known[first].isidentifier() and known[first] not in targets.values():
+                if known[first] in free and known[first] not in targets.values():
                     targets[q] = known[first]
                 else:
                     targets[q] = names.fresh(_base(loop, q))
@@ -68,17 +74,22 @@ class ScopeWriter:
                 targets[q] = names.fresh(_base(loop, q))
         calls = [arguments[first] for first, _ in loop.carried]
         calls += [known[key] for key in loop.shared]
-        for keys in loop.varying:
-            texts = [known[key] for key in keys]
-            if (found := _element(texts)) is None:
+        uses = Counter(map(_holder, calls))
+        varying = [[known[key] for key in keys] for keys in loop.varying]
+        uses.update(name for texts in varying for name in set(map(_holder, texts)))
+        for keys, texts in zip(loop.varying, varying, strict=True):
+            own = [name for name in dict.fromkeys(map(_holder, texts)) if name in free and uses[name] == 1]
+            found = _element(texts)
+            if found is None:
                 every = names.fresh(f"{identifier(_site(keys[0]), [_site(k) for k in keys])}_each")
                 lines += fold(1, f"{every} = [{', '.join(texts)}]")
-                found = f"{every}[i]"
-            name = found.partition("[")[0]
-            from_the_end = found == f"{name}[{len(texts) - 1} - i]" and set(keys) <= dying
-            if from_the_end and f"{name}[{len(texts)}]" not in known.values():
-                # The last reader takes the elements out, so that each is free as soon as its round is done.
-                found = f"{name}.pop()"
+                lines += fold(1, f"del {', '.join(own)}") if own else []
+                found = f"{every}.pop(0)"
+            elif own:
+                found = _taken(found, len(texts))
+            if found.endswith(")"):
+                # Taken out of its list, a value is free as soon as its round is done with it.
+                free[:] = [name for name in free if name not in own]
             calls.append(found)
         lines += [f"    {name} = []" for name in listed.values()]
         count = len(loop.rounds)
@@ -94,6 +105,7 @@ class ScopeWriter:
                     known[key] = f"{listed[q]}[{number}]"
                 elif q in targets and number == count - 1:
                     known[key] = targets[q]
+        free += [targets[q] for q in listed]
         return lines
 
     def _function_name(self, loop: Loop) -> str:
@@ -148,6 +160,22 @@ class ScopeWriter:
                 self.tables.append(table)
             texts.append(f"w[NAMES_{self.tables.index(table)}[i]]")
         return texts
+
+
+def _holder(text: str) -> str:
+    """Return the variable that holds a value, alone or in a list."""
+    return text.partition("[")[0]
+
+
+def _holders(known: Mapping[str, str], live: Set[str]) -> set[str]:
+    return {_holder(text) for key, text in known.items() if key in live}
+
+
+def _taken(found: str, count: int) -> str:
+    """Return the text that takes a round's value out of its list, if it is the first or the last one there."""
+    name = _holder(found)
+    taken = {f"{name}[i]": f"{name}.pop(0)", f"{name}[{count - 1} - i]": f"{name}.pop()"}
+    return taken.get(found, found)
 
 
 def _element(texts: Sequence[str]) -> str | None:
@@ -211,16 +239,17 @@ def _last_reads(items: Sequence[Item], kept: set[str]) -> list[list[str]]:
     seen = set(kept)
     result: list[list[str]] = []
     for item in reversed(items):
-        if isinstance(item, Loop):
-            made = [
-                k for n in range(len(item.rounds)) for q, k in enumerate(item.sets(n)) if _leaves(item, n, q)
-            ]
-        else:
-            made = list(item.sets)
-        touched = dict.fromkeys((*item.reads, *made))
+        touched = dict.fromkeys((*item.reads, *_made(item)))
         result.append([key for key in touched if key not in seen])
         seen.update(touched)
     return result[::-1]
+
+
+def _made(item: Item) -> list[str]:
+    """Return the variables that are known after an item, and not before it."""
+    if not isinstance(item, Loop):
+        return list(item.sets)
+    return [k for n in range(len(item.rounds)) for q, k in enumerate(item.sets(n)) if _leaves(item, n, q)]
 
 
 def _leaves(loop: Loop, number: int, q: int) -> bool:

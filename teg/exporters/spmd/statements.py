@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _OPEN, _CLOSE, _WEIGHT, _TAKEN = "\x01", "\x02", "\x03", "\x04"
 _MARK = re.compile(f"[{_OPEN}{_WEIGHT}{_TAKEN}]([^{_CLOSE}]*){_CLOSE}")
@@ -135,6 +135,22 @@ class StatementList:
     def line(self, text: str, sets: tuple[str, ...] = ()) -> None:
         """Append a line that changes a value in place."""
         self.done.append(Statement(((0, text),), sets))
+
+    def take(self, start: int, site: str) -> None:
+        """Let the last statement from `start` on that reads a source give it up."""
+        read, taken = source_value(site), taken_source(site)
+        for number in reversed(range(start, len(self.done))):
+            statement = self.done[number]
+            count = sum(text.count(read) for _, text in statement.lines)
+            if not count:
+                continue
+            if count > 1:
+                key = self.new_key()
+                self.done.insert(number, Statement(((0, f"{variable(key)} = {taken}"),), (key,)))
+                number, taken = number + 1, variable(key)
+            lines = tuple((indent, text.replace(read, taken)) for indent, text in statement.lines)
+            self.done[number] = replace(statement, lines=lines)
+            return
 
     def guarded(self, start: int, condition: str, otherwise: list[tuple[str, str]], comment: str) -> None:
         """Put all statements from `start` on under a condition; else set the variables to the given texts."""

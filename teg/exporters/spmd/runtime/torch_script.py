@@ -60,7 +60,7 @@ def load(stored: dict[str, Stored]) -> dict[str, torch.Tensor]:
         at = tuple(slice(a, b) for a, b in boxes(spec)[RANK])
         found[name] = torch.tensor(values, dtype=getattr(torch, dtype)).reshape(
             sizes(spec)
-        )[at]
+        )[at].clone()
     return found
 
 

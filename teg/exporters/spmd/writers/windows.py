@@ -59,10 +59,13 @@ def write_conv(
     named = {"stride": _numbers(definition["strides"])} if any(s > 1 for s in definition["strides"]) else {}
     if any(d > 1 for d in definition["dilations"]):
         named["dilation"] = _numbers(definition["dilations"])
-    even = [xp.same(margins[:, k, s]) for k in range(len(kernel)) for s in (0, 1)]
-    if None not in even and even[::2] == even[1::2]:
+    before, after = margins[:, :, 0], margins[:, :, 1]
+    # Padding of less than a stride more behind makes no window more.
+    wide = (before >= after) & (before - after < np.array(definition["strides"]))
+    even = [xp.same(before[:, k]) for k in range(len(kernel))]
+    if None not in even and wide[xp.active].all():
         if any(even):
-            named["padding"] = _numbers([e or 0 for e in even[::2]])
+            named["padding"] = _numbers([e or 0 for e in even])
     else:
         x = _padded(xp, x, margins, 0)
     if definition["groups"] > 1:
