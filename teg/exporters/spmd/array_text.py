@@ -60,6 +60,7 @@ class ArrayText(ABC):
     """The namespace: `active` `(devices,)` are those that run the block that is being written.
 
     `functions` are those of the library by the names that writers use, `formulas` what is written by means of `{0}`.
+    A library is `eager` if every call makes an array in memory, which no compiler leaves out.
     """
 
     numbers: NumberTexts
@@ -74,6 +75,7 @@ class ArrayText(ABC):
     cast_method: ClassVar[str]
     permute_methods: ClassVar[tuple[str, str]]
     dtype_names: ClassVar[Mapping[str, str]] = {}
+    eager: ClassVar[bool] = False
 
     def number(self, values: np.ndarray | int) -> str:
         """Return the text of an integer by device."""

@@ -89,6 +89,24 @@ CALLS: Mapping[str, str] = {
     "complex": "torch.complex",
 }
 
+# Functions of one array that torch also computes in its place, and what makes a new array by two.
+IN_PLACE: Mapping[str, str] = {
+    **{
+        name: f"{CALLS[name].partition('.')[2]}_"
+        for name in (
+            *("abs", "sign", "square", "sqrt", "rsqrt", "reciprocal", "exp", "expm1", "exp2", "log", "log1p"),
+            *("log2", "erf", "erf_inv", "sigmoid", "relu", "sin", "cos", "tan", "asin", "acos", "atan"),
+            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc"),
+            *("lgamma", "digamma"),
+        )
+    },
+    "add": "add_",
+    "sub": "sub_",
+    "mul": "mul_",
+    "div": "div_",
+    "neg": "neg_",
+}
+
 # Functions written by means of `{0}` alone.
 FORMULAS: Mapping[str, str] = {
     "gelu_tanh": 'F.gelu({0}, approximate="tanh")',

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from tapestry.teg.exporters.spmd.folding import fold
+from tapestry.teg.exporters.spmd.folding import INDENT, WIDTH, fold
 from tapestry.teg.exporters.spmd.layers import Item, Loop, progression
 from tapestry.teg.exporters.spmd.naming import ENDINGS, ScopeNames, identifier, pattern
 from tapestry.teg.exporters.spmd.statements import Statement
@@ -46,8 +46,8 @@ class ScopeWriter:
                 lines += _statement(item, names, known, _plain_sources(item))
                 free += [known[key] for key in dying[number] if key in item.sets]
             gone = [name for name in dict.fromkeys(free) if name not in _holders(known, live)]
-            if gone and number + 1 < len(items):
-                lines += fold(1, f"del {', '.join(gone)}")
+            if number + 1 < len(items):
+                lines += _deleted(gone)
         return lines, known
 
     def _loop(self, loop: Loop, names: ScopeNames, known: dict[str, str], free: list[str]) -> list[str]:
@@ -83,7 +83,7 @@ class ScopeWriter:
             if found is None:
                 every = names.fresh(f"{identifier(_site(keys[0]), [_site(k) for k in keys])}_each")
                 lines += fold(1, f"{every} = [{', '.join(texts)}]")
-                lines += fold(1, f"del {', '.join(own)}") if own else []
+                lines += _deleted(own)
                 found = f"{every}.pop(0)"
             elif own:
                 found = _taken(found, len(texts))
@@ -135,8 +135,8 @@ class ScopeWriter:
             like = [(*s.sets, *s.inner) for s in others]
             body += _statement(statement, names, known, self._sources(others), like)
             gone = [known[key] for key in dying[number]]
-            if gone and number + 1 < len(loop.rounds[0]):
-                body += fold(1, f"del {', '.join(gone)}")
+            if number + 1 < len(loop.rounds[0]):
+                body += _deleted(gone)
         if returned:
             body += fold(1, f"return {', '.join(known[own[q]] for q in returned)}")
         head = fold(0, f"def {function}({', '.join(['w', 'i', *parameters])}):")
@@ -160,6 +160,17 @@ class ScopeWriter:
                 self.tables.append(table)
             texts.append(f"w[NAMES_{self.tables.index(table)}[i]]")
         return texts
+
+
+def _deleted(names: Sequence[str]) -> list[str]:
+    """Return the statements that give up names, as many of them in one line as it has room for."""
+    lines: list[str] = []
+    for name in names:
+        if lines and len(lines[-1]) + len(name) + 2 <= WIDTH:
+            lines[-1] += f", {name}"
+        else:
+            lines.append(f"{INDENT}del {name}")
+    return lines
 
 
 def _holder(text: str) -> str:

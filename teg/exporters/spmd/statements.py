@@ -144,12 +144,13 @@ class StatementList:
             count = sum(text.count(read) for _, text in statement.lines)
             if not count:
                 continue
+            before: list[Statement] = []
             if count > 1:
                 key = self.new_key()
-                self.done.insert(number, Statement(((0, f"{variable(key)} = {taken}"),), (key,)))
-                number, taken = number + 1, variable(key)
+                before = [Statement(((0, f"{variable(key)} = {taken}"),), (key,))]
+                taken = variable(key)
             lines = tuple((indent, text.replace(read, taken)) for indent, text in statement.lines)
-            self.done[number] = replace(statement, lines=lines)
+            self.done[number : number + 1] = [*before, replace(statement, lines=lines)]
             return
 
     def guarded(self, start: int, condition: str, otherwise: list[tuple[str, str]], comment: str) -> None:

@@ -58,6 +58,7 @@ class TorchText(ArrayText):
     axis_word = "dim"
     cast_method = "to"
     permute_methods = ("transpose", "permute")
+    eager = True
 
     def part(self, value: TextValue, spans: Sequence[DimSpan], shape: np.ndarray) -> TextValue:
         """Index with slices."""

@@ -58,9 +58,11 @@ def load(stored: dict[str, Stored]) -> dict[str, torch.Tensor]:
         found[name] = tensor(part).to(torch.get_default_device())
     for name, (dtype, spec, *_, values) in CONSTANTS.items():
         at = tuple(slice(a, b) for a, b in boxes(spec)[RANK])
-        found[name] = torch.tensor(values, dtype=getattr(torch, dtype)).reshape(
-            sizes(spec)
-        )[at].clone()
+        found[name] = (
+            torch.tensor(values, dtype=getattr(torch, dtype))
+            .reshape(sizes(spec))[at]
+            .clone()
+        )
     return found
 
 

@@ -20,7 +20,7 @@ from tapestry.teg.exporters.spmd.array_text import (
     TextValue,
     constant,
 )
-from tapestry.teg.exporters.spmd.cell_functions import INFIX, TRUTHS
+from tapestry.teg.exporters.spmd.cell_functions import IN_PLACE, INFIX, TRUTHS
 from tapestry.teg.exporters.spmd.folding import split_top
 from tapestry.teg.exporters.spmd.statements import apparent_length
 from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand, extents
@@ -50,10 +50,13 @@ def write_cell(
     kinds = _kinds(steps, [o.value.dtype for o in operands], names)
     uses = Counter(a for step in steps for a in step.arguments)
     terms: list[_Term] = []
+    used_up: set[int] = set()
     for k, step in enumerate(steps):
-        term = _step(xp, step, terms, kinds[k], inputs, (names, index))
+        term = _step(xp, step, terms, kinds[k], inputs, (names, index), used_up)
         if isinstance(term, TextValue) and (uses[k] > 1 and step.arguments):
             term = xp.named(term)
+        elif step.name in IN_PLACE:
+            used_up.add(k)
         terms.append(term)
     return (_whole(xp, terms[-1], sizes, definition["dtype"]),)
 
@@ -96,6 +99,7 @@ def _step(
     kind: Any,
     inputs: Sequence[TextValue],
     space: tuple[Sequence[str], np.ndarray],
+    used_up: set[int],
 ) -> _Term:
     if isinstance(kind, _Scalar):
         return _Scalar(kind.number)
@@ -113,7 +117,7 @@ def _step(
             return xp.cast(value, step.payload)
         viewed = xp.method(value, "view", xp.dtype_text(step.payload))
         return TextValue(viewed.text, viewed.shape, step.payload)
-    return _applied(xp, step.name, arguments, kind)
+    return _applied(xp, step.name, arguments, kind, [a in used_up for a in step.arguments])
 
 
 def _array(xp: ArrayText, term: _Term, dtype: str) -> TextValue:
@@ -122,14 +126,24 @@ def _array(xp: ArrayText, term: _Term, dtype: str) -> TextValue:
     return TextValue(xp.scalar(term.number, dtype), np.zeros((len(xp.active), 0), np.int64), dtype)
 
 
-def _applied(xp: ArrayText, name: str, arguments: Sequence[_Term], kind: str) -> TextValue:
-    """Write one function, its arguments converted to the type in which numpy computes it."""
+def _applied(
+    xp: ArrayText, name: str, arguments: Sequence[_Term], kind: str, used_up: Sequence[bool]
+) -> TextValue:
+    """Write one function, its arguments converted to the type in which numpy computes it.
+
+    Those that are `used_up` are arrays that nobody else reads.
+    """
     condition = [*arguments[:1]] if name == "where" else []
     given = list(arguments[len(condition) :])
     wide = _computed_in(name, given, kind)
+    spare = [
+        isinstance(a, TextValue) and (u or a.dtype != wide) for a, u in zip(given, used_up, strict=False)
+    ]
     given = [xp.short(xp.cast(a, wide)) if isinstance(a, TextValue) else a for a in given]
     shape = _broadcast([a.shape for a in (*condition, *given) if isinstance(a, TextValue)])
     like = TextValue("", shape, kind)
+    if xp.eager and (found := _in_place(xp, name, given, spare, like)):
+        return found
     if name == "identity":
         (value,) = given
         return _array(xp, value, wide)
@@ -164,6 +178,30 @@ def _applied(xp: ArrayText, name: str, arguments: Sequence[_Term], kind: str) ->
         for a in given
     ]
     return xp.call(name, *listed, like=like)
+
+
+def _in_place(
+    xp: ArrayText, name: str, given: Sequence[_Term], spare: Sequence[bool], like: TextValue
+) -> TextValue | None:
+    """Write a function that leaves its result in place of an argument that nobody else reads, if there is one."""
+    if name not in IN_PLACE or not like.dtype.startswith(("float", "bfloat")):
+        return None
+
+    def fits(k: int) -> bool:
+        value = given[k]
+        same = isinstance(value, TextValue) and value.dtype == like.dtype and value.rank == like.rank
+        return spare[k] and same and xp.sizes_equal(value.shape, like.shape)  # type: ignore[union-attr]
+
+    places = [k for k in range(len(given)) if fits(k)]
+    if not places or (places[0] == 1 and name == "div"):
+        return None
+    place = given[places[0]]
+    assert isinstance(place, TextValue)
+    if places[0] == 1 and name == "sub":
+        place = xp.method(place, "neg_")
+        name = "add"
+    others = [_text(xp, a) for k, a in enumerate(given) if k != places[0]]
+    return xp.method(place, IN_PLACE[name], *others)
 
 
 _BOUND = {"min": "max", "max": "min"}

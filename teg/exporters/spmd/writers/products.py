@@ -31,6 +31,9 @@ def write_contract(
     if len(labels) == 1 and set(labels[0]) == set(output):
         return (xp.permute_dims(values[0], [labels[0].index(name) for name in output]),)
     letter = _letters(list(sizes))
+    # PyTorch orders the dimensions that it sums over by their letters, and copies an input that has another order.
+    summed = [name for name in sizes if name not in output]
+    letter.update(zip(summed, sorted(letter[name] for name in summed), strict=True))
     equation = ",".join("".join(letter[n] for n in names) for names in labels)
     equation += "->" + "".join(letter[n] for n in output)
     like = TextValue("", shape, dtype)

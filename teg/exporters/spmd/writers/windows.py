@@ -40,6 +40,16 @@ def _padded(xp: ArrayText, value: TextValue, margins: np.ndarray, fill: object) 
     )
 
 
+def _own_padding(xp: ArrayText, definition: Definition, margins: np.ndarray) -> list[int] | None:
+    """Return the padding on both sides that makes the same windows as the margins; None where there is none."""
+    before, after = margins[xp.active, :, 0], margins[xp.active, :, 1]
+    if not len(before) or (before != before[0]).any():
+        return None
+    # Padding of less than a stride more behind makes no window more.
+    fits = (before >= after) & (before - after < np.array(definition["strides"]))
+    return list(map(int, before[0])) if fits.all() else None
+
+
 def _numbers(values: Sequence[int]) -> str:
     """Return the text of a setting per spatial dimension, as one number where all are equal."""
     return str(values[0]) if len(set(values)) == 1 else f"({', '.join(map(str, values))})"
@@ -59,13 +69,10 @@ def write_conv(
     named = {"stride": _numbers(definition["strides"])} if any(s > 1 for s in definition["strides"]) else {}
     if any(d > 1 for d in definition["dilations"]):
         named["dilation"] = _numbers(definition["dilations"])
-    before, after = margins[:, :, 0], margins[:, :, 1]
-    # Padding of less than a stride more behind makes no window more.
-    wide = (before >= after) & (before - after < np.array(definition["strides"]))
-    even = [xp.same(before[:, k]) for k in range(len(kernel))]
-    if None not in even and wide[xp.active].all():
+    even = _own_padding(xp, definition, margins)
+    if even is not None:
         if any(even):
-            named["padding"] = _numbers([e or 0 for e in even])
+            named["padding"] = _numbers(even)
     else:
         x = _padded(xp, x, margins, 0)
     if definition["groups"] > 1:
@@ -94,10 +101,16 @@ def write_pool(
     margins = _margins(definition, kernel, spatial, operand)
     if maximum and not floats:
         value = xp.cast(value, "float64")
-    fill = identity("max", value.dtype) if maximum else 0
-    x = xp.short(_padded(xp, value, margins, fill))
+    named = {"stride": _numbers(definition["strides"])}
+    even = _own_padding(xp, definition, margins)
+    if xp.eager and even is not None and all(2 * p <= k for p, k in zip(even, kernel, strict=True)):
+        if any(even):
+            named["padding"] = _numbers(even)
+    else:
+        value = _padded(xp, value, margins, identity("max", value.dtype) if maximum else 0)
+    x = xp.short(value)
     shape = np.concatenate([value.shape[:, :2], extents(spatial)], axis=1)
-    like, named = replace(value, shape=shape), {"stride": _numbers(definition["strides"])}
+    like = replace(value, shape=shape)
     if maximum:
         if any(d > 1 for d in definition["dilations"]):
             named["dilation"] = _numbers(definition["dilations"])
