@@ -183,6 +183,8 @@ def _loop(
             return None
         else:
             varying[keys] = None
+    if len({q for _, q in carried}) < len(carried):
+        return None
     later = {*_read_by(statements[start + length * count :]), *kept}
     last, collected = [], []
     for q in range(len(own[0])):

@@ -48,7 +48,7 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     outputs = {site: variables_in(text) for site, text in program.outputs.items()}
     kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
     items = with_loops(constants_first(program.statements), kept)
-    scopes = ScopeWriter(reserved={*reserved, *program.functions.names.values()})
+    scopes = ScopeWriter({*reserved, *program.functions.names.values()}, deletes=not target.traced)
     body, names = scopes.step(items, outputs)
     body += _returned(program, names)
     tables = _tables(program, graph)

@@ -10,16 +10,20 @@ from dataclasses import dataclass, field
 from tapestry.teg.exporters.spmd.folding import INDENT, WIDTH, fold
 from tapestry.teg.exporters.spmd.layers import Item, Loop, progression
 from tapestry.teg.exporters.spmd.naming import ENDINGS, ScopeNames, identifier, pattern
-from tapestry.teg.exporters.spmd.statements import Statement
+from tapestry.teg.exporters.spmd.statements import Statement, is_started
 
 _ELEMENT = re.compile(r"(\w+)\[(\d+)\]")
 
 
 @dataclass
 class ScopeWriter:
-    """Writes the functions of one module; `reserved` are names of its top level."""
+    """Writes the functions of one module; `reserved` are names of its top level.
+
+    With `deletes`, values are given up after their last readers; a program that is traced keeps nothing alive by names.
+    """
 
     reserved: set[str]
+    deletes: bool = True
     functions: list[list[str]] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
 
@@ -38,6 +42,7 @@ class ScopeWriter:
         live = {key for item in items for key in (*item.reads, *_made(item))} | kept
         for number, item in enumerate(items):
             live.difference_update(dying[number])
+            dying[number] = [key for key in dying[number] if not is_started(key)]
             free = [_holder(known[key]) for key in dying[number] if key in known]
             free = list(dict.fromkeys(name for name in free if name not in _holders(known, live)))
             if isinstance(item, Loop):
@@ -60,44 +65,37 @@ class ScopeWriter:
         listed = {q: names.fresh(f"{_base(loop, q)}_all") for q in loop.collected}
         targets: dict[int, str] = {}
         lines: list[str] = []
-        arguments: dict[str, str] = {}
         for first, q in loop.carried:
-            if q not in targets:
-                if known[first] in free and known[first] not in targets.values():
-                    targets[q] = known[first]
-                else:
-                    targets[q] = names.fresh(_base(loop, q))
-                    lines.append(f"    {targets[q]} = {known[first]}")
-            arguments[first] = targets[q]
+            reused = known[first] in free and known[first] not in targets.values()
+            targets[q] = known[first] if reused else names.fresh(_base(loop, q))
+        carry = names.fresh("carry") if self.deletes and loop.carried else ""
         for q in (*loop.last, *loop.collected):
             if q not in targets:
                 targets[q] = names.fresh(_base(loop, q))
-        calls = [arguments[first] for first, _ in loop.carried]
-        calls += [known[key] for key in loop.shared]
-        uses = Counter(map(_holder, calls))
-        varying = [[known[key] for key in keys] for keys in loop.varying]
-        uses.update(name for texts in varying for name in set(map(_holder, texts)))
-        for keys, texts in zip(loop.varying, varying, strict=True):
-            own = [name for name in dict.fromkeys(map(_holder, texts)) if name in free and uses[name] == 1]
-            found = _element(texts)
-            if found is None:
-                every = names.fresh(f"{identifier(_site(keys[0]), [_site(k) for k in keys])}_each")
-                lines += fold(1, f"{every} = [{', '.join(texts)}]")
-                lines += _deleted(own)
-                found = f"{every}.pop(0)"
-            elif own:
-                found = _taken(found, len(texts))
-            if found.endswith(")"):
-                # Taken out of its list, a value is free as soon as its round is done with it.
-                free[:] = [name for name in free if name not in own]
-            calls.append(found)
         lines += [f"    {name} = []" for name in listed.values()]
+        calls, written = self._arguments(loop, names, known, free)
+        lines += written
+        carried = [targets[q] for _, q in loop.carried]
+        begins = [known[first] for first, _ in loop.carried]
+        if carry:
+            # Only the function of a round holds what it is given, and can give it up.
+            lines += fold(1, f"{carry} = [{', '.join(begins)}]")
+            lines += _deleted(_withdrawn(free, [name for name in begins if name not in calls]))
+            calls = [f"{carry}.pop(0)" for _ in carried] + calls
+        else:
+            lines += [f"    {a} = {b}" for a, b in zip(carried, begins, strict=True) if a != b]
+            calls = carried + calls
         count = len(loop.rounds)
-        returned = [targets[q] for q in targets]
         call = f"{function}({', '.join(['w', 'i', *calls])})"
         lines.append(f"    for i in range({count}):")
-        lines += fold(2, f"{', '.join(returned)} = {call}" if returned else call)
-        lines += [f"        {name}.append({targets[q]})" for q, name in listed.items()]
+        lines += fold(2, _received(call, [*targets.values()], len(carried) if carry else 0, carry))
+        elements = {q: f"{carry}[{k}]" for k, (_, q) in enumerate(loop.carried)} if carry else {}
+        lines += [f"        {name}.append({elements.get(q, targets[q])})" for q, name in listed.items()]
+        if carry and any(q in loop.last for _, q in loop.carried):
+            last = f"{carry}.pop()" if len(carried) == 1 else carry
+            lines += fold(1, f"{', '.join(carried)} = {last}")
+            free += carried
+        free += [carry] if carry and lines[-1] != f"    {carried[0]} = {carry}.pop()" else []
         self._round(loop, function, tuple(targets))
         for number in range(count):
             for q, key in enumerate(loop.sets(number)):
@@ -105,8 +103,31 @@ class ScopeWriter:
                     known[key] = f"{listed[q]}[{number}]"
                 elif q in targets and number == count - 1:
                     known[key] = targets[q]
-        free += [targets[q] for q in listed]
+        free += [targets[q] for q in listed if q not in elements]
         return lines
+
+    def _arguments(
+        self, loop: Loop, names: ScopeNames, known: Mapping[str, str], free: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """Return what each round is given of what is shared or varies, and the lines that prepare it."""
+        calls, lines = [known[key] for key in loop.shared], list[str]()
+        varying = [[known[key] for key in keys] for keys in loop.varying]
+        uses = Counter(map(_holder, (*calls, *(known[first] for first, _ in loop.carried))))
+        uses.update(name for texts in varying for name in set(map(_holder, texts)))
+        for keys, texts in zip(loop.varying, varying, strict=True):
+            own = [name for name in dict.fromkeys(map(_holder, texts)) if uses[name] == 1]
+            found = _element(texts)
+            if found is None:
+                every = names.fresh(f"{identifier(_site(keys[0]), [_site(k) for k in keys])}_each")
+                lines += fold(1, f"{every} = [{', '.join(texts)}]")
+                lines += _deleted(_withdrawn(free, own))
+                found = f"{every}.pop(0)"
+            elif own and own[0] in free:
+                # Taken out of its list, a value is free as soon as its round is done with it.
+                found = _taken(found, len(texts))
+                _withdrawn(free, own if found.endswith(")") else [])
+            calls.append(found)
+        return calls, lines
 
     def _function_name(self, loop: Loop) -> str:
         name = "layer"
@@ -134,9 +155,8 @@ class ScopeWriter:
             others = [r[number] for r in loop.rounds]
             like = [(*s.sets, *s.inner) for s in others]
             body += _statement(statement, names, known, self._sources(others), like)
-            gone = [known[key] for key in dying[number]]
             if number + 1 < len(loop.rounds[0]):
-                body += _deleted(gone)
+                body += _deleted([known[key] for key in dying[number] if not is_started(key)])
         if returned:
             body += fold(1, f"return {', '.join(known[own[q]] for q in returned)}")
         head = fold(0, f"def {function}({', '.join(['w', 'i', *parameters])}):")
@@ -162,6 +182,16 @@ class ScopeWriter:
         return texts
 
 
+def _received(call: str, targets: Sequence[str], carried: int, carry: str) -> str:
+    """Return the assignment of what a round returns; the first values, those `carried`, become a list."""
+    if carried == len(targets) == 1:
+        return f"{carry} = [{call}]"
+    if carried == len(targets) and carry:
+        return f"{carry} = [*{call}]"
+    names = [f"*{carry}", *targets[carried:]] if carry else targets
+    return f"{', '.join(names)} = {call}" if names else call
+
+
 def _deleted(names: Sequence[str]) -> list[str]:
     """Return the statements that give up names, as many of them in one line as it has room for."""
     lines: list[str] = []
@@ -176,6 +206,13 @@ def _deleted(names: Sequence[str]) -> list[str]:
 def _holder(text: str) -> str:
     """Return the variable that holds a value, alone or in a list."""
     return text.partition("[")[0]
+
+
+def _withdrawn(free: list[str], names: Sequence[str]) -> list[str]:
+    """Take names out of those that are free; return those that were."""
+    found = [name for name in names if name in free]
+    free[:] = [name for name in free if name not in found]
+    return found
 
 
 def _holders(known: Mapping[str, str], live: Set[str]) -> set[str]:

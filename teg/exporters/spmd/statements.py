@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 _OPEN, _CLOSE, _WEIGHT, _TAKEN = "\x01", "\x02", "\x03", "\x04"
 _MARK = re.compile(f"[{_OPEN}{_WEIGHT}{_TAKEN}]([^{_CLOSE}]*){_CLOSE}")
 
+_STARTED = ">started"
+
 
 def variable(key: str) -> str:
     """Return the text that stands for the variable `key`."""
@@ -21,7 +23,12 @@ def variable(key: str) -> str:
 
 def started(key: str) -> str:
     """Return the key of the copy under way that will be the buffer `key`."""
-    return f"{key}>started"
+    return f"{key}{_STARTED}"
+
+
+def is_started(key: str) -> bool:
+    """Return whether a variable is a copy under way: it holds nothing any more when it was waited for."""
+    return key.endswith(_STARTED)
 
 
 def source_value(site: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -87,30 +87,34 @@ def native(op: str, x: torch.Tensor) -> Any:
     return None
 
 
-def swap(
-    sends: Iterable[tuple[torch.Tensor, int]],
-    receives: Iterable[tuple[torch.Tensor, int]],
-) -> Steps:
-    """Send tensors to ranks, and fill places with what comes from ranks.
+Ends = Sequence[tuple[torch.Tensor, int]]
 
-    A place that is no run of memory is filled from a row that is received first.
+
+def swap(sends: Ends, receives: Ends, turns: int = 1) -> Steps:
+    """Send tensors to ranks, and fill places with what comes from ranks, in turns that all ranks keep to.
+
+    With as many turns as ranks, what is sent is packed for one rank at a time.
     """
-    landed = [
-        (place, torch.empty_like(place, memory_format=torch.contiguous_format), rank)
-        if not place.is_contiguous()
-        else (place, place, rank)
-        for place, rank in receives
-        if rank != RANK and place.numel()
-    ]
+    sends = [(x, rank) for x, rank in sends if rank != RANK and x.numel()]
+    receives = [(x, rank) for x, rank in receives if rank != RANK and x.numel()]
+    for turn in range(turns):
+        yield from deliver(
+            [(x, rank) for x, rank in sends if (rank - RANK - 1) % turns == turn],
+            [(x, rank) for x, rank in receives if (RANK - rank - 1) % turns == turn],
+        )
+
+
+def deliver(sends: Ends, receives: Ends) -> Steps:
+    """Send and receive; a place that is no run of memory is filled from a row."""
+    rows = [x if x.is_contiguous() else x.new_empty(x.shape) for x, _ in receives]
     yield posted(
-        [dist.P2POp(dist.irecv, row, rank) for _, row, rank in landed]
-        + [
-            dist.P2POp(dist.isend, x.contiguous(), rank)
-            for x, rank in sends
-            if rank != RANK and x.numel()
+        [
+            dist.P2POp(dist.irecv, row, rank)
+            for row, (_, rank) in zip(rows, receives, strict=True)
         ]
+        + [dist.P2POp(dist.isend, x.contiguous(), rank) for x, rank in sends]
     )
-    for place, row, _ in landed:
+    for row, (place, _) in zip(rows, receives, strict=True):
         if row is not place:
             place.copy_(row)
 
@@ -121,12 +125,16 @@ def posted(operations: list[Any]) -> list[Any]:
 
 
 def trade(
-    given: Sequence[torch.Tensor], places: Sequence[torch.Tensor], ranks: list[int]
+    given: Sequence[torch.Tensor],
+    places: Sequence[torch.Tensor],
+    ranks: list[int],
+    turns: int = 1,
 ) -> Steps:
     """Give each member a piece, and fill its place with the one that comes from it."""
     me = ranks.index(RANK)
     places[me].copy_(given[me])
-    yield from swap(zip(given, ranks, strict=True), zip(places, ranks, strict=True))
+    sends, receives = (list(zip(x, ranks, strict=True)) for x in (given, places))
+    yield from swap(sends, receives, turns)
 
 
 def combine(
@@ -167,7 +175,8 @@ def all_to_all(x: torch.Tensor, cut: int, joined: int, *axes: str) -> Steps:
     shape = list(given[0].shape)
     shape[joined] *= len(ranks)
     result = x.new_empty(shape)
-    yield from trade(given, result.chunk(len(ranks), joined), ranks)
+    turns = 1 if math.prod(x.shape[:cut]) == 1 else math.prod(MESH.values())
+    yield from trade(given, result.chunk(len(ranks), joined), ranks, turns)
     return result
 
 
@@ -189,23 +198,22 @@ def reduce_scatter(x: torch.Tensor, dim: int, *axes: str, op: str = "sum") -> St
 @Collective
 def all_reduce(x: torch.Tensor, *steps: Sequence[str], op: str = "sum") -> Steps:
     """Combine the members' terms, on all of them: each combines a slice, then the slices are gathered."""
+    result = x.clone(memory_format=torch.contiguous_format)
     operation = native(op, x)
     if operation is not None:
-        result = x.clone(memory_format=torch.contiguous_format)
         team = group(*(a for axes in steps for a in axes))[0]
         yield [dist.all_reduce(result, operation, group=team, async_op=True)]
         return result
-    result = x.new_empty(x.shape)
-    given, row, found = x.reshape(-1), result.view(-1), []
+    row, found = result.view(-1), []
     for axes in steps:
         ranks = group(*axes)[1]
-        terms = dict(zip(ranks, slices(given, len(ranks)), strict=True))
-        places = slices(row, len(ranks))
-        found.append((places, ranks))
-        given = row = places[ranks.index(RANK)]
-        yield from combine(row, terms.__getitem__, ranks, op)
-    for places, ranks in reversed(found):
-        yield from trade([places[ranks.index(RANK)]] * len(ranks), places, ranks)
+        places = dict(zip(ranks, slices(row, len(ranks)), strict=True))
+        found.append(places)
+        row = places[RANK]
+        yield from combine(row, places.__getitem__, ranks, op)
+    for places in reversed(found):
+        own = [places[RANK]] * len(places)
+        yield from trade(own, list(places.values()), list(places))
     return result
 
 

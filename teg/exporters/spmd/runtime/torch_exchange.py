@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from tapestry.teg.exporters.spmd.runtime.mesh import RANK, Dims, boxes, inside
+from tapestry.teg.exporters.spmd.runtime.mesh import RANK, Box, Dims, boxes, inside
 from tapestry.teg.exporters.spmd.runtime.torch_collectives import (
     Collective,
     Steps,
@@ -30,9 +30,17 @@ def exchange(x: torch.Tensor, held: Dims, needed: Dims) -> Steps:
             if m.source == m.target == RANK:
                 for place, run in zip(places, mine, strict=True):
                     place.copy_(run)
-        yield from swap(sends, receives)
+        in_one = all(is_run(m.box, parts[m.source]) for m in moves)
+        yield from swap(sends, receives, 1 if in_one else len(parts))
         source, parts = result, boxes(needed)
     return result
+
+
+def is_run(box: Box, held: Box) -> bool:
+    """Return whether a box is one run of memory in a tensor that is the box `held`."""
+    lengths = [(b - a, d - c) for (a, b), (c, d) in zip(box, held, strict=True)]
+    long = [k for k, (length, _) in enumerate(lengths) if length > 1]
+    return all(part == whole for part, whole in lengths[(long or [0])[0] + 1 :])
 
 
 def runs(x: torch.Tensor, start: int, stop: int) -> list[torch.Tensor]:

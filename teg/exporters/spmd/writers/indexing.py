@@ -65,9 +65,16 @@ def write_gather(
     local, inside = _located(xp, flat, (start, stop))
     near = f"{xp.library}.where({inside.text}, {local.text}, 0)"
     found = xp.named(TextValue(f"{rows.text}[{lead}, {near}]", shape, table.dtype))
-    zero = "False" if table.dtype == "bool" else "0"
-    kept = xp.call("where", f"{inside.text}[:, :, None]", found.text, zero, like=found)
+    kept = _zeroed(xp, f"{inside.text}[:, :, None]", found)
     return (_gathered(xp, plan, kept, table, positions),)
+
+
+def _zeroed(xp: ArrayText, inside: str, found: TextValue) -> TextValue:
+    """Write zeros for what was read where nothing is; in its place, if that is an array by now."""
+    zero = "False" if found.dtype == "bool" else "0"
+    if xp.eager:
+        return xp.method(found, "masked_fill_", f"~{inside}", zero)
+    return xp.call("where", inside, found.text, zero, like=found)
 
 
 def _located(
@@ -91,8 +98,7 @@ def _rows_of(
     near = f"{xp.library}.where({inside.text}, {local.text}, 0)"
     found = xp.named(xp.getitem(table, [near], shape))
     mask = xp.getitem(inside, [..., *[None] * (table.rank - 1)], shape) if table.rank > 1 else inside
-    zero = "False" if table.dtype == "bool" else "0"
-    return xp.call("where", mask.text, found.text, zero, like=TextValue("", shape, table.dtype))
+    return _zeroed(xp, mask.text, found)
 
 
 def _grouped(xp: ArrayText, value: TextValue, groups: Sequence[Sequence[int]]) -> TextValue:

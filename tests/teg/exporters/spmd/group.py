@@ -21,7 +21,10 @@ RANKS = 4
 
 
 class RankCounts(NamedTuple):
-    """The bytes that a rank received from others, the most that it held at a time, and without some terms."""
+    """The bytes that a rank received from others, and the most that it held at a time.
+
+    `terms` are those of `peak_bytes` that no plan counts; `counted_bytes` is the most without any of them.
+    """
 
     received_bytes: int
     peak_bytes: int
@@ -98,7 +101,7 @@ def _serve(rank: int, port: int, pipe: Connection) -> None:
 def _run(
     path: Path, inputs: Path, weights: Path | None, outputs: Path, steps: int, counted: list[int]
 ) -> RankCounts | str:
-    from tests.teg.exporters.spmd.storage_tracker import BETWEEN, SENT, StorageTracker
+    from tests.teg.exporters.spmd.storage_tracker import TERMS, StorageTracker
 
     specification = importlib.util.spec_from_file_location("exported", path)
     assert specification is not None and specification.loader is not None
@@ -120,7 +123,7 @@ def _run(
     received = counted[0]
     module.save(results, str(outputs))
     peak_bytes, terms = tracker.peak()
-    return RankCounts(received, peak_bytes, tracker.peak(SENT, BETWEEN)[0], terms)
+    return RankCounts(received, peak_bytes, tracker.peak(*TERMS)[0], terms)
 
 
 def _count(dist: Any, counted: list[int]) -> None:

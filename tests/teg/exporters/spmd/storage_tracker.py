@@ -22,7 +22,11 @@ from torch.utils._pytree import tree_leaves
 STATED = re.compile(r"step|layer(_\d+)?")
 # The names of values that are nothing but steps of a block.
 INSIDE = re.compile(r"t(_\d+)?")
-SENT, BETWEEN = "packed to be sent", "between the operators of a block"
+SENT = "pieces that are no runs of memory, packed to be sent"
+PADDED = "margins that windows read"
+COPIED = "inputs that an operator copies"
+BETWEEN = "values between the operators of a block"
+TERMS = (SENT, PADDED, COPIED, BETWEEN)
 
 
 @dataclass
@@ -66,7 +70,7 @@ class StorageTracker(TorchDispatchMode):
         if made.place is None or made.term or frame is None or function != frame.f_code.co_name:
             return
         if made.place == self._place(frame) or INSIDE.fullmatch(made.place[2]):
-            made.term = BETWEEN
+            made.term = _term(made.operator)
 
     def _frames(self) -> tuple[FrameType | None, str | None]:
         """Return the frame of the statement that runs, and the innermost of the module's functions in it."""
@@ -108,15 +112,22 @@ class StorageTracker(TorchDispatchMode):
                 del live[id(made)]
             if total > most:
                 most, held = total, list(live.values())
-        terms: dict[str, int] = {}
+        terms = dict.fromkeys(TERMS, 0)
         for made in held:
-            key = made.term or str(made.place) + made.operator
-            terms[key] = terms.get(key, 0) + made.size_bytes
+            if made.term:
+                terms[made.term] += made.size_bytes
         return most, terms
 
 
 def _packs(operator: str) -> bool:
-    return operator.partition(".")[2].startswith(("clone", "index_select"))
+    return operator.startswith(("aten.clone", "aten.index_select"))
+
+
+def _term(operator: str) -> str:
+    """Return what a storage is for that the statement that makes it frees, or that only a block's statements read."""
+    if operator.startswith("aten.constant_pad_nd"):
+        return PADDED
+    return COPIED if operator.startswith("aten.clone") else BETWEEN
 
 
 def _statements(text: str) -> tuple[dict[int, int], dict[int, str]]:

@@ -123,6 +123,23 @@ def test_a_module_states_its_layers_once() -> None:
     assert "for i in range(80):" in many and 'w[f"h.{i}.weight"]' in many
 
 
+def test_early_copies_are_started_where_they_are_issued_and_waited_for_by_their_readers() -> None:
+    graph = perceptron(2)
+    placements = Placements(
+        {
+            "h.1.weight": Placement(Strategy((Split(("gpu.0",)), WHOLE))),
+            "product.1": Placement(Strategy((WHOLE,) * 3), prefetch=(0, 2)),
+        }
+    )
+    text = to_torch(expand(graph, placements, PAIR))
+    step = [line.strip() for line in text[text.index("def step(w):") :].split("\n")]
+    started = step.index('h_1_weight_coming = all_gather.start(w["h.1.weight"], 0, "gpu.0")')
+    waited = step.index("h_1_weight_fetched = h_1_weight_coming.wait()  # [16, 16]")
+    read = next(k for k, line in enumerate(step) if line.startswith("product_1 = "))
+    assert [line for line in step[started:waited] if line.startswith("act")] and waited + 1 == read
+    assert ".start(" not in to_jax(expand(graph, placements, PAIR))
+
+
 def test_the_same_plan_gives_the_same_text() -> None:
     assert module_of(3) == module_of(3)
 
