@@ -40,7 +40,7 @@ class Started:
                 return result
 
 
-class Collective:
+class AsyncCollective:
     """A function of the steps of a copy: called, it waits for them all; `start` waits for none."""
 
     def __init__(self, steps: Callable[..., Steps]) -> None:
@@ -152,14 +152,14 @@ def combine(
         own = COMBINE[op](own, term, out=result)
 
 
-@Collective
+@AsyncCollective
 def all_gather(x: torch.Tensor, dim: int, *axes: str) -> Steps:
     """Join the parts of all members along a dimension."""
     team, ranks = group(*axes)
     x = x.contiguous()
     shape = [*x.shape[:dim], x.shape[dim] * len(ranks), *x.shape[dim + 1 :]]
     result = x.new_empty(shape)
-    if math.prod(shape[:dim]) == 1:
+    if dist.get_backend() == "nccl" and math.prod(shape[:dim]) == 1:
         row = (result.view(-1), x.view(-1))
         yield [dist.all_gather_into_tensor(*row, group=team, async_op=True)]
     else:
@@ -167,7 +167,7 @@ def all_gather(x: torch.Tensor, dim: int, *axes: str) -> Steps:
     return result
 
 
-@Collective
+@AsyncCollective
 def all_to_all(x: torch.Tensor, cut: int, joined: int, *axes: str) -> Steps:
     """Cut one dimension into a part for each member, and join the members' parts along another."""
     ranks = group(*axes)[1]
@@ -180,7 +180,7 @@ def all_to_all(x: torch.Tensor, cut: int, joined: int, *axes: str) -> Steps:
     return result
 
 
-@Collective
+@AsyncCollective
 def reduce_scatter(x: torch.Tensor, dim: int, *axes: str, op: str = "sum") -> Steps:
     """Combine the members' terms; each member keeps its part along a dimension."""
     team, ranks = group(*axes)
@@ -195,7 +195,7 @@ def reduce_scatter(x: torch.Tensor, dim: int, *axes: str, op: str = "sum") -> St
     return result
 
 
-@Collective
+@AsyncCollective
 def all_reduce(x: torch.Tensor, *steps: Sequence[str], op: str = "sum") -> Steps:
     """Combine the members' terms, on all of them: each combines a slice, then the slices are gathered."""
     result = x.clone(memory_format=torch.contiguous_format)
@@ -223,7 +223,7 @@ def slices(row: torch.Tensor, count: int) -> list[torch.Tensor]:
     return [row[k * size : (k + 1) * size] for k in range(count)]
 
 
-@Collective
+@AsyncCollective
 def reduce_scatter_parts(
     x: torch.Tensor, held: Dims, wanted: Dims, *steps: Sequence[str], op: str = "sum"
 ) -> Steps:

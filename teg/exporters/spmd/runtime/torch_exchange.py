@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from tapestry.teg.exporters.spmd.runtime.mesh import RANK, Box, Dims, boxes, inside
 from tapestry.teg.exporters.spmd.runtime.torch_collectives import (
-    Collective,
+    AsyncCollective,
     Steps,
     swap,
 )
 from tapestry.teg.exporters.spmd.runtime.transfers import transfers
 
 
-@Collective
+@AsyncCollective
 def exchange(x: torch.Tensor, held: Dims, needed: Dims) -> Steps:
     """Fetch the part that this rank needs, piece by piece, from the ranks that hold it."""
     parts, want = boxes(held), boxes(needed)[RANK]
