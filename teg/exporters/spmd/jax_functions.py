@@ -88,6 +88,7 @@ FUNCTIONS: Mapping[str, str] = {
     "layer_norm": "layer_norm",
     "fft": "jnp.fft.fft",
     "ifft": "jnp.fft.ifft",
+    "random_uniform": "random_uniform",
     **{f"{name}{rank}d": name for name in ("conv", "max_pool", "avg_pool") for rank in (1, 2, 3)},
 }
 

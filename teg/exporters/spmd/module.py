@@ -90,6 +90,7 @@ def _docstring(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> st
         f"{explicit.abstract.name} on {count} devices ({mesh}).",
         "",
         f"Run it with: {target.command.format(count=count)}",
+        f"It needs: pip install {target.packages}",
         "Arrays have the shapes of their local parts, which comments state.",
     ]
     if any(b.layout for b in explicit.buffers.values()):

@@ -14,14 +14,16 @@ from tapestry.teg.exporters.spmd.torch_text import TorchText
 class ProgramTarget:
     """A library: how arrays and numbers are written, and the modules of `runtime` it takes functions from.
 
-    `aliases` are imports under names of their own; `command` runs the module on `{count}` devices. `traced` is true
-    where one trace serves all devices: their parts have one size, and the compiler may join copies.
+    `aliases` are imports under names of their own; `packages` are installed with pip, `command` runs the module on
+    `{count}` devices. `traced` is true where one trace serves all devices: their parts have one size, and the compiler
+    may join copies.
     """
 
     text: type[ArrayText]
     numbers: type[NumberTexts]
     runtime: tuple[str, ...]
     aliases: dict[str, str]
+    packages: str
     command: str
     traced: bool = False
 
@@ -29,8 +31,9 @@ class ProgramTarget:
 TORCH = ProgramTarget(
     TorchText,
     NumberTexts,
-    ("mesh", "transfers", "files", "torch_collectives", "torch_exchange", "torch_script"),
+    ("mesh", "transfers", "files", "torch_collectives", "torch_exchange", "torch_random", "torch_script"),
     {"F": "import torch.nn.functional as F"},
+    "torch numpy",
     "torchrun --nproc-per-node {count} FILE --inputs IN --outputs OUT",
 )
 
@@ -45,9 +48,11 @@ JAX = ProgramTarget(
         "jax_collectives",
         "jax_exchange",
         "jax_operators",
+        "jax_random",
         "jax_script",
     ),
     {},
+    "jax numpy",
     "python FILE --inputs IN --outputs OUT, on {count} devices; --cpu makes virtual ones",
     traced=True,
 )

@@ -37,6 +37,7 @@ FUNCTIONS: Mapping[str, str] = {
     "fft": "torch.fft.fft",
     "ifft": "torch.fft.ifft",
     "pad": "F.pad",
+    "random_uniform": "random_uniform",
     **{
         f"{name}{rank}d": f"F.{name}{rank}d"
         for name in ("conv", "max_pool", "avg_pool")

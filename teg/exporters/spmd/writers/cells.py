@@ -133,6 +133,8 @@ def _applied(
 
     Those that are `used_up` are arrays that nobody else reads.
     """
+    if name == "random_uniform":
+        return _random(xp, name, arguments, kind)
     condition = [*arguments[:1]] if name == "where" else []
     given = list(arguments[len(condition) :])
     wide = _computed_in(name, given, kind)
@@ -205,6 +207,18 @@ def _in_place(
 
 
 _BOUND = {"min": "max", "max": "min"}
+
+
+def _random(xp: ArrayText, name: str, arguments: Sequence[_Term], kind: str) -> TextValue:
+    """Write random numbers of a seed and counters, whole numbers that are taken as words of 64 bits."""
+    typed = [a for a in arguments if isinstance(a, TextValue)]
+    if not typed or not all(a.dtype.startswith(("int", "uint")) for a in typed):
+        raise NotWritable(f"cell function {name} of other than integer tensors")
+    listed = [
+        xp.cast(a, "int64").text if isinstance(a, TextValue) else str((a.number + 2**63) % 2**64 - 2**63)
+        for a in arguments
+    ]
+    return xp.call(name, *listed, like=TextValue("", _broadcast([a.shape for a in typed]), kind))
 
 
 def _computed_in(name: str, given: Sequence[_Term], kind: str) -> str:
