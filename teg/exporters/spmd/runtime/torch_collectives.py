@@ -87,6 +87,11 @@ def native(op: str, x: torch.Tensor) -> Any:
     return None
 
 
+def words(x: torch.Tensor) -> torch.Tensor:
+    """Return the elements as they travel: NCCL refuses int16, so its bytes do."""
+    return x.unsqueeze(-1).view(torch.uint8) if x.dtype == torch.int16 else x
+
+
 Ends = Sequence[tuple[torch.Tensor, int]]
 
 
@@ -109,10 +114,10 @@ def deliver(sends: Ends, receives: Ends) -> Steps:
     rows = [x if x.is_contiguous() else x.new_empty(x.shape) for x, _ in receives]
     yield posted(
         [
-            dist.P2POp(dist.irecv, row, rank)
+            dist.P2POp(dist.irecv, words(row), rank)
             for row, (_, rank) in zip(rows, receives, strict=True)
         ]
-        + [dist.P2POp(dist.isend, x.contiguous(), rank) for x, rank in sends]
+        + [dist.P2POp(dist.isend, words(x.contiguous()), rank) for x, rank in sends]
     )
     for row, (place, _) in zip(rows, receives, strict=True):
         if row is not place:
@@ -160,7 +165,7 @@ def all_gather(x: torch.Tensor, dim: int, *axes: str) -> Steps:
     shape = [*x.shape[:dim], x.shape[dim] * len(ranks), *x.shape[dim + 1 :]]
     result = x.new_empty(shape)
     if dist.get_backend() == "nccl" and math.prod(shape[:dim]) == 1:
-        row = (result.view(-1), x.view(-1))
+        row = (words(result.view(-1)), words(x.view(-1)))
         yield [dist.all_gather_into_tensor(*row, group=team, async_op=True)]
     else:
         yield from trade([x] * len(ranks), result.chunk(len(ranks), dim), ranks)
