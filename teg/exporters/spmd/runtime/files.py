@@ -6,10 +6,13 @@ An exported program states `SOURCES`, `CONSTANTS`, `OUTPUTS` and `CARRIED` in pl
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,6 +81,9 @@ def read_safetensors(path: str) -> dict[str, Stored]:
         )
         words = np.dtype({"bfloat16": "V2"}.get(kind, kind))
         start, stop = (8 + length + n for n in entry["data_offsets"])
+        needed = math.prod(entry["shape"]) * words.itemsize
+        if len(content[start:stop]) != needed:
+            raise ValueError(f"{name!r} is not all there")
         array = content[start:stop].view(words).reshape(entry["shape"])
         found[name] = Stored(kind, array.shape, partial(np.asarray, array))
     return found
@@ -90,9 +96,15 @@ def open_files(paths: Sequence[str], faults: list[str]) -> dict[str, Stored]:
         reader = read_safetensors if path.endswith(".safetensors") else read_npz
         try:
             found.update(reader(path))
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-            faults.append(f"cannot read {path!r}: {error}")
+        except Exception as error:  # a damaged file makes readers raise anything
+            faults.append(f"cannot read {path!r}: {str(error) or type(error).__name__}")
     return found
+
+
+def check_outputs(path: str, faults: list[str]) -> None:
+    """Find out before anything is computed whether a file can be written."""
+    if Path(path).is_dir() or not os.access(Path(path).resolve().parent, os.W_OK):
+        faults.append(f"cannot write {path!r}: it is a folder, or has none")
 
 
 def check_sources(stored: dict[str, Stored], faults: list[str]) -> None:
@@ -112,3 +124,12 @@ def check_sources(stored: dict[str, Stored], faults: list[str]) -> None:
             f"warning: the program does not read {', '.join(map(repr, extra))}",
             file=sys.stderr,
         )
+
+
+def load_checked(load: Callable[[], Any], faults: list[str]) -> dict[str, Any]:
+    """Read the values, unless there are faults already; damage that is found now is another one."""
+    try:
+        return load() if not faults else {}
+    except Exception as error:
+        faults.append(f"cannot read the values: {str(error) or type(error).__name__}")
+        return {}

@@ -25,7 +25,9 @@ from tapestry.teg.exporters.spmd.runtime.files import (
     OUTPUTS,
     SOURCES,
     Stored,
+    check_outputs,
     check_sources,
+    load_checked,
     open_files,
 )
 from tapestry.teg.exporters.spmd.runtime.jax_arrays import (
@@ -105,7 +107,8 @@ def rows_of(value: np.ndarray, spec: Dims, mesh: Mesh) -> jax.Array:
     def part(index: tuple[slice, ...]) -> np.ndarray:
         at = tuple(slice(a, b) for a, b in have[index[0].start or 0])
         found = np.zeros((1, *room), value.dtype)
-        found[0][tuple(slice(b - a) for a, b in have[index[0].start or 0])] = value[at]
+        own = tuple(slice(b - a) for a, b in have[index[0].start or 0])
+        found[0, ...][own] = value[at]
         return found.view(jnp.bfloat16) if found.dtype.kind == "V" else found
 
     sharding = NamedSharding(mesh, PartitionSpec(tuple(MESH)))
@@ -126,15 +129,18 @@ def collect(rows: jax.Array, spec: Dims) -> np.ndarray:
 
 def save(outputs: dict[str, jax.Array], path: str) -> None:
     """Write the outputs whole, by name; the file appears when it is complete."""
-    unfinished = f"{path}.{os.getpid()}.partial"
-    with zipfile.ZipFile(unfinished, "w") as archive:
-        for name, (spec, *logical) in OUTPUTS.items():
-            value = collect(outputs[name], spec)
-            value = value.reshape(*logical or [value.shape])
-            array = value.view("V2") if value.dtype == jnp.bfloat16 else value
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
-    Path(unfinished).replace(path)
+    unfinished = Path(f"{path}.{os.getpid()}.partial")
+    try:
+        with zipfile.ZipFile(unfinished, "w") as archive:
+            for name, (spec, *logical) in OUTPUTS.items():
+                value = collect(outputs[name], spec)
+                value = value.reshape(*logical or [value.shape])
+                array = value.view("V2") if value.dtype == jnp.bfloat16 else value
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, array, allow_pickle=False)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def run_steps(w: dict[str, jax.Array], count: int, mesh: Mesh) -> dict[str, jax.Array]:
@@ -167,16 +173,17 @@ def main() -> None:
             faults.append("--steps is the number of steps to run: at least one")
         stored = open_files([p for p in (given.inputs, given.weights) if p], faults)
         check_sources(stored, faults)
-    path = given.lower or given.outputs
-    if not Path(path).resolve().parent.is_dir():
-        faults.append(f"the folder of {path!r} does not exist")
+    check_outputs(given.lower or given.outputs, faults)
+    sources: dict[str, jax.Array] = {}
+    if given.lower is None:
+        sources = load_checked(lambda: load(stored, make_mesh()), faults)
     if faults:
         sys.exit("\n".join(faults))
     mesh = make_mesh()
     if given.lower is not None:
         lower(mesh, given.lower)
         return
-    save(run_steps(load(stored, mesh), given.steps, mesh), given.outputs)
+    save(run_steps(sources, given.steps, mesh), given.outputs)
 
 
 def options() -> argparse.Namespace:

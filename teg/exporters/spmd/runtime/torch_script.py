@@ -23,7 +23,9 @@ from tapestry.teg.exporters.spmd.runtime.files import (
     OUTPUTS,
     SOURCES,
     Stored,
+    check_outputs,
     check_sources,
+    load_checked,
     open_files,
 )
 from tapestry.teg.exporters.spmd.runtime.mesh import (
@@ -86,19 +88,23 @@ def collect(x: torch.Tensor, spec: Dims) -> torch.Tensor | None:
 
 def save(outputs: dict[str, torch.Tensor], path: str) -> None:
     """Write the outputs whole, by name; the file appears when it is complete."""
-    unfinished = f"{path}.{os.getpid()}.partial"
+    unfinished = Path(f"{path}.{os.getpid()}.partial")
     archive = zipfile.ZipFile(unfinished, "w") if RANK == 0 else None
-    for name, (spec, *logical) in OUTPUTS.items():
-        value = collect(outputs[name], spec)
-        if value is not None and archive is not None:
-            value = value.reshape(*logical or [value.shape]).cpu()
-            raw = value.dtype == torch.bfloat16
-            array = value.view(torch.int16).numpy().view("V2") if raw else value.numpy()
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
-    if archive is not None:
-        archive.close()
-        Path(unfinished).replace(path)
+    try:
+        for name, (spec, *logical) in OUTPUTS.items():
+            value = collect(outputs[name], spec)
+            if value is not None and archive is not None:
+                value = value.reshape(*logical or [value.shape]).cpu()
+                raw = value.dtype == torch.bfloat16
+                array = (value.view(torch.int16) if raw else value).numpy()
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    words = array.view("V2") if raw else array
+                    np.lib.format.write_array(entry, words, allow_pickle=False)
+        if archive is not None:
+            archive.close()
+            unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def run_steps(w: dict[str, torch.Tensor], count: int) -> dict[str, torch.Tensor]:
@@ -132,25 +138,29 @@ def main() -> None:
     parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo")
     arguments = parser.parse_args()
     ranks, world = math.prod(MESH.values()), int(os.environ.get("WORLD_SIZE", "1"))
-    if world != ranks or arguments.steps < 1:
-        sys.exit(
-            f"this plan runs at least one step on {ranks} processes, not {world}: "
-            f"torchrun --nproc-per-node {ranks}"
-        )
+    if world != ranks:
+        advice = f"torchrun --nproc-per-node {ranks}"
+        message = f"this plan runs on {ranks} processes, not {world}: {advice}"
+        sys.exit(message if RANK == 0 else 1)
     faults: list[str] = []
+    if arguments.steps < 1:
+        faults.append("--steps is the number of steps to run: at least one")
     stored = open_files([p for p in (arguments.inputs, arguments.weights) if p], faults)
     check_sources(stored, faults)
-    if not Path(arguments.outputs).resolve().parent.is_dir():
-        faults.append(f"the folder of {arguments.outputs!r} does not exist")
+    check_outputs(arguments.outputs, faults)
     if arguments.backend == "nccl":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if torch.cuda.device_count() <= local:
+            sys.exit(f"rank {RANK} has no GPU; --backend gloo runs on processors")
+        torch.cuda.set_device(local)
         torch.set_default_device("cuda")
+    sources = load_checked(lambda: load(stored), faults)
     dist.init_process_group(arguments.backend, rank=RANK, world_size=ranks)
     everywhere: list[Any] = [None] * ranks
     dist.all_gather_object(everywhere, faults)
     found = list(dict.fromkeys(f for each in everywhere for f in each))
     if not found:
-        save(run_steps(load(stored), arguments.steps), arguments.outputs)
+        save(run_steps(sources, arguments.steps), arguments.outputs)
     dist.destroy_process_group()
     if found:
         sys.exit("\n".join(found) if RANK == 0 else 1)
