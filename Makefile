@@ -34,7 +34,7 @@ test: $(TESTED) browser  ## everything: style, types, dependencies, all tests
 	$(BIN)/python -m pytest $(PARALLEL) -m "not reach"
 
 test-reach: $(TESTED) compiled  ## all cases that compare with foreign libraries; `make test` takes one of each kind
-	$(BIN)/python -m pytest $(PARALLEL) -m reach
+	$(BIN)/python -m pytest $(PARALLEL) -m "reach or rotating"
 
 browser:  ## Chromium for the tests of the dashboard, if it is missing and this is Debian, as root
 	@.ci/browser

@@ -1,13 +1,14 @@
 """Fixtures that every test may use, and the one figure that is printed rather than asserted: the largest files."""
 
 import gc
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.cases import EXAMPLES, QUICK_EXAMPLES
+from tests.cases import EXAMPLES, QUICK_EXAMPLES, TURN, turn
 from tests.project.source import PACKAGES, modules
 
 pytest_plugins = ("tests.service.databases", "tests.hardware.processes.shared")
@@ -25,8 +26,13 @@ settings.register_profile("quick", settings.get_profile("project"), max_examples
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try fewer examples of a property where slow tests are left out."""
+    """Try fewer examples of a property where slow tests are left out; take one turn in all processes."""
+    os.environ[TURN] = str(turn())
     settings.load_profile("quick" if config.option.markexpr == "not slow" else "project")
+
+
+def pytest_report_header() -> str:
+    return f"rotating cases: {TURN}={turn()}"
 
 
 def pytest_collection_finish() -> None:

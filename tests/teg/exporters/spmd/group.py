@@ -56,6 +56,8 @@ class ProcessGroup:
             process.start()
             self.pipes.append(ours)
             self.processes.append(process)
+        for pipe in self.pipes:
+            pipe.recv()
 
     def run(
         self, module: Path, inputs: Path, weights: Path | None, outputs: Path, steps: int = 1
@@ -63,7 +65,7 @@ class ProcessGroup:
         """Run an exported module on the files; return what each rank received and held in its steps."""
         for pipe in self.pipes:
             pipe.send((module, inputs, weights, outputs, steps))
-        answers = [pipe.recv() if pipe.poll(60) else "a rank hangs" for pipe in self.pipes]
+        answers = [pipe.recv() if pipe.poll(120) else "a rank hangs" for pipe in self.pipes]
         failed = [a for a in answers if isinstance(a, str)]
         if failed:
             # The rank that fails itself says more than those that wait for it, and leaves the group unusable.
@@ -87,9 +89,10 @@ def _serve(rank: int, port: int, pipe: Connection) -> None:
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS, timeout=timedelta(seconds=10))
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60))
     counted = [0]
     _count(dist, counted)
+    pipe.send("ready")
     while (task := pipe.recv()) is not None:
         try:
             pipe.send(_run(*task, counted))

@@ -52,7 +52,7 @@ class JaxProcess:
 
     def _answer(self, task: Callable[..., Any], *arguments: Any) -> Any:
         self.pipe.send((task, arguments))
-        if not self.pipe.poll(200):
+        if not self.pipe.poll(600):
             self.process.kill()
             self.start()
             raise Failed("the process hangs")

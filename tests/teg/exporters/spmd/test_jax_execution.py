@@ -13,9 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.conformance_cases import recorded
 from tapestry.costmodel.reference_copies import CopyCounter
-from tapestry.hardware.catalog import load_mesh
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.dtypes import item_bytes
@@ -23,7 +21,6 @@ from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.spmd import to_jax
 from tapestry.teg.exporters.spmd.collectives import is_local, regular_fetch, regular_scatter
 from tapestry.teg.exporters.spmd.part_functions import is_even
-from tapestry.teg.importers.files import read_program
 from tapestry.teg.interface import unpack_outputs
 from tapestry.teg.pruning import prune
 from tapestry.teg.sharding.copies import CopyPlan
@@ -32,8 +29,12 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split, boxes
 from tapestry.teg.sharding.strategy import Strategy
+from tests.cases import rotating
+from tests.teg.exporters.spmd.element_types import typed_collectives
 from tests.teg.exporters.spmd.jax_process import JaxProcess
-from tests.teg.exporters.spmd.test_execution import assert_close, placed
+from tests.teg.exporters.spmd.models import MODELS, noise, with_values
+from tests.teg.exporters.spmd.plans import KINDS, has_halos, has_unequal_parts, mesh_of, placed
+from tests.teg.exporters.spmd.test_execution import assert_close
 from tests.teg.exporters.spmd.test_module import perceptron, reference, split_columns
 from tests.teg.sharding.programs import random_placements, random_program
 
@@ -88,41 +89,44 @@ def run(
     graph = explicit.abstract
     module, inputs, outputs = folder / "plan.py", folder / "inputs.npz", folder / "outputs.npz"
     module.write_text(to_jax(explicit))
-    given = dict(arrays)
-    for block in graph.sources:
-        tensor = block.outputs[0]
-        if tensor in graph.data and block.site not in given:
-            shape = block.definition.get("logical_shape", graph.tensors[tensor].shape)
-            given[block.site] = graph.data[tensor].reshape(shape)
-    np.savez(inputs, **given)  # type: ignore[arg-type]
+    np.savez(inputs, **with_values(graph, arrays))  # type: ignore[arg-type]
     found = process.run(module, inputs, outputs, steps)
-    mesh = load_mesh("dgx-h100" if len(explicit.mesh_shape.axes) == 1 else "2x-dgx-h100")
-    planned = planned_bytes(explicit, mesh.part(explicit.mesh_shape.axes))
+    planned = planned_bytes(explicit, mesh_of(explicit.mesh_shape))
     assert found == +planned, f"{found} != {planned}"
     with np.load(outputs) as results:
         return dict(results)
 
 
-ONNX = (
-    ("tiny_gpt2_small_b1_s1024.winputs", "rows", LINE),
-    ("tiny_llama2_7b_1layer_b1_s2048.winputs", "rows", GRID),
-    ("tiny_resnet50_b16_224.winputs", "data", PAIR),
-    ("tiny_resnet50_b16_224.winputs", "space", PAIR),
-    ("tiny_train_mlp_784_4x4096_b1024_sgd", "rows", LINE),
-    ("tiny_train_gpt2_small_b8_s1024_adam", "data", PAIR),
-)
+CASES = [
+    (name, plan, GRID if plan == "even" and k % 2 else LINE)
+    for k, name in enumerate(MODELS)
+    for plan in KINDS
+]
+
+
+@pytest.mark.parametrize(("name", "plan", "mesh_shape"), rotating(37, CASES))
+def test_public_models_give_the_outputs_of_other_engines(
+    name: str, plan: str, mesh_shape: MeshShape, jax_process: JaxProcess, tmp_path: Path
+) -> None:
+    model = MODELS[name]()
+    explicit = placed(model.graph, plan, mesh_shape)
+    assert plan != "uneven" or has_unequal_parts(explicit) or has_halos(explicit)
+    assert_close(run(jax_process, explicit, model.inputs, tmp_path), model.outputs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "plan", "mesh_shape"), ONNX)
-def test_public_models_give_the_recorded_outputs(
-    model: str, plan: str, mesh_shape: MeshShape, jax_process: JaxProcess, tmp_path: Path, root: Path
-) -> None:
-    folder = root / "tests" / "data" / "graphs"
-    graph = read_program(folder / f"{model}.onnx")
-    inputs, outputs = recorded(folder / f"{model}.npz")
-    found = run(jax_process, placed(graph, plan, mesh_shape), inputs, tmp_path)
-    assert_close(found, outputs)
+@pytest.mark.reach
+def test_every_element_type_takes_part_in_every_collective(jax_process: JaxProcess, tmp_path: Path) -> None:
+    explicit, arrays, outputs = typed_collectives(LINE)
+    assert_close(run(jax_process, explicit, arrays, tmp_path), outputs)
+
+
+def test_random_numbers_are_those_of_their_seed_and_position(jax_process: JaxProcess, tmp_path: Path) -> None:
+    model = noise()
+    found = run(jax_process, placed(model.graph, "1", LINE), model.inputs, tmp_path)
+    assert found.keys() == model.outputs.keys()
+    for name, value in model.outputs.items():
+        np.testing.assert_array_equal(found[name], value)
 
 
 @pytest.mark.slow

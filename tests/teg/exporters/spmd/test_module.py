@@ -20,9 +20,9 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
-from tests.teg.exporters.spmd.test_execution import LINE, placed
+from tests.teg.exporters.spmd.plans import placed
 
-PAIR = MeshShape.of(gpu=2)
+PAIR, LINE = MeshShape.of(gpu=2), MeshShape.of(gpu=4)
 
 
 def perceptron(layers: int, carried: bool = False) -> Graph:
@@ -145,7 +145,7 @@ def test_the_same_plan_gives_the_same_text() -> None:
 
 
 PLANS = (
-    ("tiny_gpt2_small_b1_s1024.winputs", "rows"),
+    ("tiny_gpt2_small_b1_s1024.winputs", "even"),
     *(
         pytest.param(model, plan, marks=pytest.mark.slow)
         for model in (
@@ -154,7 +154,7 @@ PLANS = (
             "tiny_resnet50_b16_224.winputs",
             "tiny_train_gpt2_small_b8_s1024_adam",
         )
-        for plan in ("data", "1")
+        for plan in ("uneven", "1")
     ),
 )
 
@@ -251,10 +251,24 @@ def test_a_wrong_number_of_processes_is_refused(tmp_path: Path) -> None:
     assert "on 2 processes, not 1: torchrun --nproc-per-node 2" in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.reach
+def test_ranks_without_a_gpu_are_refused(tmp_path: Path) -> None:
+    if pytest.importorskip("torch").cuda.device_count() > 1:
+        pytest.skip("there are GPUs")
+    module, inputs = tmp_path / "plan.py", tmp_path / "in.npz"
+    module.write_text(module_of(2))
+    np.savez(inputs, **random_inputs(perceptron(2), np.random.default_rng(0)))  # type: ignore[arg-type]
+    done = run_script(module, "--inputs", inputs, "--outputs", tmp_path / "out.npz", "--backend", "nccl")
+    assert done.returncode != 0
+    assert "has no GPU; --backend gloo runs on processors" in done.stderr
+    assert not (tmp_path / "out.npz").exists()
+
+
 def test_small_constants_stand_in_the_text_and_large_ones_are_read(root: Path) -> None:
     graph = read_program(root / "tests" / "data" / "graphs" / "tiny_gpt2_small_b1_s1024.onnx")
     named: Sequence[str] = file_sources(graph)
-    text = to_torch(placed(graph, "rows", LINE))
+    text = to_torch(placed(graph, "even", LINE))
     assert named
     stated = text[text.index("SOURCES = ") : text.index("CONSTANTS = ")]
     constants = [block.site for block in graph.sources if block.site not in named]
