@@ -33,7 +33,7 @@ TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 
 @dataclass(frozen=True)
-class Collective:
+class CompiledCollective:
     """A collective as often as it runs: the bytes that all devices together receive, of elements of `dtype`.
 
     `operands` counts the arrays that it carries: XLA joins collectives of several arrays. `group` is the number of
@@ -69,7 +69,7 @@ class HloModule:
     computations: dict[str, dict[str, Instruction]] = field(default_factory=dict)
 
 
-def collectives(text: str) -> list[Collective]:
+def collectives(text: str) -> list[CompiledCollective]:
     """List the collectives that a module runs.
 
     Raises:
@@ -113,7 +113,7 @@ def _operands(text: str) -> tuple[str, str]:
     raise ValueError(f"this line has no end: {text[:80]}")
 
 
-def _of(module: HloModule, computation: str, times: int) -> Iterator[Collective]:
+def _of(module: HloModule, computation: str, times: int) -> Iterator[CompiledCollective]:
     own = module.computations[computation]
     for instruction in own.values():
         kind = instruction.opcode.removesuffix("-start")
@@ -129,7 +129,7 @@ def _of(module: HloModule, computation: str, times: int) -> Iterator[Collective]
                     yield from _of(module, name, times)
 
 
-def _of_loop(module: HloModule, loop: Instruction, times: int) -> Iterator[Collective]:
+def _of_loop(module: HloModule, loop: Instruction, times: int) -> Iterator[CompiledCollective]:
     (body,) = re.findall(r"\bbody=%?([\w.\-]+)", loop.rest)
     known = TRIPS.search(loop.rest)
     inside = list(_of(module, body, times * (int(known[1]) if known else 1)))
@@ -140,7 +140,7 @@ def _of_loop(module: HloModule, loop: Instruction, times: int) -> Iterator[Colle
 
 def _collective(
     module: HloModule, own: Mapping[str, Instruction], instruction: Instruction, kind: str, times: int
-) -> Collective:
+) -> CompiledCollective:
     arrays = [array for name in instruction.operands for array in ARRAY.findall(own[name].type)]
     given = sum(array_bytes(dtype, shape) for dtype, shape in arrays)
     count, members = _groups(instruction.rest, module.devices)
@@ -158,7 +158,7 @@ def _collective(
         }[kind]
     op_name = re.search(r'op_name="([^"]*)"', instruction.rest)
     dtypes = "+".join(sorted({dtype for dtype, _ in arrays}))
-    return Collective(
+    return CompiledCollective(
         kind, dtypes, times * bytes_, times, len(arrays), members, op_name[1] if op_name else ""
     )
 

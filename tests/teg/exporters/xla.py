@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tapestry.examples.compiler_client.hlo_collectives import Collective, collectives
+from tapestry.examples.compiler_client.hlo_collectives import CompiledCollective, collectives
 
 DEVICES = 8
 DUMP = re.compile(r"\.(\d{4})\.([^.]+)\.after_(.+?)(?:\.before_[^.]+)?\.txt$")
@@ -138,7 +138,7 @@ def kinds_of(text: str) -> Counter[Kind]:
     return Counter(_kind(own) for own in collectives(text) if own.received_bytes)
 
 
-def _kind(own: Collective) -> Kind:
+def _kind(own: CompiledCollective) -> Kind:
     return Kind(own.kind, own.dtype, own.received_bytes, own.operands, own.group)
 
 
