@@ -15,7 +15,7 @@ from tapestry.teg.importers import UNROLL_LIMIT
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.stablehlo.module import Port
 from tapestry.teg.importers.stablehlo.naming import input_names, output_names
-from tapestry.teg.importers.stablehlo.reader import bindings, module_of, numbered_results, parse_module
+from tapestry.teg.importers.stablehlo.reader import module_of, numbered_results, parse_module
 from tapestry.teg.importers.stablehlo.translate import value_names
 
 SHARDY = next(target for target in TARGETS if target.name == "shardy")
@@ -40,8 +40,7 @@ def annotated_stablehlo(
     Raises:
         ImportFailure: this is no StableHLO module, or not the table's program: names or shapes differ.
     """
-    mlir = bindings()
-    parsed, label = parse_module(source, mlir)
+    parsed, label, mlir = parse_module(source)
     module = module_of(parsed, mlir, label)
     main = module.functions[module.main]
     inputs = input_names(main)

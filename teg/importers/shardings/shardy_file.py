@@ -18,7 +18,7 @@ from tapestry.teg.importers.shardings.stated import (
 )
 from tapestry.teg.importers.stablehlo.module import Module
 from tapestry.teg.importers.stablehlo.naming import input_names, output_names
-from tapestry.teg.importers.stablehlo.reader import bindings, module_of, numbered_results, parse_module
+from tapestry.teg.importers.stablehlo.reader import module_of, numbered_results, parse_module
 from tapestry.teg.importers.stablehlo.translate import value_names
 from tapestry.teg.sharding.spec import WHOLE, Split
 
@@ -54,8 +54,7 @@ def from_shardy(source: str | bytes | Path) -> StatedShardings:
         ImportFailure: this is no StableHLO module.
         ShardingError: it states none, or on several meshes.
     """
-    mlir = bindings()
-    parsed, label = parse_module(source, mlir)
+    parsed, label, mlir = parse_module(source)
     module = module_of(parsed, mlir, label)
     with mlir.context:
         stated = [*_ports(parsed, mlir, module), *_constraints(parsed, mlir, module)]

@@ -53,24 +53,24 @@ def read_module(source: str | bytes | Path, name: str | None = None) -> Module:
     Raises:
         ImportFailure: there is no such file, it is no StableHLO module, or it is not static.
     """
-    mlir = bindings()
-    parsed, label = parse_module(source, mlir)
+    parsed, label, mlir = parse_module(source)
     return module_of(parsed, mlir, label, name)
 
 
-def parse_module(source: str | bytes | Path, mlir: SimpleNamespace) -> tuple[Any, str]:
-    """Parse a module with jaxlib's bindings; return it, and how messages call it.
+def parse_module(source: str | bytes | Path) -> tuple[Any, str, SimpleNamespace]:
+    """Parse a module; return it, how messages call it, and jaxlib's bindings, which parsed it.
 
     Raises:
-        ImportFailure: there is no such file, or it is no StableHLO module.
+        ImportFailure: there is no such file, jaxlib is not installed, or it is no StableHLO module.
     """
     content, label = _load(source)
     _check_nesting(content, label)
+    mlir = bindings()
     with mlir.context:
         try:
             if content.startswith(BYTECODE) and b"StableHLO" in content[:64]:
-                return mlir.stablehlo.deserialize_portable_artifact(mlir.context, content), label
-            return mlir.ir.Module.parse(content), label
+                return mlir.stablehlo.deserialize_portable_artifact(mlir.context, content), label, mlir
+            return mlir.ir.Module.parse(content), label, mlir
         except (mlir.ir.MLIRError, ValueError, UnicodeDecodeError) as error:
             raise ImportFailure(f"{label} is not a StableHLO module: {_one_line(error)}") from None
 
