@@ -19,7 +19,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy
 from tests.teg.exporters.passes import PASSES
-from tests.teg.exporters.spmd.test_execution import placed
+from tests.teg.exporters.spmd.plans import placed
 from tests.teg.exporters.xla import Change, Xla, changes, compile_program, dumps_of
 
 PAIR, LINE = MeshShape.of(gpu=2), MeshShape.of(gpu=8)
