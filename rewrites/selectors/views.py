@@ -224,6 +224,7 @@ VIEWS: tuple[Rule, ...] = (
         source="definition of the identity",
         example=_state_copy_example,
         saturating=True,
+        context_depth=1,
     ),
     Rule(
         name="view_into_cell",

@@ -96,7 +96,7 @@ def open_files(paths: Sequence[str], faults: list[str]) -> dict[str, Stored]:
         reader = read_safetensors if path.endswith(".safetensors") else read_npz
         try:
             found.update(reader(path))
-        except Exception as error:  # a damaged file makes readers raise anything
+        except Exception as error:  # noqa: BLE001 (damaged files raise anything)
             faults.append(f"cannot read {path!r}: {str(error) or type(error).__name__}")
     return found
 
@@ -130,6 +130,6 @@ def load_checked(load: Callable[[], Any], faults: list[str]) -> dict[str, Any]:
     """Read the values, unless there are faults already; damage that is found now is another one."""
     try:
         return load() if not faults else {}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         faults.append(f"cannot read the values: {str(error) or type(error).__name__}")
         return {}
