@@ -42,7 +42,7 @@ browser:  ## Chromium for the tests of the dashboard, if it is missing and this 
 test-fast: compiled  ## the quick part: style and the tests not marked slow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not reach"
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .

@@ -104,6 +104,7 @@ def test_recomputed_work_is_at_most_half_of_a_restart_in_the_median() -> None:
     assert max(shares) <= 1
 
 
+@pytest.mark.slow
 def test_a_training_step_goes_on_after_the_end_of_a_process(device_processes: DeviceProcesses) -> None:
     check_processes(device_processes, "train_mlp_784_4x4096_b1024_sgd", 2)
 

@@ -91,6 +91,7 @@ def test_no_docstring_begins_with_a_clause_without_a_verb() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
     wrong = [
         place

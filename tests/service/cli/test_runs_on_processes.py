@@ -17,6 +17,7 @@ from tests.teg.sharding.test_external_graphs import paper
 EIGHT = ("--mesh", "dgx-h100", "--processes", "8")
 
 
+@pytest.mark.slow
 def test_a_lost_process_costs_what_a_lost_device_does(tapestry: Run, document: Path) -> None:
     pytest.importorskip("torch")
     frontier = optimize(tapestry, document, "--json").json["frontier"]

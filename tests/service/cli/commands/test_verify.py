@@ -28,6 +28,7 @@ def plan(home: Path) -> str:
     return f"{run_id}/{run.result.frontier[1].id}"
 
 
+@pytest.mark.slow
 def test_an_exported_program_is_lowered_and_verified(tapestry: Run, plan: str, tmp_path: Path) -> None:
     module, lowered = tmp_path / "plan.py", tmp_path / "step.mlir"
     assert tapestry("export", plan, "--to", "jax", "-o", module).code == 0

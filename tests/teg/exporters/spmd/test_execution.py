@@ -86,6 +86,7 @@ def test_every_element_type_takes_part_in_every_collective(processes: ProcessGro
     assert_close(run(processes, explicit, arrays, tmp_path, most=1.5), outputs)
 
 
+@pytest.mark.slow
 def test_random_numbers_are_those_of_their_seed_and_position(processes: ProcessGroup, tmp_path: Path) -> None:
     model = noise()
     found = run(processes, placed(model.graph, "1", LINE), model.inputs, tmp_path, most=1.2)

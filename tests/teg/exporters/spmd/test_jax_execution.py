@@ -121,6 +121,7 @@ def test_every_element_type_takes_part_in_every_collective(jax_process: JaxProce
     assert_close(run(jax_process, explicit, arrays, tmp_path), outputs)
 
 
+@pytest.mark.slow
 def test_random_numbers_are_those_of_their_seed_and_position(jax_process: JaxProcess, tmp_path: Path) -> None:
     model = noise()
     found = run(jax_process, placed(model.graph, "1", LINE), model.inputs, tmp_path)

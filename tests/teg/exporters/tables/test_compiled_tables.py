@@ -129,6 +129,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "second", "evaluations"), CASES)
 def test_xla_moves_what_the_plan_does(
     program: str, second: str, evaluations: int, xla: Xla, tmp_path: Path
@@ -166,6 +167,7 @@ def test_a_loop_has_one_sharding_for_all_of_its_trips(xla: Xla) -> None:
             assert {own.times for own in collectives(hlo)} == {4}
 
 
+@pytest.mark.slow
 def test_a_move_of_several_dimensions_takes_several_collectives_of_xla(xla: Xla) -> None:
     """Tell what `compare` allows for: the plan fetches each missing element once, XLA goes through a third sharding."""
     mesh_shape, shape = MeshShape.of(gpu=8), (512, 256)
