@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, File, Query, Request, Response, UploadFile
@@ -18,11 +19,13 @@ from tapestry.service.api.openapi_parts import KEPT, PlanId, Printable, json_ans
 from tapestry.service.api.plan_exports import (
     EXPORTS,
     INTO_PROGRAMS,
+    PlanExport,
     explicit_graph,
     exports_answers,
     into_program,
 )
 from tapestry.service.api.problems import Problem
+from tapestry.service.plan_tables import TableForm
 from tapestry.service.presentation import shown_plan_document
 from tapestry.service.store import StoredPlan
 from tapestry.teg.faults import Fault
@@ -116,6 +119,10 @@ def get_graph(plan_id: PlanId, request: Request, parts: Parts, part: Part) -> Re
     return explicit_graph(request, parts.store.plans.get(plan_id), parts, part)
 
 
+def _described(formats: Sequence[PlanExport] | Sequence[TableForm]) -> str:
+    return "; ".join(f"{form.name}: {form.description}" for form in formats)
+
+
 @router.get("/{plan_id}/export", responses=exports_answers() | problems(404, 422), response_class=Response)
 def export_plan(
     plan_id: PlanId,
@@ -124,11 +131,7 @@ def export_plan(
     part: Part,
     to: Annotated[
         str,
-        Query(
-            max_length=40,
-            description="; ".join(f"{export.name}: {export.description}" for export in EXPORTS),
-            json_schema_extra={"enum": list(FORMATS)},
-        ),
+        Query(max_length=40, description=_described(EXPORTS), json_schema_extra={"enum": list(FORMATS)}),
     ],
 ) -> Response:
     """Export a plan in a format for other programs."""
@@ -161,7 +164,7 @@ def export_into_program(
         str,
         Query(
             max_length=40,
-            description="; ".join(f"{form.name}: {form.description}" for form in INTO_PROGRAMS),
+            description=_described(INTO_PROGRAMS),
             json_schema_extra={"enum": list(PROGRAM_FORMATS)},
         ),
     ] = PROGRAM_FORMATS[0],

@@ -78,11 +78,15 @@ def _disturbing(parser: Parser) -> None:
     )
 
 
-def _values(parser: Parser) -> None:
-    """Add the options of the values that a plan reads and leaves."""
+def _seed(parser: Parser) -> None:
     parser.add_argument(
         "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
     )
+
+
+def _values(parser: Parser) -> None:
+    """Add the options of the values that a plan reads and leaves."""
+    _seed(parser)
     parser.add_argument(
         "--inputs",
         metavar="FILE",
@@ -137,9 +141,7 @@ def verify(parser: Parser) -> None:
         metavar="MODULE",
         help="StableHLO that the plan's program for JAX lowers to (.mlir, also .gz): python plan.py --lower MODULE",
     )
-    parser.add_argument(
-        "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
-    )
+    _seed(parser)
     store(parser)
     as_json(parser)
 

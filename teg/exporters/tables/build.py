@@ -20,7 +20,7 @@ from tapestry.teg.exporters.tables.table import (
     TensorSharding,
 )
 from tapestry.teg.exporters.tables.user_dims import InexpressibleSplit, factor_groups, joined_split
-from tapestry.teg.graph import Graph
+from tapestry.teg.graph import Graph, Tensor
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
@@ -34,17 +34,15 @@ ROLE_OF = {"activation": INPUT, "parameter": PARAMETER, "buffer": BUFFER, "optim
 
 @dataclass(frozen=True)
 class _Stored:
-    """A tensor as the plan stores it: its spec over `stored`, and which of its dimensions make up the user's."""
+    """A tensor as the block `site` stores it, and which of its dimensions make up each dimension of the user's."""
 
     name: str
     role: str
     site: str
+    tensor: Tensor
     shape: tuple[int, ...]
-    stored: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...] | None
-    dtype: str
     spec: Spec
-    tensor: str
     layout: str = ""
     carries: str | None = None
 
@@ -90,18 +88,7 @@ def _sources(program: Graph, graph: Graph, placed: Placements) -> Iterator[_Stor
             spec = producer_spec(block.signature, 0, len(tensor.shape), placement.strategy)
             layout = placement.layout_of(0)
         groups = factor_groups(shape, tensor.shape)
-        yield _Stored(
-            source.site,
-            role,
-            source.site,
-            shape,
-            tensor.shape,
-            groups,
-            tensor.dtype,
-            spec,
-            tensor.site,
-            layout,
-        )
+        yield _Stored(source.site, role, source.site, tensor, shape, groups, spec, layout)
 
 
 def _sinks(graph: Graph, placed: Placements) -> Iterator[_Stored]:
@@ -112,19 +99,7 @@ def _sinks(graph: Graph, placed: Placements) -> Iterator[_Stored]:
         spec = Spec(placement.strategy.splits or (WHOLE,) * len(tensor.shape))
         groups, layout = factor_groups(shape, tensor.shape), placement.read_layout_of(0)
         carries = sink.definition.get("carries")
-        yield _Stored(
-            sink.site,
-            OUTPUT,
-            sink.site,
-            shape,
-            tensor.shape,
-            groups,
-            tensor.dtype,
-            spec,
-            tensor.site,
-            layout,
-            carries,
-        )
+        yield _Stored(sink.site, OUTPUT, sink.site, tensor, shape, groups, spec, layout, carries)
 
 
 def _intermediates(program: Graph, graph: Graph, placed: Placements) -> Iterator[_Stored]:
@@ -139,18 +114,7 @@ def _intermediates(program: Graph, graph: Graph, placed: Placements) -> Iterator
         placement, position = placed.of(block), block.outputs.index(tensor.site)
         spec = producer_spec(block.signature, position, len(tensor.shape), placement.strategy)
         layout = placement.layout_of(position)
-        yield _Stored(
-            name,
-            INTERMEDIATE,
-            block.site,
-            value.shape,
-            tensor.shape,
-            value.dims,
-            tensor.dtype,
-            spec,
-            tensor.site,
-            layout,
-        )
+        yield _Stored(name, INTERMEDIATE, block.site, tensor, value.shape, value.dims, spec, layout)
 
 
 def _with_reads(
@@ -168,7 +132,7 @@ def _with_reads(
     known: dict[str, list[tuple[_Stored, TensorSharding]]] = {}
     for own, tensor in zip(stored, tensors, strict=True):
         if own.role != OUTPUT:
-            known.setdefault(own.tensor, []).append((own, tensor))
+            known.setdefault(own.tensor.site, []).append((own, tensor))
 
     def reads(own: _Stored) -> Iterator[ReadSharding]:
         block = graph.by_site[own.site]
@@ -205,32 +169,33 @@ def _values(program: Graph) -> Mapping[str, StoredValue]:
     return {t.site: StoredValue(t.site, t.shape, tuple((k,) for k in range(len(t.shape)))) for t in made}
 
 
-def _in_user_dims(tensor: _Stored, mesh_shape: MeshShape) -> TensorSharding:
+def _in_user_dims(stored: _Stored, mesh_shape: MeshShape) -> TensorSharding:
     """Return the sharding over the user's dimensions; axes are sub-axes of the plan's mesh still."""
-    own = tuple(_dim(n, split, mesh_shape) for n, split in zip(tensor.stored, tensor.spec.dims, strict=True))
-    groups = tensor.groups
+    sizes, splits = stored.tensor.shape, stored.spec.dims
+    own = tuple(_dim(n, split, mesh_shape) for n, split in zip(sizes, splits, strict=True))
+    groups = stored.groups
     if groups is None:
         fault = "the plan stores the tensor in other dimensions, and splits one of them"
         is_split = any(dim.axes for dim in own)
-        dims = tuple(DimSharding(n, fault=fault if is_split else "") for n in tensor.shape)
+        dims = tuple(DimSharding(n, fault=fault if is_split else "") for n in stored.shape)
     else:
         dims = tuple(
-            _joined(n, [tensor.stored[k] for k in group], [tensor.spec.dims[k] for k in group], mesh_shape)
-            for n, group in zip(tensor.shape, groups, strict=True)
+            _joined(n, [sizes[k] for k in group], [splits[k] for k in group], mesh_shape)
+            for n, group in zip(stored.shape, groups, strict=True)
         )
-    is_plain = groups == tuple((k,) for k in range(len(tensor.stored)))
+    is_plain = groups == tuple((k,) for k in range(len(sizes)))
     return TensorSharding(
-        tensor.name,
-        tensor.role,
-        tensor.site,
-        tensor.shape,
-        tensor.dtype,
+        stored.name,
+        stored.role,
+        stored.site,
+        stored.shape,
+        stored.tensor.dtype,
         dims,
-        tensor.spec.partial,
-        tensor.spec.monoid,
-        None if is_plain else FactoredDims(tensor.stored, groups, own),
-        tensor.layout,
-        tensor.carries,
+        stored.spec.partial,
+        stored.spec.monoid,
+        None if is_plain else FactoredDims(sizes, groups, own),
+        stored.layout,
+        stored.carries,
     )
 
 
