@@ -14,7 +14,7 @@ from tapestry.teg.exporters.tables.table import (
     ShardingTable,
     TensorSharding,
 )
-from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, quoted, sizes
+from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, quoted, reads, sizes
 from tapestry.teg.exporters.tables.verdicts import DTENSOR_REDUCTIONS, OK, TARGETS, verdict
 
 DTENSOR = next(target for target in TARGETS if target.name == "dtensor")
@@ -40,6 +40,20 @@ def make_mesh(device_type="cpu", first_rank=0):
 def distribute(mesh, name, tensor):
     """Return the tensor as a DTensor, placed as the plan does."""
     return distribute_tensor(tensor, mesh, (INPUTS | PARAMETERS)[name])
+
+
+def constrain(mesh, name, value):
+    """Return the DTensor where the plan leaves a value of this name; terms stay as its operator leaves them."""
+    placements = INTERMEDIATES.get(name)
+    if placements is None or any(isinstance(p, Partial) for p in placements):
+        return value
+    return value.redistribute(mesh, placements)
+
+
+def read(mesh, reader, name, value):
+    """Return the DTensor called `name` where the plan reads it to make the value called `reader`."""
+    placements = READS.get(reader, {}).get(name)
+    return value if placements is None else value.redistribute(mesh, placements)
 
 
 def distribute_parameters(mesh, module):
@@ -93,8 +107,11 @@ def dtensor_module(table: ShardingTable) -> str:
         "",
         *_placements("OUTPUTS", table, table.of_roles([OUTPUT])),
         "",
-        "# Values inside the program: for DTensor.redistribute or PrepareModuleInput.",
+        "# Values inside the program, by the names that the import gives them: see `constrain`.",
         *_placements("INTERMEDIATES", table, inside),
+        "",
+        "# Values that are moved before others are made of them: see `read`.",
+        *dictionary("READS", reads(table, _fault, _listed)),
         "",
         "# Layers whose weight is split over one axis: the axis, and the dimension of the weight.",
         *dictionary("LAYERS", _layers(table, parameters)),
@@ -106,8 +123,17 @@ def dtensor_module(table: ShardingTable) -> str:
 
 def _placements(name: str, table: ShardingTable, tensors: Iterable[TensorSharding]) -> list[str]:
     known = tuple(tensors)
-    entries = {t.name: f"[{', '.join(placements(table, t))}]" for t in known}
+    entries = {t.name: _listed(table, t) for t in known}
     return dictionary(name, entries, {t.name: sizes(t.shape, t.dtype) for t in known})
+
+
+def _fault(table: ShardingTable, tensor: TensorSharding) -> str:
+    found = verdict(table, tensor, DTENSOR)
+    return "" if found == OK else found
+
+
+def _listed(table: ShardingTable, tensor: TensorSharding) -> str:
+    return f"[{', '.join(placements(table, tensor))}]"
 
 
 def placements(table: ShardingTable, tensor: TensorSharding) -> list[str]:

@@ -11,13 +11,12 @@ from tapestry.teg.exporters.tables.table import (
     ShardingTable,
     TensorSharding,
 )
-from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, quoted, sizes
+from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, quoted, reads, sizes
 from tapestry.teg.exporters.tables.verdicts import (
     OK,
     TARGETS,
     constraint_fault,
     nearest_axes,
-    read_tensors,
     verdict,
 )
 
@@ -103,7 +102,7 @@ def jax_module(table: ShardingTable) -> str:
         *dictionary("TERMS", _terms(table)),
         "",
         "# Values that are moved before others are made of them: see `read`.",
-        *dictionary("READS", _reads(table)),
+        *dictionary("READS", reads(table, constraint_fault, partition_spec)),
         "",
         *dictionary("NOT_EXPRESSIBLE", {name: quoted(why) for name, why in faults.items() if why != OK}),
     ]
@@ -123,20 +122,6 @@ def _terms(table: ShardingTable) -> dict[str, str]:
         for t in table.of_roles([INTERMEDIATE])
         if t.partial and not constraint_fault(table, t)
     }
-
-
-def _reads(table: ShardingTable) -> dict[str, str]:
-    """Return the specs of what the values inside are made of, as far as it is moved before."""
-    found = {}
-    for tensor in table.of_roles([INTERMEDIATE]):
-        moved = {}
-        for name, read in read_tensors(table, tensor).items():
-            if not constraint_fault(table, read):
-                moved[name] = partition_spec(table, read)
-        if moved:
-            entries = ", ".join(f"{quoted(name)}: {spec}" for name, spec in moved.items())
-            found[tensor.name] = f"{{{entries}}}"
-    return found
 
 
 def partition_spec(table: ShardingTable, tensor: TensorSharding) -> str:

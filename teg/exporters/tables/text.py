@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from tapestry.teg.exporters.tables.table import ShardingTable
+from tapestry.teg.exporters.tables.table import INTERMEDIATE, ShardingTable, TensorSharding
+from tapestry.teg.exporters.tables.verdicts import read_tensors
 
 
 def heading(table: ShardingTable, what: str) -> str:
@@ -25,6 +26,24 @@ def dictionary(name: str, entries: Mapping[str, str], notes: Mapping[str, str] |
     notes = notes or {}
     lines = [f"    {quoted(key)}: {value},{_comment(notes.get(key, ''))}" for key, value in entries.items()]
     return [f"{name} = {{", *lines, "}"]
+
+
+def reads(
+    table: ShardingTable,
+    fault: Callable[[ShardingTable, TensorSharding], str],
+    expression: Callable[[ShardingTable, TensorSharding], str],
+) -> dict[str, str]:
+    """Return for each value inside the dictionary of what is moved before it is made, but for what has a fault."""
+    found = {}
+    for tensor in table.of_roles([INTERMEDIATE]):
+        moved = [
+            f"{quoted(name)}: {expression(table, read)}"
+            for name, read in read_tensors(table, tensor).items()
+            if not fault(table, read)
+        ]
+        if moved:
+            found[tensor.name] = f"{{{', '.join(moved)}}}"
+    return found
 
 
 def quoted(text: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tapestry
 from tapestry.teg.exporters.tables.build import sharding_table
 from tapestry.teg.exporters.tables.dtensor_module import DTENSOR, dtensor_module
 from tapestry.teg.exporters.tables.table import ShardingTable, TensorSharding
@@ -18,6 +20,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy
 from tests.teg.exporters.tables.plans import random_plan
+from tests.teg.exporters.tables.test_compiled_tables import kinds
 
 torch = pytest.importorskip("torch")
 placing = pytest.importorskip("torch.distributed.tensor")
@@ -113,3 +116,82 @@ def test_layers_of_a_module_are_placed_by_name_and_by_torchs_own_styles() -> Non
                 "2.weight": (8, 8),
                 "2.bias": (8,),
             }
+
+
+class Perceptron(torch.nn.Module):
+    """Two layers beside which their input passes, as a user writes them with functions of an exported module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = torch.nn.Linear(64, 256, bias=False)
+        self.down = torch.nn.Linear(256, 64, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(torch.tanh(self.up(x)))
+
+    def placed(self, mesh: Any, names: dict[str, Any], x: Any) -> Any:
+        """Compute on DTensors: each value is constrained, and each operand read, as the table says."""
+
+        def read(reader: str, name: str, value: Any) -> Any:
+            return names["read"](mesh, reader, name, value)
+
+        def constrain(name: str, value: Any) -> Any:
+            return names["constrain"](mesh, name, value)
+
+        weights = {
+            name: names["distribute"](mesh, name, value.detach()) for name, value in self.named_parameters()
+        }
+
+        def linear(reader: str, name: str, value: Any, weight: str) -> Any:
+            operands = read(reader, name, value), read(reader, weight, weights[weight])
+            return constrain(reader, torch.nn.functional.linear(*operands))
+
+        x = names["distribute"](mesh, "x", x)
+        h = linear("linear", "x", x, "up.weight")
+        h = constrain("tanh", torch.tanh(read("tanh", "linear", h)))
+        h = linear("linear_1", "tanh", h, "down.weight")
+        y = read("add.value", "x", x) + read("add.value", "linear_1", h)
+        return y.redistribute(mesh, names["OUTPUTS"]["add"])
+
+
+def received_bytes(compute: Callable[[], Any]) -> Counter[str]:
+    """Count by kind what one rank receives, from the arguments of the collectives that DTensor calls."""
+    received = Counter[str]()
+
+    class Collectives(pytest.importorskip("torch.utils._python_dispatch").TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(issubclass(kind, placing.DTensor) for kind in types):
+                return NotImplemented
+            name = function.__name__.partition(".")[0]
+            if name == "all_gather_into_tensor":
+                received["all_gather"] += args[0].nbytes * (args[1] - 1)
+            elif name == "reduce_scatter_tensor":
+                received["reduce_scatter"] += args[0].nbytes * (args[2] - 1) // args[2]
+            elif function.namespace == "_c10d_functional":
+                assert name in ("wait_tensor", "_wrap_tensor_autograd"), name
+            return function(*args, **(kwargs or {}))
+
+    with Collectives():
+        compute()
+    return received
+
+
+@pytest.mark.slow
+def test_dtensor_moves_what_the_plan_does_where_operands_are_read_as_the_table_says() -> None:
+    model, x = Perceptron(), torch.randn(128, 64)
+    options = {"evaluations": 300, "islands": 1, "seed": 2, "devices": "all"}
+    objectives = ["peak_memory_bytes", "time_s"]
+    result = tapestry.optimize(from_torch(model, x), "dgx-h100", objectives, **options)
+    read = moved = 0
+    for plan in result.frontier:
+        table = tapestry.sharding_table(result, plan.id)
+        names = module_of(table)
+        if names["NOT_EXPRESSIBLE"]:
+            continue
+        with rank_of(3, 8):
+            mesh = names["make_mesh"]()
+            found = received_bytes(lambda mesh=mesh, names=names: model.placed(mesh, names, x))
+        assert {kind: 8 * count for kind, count in found.items()} == dict(kinds(plan))
+        read += len(names["READS"])
+        moved += found.total() > 0
+    assert min(read, moved) > 0
