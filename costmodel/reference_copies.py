@@ -62,7 +62,7 @@ class CopyCounter:
     def _assembly(self) -> int:
         """Count the fetch, packing before it and repacking after it; return the ticks of moving what devices have."""
         if any(_is_cut(self._piece(d, m), self.middle[m]) for d in self.devices for m in self._senders(d)):
-            self._pack(volumes(self.middle).tolist())
+            self._pack(self._sent())
         self._fetch()
         if any(_is_cut(self._piece(d, m), self.wanted[d]) for d in self.devices for m in self.devices):
             self._pack(volumes(self.wanted).tolist())
@@ -85,6 +85,18 @@ class CopyCounter:
     def _senders(self, d: int) -> list[int]:
         """Return the devices from which `d` may fetch: those that hold another part than it holds itself."""
         return [m for m in self.devices if (self.middle[m] != self.middle[d]).any()]
+
+    def _sent(self) -> list[int]:
+        """Count what devices pack: as much as the one that sends the most, and at most their parts.
+
+        A device sends what devices with other parts need of its own; those with the same part share this.
+        """
+        sizes, most = volumes(self.middle).tolist(), 0
+        for m in self.devices:
+            has = [(self.middle[m] == self.middle[d]).all() for d in self.devices]
+            needed = sum(int(volumes(self._piece(d, m))) for d in self.devices if not has[d])
+            most = max(most, min(sizes[m], -(-needed // sum(has))))
+        return [min(size, most) for size in sizes]
 
     def _stage(self, sizes: Iterable[int]) -> None:
         self.staging = [s + int(size) for s, size in zip(self.staging, sizes, strict=True)]

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.fetch_loops import cuts, fetch_rounds, fetches, lie_inside, overlaps, packed, teams
+from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, overlaps, teams
+from tapestry.costmodel.packing_loops import cuts, demands, most_sent, packed
 from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_loops import (
     KINDS,
@@ -89,7 +90,7 @@ def copy_table(
     needed_volume = volumes(wanted.boxes)
     staging_ids, staging = _staging(
         (staged, row),
-        (fetched.volume, np.where(fetched.sent[at], holding, -1)),
+        (fetched.packed, fetched.sent[at]),
         (needed_volume, np.where(fetched.landed[at], at[1], -1)),
     )
     return ReshardingTable(
@@ -156,11 +157,12 @@ def _moves(
     needed, sent, landed = volumes(wanted.boxes), fetched.sent[at], fetched.landed[at]
     keeps = ~landed & ~fetched.same[at]
     sending, landing = (
-        move_ticks(mesh.device, sizes.max(axis=1) * item) for sizes in (fetched.volume, needed)
+        move_ticks(mesh.device, sizes.max(axis=1) * item) for sizes in (fetched.packed, needed)
     )
-    packing = np.append(reduced.packing_ticks, 0)[reduced.request] + sent * sending[at[0]] + landed * landing
+    packing = np.append(reduced.packing_ticks, 0)[reduced.request] + landed * landing
+    packing += np.append(sending, 0)[sent]
     elements = np.append(reduced.packed, 0)[reduced.request] + keeps * fetched.kept[..., 1][at]
-    elements += sent * fetched.volume.sum(axis=1)[at[0]] + landed * needed.sum(axis=1)
+    elements += np.append(fetched.packed.sum(axis=1), 0)[sent] + landed * needed.sum(axis=1)
     kept_ticks = keeps * move_ticks(mesh.device, fetched.kept[..., 0] * item)[at]
     return _Moves(kept_ticks, packing, elements)
 
@@ -211,8 +213,8 @@ class _Fetched:
     """Fetches per holding and consumer spec.
 
     `nested` and `same`: the spec is within, or equal to, the holding; ticks; elements moved. `volume` `(holdings,
-    devices)`. `sent` and `landed`: what a device sends is no run of the holding, what arrives none of the spec. `kept`:
-    what devices have already.
+    devices)`. `landed`: what arrives is no run of the spec. `sent`: the row of `packed` `(rows, devices)`, what devices
+    pack where what they send is no run of the holding, or -1. `kept`: what devices have already.
     """
 
     nested: np.ndarray
@@ -220,6 +222,7 @@ class _Fetched:
     ticks: np.ndarray
     traffic: np.ndarray
     volume: np.ndarray
+    packed: np.ndarray
     sent: np.ndarray
     landed: np.ndarray
     kept: np.ndarray
@@ -242,9 +245,25 @@ def _fetched(
     ranges, both = (tables.held, tables.wanted, used), (volumes(boxes), volumes(wanted.boxes))
     sharing = teams(wanted.boxes, arrays.block)
     nested, same, traffic, moved, kept = fetches(tables.lengths, tables.base, *ranges, *both, *sharing)
-    sent, landed = packed(tables.flags, tables.flag_base, *ranges)
+    is_sent, landed = packed(tables.flags, tables.flag_base, *ranges)
+    by_range = (tables.demand, tables.flag_base, tables.lengths, tables.base, *ranges[:2])
+    packs, sent = _packed_rows(most_sent(is_sent, *by_range, boxes, both[0]), both[0])
     codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.windowed, arrays)
-    return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0], sent, landed, kept)
+    ticks = _ticks(moved * item, codes, mesh)
+    return _Fetched(nested, same, ticks, traffic, both[0], packs, sent, landed, kept)
+
+
+def _packed_rows(most: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct rows of what devices pack, `(rows, devices)`, and that of each pair, `(holdings, needed)`.
+
+    They pack `most` `(holdings, needed)`, and no more than their parts, `volume` `(holdings, devices)`; -1: nothing.
+    """
+    holding, _ = np.nonzero(most)
+    sent = most[most > 0]
+    first, number = distinct_rows(np.column_stack([distinct_rows(volume)[1][holding], sent]))
+    row = np.full(most.shape, -1, dtype=np.int64)
+    row[most > 0] = number
+    return np.minimum(volume[holding[first]], sent[first, None]), row
 
 
 def mesh_arrays(mesh_shape: MeshShape) -> MeshArrays:
@@ -317,15 +336,16 @@ def _bounds(size: int, split: Split, window: ChunkWindow | None, mesh_shape: Mes
 
 
 class _RangeTables(NamedTuple):
-    """The tables of `overlaps` and of `cuts` for every dimension, flat, as `fetches` and `packed` read them.
+    """The tables of `overlaps`, of `cuts` and of `demands` for every dimension, flat, as compiled loops read them.
 
-    Each has a base that says where the row of two ranges begins; `held` `(holdings, rank)` and `wanted` number the
-    ranges.
+    The bases say where the row of two ranges begins, `flag_base` in flags and in demand; `held` `(holdings, rank)` and
+    `wanted` number the ranges.
     """
 
     lengths: np.ndarray
     base: np.ndarray
     flags: np.ndarray
+    demand: np.ndarray
     flag_base: np.ndarray
     held: np.ndarray
     wanted: np.ndarray
@@ -334,7 +354,7 @@ class _RangeTables(NamedTuple):
 def _range_tables(rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays: MeshArrays) -> _RangeTables:
     """Build the tables of every dimension; few of its ranges differ."""
     subs, rank = len(arrays.sizes), boxes.shape[2]
-    lengths, flags = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)]
+    lengths, flags, demand = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
     base, flag_base = np.zeros((rank, 3), dtype=np.int64), np.zeros((rank, 3), dtype=np.int64)
     held_range = np.zeros((len(rows), rank), dtype=np.int64)
     wanted_range = np.zeros((len(wanted.boxes), rank), dtype=np.int64)
@@ -350,9 +370,9 @@ def _range_tables(rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays:
         ):
             bases[k] = sum(map(len, known)), table.shape[1] * table.shape[2], table.shape[2]
             known.append(table.ravel())
-    return _RangeTables(
-        np.concatenate(lengths), base, np.concatenate(flags), flag_base, held_range, wanted_range
-    )
+        demand.append(demands(*ranges).ravel())
+    flat = [np.concatenate(known) for known in (lengths, flags, demand)]
+    return _RangeTables(flat[0], base, *flat[1:], flag_base, held_range, wanted_range)
 
 
 def _preferences(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:

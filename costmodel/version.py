@@ -9,11 +9,12 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
    repacked.
 3. What is no run of memory is packed before it is sent. A copy takes as long as moving what a device keeps. Carried
    state is a buffer of its own: views and parts of larger buffers are copied.
+4. Before a fetch, devices pack what others need of their parts, and not all of them.
 """
 
 from __future__ import annotations
 
-COST_MODEL_VERSION = 3
+COST_MODEL_VERSION = 4
 UNVERSIONED = 1  # the version of costs that name none
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from tapestry.hardware.simulator.classes import count_fetch_by_class
-from tapestry.hardware.simulator.fetches import count_fetch, moves_in_order
+from tapestry.hardware.simulator.fetches import count_fetch, moves_in_order, packed_elements
 from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
 from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -42,7 +42,8 @@ def count_copy(
             links += by_link * item_bytes
         exchanges += fetch_exchanges(plan, mesh_shape, direct * item_bytes, gathered * item_bytes)
         sent, landed = moves_in_order(plan, shape, mesh_shape)
-        repacked = [sizes for sizes, in_order in ((middle, sent), (result, landed)) if not in_order]
+        repacked = [] if sent else [packed_elements(plan, shape, mesh_shape) * item_bytes]
+        repacked += [] if landed else [result]
         staging += sum(repacked, np.zeros_like(staging))
         packed += repacked
         if landed and not plan.relayout:

@@ -66,6 +66,21 @@ def moves_in_order(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape
     return sent, landed
 
 
+def packed_elements(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> np.ndarray:
+    """Count the elements that devices pack, `(devices,)`: as many as the one that sends the most, of its part at most.
+
+    Devices that hold the same part share what others need of it.
+    """
+    held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
+    first, chunk = distinct_rows(held.reshape(len(held), -1))
+    low = np.maximum(wanted[:, None, :, 0], held[first][:, :, 0])
+    high = np.minimum(wanted[:, None, :, 1], held[first][:, :, 1])
+    needed = volumes(np.stack([low, np.maximum(low, high)], axis=-1))
+    needed[np.arange(len(held)), chunk] = 0
+    share = np.minimum(-(-needed.sum(axis=0) // np.bincount(chunk)), volumes(held[first]))
+    return np.asarray(np.minimum(volumes(held), share.max()))
+
+
 def _nearest(held: np.ndarray, wanted: np.ndarray, mesh_shape: MeshShape) -> tuple[np.ndarray, np.ndarray]:
     """Find the nearest holder per device and distinct chunk, and elements in common, `(devices, chunks)` both."""
     first, chunk = distinct_rows(held.reshape(len(held), -1))

@@ -210,11 +210,29 @@ class ArrayMovement:
                 self._count(t, piece, gathered)
         self.exchanges += fetch_exchanges(self.plan, self.mesh_shape, direct, gathered)
         if not sent_in_order:
-            self._pack(per_device([a.nbytes for a in held]))
+            self._pack(self._packed(transfers, held))
         if not lands_in_order:
             self._pack(per_device([a.nbytes for a in result]))
             self.kept_bytes[:] = 0
         return _shared(result) if split else result
+
+    def _packed(self, transfers: Sequence[Transfer], held: Arrays) -> np.ndarray:
+        """Count the bytes that devices pack: as many as the one that sends the most, of its part at most.
+
+        What others fetch of a part, by whichever way, is shared by the devices that hold it.
+        """
+        holders: dict[bytes, list[int]] = {}
+        for device, box in enumerate(self.middle):
+            holders.setdefault(box.tobytes(), []).append(device)
+        fetched = dict.fromkeys(holders, 0)
+        origin = {t.box: self.middle[t.source].tobytes() for t in transfers if not t.gathered}
+        for t in transfers:
+            if origin[t.box] != self.middle[t.target].tobytes():
+                fetched[origin[t.box]] += t.end - t.start
+        shares = (-(-fetched[box] // len(same)) for box, same in holders.items())
+        parts = (held[same[0]] for same in holders.values())
+        most = max(min(n * part.itemsize, part.nbytes) for n, part in zip(shares, parts, strict=True))
+        return per_device([min(part.nbytes, most) for part in held])
 
     def _assembled(self, device: int, transfers: Sequence[Transfer], pieces: Arrays, dtype: str) -> Array:
         """Build a device's needed box from the pieces that it holds or receives."""

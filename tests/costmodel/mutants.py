@@ -11,7 +11,7 @@ import numpy as np
 from pytest import MonkeyPatch
 
 from tapestry.costmodel import resharding_tables, table_rows
-from tapestry.costmodel.fetch_loops import fetches, packed
+from tapestry.costmodel.fetch_loops import fetches
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import (
     COSTS,
@@ -22,6 +22,7 @@ from tapestry.costmodel.kernel_arrays import (
     CompiledSpace,
     new_state,
 )
+from tapestry.costmodel.packing_loops import packed
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_tables import copy_table
@@ -236,6 +237,15 @@ def forgets_packing(space: PlanSpace) -> CompiledSpace:
     return compiled_with(space, resharding_tables, packed=without_senders)
 
 
+def packs_whole_parts(space: PlanSpace) -> CompiledSpace:
+    """Return tables in which devices pack all that they hold, to send a halo of it."""
+
+    def all_of_it(sent: np.ndarray, *arguments: Any) -> np.ndarray:
+        return np.where(sent, arguments[-1].max(axis=1, keepdims=True), 0)
+
+    return compiled_with(space, resharding_tables, most_sent=all_of_it)
+
+
 def forgets_packing_of_terms(space: PlanSpace) -> CompiledSpace:
     """Return tables in which a reduction reads its terms where they are, whether they are runs or not."""
 
@@ -302,6 +312,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "forgets replicas": Mutant("peak", forgets_replicas),
     "forgets that gathers are repacked": Mutant("peak", forgets_repacking),
     "forgets that pieces are packed where they are sent": Mutant("peak time", forgets_packing),
+    "packs whole parts": Mutant("peak", packs_whole_parts),
     "forgets that terms are packed": Mutant("peak time", forgets_packing_of_terms),
     "forgets that what stays is moved too": Mutant("time", forgets_what_stays),
     "lets state end anywhere": Mutant("traffic", leaves_state),

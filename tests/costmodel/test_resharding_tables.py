@@ -43,8 +43,11 @@ def one(shape: tuple[int, ...], made: str, needed: str, mesh_shape: MeshShape) -
         ("[gpu.0*gpu.1, -]", "[gpu.0*gpu.1, -]", True, 0, [0] * 4),
         # all-gather: everyone lacks three quarters of 48
         ("[gpu.0*gpu.1, -]", "[-, -]", False, 4 * 36, [0] * 4),
-        # all-to-all: everyone has a quarter of its quarter, and packs it to send columns of it
+        # all-to-all: everyone packs columns of its quarter to send them; the last device needs none of them itself
         ("[gpu.0*gpu.1, -]", "[-, gpu.0*gpu.1]", False, 4 * 9, [12] * 4),
+        ("[gpu.0, -]", "[-, gpu.0]", False, 4 * 12, [12] * 4),  # halves, of which halves are sent
+        # a halo of one column of 8: packed for either side, as in the middle; with the own ones it lands first
+        ("[-, gpu.0*gpu.1]", "[-, gpu.0*gpu.1@6:1:-1:3:0:6]", False, 4 * 8, [16 + 24, 16 + 32, 16 + 24, 0]),
         # back: rows of columns are sent as they are, and land before they are columns of rows
         ("[-, gpu.0*gpu.1]", "[gpu.0*gpu.1, -]", False, 4 * 9, [12] * 4),
         # halves to quarters nest

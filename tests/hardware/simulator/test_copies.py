@@ -1,5 +1,7 @@
 """Tests of copies in detail: staging and rounds by hand, and three ways of counting that must agree."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,8 @@ from tapestry.hardware.timing import move_ticks, step_ticks
 from tapestry.teg.arrays import NUMPY
 from tapestry.teg.sharding.copies import CopyPlan, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes
+from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, volumes
+from tapestry.teg.sharding.transfers import fetch_transfers
 from tests.cases import first
 from tests.hardware.simulator.programs import MESHES, mesh_of
 
@@ -92,7 +95,7 @@ def test_nothing_moves_when_everything_is_there() -> None:
         (Spec((Split(NODE), Split(GPU))), Spec((Split(NODE), WHOLE)), [256]),
         # An all-to-all to rows sends rows and gets columns of them; one to columns sends columns of its rows.
         (Spec((WHOLE, Split(GPU))), Spec((Split(GPU), WHOLE)), [128]),
-        (Spec((Split(GPU), WHOLE)), Spec((WHOLE, Split(GPU))), [128]),
+        (Spec((Split(GPU), WHOLE)), Spec((WHOLE, Split(GPU))), [96]),  # and keeps a quarter of them
         # Two columns of four rows of four come to their places, four of eight rows of two.
         (Spec((Split(GPU), Split(NODE))), Spec((Split(NODE), Split(GPU))), [64]),
         # Halos are the first and the last columns of what is held, and of what is needed.
@@ -104,6 +107,50 @@ def test_what_is_no_run_of_memory_is_packed(source: Spec, needed: Spec, packed_b
     counts = count_copy(plan(source, needed, (16, 8)), (16, 8), GRID, 4, by_class=False)
     assert [int(sizes[1]) for sizes in counts.packed_bytes] == packed_bytes
     assert int(counts.staging_bytes[1]) == sum(packed_bytes)
+
+
+@pytest.mark.parametrize(("reach", "columns"), [(1, 2), (3, 6), (63, 64)])
+def test_a_halo_packs_what_is_sent_of_it(reach: int, columns: int) -> None:
+    """Check eight parts of 64 columns, of which neighbors need some on either side: these, and no more than all."""
+    eight, shape = MeshShape.of(gpu=8), (16, 512)
+    split = Split(("gpu.0", "gpu.1", "gpu.2"))
+    halo = ChunkWindow(512, 1, -reach, 2 * reach + 1, 0, 512)
+    copy = plan_copy(Spec((WHOLE, split)), Spec((WHOLE, split), windows=(None, halo)), shape, eight)
+    assert copy is not None
+    counts = count_copy(copy, shape, eight, 4, by_class=False)
+    assert counts.packed_bytes[0].tolist() == [16 * columns * 4] * 8
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_that_is_cut_out_of_a_part_is_sent_for_free(seed: int) -> None:
+    """Check that devices pack each element once at least that some other one fetches from a part that it is cut from.
+
+    Transfers say which elements these are: they are written out one by one, and know nothing of packing.
+    """
+    rng = np.random.default_rng(seed)
+    mesh_shape = MESHES[seed % len(MESHES)]
+    shape = tuple(int(n) for n in rng.integers(1, 14, size=rng.integers(2, 4)))
+    source, needed = (random_spec(rng, shape, mesh_shape, held=held) for held in (True, False))
+    copy = plan_copy(source, needed, shape, mesh_shape)
+    if copy is None or not copy.fetch:
+        return
+    held, fetched, is_cut = boxes(copy.middle, shape, mesh_shape), np.zeros(shape, bool), False
+    for t in fetch_transfers(copy, shape, mesh_shape):
+        place = tuple(slice(*row) for row in t.box)
+        if t.source != t.target:
+            fetched[place] = True
+        if t.source != t.target and not t.gathered:
+            piece = np.zeros(shape, bool)
+            piece[place] = True
+            part = piece[tuple(slice(*row) for row in held[t.source])]
+            is_cut |= bool(np.ptp(np.flatnonzero(part)) >= part.sum())
+    without = replace(copy, scatter=(), reduce=(), source=copy.middle)
+    packed = count_copy(without, shape, mesh_shape, 1, by_class=False).packed_bytes
+    if is_cut:
+        assert packed[0].sum() >= fetched.sum()
+        assert (packed[0] <= volumes(held)).all()
+    else:
+        assert len(packed) <= 1  # after the fetch
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.hardware.simulator.programs import cell, mesh_of
 TWO = MeshShape.of(gpu=2)
 ROWS, COLUMNS = Strategy((Split(("gpu.0",)), WHOLE)), Strategy((WHOLE, Split(("gpu.0",))))
 WHOLE_B, HALF_B = 1024, 512  # a tensor of 16 x 16 fp32, and one device's half of it
+QUARTER_B = 256  # of the half, what the other device needs
 
 
 def chain() -> Graph:
@@ -48,13 +49,13 @@ def test_memory_of_every_slot() -> None:
     run = simulate(regrouped(), mesh_of(TWO), dry=True)
     unread = HALF_B
     assert run.source_memory_bytes.tolist() == [unread + HALF_B] * 2
-    assert (run.memory_bytes // HALF_B)[:, :, 0].tolist() == [
-        [2, 3],  # x, unread; then a; x is given up
-        [2, 3],  # a, unread; then b
-        [7, 4],  # two copies, packed before; their sources are given up before c is made
-        [2, 2],  # the copies are given up, the sink keeps c
+    assert (run.memory_bytes // QUARTER_B)[:, :, 0].tolist() == [
+        [4, 6],  # x, unread; then a; x is given up
+        [4, 6],  # a, unread; then b
+        [12, 8],  # two copies, what is sent packed before; their sources are given up before c is made
+        [4, 4],  # the copies are given up, the sink keeps c
     ]
-    assert run.peak_memory_bytes.tolist() == [7 * HALF_B] * 2
+    assert run.peak_memory_bytes.tolist() == [6 * HALF_B] * 2
 
 
 def test_a_prefetched_copy_lives_longer() -> None:
@@ -63,7 +64,7 @@ def test_a_prefetched_copy_lives_longer() -> None:
 
     run = simulate(program, mesh_of(TWO), dry=True)
 
-    assert (run.memory_bytes // HALF_B)[:, :, 0].tolist() == [[2, 3], [4, 5], [7, 4], [2, 2]]
+    assert (run.memory_bytes // QUARTER_B)[:, :, 0].tolist() == [[4, 6], [7, 9], [12, 8], [4, 4]]
 
 
 def test_sources_that_are_not_activations_stay() -> None:
@@ -79,10 +80,10 @@ def test_clocks_of_every_block_and_copy() -> None:
     mesh = mesh_of(TWO)
     block = int(block_ticks(mesh.device, "vector", 128, 2 * HALF_B, "float32"))
     product = int(block_ticks(mesh.device, "vector", 128, 3 * HALF_B, "float32"))
-    # Columns of rows are packed first. Then a quarter crosses the link, and another one stays where it is.
-    crossing = int(step_ticks(mesh.axes[0], "all_to_all", 2, HALF_B // 2))
-    packing, staying = (int(move_ticks(mesh.device, size)) for size in (HALF_B, HALF_B // 2))
-    copy = packing + max(crossing, staying)
+    # Columns of rows are packed first. Then this quarter crosses the link, and another one stays where it is.
+    crossing = int(step_ticks(mesh.axes[0], "all_to_all", 2, QUARTER_B))
+    moving = int(move_ticks(mesh.device, QUARTER_B))
+    copy = moving + max(crossing, moving)
 
     run = simulate(regrouped(prefetch=1), mesh, dry=True, trace=True)
 
@@ -113,28 +114,28 @@ def small(mesh: Mesh, memory_bytes: int) -> Mesh:
 @pytest.mark.parametrize("dry", [True, False])
 def test_out_of_memory_says_what_is_live(dry: bool) -> None:
     program, inputs = regrouped(), {name: np.ones((16, 16), np.float32) for name in ("x", "unread")}
-    mesh = small(mesh_of(TWO), 7 * HALF_B)
+    mesh = small(mesh_of(TWO), 6 * HALF_B)
     simulate(program, mesh, inputs, dry=dry)
 
     with pytest.raises(OutOfMemory) as caught:
-        simulate(program, small(mesh, 6 * HALF_B), inputs, dry=dry)
+        simulate(program, small(mesh, 5 * HALF_B + QUARTER_B), inputs, dry=dry)
 
     error = caught.value
     assert (error.device, error.slot, error.needed_bytes, error.capacity_bytes) == (
         0,
         2,
-        7 * HALF_B,
         6 * HALF_B,
+        5 * HALF_B + QUARTER_B,
     )
     copies = ["a>[-, gpu.0]", "b>[-, gpu.0]"]
     assert sorted(live.name for live in error.live) == sorted(
         ["a", "b", "unread", *copies, *(f"{copy} (staging)" for copy in copies)]
     )
     assert str(error).startswith(
-        "device 0 is out of memory at slot 2 (block 'c'): 3,584 B are needed, it has 3,072 B; "
-        "the largest live buffers are a 512 B, a>[-, gpu.0] 512 B, a>[-, gpu.0] (staging) 512 B, b 512 B"
+        "device 0 is out of memory at slot 2 (block 'c'): 3,072 B are needed, it has 2,816 B; "
+        "the largest live buffers are a 512 B, a>[-, gpu.0] 512 B, b 512 B, b>[-, gpu.0] 512 B"
     )
-    simulate(program, small(mesh, 6 * HALF_B), inputs, dry=dry, capacity_check=False)
+    simulate(program, small(mesh, 5 * HALF_B + QUARTER_B), inputs, dry=dry, capacity_check=False)
 
 
 def test_out_of_memory_before_the_first_slot() -> None:
