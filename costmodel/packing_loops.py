@@ -156,16 +156,16 @@ def _needed_of_others(demand, base, lengths, lengths_base, held, wanted, part):
     devices = len(part)
     needed, kept = np.empty(devices, np.int64), np.zeros(devices, np.int64)
     for d in range(devices):
-        asked, own = 1, 1
+        needs, own = 1, 1
         for k in range(len(held)):
-            asked *= demand[base[k, 0] + held[k] * base[k, 1] + wanted[k] * base[k, 2] + d]
+            needs *= demand[base[k, 0] + held[k] * base[k, 1] + wanted[k] * base[k, 2] + d]
             if (
                 k > 0
             ):  # the ranges of two dimensions depend on different axes: each was summed over all devices
-                asked //= devices
+                needs //= devices
             at = lengths_base[k, 0] + held[k] * lengths_base[k, 1] + wanted[k] * lengths_base[k, 2]
             own *= lengths[at + lengths_base[k, 2] - devices + d]
-        needed[d] = asked
+        needed[d] = needs
         kept[part[d]] += own
     for d in range(devices):
         needed[d] -= kept[part[d]]

@@ -4,9 +4,10 @@ read.
 Blocks take their turn in program order; a block starts when its device is free, its inputs are available and the
 blocks it must follow are done. A tensor from another device is received once per reading device, and stays until
 its last reader there - but for a block that takes its inputs in one by one (`Operator.staging`): it receives each
-into its result, or into the staging that its operator states. Views are free and keep the tensors they view alive,
-and so do assemblies that continue another one in place. Sources are available from the start; those that outlive a
-step, and the values observed by sinks, are kept to the end.
+into its result, or into the staging that its operator states. A view that is no run of the memory of its tensor is
+packed by the device that sends it, once, and what it packed stays until the last device has received it. Views are
+free and keep the tensors they view alive, and so do assemblies that continue another one in place. Sources are
+available from the start; those that outlive a step, and the values observed by sinks, are kept to the end.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh, MeshAxis
-from tapestry.hardware.timing import block_ticks, step_ticks
+from tapestry.hardware.timing import block_ticks, move_ticks, step_ticks
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.costs import Amount, total
@@ -31,6 +32,8 @@ from tapestry.teg.operators import catalog, operator_named
 from tapestry.teg.operators.collecting import continues, is_continuation
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.materialize import origin_of
+from tapestry.teg.sharding.partition import is_run
+from tapestry.teg.signature import rows_of
 
 PERSISTENT_ROLES = ("parameter", "buffer", "constant", "optimizer_state")
 Place = tuple[str, int]
@@ -115,19 +118,22 @@ class _Run:
     waiting: Counter[Place] = field(default_factory=Counter)
     roots: dict[Place, Place] = field(default_factory=dict)
     staged: dict[Definition, int | None] = field(default_factory=dict)
+    packed: dict[str, int] = field(default_factory=dict)
+    targets: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         count = self.mesh.device_count
         self.continued = _continued(self.graph)
         self.native = native_named(self.mesh.device.layouts[0])
-        self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.link = (
-            np.zeros(count, dtype=np.int64) for _ in range(7)
+        self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.link, self.packing = (
+            np.zeros(count, dtype=np.int64) for _ in range(8)
         )
 
     def execute(self, outputs: Mapping[str, np.ndarray]) -> PinnedRun:
         for block in self.graph.blocks:
             device = self.devices[block.site]
             taken = self._taken_in(block)
+            self.targets.update(taken.keys())
             self.waiting.update((t, device) for t in block.inputs if t not in taken)
             self.waiting.update((t, self._home(t)) for t in taken)
         self._keep()
@@ -162,6 +168,7 @@ class _Run:
             home = self._home(tensor)
             if device != home:
                 self.waiting[tensor, home] += 1
+                self.targets[tensor] += 1
 
     def _block(self, block: Block, after: int) -> int:
         """Run one block; return its end time."""
@@ -209,11 +216,29 @@ class _Run:
         home = (tensor, self._home(tensor))
         size = self._size(tensor)
         axis = self._crossed(home[1], device)
-        begin = max(self.ready.get(home, 0), int(self.link[device]))
+        begin = max(self._packed(tensor), int(self.link[device]))
         self.link[device] = begin + int(step_ticks(axis, "fetch", 2, size))
         self.received[device] += size
+        self.targets[tensor] -= 1
+        if self.targets[tensor] == 0 and tensor in self.packed:
+            self.held[home[1]] -= size
         self._release(home)
         return int(self.link[device])
+
+    def _packed(self, tensor: str) -> int:
+        """Return the time from which on a tensor can be sent: pack it first, if it is no run of memory at home."""
+        home = self._home(tensor)
+        begin = self.ready.get((tensor, home), 0)
+        if _is_sent_as_it_is(self.graph, tensor):
+            return begin
+        if tensor not in self.packed:
+            size = self._size(tensor)
+            begin = max(begin, int(self.packing[home]))
+            self.packed[tensor] = begin + int(move_ticks(self.mesh.device, size))
+            self.packing[home] = self.packed[tensor]
+            self.held[home] += size
+            self.peak[home] = max(self.peak[home], self.held[home])
+        return self.packed[tensor]
 
     def _taken_in(self, block: Block) -> dict[str, None]:
         """Return the inputs that a block takes in from other devices by itself, each as it comes."""
@@ -328,6 +353,21 @@ def _staged_elements(definition: Definition) -> int | None:
     """Return the elements a block stages where it takes its inputs in one by one; None where all must be there."""
     operator = catalog().get(definition.operator)
     return None if operator is None or operator.staging is None else operator.staging(definition)
+
+
+def _is_sent_as_it_is(graph: Graph, tensor: str) -> bool:
+    """Return whether a local tensor is a run of memory: no view that skips or reorders elements of its tensor.
+
+    What has landed in an open assembly, others read as it landed.
+    """
+    in_order = True
+    while (block := graph.producers[tensor]).is_view or block.operator == "flat_slice":
+        piece, (tensor,) = graph.tensors[tensor].shape, block.inputs
+        if block.is_view and block.signature is not None:
+            rows, shape = rows_of(block.signature.inputs[0]), graph.tensors[tensor].shape
+            in_order &= len(piece) == len(shape) and bool(is_run(np.array(piece), np.array(shape)))
+            in_order &= all(row is not None and (row.dim, row.stride) == (k, 1) for k, row in enumerate(rows))
+    return in_order or bool(block.operator == "assemble" and block.definition.get("open"))
 
 
 def _continued(graph: Graph) -> frozenset[str]:

@@ -6,6 +6,7 @@ import pytest
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.simulator import run_pinned, simulate
+from tapestry.hardware.timing import move_ticks, step_ticks
 from tapestry.teg.arrays import arrays_named
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.costs import cost_table
@@ -172,6 +173,30 @@ def test_a_part_that_is_repacked_is_staged() -> None:
         np.testing.assert_array_equal(nodes.peak_memory_bytes, peak)
         np.testing.assert_array_equal(simulate(program, MESH, dry=True).peak_memory_bytes, peak)
         assert nodes.traffic_bytes == 8 * 7 * 256
+
+
+def test_a_sender_packs_what_is_no_run_of_memory() -> None:
+    """Check 64 x 64 on two devices, of which each sends a quarter: rows of its columns as they are, columns packed."""
+    b = GraphBuilder("exchange")
+    b.sink(b.source("x", (64, 64), "float32"), site="out")
+    mesh = simulated_mesh(MeshShape.of(gpu=2))
+    half, size_bytes = Split(("gpu.0",)), 32 * 32 * 4
+    crossing = int(step_ticks(mesh.axes[0], "fetch", 2, size_bytes))
+    packing = int(move_ticks(mesh.device, size_bytes))
+    own, all_of_it = (int(move_ticks(mesh.device, n * size_bytes)) for n in (1, 2))
+    for held, needed, ticks, staged in (
+        ((half, WHOLE), (WHOLE, half), packing + crossing + own, 1),
+        ((WHOLE, half), (half, WHOLE), crossing + all_of_it, 2),  # all that landed is moved to its place
+    ):
+        placed = {"x": Placement(Strategy(held)), "out": Placement(Strategy(needed))}
+        program = expand(b.build(), Placements(placed), MeshShape(mesh.axis_sizes))
+        nodes, slots = (
+            run_pinned(materialize(program).graph, mesh, dry=True),
+            simulate(program, mesh, dry=True),
+        )
+        assert nodes.traffic_bytes == slots.traffic_bytes == 2 * size_bytes
+        assert nodes.peak_memory_bytes.max() == slots.peak_memory_bytes.max() == (4 + staged) * size_bytes
+        assert nodes.makespan_ticks == ticks
 
 
 def assembly(*continuations: tuple[int, int]) -> Graph:
