@@ -148,7 +148,7 @@ class PlanRecord(Record):
 
 @dataclass(frozen=True, repr=False)
 class PlanDetail(PlanRecord):
-    """A plan with its decisions, history and executions."""
+    """A plan with its decisions, history and executions; `loading` is what is paid once, before its first step."""
 
     run: str
     graph_id: str
@@ -157,6 +157,7 @@ class PlanDetail(PlanRecord):
     on_frontier: bool
     moves: tuple[Mapping[str, Any], ...]
     placements: Mapping[str, Any]
+    loading: Mapping[str, Any] | None
     executions: tuple[Mapping[str, Any], ...]
     links: Mapping[str, str]
 

@@ -13,6 +13,7 @@ from tapestry.teg import structure
 from tapestry.teg.costs import Amount, total
 from tapestry.teg.flops import block_flops
 from tapestry.teg.graph import Block, Graph, index_sizes
+from tapestry.teg.loading import LoadCost, load_of
 from tapestry.teg.pruning import observed
 from tapestry.teg.sharding.external_graphs import is_explicit, verify_external
 
@@ -23,13 +24,17 @@ MOST_ISSUES = 10
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """One input of a program: `logical_shape` is the shape stated in the program, `shape` the factored one."""
+    """One input of a program: `logical_shape` is the shape stated in the program, `shape` the factored one.
+
+    `load` is what loading it takes, where the program states that.
+    """
 
     site: str
     role: str
     dtype: str
     shape: tuple[int, ...]
     logical_shape: tuple[int, ...]
+    load: LoadCost | None = None
 
     @property
     def is_factored(self) -> bool:
@@ -89,6 +94,7 @@ class GraphSummary:
                     "dtype": s.dtype,
                     "shape": list(s.shape),
                     "logical_shape": list(s.logical_shape),
+                    "load": None if s.load is None else s.load.to_json(),
                 }
                 for s in self.sources
             ],
@@ -156,4 +162,5 @@ def _shards(graph: Graph) -> dict[str, Any]:
 def _source(graph: Graph, source: Block) -> SourceSummary:
     tensor = graph.tensors[source.outputs[0]]
     logical = tuple(source.definition.get("logical_shape", tensor.shape))
-    return SourceSummary(source.site, str(source.definition["role"]), tensor.dtype, tensor.shape, logical)
+    role, load = str(source.definition["role"]), load_of(dict(source.definition.attributes))
+    return SourceSummary(source.site, role, tensor.dtype, tensor.shape, logical, load)

@@ -15,7 +15,7 @@ from tapestry.hardware import Mesh
 from tapestry.hardware.simulator.resharding import SentParts, Sharding, distribute, reshard
 from tapestry.hardware.timing import seconds
 from tapestry.optimizer import Plan
-from tapestry.service.store import TensorPlace, mesh_to_document
+from tapestry.service.store import Store, StoredPlan, TensorPlace, mesh_of, mesh_to_document
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.loading import LoadCost, load_of
@@ -95,6 +95,23 @@ def moves_to(
         except ValueError as error:
             raise ValueError(f"input {site!r}: {error}") from error
     return tuple(moves)
+
+
+def loading_document(store: Store, plan: StoredPlan) -> dict[str, Any] | None:
+    """Return what a stored plan pays once, before its first step: for inputs of which the program states what loading
+    takes. None if it states this of none. It is no part of the plan's costs, which are those of every step.
+
+    Raises:
+        ValueError: a device that loads one is not on the mesh.
+    """
+    request = store.runs.request(plan.run_id)
+    summary = store.graphs.get(request.graph_id).summary
+    if summary is not None and not any(source.get("load") for source in summary["sources"]):
+        return None
+    program = store.graphs.load(request.graph_id)
+    if all(load_of(dict(source.definition.attributes)) is None for source in program.sources):
+        return None
+    return moves_document(moves_to(store.plans.load(plan.key), mesh_of(request.mesh), program, {}))
 
 
 def moves_document(moves: Iterable[TensorMove]) -> dict[str, Any]:

@@ -251,6 +251,7 @@ EXAMPLES: dict[str, Any] = {
         "on_frontier": True,
         "moves": _MOVES,
         "placements": {"format": "tapestry.placements", "version": 1},
+        "loading": None,
         "executions": [_EXECUTION],
         "links": {"self": f"/v1/plans/{PLAN_ID}", "graph": f"/v1/plans/{PLAN_ID}/graph"},
     },

@@ -289,6 +289,9 @@ class PlanDetailAnswer(PlanAnswer):
     on_frontier: bool
     moves: list[dict[str, Any]]
     placements: dict[str, Any]
+    loading: dict[str, Any] | None = Field(
+        description="what is paid once, before the first step, where the program states what loading its inputs takes"
+    )
     executions: list[ExecutionAnswer]
     links: dict[str, str]
 

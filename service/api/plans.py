@@ -28,6 +28,7 @@ from tapestry.service.api.problems import Problem
 from tapestry.service.plan_tables import TableForm
 from tapestry.service.presentation import shown_plan_document
 from tapestry.service.store import StoredPlan
+from tapestry.service.tensor_moves import loading_document
 from tapestry.teg.faults import Fault
 from tapestry.teg.sharding.explicit_parts import GraphPart
 
@@ -83,6 +84,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
         "on_frontier": plan.on_frontier,
         "moves": [dict(move) for move in plan.moves],
         "placements": dict(plan.placements or {}),
+        "loading": loading_document(parts.store, plan),
         "executions": [execution_document(execution) for execution in executions],
         "links": {
             "self": path,

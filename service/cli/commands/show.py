@@ -17,6 +17,7 @@ from tapestry.service.presentation import run_document, stored_plan_document, ti
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.recosting import model_notes
 from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError
+from tapestry.service.tensor_moves import loading_document
 from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
 from tapestry.teg.brief import counted
 
@@ -123,9 +124,11 @@ def _run(found: StoredRun, as_json: bool) -> None:
 
 def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     executions = store.executions.of_plan(plan.key)
+    loading = _loading(store, plan)
     document = {
         "run": plan.run_id,
         **stored_plan_document(plan),
+        "loading": loading,
         "executions": [
             {
                 "id": e.id,
@@ -145,6 +148,9 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
     costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
+    if loading is not None:
+        costs = f"{quantity(loading['time_s'], 's')}, {quantity(loading['traffic_bytes'], 'B')} of traffic"
+        print(f"once, before the first step, inputs are loaded: {costs}")
     if note := cost_model_note(plan.cost_model):
         print(note)
     print(f"\nverified: {checks_of(plan.verified)}; executed {counted(len(executions), 'time')}")
@@ -155,6 +161,13 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
         print(f"rules of this plan that are {description}: {', '.join(plan.verified['suspects'])}")
     print()
     print_table(("rule", "choice", "places"), [_move(move) for move in plan.moves])
+
+
+def _loading(store: Store, plan: StoredPlan) -> dict[str, Any] | None:
+    try:
+        return loading_document(store, plan)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 def _move(move: Mapping[str, Any]) -> tuple[str, str, str]:
