@@ -35,7 +35,7 @@ class DryRunBackend:
         shape = self.program.abstract.tensors[source.tensor].shape
         size_bytes = item_bytes(source.dtype)
         counts = self.cache.known(
-            ("copied", copy.plan, shape, size_bytes),
+            ("copied", copy.plan, shape, size_bytes, self.by_class),
             lambda: count_copy(copy.plan, shape, self.program.mesh_shape, size_bytes, self.by_class),
         )
         return counts._replace(result_bytes=self._size_bytes(copy.result))

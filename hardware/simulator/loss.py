@@ -15,6 +15,7 @@ import numpy as np
 
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator.arrays import ArrayBackend
+from tapestry.hardware.simulator.dry_run import DryRunBackend
 from tapestry.hardware.simulator.execution import COMPUTE, Event, Execution, Recovery
 from tapestry.hardware.simulator.failure import Failure
 from tapestry.hardware.simulator.recovery import BlockRerun, Part, RecoveryPlan, copied_from, plan_recovery
@@ -96,6 +97,8 @@ class _Loss:
         plan = plan_recovery(self.program, self.slot, live, self.lost, live)
         run.hosts = hosts_after(run, self.lost)
         run.ledger.hosts = run.hosts
+        if isinstance(run.backend, DryRunBackend):
+            run.backend.by_class = False  # what hosts receive is counted by link
         self._count(plan)
         if isinstance(run.backend, ArrayBackend):
             restore(run.backend, plan, live, self.lost)

@@ -15,10 +15,11 @@ from tapestry.hardware.simulator.clocks import Clocks
 from tapestry.hardware.simulator.dry_run import LARGEST_FULL_MESH, DryRunBackend
 from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution, Recovery
 from tapestry.hardware.simulator.failure import Slowdown
+from tapestry.hardware.simulator.fetches import slowest_axis
 from tapestry.hardware.simulator.ledger import Ledger
 from tapestry.hardware.simulator.lifetimes import Lifetimes
 from tapestry.hardware.simulator.liveness import Liveness
-from tapestry.hardware.simulator.rounds import no_links
+from tapestry.hardware.simulator.rounds import CopyCounts, no_links
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import known_work, relayout_ticks
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
@@ -225,18 +226,36 @@ class Simulation:
         for name in (copy.source, copy.result, _staging(copy.result)):
             self.lifetimes.used(name, end)
         self.staging_bytes[copy.result] = counts.staging_bytes
-        received_bytes = counts.received_bytes
-        self.received_bytes += received_bytes
+        received_bytes = self._count_received(counts)
         self.copy_ticks += end - start
-        for exchange in counts.exchanges:
-            self.axis_bytes[exchange.round.axis] += int(exchange.received_bytes.sum())
-        if self.links is not None and counts.link_bytes is not None:
-            self.links += counts.link_bytes
         if self.trace:
             self.events.extend(
                 Event(device, COMMUNICATION, copy.result, start, end, size_bytes)
                 for device, size_bytes in enumerate(received_bytes.tolist())
             )
+
+    def _count_received(self, counts: CopyCounts) -> np.ndarray:
+        """Count the bytes that a copy brings to each device, `(devices,)`, by axis and by link.
+
+        After a loss, hosts receive what their devices do, except from each other.
+        """
+        links, received_bytes = counts.link_bytes, counts.received_bytes
+        if links is not None and (self.hosts != np.arange(len(self.hosts))).any():
+            links, pairs = no_links(len(self.hosts)), links
+            np.add.at(links, (self.hosts[:, None], self.hosts[None, :]), pairs)
+            np.fill_diagonal(links, 0)
+            received_bytes = links.sum(axis=0)
+            devices = np.arange(len(self.hosts))
+            crossed = slowest_axis(devices[:, None], devices[None, :], self.program.mesh_shape)
+            for k, axis in enumerate(self.mesh.axes):
+                self.axis_bytes[axis.name] += int(links[crossed == k].sum())
+        else:
+            for exchange in counts.exchanges:
+                self.axis_bytes[exchange.round.axis] += int(exchange.received_bytes.sum())
+        self.received_bytes += received_bytes
+        if self.links is not None and links is not None:
+            self.links += links
+        return received_bytes
 
     def _wait(self, slot: Slot) -> None:
         for name in slot.waited:

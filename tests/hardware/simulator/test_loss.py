@@ -45,6 +45,32 @@ def test_outputs_of_random_programs_survive_a_loss(seed: int) -> None:
     assert dry.peak_memory_bytes.tolist() == hit.peak_memory_bytes.tolist()
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_devices_of_one_host_send_each_other_nothing_after_a_loss(seed: int) -> None:
+    """Check a loss before the first slot: what crosses between hosts is what crosses between their devices."""
+    rng = np.random.default_rng(seed)
+    mesh_shape = MESHES[1 + seed % (len(MESHES) - 1)]
+    devices = np.arange(mesh_shape.device_count)
+    graph = random_program(rng)
+    program, mesh = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape), mesh_of(mesh_shape)
+    inputs = random_inputs(graph, rng)
+    lost = tuple(sorted(rng.choice(devices, int(rng.integers(1, len(devices))), replace=False).tolist()))
+    calm = simulate(program, mesh, dry=True)
+    hit = simulate_loss(program, mesh, Failure(lost, 0.0), inputs)
+    assert hit.recovery is not None and calm.link_bytes is not None and hit.link_bytes is not None
+    assert hit.recovery.slot == 0
+    host = {int(d): int(d) for d in devices} | dict(zip(lost, hit.recovery.hosts, strict=True))
+    expected = np.zeros_like(calm.link_bytes)
+    for source, target in np.argwhere(calm.link_bytes).tolist():
+        if host[source] != host[target]:
+            expected[host[source], host[target]] += calm.link_bytes[source, target]
+    np.testing.assert_array_equal(hit.link_bytes, expected)
+    np.testing.assert_array_equal(hit.received_bytes, expected.sum(axis=0))
+    assert sum(hit.axis_bytes.values()) == hit.traffic_bytes == expected.sum()
+    dry = simulate_loss(program, mesh, Failure(lost, 0.0), dry=True)
+    assert (dry.received_bytes.tolist(), dry.axis_bytes) == (hit.received_bytes.tolist(), hit.axis_bytes)
+
+
 def chain(length: int = 4) -> Graph:
     """Build a chain of cells on 64 x 16 values, 4,096 bytes."""
     b = GraphBuilder("chain")
