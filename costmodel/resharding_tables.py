@@ -371,8 +371,8 @@ def _range_tables(rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays:
             bases[k] = sum(map(len, known)), table.shape[1] * table.shape[2], table.shape[2]
             known.append(table.ravel())
         demand.append(demands(*ranges).ravel())
-    flat = [np.concatenate(known) for known in (lengths, flags, demand)]
-    return _RangeTables(flat[0], base, *flat[1:], flag_base, held_range, wanted_range)
+    by_range = np.concatenate(lengths), base, np.concatenate(flags), np.concatenate(demand), flag_base
+    return _RangeTables(*by_range, held_range, wanted_range)
 
 
 def _preferences(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:

@@ -149,8 +149,8 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
     if loading is not None:
-        costs = f"{quantity(loading['time_s'], 's')}, {quantity(loading['traffic_bytes'], 'B')} of traffic"
-        print(f"once, before the first step, inputs are loaded: {costs}")
+        paid = f"{quantity(loading['time_s'], 's')}, {quantity(loading['traffic_bytes'], 'B')} of traffic"
+        print(f"once, before the first step, inputs are loaded: {paid}")
     if note := cost_model_note(plan.cost_model):
         print(note)
     print(f"\nverified: {checks_of(plan.verified)}; executed {counted(len(executions), 'time')}")
