@@ -6,7 +6,7 @@ if not __name__.startswith("tapestry."):
 
 from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
 from tapestry.rewrites.application import Applied
-from tapestry.rewrites.apply import apply_all, apply_move, replay
+from tapestry.rewrites.apply import apply_all, apply_move, replay, replay_all
 from tapestry.rewrites.finding import find
 from tapestry.rewrites.match_cache import RuleFailure
 from tapestry.rewrites.move import Move, StaleMove
@@ -51,6 +51,7 @@ __all__ = [
     "is_structural",
     "placement_moves",
     "replay",
+    "replay_all",
     "replay_plan",
     "rule_named",
     "saturate",

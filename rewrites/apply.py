@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from tapestry.rewrites.application import Applied, Rules, apply_with_rules
 from tapestry.rewrites.move import Move
@@ -37,3 +38,35 @@ def replay(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -> G
         StaleMove, RuleError: as for `apply_all`.
     """
     return apply_all(graph, moves, rules).graph
+
+
+History = tuple[Move, ...]
+
+
+def replay_all(graph: Graph, histories: Iterable[History], rules: Rules | None = None) -> dict[History, Graph]:
+    """Return the graphs that several histories of one graph lead to; moves that they begin with are applied once.
+
+    Equal histories have the same graph object.
+
+    Raises:
+        StaleMove, RuleError: as for `apply_all`.
+    """
+    found: dict[History, Graph] = {}
+
+    def follow(reached: Graph, group: Sequence[History], done: int) -> None:
+        first = group[0]
+        alike = takewhile(lambda moves: all(move == moves[0] for move in moves), zip(*group, strict=False))
+        shared = sum(1 for _ in alike)
+        reached = replay(reached, first[done:shared], rules) if shared > done else reached
+        branches: dict[Move, list[History]] = {}
+        for history in group:
+            if len(history) == shared:
+                found[history] = reached
+            else:
+                branches.setdefault(history[shared], []).append(history)
+        for branch in branches.values():
+            follow(reached, branch, shared)
+
+    if distinct := list(dict.fromkeys(histories)):
+        follow(graph, distinct, 0)
+    return found

@@ -16,7 +16,7 @@ from sqlalchemy import Row
 from tapestry.hardware import Mesh, mesh_from_dict
 from tapestry.optimizer import Plan, canonicalize
 from tapestry.optimizer.run.options import OptionError, RunOptions
-from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay
+from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_all
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.records import RunSummary, StoredPlan
 from tapestry.service.store.sessions import Unreadable
@@ -112,25 +112,31 @@ def _figures(plan: Plan) -> dict[str, float]:
     return dict(plan.cost)
 
 
-def plan_of(
-    graph: Graph,
-    moves: Sequence[Mapping[str, Any]],
-    placements: Mapping[str, Any],
-    cost: Mapping[str, float],
-    feasible: bool,
-    cost_model: int,
-) -> Plan:
-    """Rebuild a plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite.
+def plans_of(graph: Graph, rows: Sequence[Row[Any]]) -> list[Plan]:
+    """Rebuild plans of one program as the search made them, from their rows: structural moves rewrite `graph`.
+
+    Plans of equal structural moves have the same graph object.
 
     Raises:
-        Unreadable: a rule that made it is missing, or does something else by now.
+        Unreadable: a rule that made one is missing, or does something else by now.
     """
-    history = tuple(Move.from_json(move) for move in moves)
+    histories = [tuple(Move.from_json(move) for move in row.moves) for row in rows]
+    structural = [tuple(filter(is_structural, history)) for history in histories]
     try:
-        rewritten = replay(canonicalize(graph), [move for move in history if is_structural(move)])
+        rewritten = replay_all(canonicalize(graph), structural)
     except (StaleMove, RuleError) as error:
         raise Unreadable(f"the stored plan cannot be made again here: {error}; {LACKING}") from error
-    return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible, cost_model)
+    return [
+        Plan(
+            rewritten[moves],
+            placements_from_document(row.placements),
+            history,
+            dict(row.cost),
+            row.feasible,
+            row.cost_model,
+        )
+        for row, history, moves in zip(rows, histories, structural, strict=True)
+    ]
 
 
 def stored_plan(row: Row[Any]) -> StoredPlan:

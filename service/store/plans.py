@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, select
 
 from tapestry.optimizer import Plan
-from tapestry.service.store.codec import graph_of, plan_of, stored_plan
+from tapestry.service.store.codec import graph_of, plans_of, stored_plan
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.graphs import insert_if_new
 from tapestry.service.store.records import StoredPlan
@@ -62,26 +62,26 @@ class Plans:
         return self.load_all([key])[0]
 
     def load_all(self, keys: Sequence[int]) -> list[Plan]:
-        """Load the plans with these keys, in order; a graph that several rewrite is read once."""
+        """Load the plans with these keys, in order; what plans have in common is read and replayed once."""
         costs = (PlanRow.cost, PlanRow.feasible, PlanRow.cost_model)
         query = select(PlanRow.key, PlanRow.moves, PlanRow.placements, *costs, RunRow.graph_id).join(
             RunRow, RunRow.id == PlanRow.run_id
         )
         with self._database.reading() as connection:
-            rows = {row.key: row for row in connection.execute(query.where(PlanRow.key.in_(keys)))}
-            missing = [key for key in keys if key not in rows]
-            if missing:
-                raise UnknownId(f"there is no plan with key {missing[0]}")
-            wanted = {row.graph_id for row in rows.values()}
+            rows = connection.execute(query.where(PlanRow.key.in_(keys))).all()
+            wanted = {row.graph_id for row in rows}
             documents = connection.execute(
                 select(GraphRow.id, GraphRow.document).where(GraphRow.id.in_(wanted))
-            )
-            graphs = {row.id: graph_of(row.document) for row in documents}
-        ordered = (rows[key] for key in keys)
-        return [
-            plan_of(graphs[r.graph_id], r.moves, r.placements, r.cost, r.feasible, r.cost_model)
-            for r in ordered
-        ]
+            ).all()
+        found: dict[int, Plan] = {}
+        for graph_id, document in documents:
+            of_graph = [row for row in rows if row.graph_id == graph_id]
+            plans = plans_of(graph_of(document), of_graph)
+            found |= {row.key: plan for row, plan in zip(of_graph, plans, strict=True)}
+        missing = [key for key in keys if key not in found]
+        if missing:
+            raise UnknownId(f"there is no plan with key {missing[0]}")
+        return [found[key] for key in keys]
 
     def artifact(self, key: int, kind: str) -> bytes | None:
         """Return an artifact rendered from the plan before, gzipped; None if it was not stored."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from tapestry.teg.issues import Issue, key_path, listing
@@ -134,6 +135,7 @@ def _partial(scanner: _Scanner) -> tuple[tuple[str, ...], str | None]:
     return partial, name
 
 
+@lru_cache(maxsize=4096)  # the plans of a frontier have few strategies, each thousands of times
 def parse_strategy(text: str, rank: int | None = None) -> Strategy:
     """Parse the strategy that `str(strategy)` wrote; of `rank` index dimensions where that is given.
 

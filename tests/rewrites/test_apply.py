@@ -1,10 +1,11 @@
 """Tests of applied moves: sites, program order, removed and kept blocks, and moves that do not fit."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from tapestry.rewrites import RULES, Move, Rule, RuleError, StaleMove, apply_all, apply_move, find, replay
+from tapestry.rewrites import RULES, Move, Rule, RuleError, StaleMove, apply_all, apply_move, find, replay, replay_all
 from tapestry.rewrites.cell_form import ADD, INPUT
 from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rule import NOTHING, op, rest, tensor
@@ -129,6 +130,21 @@ def test_several_moves_at_once_are_the_moves_one_by_one() -> None:
     assert apply_all(graph, moves).graph == one_by_one
     tied = Move("expand_softmax", ("y0", "y1"))
     assert apply_move(graph, tied) == one_by_one
+
+
+def test_histories_of_one_graph_share_the_moves_that_they_begin_with() -> None:
+    b = ExampleBuilder("three")
+    x = b.tensor("x", 2, 3)
+    graph = b.result(*(b.op("softmax", x, axes=(k % 2,), site=f"y{k}") for k in range(3)))
+    one, two, three = (Move("expand_softmax", f"y{k}") for k in range(3))
+    histories = [(one, two), (), (one, three), (one,), (three, one), (one, two)]
+    rule = next(rule for rule in RULES if rule.name == one.rule)
+    applied = list[str]()
+    counting = replace(rule, when=lambda match: applied.append(match.roots[0].site) is None)
+    found = replay_all(graph, histories, {one.rule: counting})
+    assert found == {history: replay(graph, history) for history in histories}
+    assert found[()] is graph
+    assert applied == ["y0", "y1", "y2", "y2", "y0"]
 
 
 def test_a_graph_knows_its_maps_after_a_move() -> None:

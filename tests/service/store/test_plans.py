@@ -64,6 +64,21 @@ def test_a_plan_comes_back_as_the_search_made_it(store: Store, moves: tuple[Move
     assert [graph.name for graph in store.graphs.page()] == ["three_steps"]
 
 
+def test_plans_of_one_frontier_share_the_program_that_their_moves_make(store: Store) -> None:
+    store.runs.submit(request_for(store.graphs.save(three_steps(), NOON).id), NOON)
+    job = store.jobs.claim("ada", later(1), LEASE_S)
+    assert job is not None
+    unplaced = dataclasses.replace(fused((FIRST,)), placements=Placements())
+    given = [fused((FIRST, PLACED)), unplaced, fused((FIRST, SECOND, PLACED))]
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of(given))
+    keys = {plan.id: plan.key for plan in store.runs.frontier(job.subject)}
+    loaded = store.plans.load_all([keys[plan.id] for plan in given])
+    assert loaded == given
+    assert loaded[0].graph is loaded[1].graph
+    with pytest.raises(UnknownId, match="no plan with key 1000"):
+        store.plans.load_all([keys[given[0].id], 1000])
+
+
 def test_a_plan_of_the_command_line_comes_back_as_the_search_made_it(store: Store) -> None:
     finished = finished_run(two_layers(with_weights=True))
     run = store.runs.find(store.runs.save_finished(finished))
