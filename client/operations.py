@@ -10,6 +10,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
@@ -19,6 +20,7 @@ from tapestry.client.programs import (
     DataLike,
     MeshLike,
     ProgramLike,
+    known_call,
     mesh_document,
     program_call,
     program_upload,
@@ -126,7 +128,12 @@ class Operations:
             ArgumentError: there is no such file, or external data of a program that has none.
             ProblemError: it is no program; `faults` say where.
         """
-        answer = yield from self._answered(program_call(program, name, dims, data))
+        call = program_call(program, name, dims, data)
+        if (known := known_call(call)) is not None:
+            with suppress(ProblemError):  # not known, or the service is of an earlier release
+                answer = yield from self._answered(known)
+                return GraphRecord.from_json(json.loads(answer.content))
+        answer = yield from self._answered(call)
         return GraphRecord.from_json(json.loads(answer.content))
 
     @operation

@@ -6,11 +6,13 @@ import gzip
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from tapestry.client.calls import Call, Upload
+from tapestry.teg.content_hash import content_hash
 from tapestry.teg.faults import ArgumentError, expected
 
 ProgramLike = str | PathLike[str] | bytes | Mapping[str, Any]
@@ -19,6 +21,8 @@ PathText = str | PathLike[str]
 DataLike = Sequence[PathText] | Mapping[str, PathText | bytes]
 
 TEG = (".json", ".json.gz")
+# Files from this size on are asked for by their hash before they are sent.
+LARGE_BYTES = 2**20
 # The first bytes of a program's content, and the suffix by which the service knows its format; ONNX has none.
 PREFIXES = ((b"ML\xefR", ".mlirbc"), (b"PK\x03\x04", ".pt2"), (b"module", ".mlir"), (b"#", ".mlir"))
 
@@ -43,6 +47,26 @@ def program_call(
         fields["dims"] = [f"{dim}={size}" for dim, size in dims.items()]
     upload = Upload(found.name, found.content, fields, _data_parts(data))
     return Call("POST", "/v1/graphs/import", upload=upload)
+
+
+def known_call(call: Call) -> Call | None:
+    """Return the request for the program of a large file by its hash; None for what is as quickly sent again."""
+    upload = call.upload
+    if upload is None or sum(map(_size_bytes, (upload.content, *upload.data.values()))) < LARGE_BYTES:
+        return None
+    suffix = Path(upload.name).suffix.lower()
+    hashes = [_hash(upload.content, suffix), *(_hash(content) for content in upload.data.values())]
+    params = {**upload.fields, "filename": upload.name, "sha256": hashes, "data": list(upload.data)}
+    return Call("GET", call.path, params=params)
+
+
+def _size_bytes(content: bytes | Path) -> int:
+    return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+
+def _hash(content: bytes | Path, suffix: str = "") -> str:
+    with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
+        return content_hash(file, suffix)
 
 
 def _document_or_upload(program: ProgramLike, name: str | None) -> bytes | Upload:

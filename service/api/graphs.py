@@ -7,11 +7,10 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, cast
+from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from tapestry.costmodel.known_objectives import resource_objectives
@@ -29,6 +28,7 @@ from tapestry.service.api.openapi_parts import (
     GraphId,
     PageCursor,
     PageLimit,
+    Sha256,
     json_answer,
     problems,
 )
@@ -38,7 +38,8 @@ from tapestry.service.api.uploads import private_file, private_folder, receive, 
 from tapestry.service.graphs import priced_resources
 from tapestry.service.presentation import objective_document
 from tapestry.service.provenance import versions
-from tapestry.service.store import StoredGraph
+from tapestry.service.store import StoredGraph, UnknownId
+from tapestry.teg.content_hash import content_hash
 from tapestry.teg.faults import Fault
 from tapestry.teg.importers import ImportFailure
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
@@ -106,13 +107,9 @@ def import_graph(
 
     External data of an ONNX file is sent along, in parts or in one archive; nothing else is read.
     """
-    sizes, called, ending = _dims(dims or []), _name(name, file.filename), _ending(file.filename)
-    if data and ending:
-        fault = Fault("/data", "external data is for ONNX files; others have theirs inside")
-        raise invalid((fault,))
-    files = [file, *(data or ())]
-    how = (tasks.save_file.__name__, ending, sizes, called, [part.filename for part in files[1:]])
-    key = _upload_key(parts, [part.file for part in files], *how)
+    ending, sizes, called = how = _how(file.filename, name, dims, data)
+    hashes = [content_hash(file.file, ending), *(content_hash(part.file) for part in data or ())]
+    key = _upload_key(parts, hashes, tasks.save_file.__name__, *how, [part.filename for part in data or ()])
     if (known := parts.store.graphs.uploaded(key)) is not None:
         return _answer(parts, tasks.SaveResult(known))
     with private_file(ending) as path, private_folder() as folder:
@@ -122,6 +119,35 @@ def import_graph(
         beside = (str(folder), parts.settings.limits.upload_bytes) if data or ending == ZIP else ()
         saved = _saved(parts, key, path, tasks.save_file, sizes, called, *beside)
     return _answer(parts, saved)
+
+
+@router.get("/import", response_model=GraphAnswer, responses=KEPT | problems(404, 422))
+def find_import(
+    request: Request,
+    parts: Parts,
+    sha256: Annotated[
+        list[Sha256],
+        Query(
+            description="the SHA-256 of the file in hexadecimal digits, of a .pt2 file that of the members that are "
+            "read (`tapestry.teg.content_hash`); then those of its external data, in the order of `data`"
+        ),
+    ],
+    filename: Annotated[str, Query(max_length=1000, description="the file's name, with its suffix")],
+    dims: Annotated[list[str] | None, Query(description="as in the upload")] = None,
+    name: Annotated[str | None, Query(description="as in the upload")] = None,
+    data: Annotated[list[str] | None, Query(description="the names of external data, in order")] = None,
+) -> Response:
+    """Find the program of a file that was uploaded before, so that a large file need not be sent again.
+
+    It is known by its hash, if it was read by the same versions of the libraries and with the same `dims` and name.
+    """
+    how = _how(filename, name, dims, data)
+    known = parts.store.graphs.uploaded(
+        _upload_key(parts, sha256, tasks.save_file.__name__, *how, data or [])
+    )
+    if known is None:
+        raise UnknownId("no such file was uploaded; send it (POST /v1/graphs/import)")
+    return revalidated(request, graph_document(parts.store.graphs.get(known)))
 
 
 @router.get("", response_model=GraphsAnswer, responses=KEPT | problems(422))
@@ -155,21 +181,17 @@ def _saved_document(parts: Context, path: Path) -> tasks.SaveResult:
     """Read the document in a file and store it; one that was read before is not read again."""
     size = parts.settings.limits.document_bytes
     with path.open("rb") as file:
-        key = _upload_key(parts, [file], tasks.save_document.__name__, size)
+        key = _upload_key(parts, [content_hash(file)], tasks.save_document.__name__, size)
     known = parts.store.graphs.uploaded(key)
     return (
         tasks.SaveResult(known) if known is not None else _saved(parts, key, path, tasks.save_document, size)
     )
 
 
-def _upload_key(parts: Context, files: Sequence[BinaryIO], *how: Any) -> str:
-    """Return a hash of uploaded files and of how they are read; each is at its start before and after."""
+def _upload_key(parts: Context, hashes: Sequence[str], *how: Any) -> str:
+    """Return a hash of uploaded files, given theirs, and of how they are read."""
     blocks = parts.settings.limits.graph_blocks
-    found = hashlib.sha256(json.dumps([*how, blocks, versions()], sort_keys=True).encode())
-    for file in files:
-        found.update(hashlib.file_digest(cast(BufferedIOBase, file), "sha256").digest())
-        file.seek(0)
-    return found.hexdigest()
+    return hashlib.sha256(json.dumps([*how, blocks, versions(), *hashes], sort_keys=True).encode()).hexdigest()
 
 
 def _saved(
@@ -225,6 +247,20 @@ def _answer(parts: Context, saved: tasks.SaveResult) -> Response:
     document = graph_document(parts.store.graphs.get(saved.id))
     headers = {"Location": document["links"]["self"]}
     return answer(document, 201 if saved.is_new else 200, headers)
+
+
+def _how(
+    filename: str | None, name: str | None, dims: Sequence[str] | None, data: Sequence[Any] | None
+) -> tuple[str, dict[str, int], str]:
+    """Return the suffix of an uploaded file, the sizes of its dynamic dimensions and the program's name.
+
+    Raises:
+        Problem: they are none, or there is external data of a file that keeps its data itself.
+    """
+    ending, sizes, called = _ending(filename), _dims(dims or ()), _name(name, filename)
+    if data and ending:
+        raise invalid((Fault("/data", "external data is for ONNX files; others have theirs inside"),))
+    return ending, sizes, called
 
 
 def _dims(texts: Sequence[str]) -> dict[str, int]:

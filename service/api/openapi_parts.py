@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Any
 
 from fastapi import Path, Query
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StringConstraints
 
 from tapestry.service.api.problems import MEDIA_TYPE, TITLES, Problem
 from tapestry.service.problems import problem
@@ -122,5 +122,6 @@ ExecutionId = Annotated[
     Path(description="the id of an execution", examples=["71d0c94ae5b2"]),
     _id("execution", "[0-9a-f]{12}"),
 ]
+Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 PageLimit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
 PageCursor = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
-from tapestry.client import AsyncClient, Client, ProblemError
+from tapestry.client import AsyncClient, Client, ProblemError, programs
 from tapestry.client.programs import program_call
 from tapestry.teg.faults import ArgumentError
 from tests.client.conftest import QUICK
@@ -84,3 +85,23 @@ def test_data_that_cannot_be_sent_is_refused_before_anything_is_sent(tmp_path: P
         program_call(path, None, None, str(tmp_path / "first.bin"))
     with pytest.raises(ArgumentError, match="external data is for ONNX files"):
         program_call({"teg": 1}, None, None, [tmp_path / "first.bin"])
+
+
+def test_a_large_file_is_asked_for_by_its_hash_before_it_is_sent(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "LARGE_BYTES", 64)
+    sent, do = list[tuple[str, str]](), Client._do
+
+    def noted(self: Client, step: Any) -> Any:
+        sent.append((step.method, step.path))
+        return do(self, step)
+
+    monkeypatch.setattr(Client, "_do", noted)
+    path, asks, sends = divided(tmp_path), ("GET", "/v1/graphs/import"), ("POST", "/v1/graphs/import")
+    data = {name: tmp_path / name for name in FILES.values()}
+    first, again = (client.upload(path, data=data) for _ in range(2))
+    assert first == again
+    assert sent == [asks, sends, asks]
+    other = client.upload(path, data=data, name="other")
+    assert (other.name, sent[3:]) == ("other", [asks, sends])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.teg.content_hash import members_of
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.torch.listing import Listing, dtype_by_code
@@ -39,7 +40,7 @@ class _Archive:
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self.archive, self.name = archive, name
-        self.members = {i.filename.partition("/")[2]: i for i in archive.infolist() if not i.is_dir()}
+        self.members = members_of(archive)
 
     def listing(self, dims: Mapping[str, int] | None) -> Listing:
         models = [m for m in self.members if m.startswith("models/") and m.endswith(".json")]
@@ -59,6 +60,7 @@ class _Archive:
         return read_serialized(document, self.name, data, dims)
 
     def _bytes(self, member: str) -> bytes:
+        """Read a member; a new kind of member belongs to `READ_MEMBERS` too."""
         info = self.members[member]
         if info.file_size > LARGEST_JSON_BYTES and member.endswith(".json"):
             raise ImportFailure(

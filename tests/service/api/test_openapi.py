@@ -23,7 +23,7 @@ from tests.service.api.test_plans import first_plan
 
 DESIGNED = {
     "/v1/graphs": {"get", "post"},
-    "/v1/graphs/import": {"post"},
+    "/v1/graphs/import": {"get", "post"},
     "/v1/graphs/{graph_id}": {"get"},
     "/v1/graphs/{graph_id}/document": {"get"},
     "/v1/graphs/{graph_id}/rewrites": {"get", "post"},

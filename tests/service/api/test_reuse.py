@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from starlette.datastructures import UploadFile
 from tapestry.service.api import graphs, tasks
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.provenance import versions
-from tests.service.api.conftest import Serve, Service
+from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.api.test_archives import archive, divided, send
 from tests.service.api.test_graphs import upload as upload_file
 from tests.service.store.submissions import LEASE_S, plans, update_of
@@ -114,18 +115,35 @@ def test_an_upload_is_read_once(serve: Serve, reads: list[str]) -> None:
     assert len(reads) == 2
 
 
+def test_an_upload_is_found_by_its_hash(service: Service, tmp_path: Path) -> None:
+    path, digest = "/v1/graphs/import", hashlib.sha256(MODEL.read_bytes()).hexdigest()
+    asked = {"sha256": digest, "filename": MODEL.name}
+    unknown = service.http.get(path, params=asked)
+    assert complaint(unknown, 404, "unknown_id")["detail"].endswith("send it (POST /v1/graphs/import)")
+    sent = upload(service)
+    assert service.http.get(path, params=asked).json() == sent.json()
+    assert service.http.get(path, params={**asked, "name": "other"}).status_code == 404
+    assert service.http.get(path, params={**asked, "sha256": "no hash"}).status_code == 422
+    files = divided(tmp_path)
+    together = send(service, files["model.onnx"], ("weights.bin", files["weights.bin"]))
+    hashes = [hashlib.sha256(content).hexdigest() for content in files.values()]
+    asked_for = {"sha256": hashes, "filename": "model.onnx", "data": ["weights.bin"]}
+    assert service.http.get(path, params=asked_for).json()["id"] == together.json()["id"]
+    assert service.http.get(path, params={**asked_for, "data": ["other.bin"]}).status_code == 404
+
+
 @pytest.mark.parametrize(("size_bytes", "is_in_memory"), [(2**22, True), (2**24 + 1, False)])
 def test_an_upload_of_some_megabytes_is_looked_up_without_a_file(
     service: Service, monkeypatch: pytest.MonkeyPatch, size_bytes: int, is_in_memory: bool
 ) -> None:
-    found, key_of = list[UploadFile](), graphs._upload_key
+    found, hash_of = list[UploadFile](), graphs.content_hash
 
-    def noted(parts: Any, files: Any, *how: Any) -> str:
-        found.extend(UploadFile(file) for file in files)
-        assert [file._in_memory for file in found] == [is_in_memory]
-        return key_of(parts, files, *how)
+    def noted(file: Any, suffix: str) -> str:
+        found.append(UploadFile(file))
+        assert found[0]._in_memory == is_in_memory
+        return hash_of(file, suffix)
 
-    monkeypatch.setattr(graphs, "_upload_key", noted)
+    monkeypatch.setattr(graphs, "content_hash", noted)
     answer = upload_file(service, bytes(size_bytes), "no.onnx")
     assert (answer.status_code, len(found)) == (422, 1)
 
