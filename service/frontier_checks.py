@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import math
 import time
 from collections import deque
@@ -29,23 +32,30 @@ from tapestry.optimizer.analysis.frontier_verification import (
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.run.clock import Deadline, Now, OutOfTime
 from tapestry.service.checking import CheckResults, execute_plan, reference_values
+from tapestry.service.store.codec import LARGEST_DATA_BYTES, graph_values, plan_values
 from tapestry.service.store.records import NewExecution
 from tapestry.service.verdicts import with_suspects
 from tapestry.teg.graph import Graph
 
 EXECUTED = 3  # plans that `auto` executes
+SAMPLE, STEPS_OF_STORING = 2**16, 3  # elements of data that are compressed to see how long it takes
 AHEAD = 2  # plans that a helping process has before it
 # What is kept of a deadline for storing and reporting: a share of all of it, and at least so many seconds.
 STORING_SHARE, LEAST_STORING_S = 0.05, 0.5
 
 
-def checking_deadline(deadline: Deadline | None, options: RunOptions) -> Deadline | None:
-    """Return the deadline of the checks, which leaves time for storing what they found."""
+def checking_deadline(
+    deadline: Deadline | None, options: RunOptions, storing_s: float = 0.0
+) -> Deadline | None:
+    """Return the deadline of the checks, which leaves time for storing what they found, `storing_s` at least."""
     if deadline is None or options.deadline_seconds is None:
         return deadline
-    return replace(
-        deadline, at_s=deadline.at_s - max(LEAST_STORING_S, STORING_SHARE * options.deadline_seconds)
-    )
+    return replace(deadline, at_s=deadline.at_s - max(_least_storing_s(options), storing_s))
+
+
+def _least_storing_s(options: RunOptions) -> float:
+    """Return the seconds that are kept for storing and reporting, however little is to be stored."""
+    return max(LEAST_STORING_S, STORING_SHARE * (options.deadline_seconds or 0.0))
 
 
 def count_plan(plan: Plan, verifier: FrontierVerifier) -> dict[str, Any]:
@@ -126,7 +136,8 @@ def check_frontier(
             on_plan(len(checked.verified), total)
         counted = [plan for plan in result.frontier if plan.id in checked.verified]
         budget = ExecutionBudget(options, deadline)
-        for plan, record in _executions(result, counted, options, budget, on_execution, now):
+        timer = ExecutionTimer(now, verifier.slowdown)
+        for plan, record in _executions(result, counted, options, budget, timer, on_execution, now):
             checked.verified[plan.id] = record.verified
             checked.executions[plan.id] = record
     except KeyboardInterrupt:
@@ -141,6 +152,7 @@ def _executions(
     counted: Sequence[Plan],
     options: RunOptions,
     budget: ExecutionBudget,
+    timer: ExecutionTimer,
     on_execution: Callable[[int, int, float], None],
     now: Now,
 ) -> Iterator[tuple[Plan, NewExecution]]:
@@ -148,7 +160,7 @@ def _executions(
     chosen = plans_to_execute(counted, result.objectives, options.verify)
     if not chosen:
         return
-    timer, program = ExecutionTimer(now), work_of_program(result.graph)
+    program = work_of_program(result.graph)
     seconds = timer.seconds(program)
     if not budget.allows(seconds + timer.seconds(work_of_plan(chosen[0]))):
         return
@@ -180,7 +192,8 @@ def _executions(
 class CheckTimer:
     """Estimates of the seconds that the checks of a frontier take, from plans that are checked to find out.
 
-    Its verifier then checks the frontier: it knows what these plans have in common with it.
+    Its verifier then checks the frontier: it knows what these plans have in common with it. Where the run is stored
+    afterwards (`is_stored`), `storing_s` are the seconds that this takes.
     """
 
     def __init__(
@@ -191,27 +204,57 @@ class CheckTimer:
         processes: int,
         now: Now = time.perf_counter,
         processor_now: Now = time.process_time,
+        is_stored: bool = False,
     ) -> None:
-        self.verifier = TimedVerifier(mesh, options.compute_dtype, now, processor_now)
+        self.verifier, self.storing_s = TimedVerifier(mesh, options.compute_dtype, now, processor_now), 0.0
+        self._is_stored = is_stored
         self._graph, self._options, self._processes, self._now = graph, options, processes, now
         self._execution_s: float | None = None
 
     def __call__(self, plans: Sequence[Plan], count: int) -> float:
-        """Check these plans dry, and return the seconds for a frontier of `count` plans."""
+        """Check these plans dry, and return the seconds for a frontier of `count` plans.
+
+        They include those of storing it, as far as `checking_deadline` does not keep them anyway.
+        """
+        if self._is_stored and plans:
+            self.storing_s = storing_seconds(self._graph, plans[-1], count, self._now)
+            self._is_stored = False
+        storing_s = max(0.0, self.storing_s - _least_storing_s(self._options))
         if self._options.verify == "none" or not plans:
-            return 0.0
+            return storing_s
         for plan in plans:
             self.verifier.verify(plan)
         if self._execution_s is None:
             self._execution_s = 0.0 if self._options.verify == "dry" else self._executions(plans[0])
-        return self.verifier.frontier_s(count, self._processes) + self._execution_s
+        return storing_s + self.verifier.frontier_s(count, self._processes) + self._execution_s
 
     def _executions(self, plan: Plan) -> float:
         """Estimate the seconds of the executions, all plans like this one; 0 where none is affordable."""
-        timer, most_s = ExecutionTimer(self._now), self._options.execution_seconds
+        timer = ExecutionTimer(self._now, self.verifier.slowdown)
+        most_s = self._options.execution_seconds
         if execution_seconds(timer, self._graph, [plan]) > most_s:
             return 0.0
         return min(execution_seconds(timer, self._graph, [plan] * EXECUTED), most_s)
+
+
+def storing_seconds(graph: Graph, plan: Plan, count: int, now: Now) -> float:
+    """Estimate the seconds of storing and printing a run of `count` plans, by writing one of them here.
+
+    The program is written without its data, of which a sample is compressed.
+    """
+    began_s = now()
+    graph_values(replace(graph, data={}))
+    took_s = now() - began_s
+    bytes_ = sum(array.nbytes for array in graph.data.values())
+    if 0 < bytes_ <= LARGEST_DATA_BYTES:
+        sample = max(graph.data.values(), key=lambda array: array.nbytes).reshape(-1)[:SAMPLE]
+        began_s = now()
+        gzip.compress(base64.b64encode(sample.tobytes()), 6)
+        took_s += (now() - began_s) * bytes_ / sample.nbytes
+    began_s = now()
+    json.dumps(plan_values("", plan))
+    # Each plan is converted, sent to the database, and printed.
+    return took_s + STEPS_OF_STORING * (now() - began_s) * count
 
 
 def count_plans(

@@ -49,9 +49,12 @@ def work_of_plan(plan: Plan) -> ComputedWork:
 
 
 class ExecutionTimer:
-    """Estimates of the seconds that this computer takes to compute programs and plans, by the clock `now`."""
+    """Estimates of the seconds that this computer takes to compute programs and plans, by the clock `now`.
 
-    def __init__(self, now: Now = time.perf_counter) -> None:
+    `slowdown` is the time that work takes by the clock, by the time that it takes the processor: others use it too.
+    """
+
+    def __init__(self, now: Now = time.perf_counter, slowdown: float = 1.0) -> None:
         matrix = np.ones((MATRIX_SIZE, MATRIX_SIZE), np.float32)
         vector = np.ones(VECTOR_SIZE, np.float32)
         matmul_s, add_s = [], []
@@ -65,7 +68,7 @@ class ExecutionTimer:
             add_s.append(times_s[2] - times_s[1])
         self.flops_per_s = 2 * MATRIX_SIZE**3 / max(min(matmul_s), 1e-9)
         self.bytes_per_s = 3 * vector.nbytes / max(min(add_s), 1e-9)
-        self._correction = 1.0
+        self._correction = slowdown
 
     def seconds(self, work: ComputedWork) -> float:
         """Estimate the seconds of an execution."""

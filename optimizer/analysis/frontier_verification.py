@@ -26,6 +26,9 @@ NO_PROGRAM = Graph("", (), {})
 FIRST, LATER = 2, 4.0
 # The plans of a frontier of which the next one is taken to be like.
 RECENT = 3
+# A frontier is taken to need so many times what was measured of some of its plans: the others may be dearer, and the
+# processes that help begin with nothing.
+MARGIN = 1.5
 ARGUMENTS = {"found": a_value_of(Result, "the result of optimize()"), "seconds": optional(ABOVE_ZERO)}
 
 
@@ -93,7 +96,7 @@ class TimedVerifier(FrontierVerifier):
             return 0.0
         later = self._work_s[FIRST:][-RECENT:]
         later_s = max(later) if later else LATER * sum(self._work_s) / len(self._work_s)
-        return self.slowdown * (self._work_s[0] + (count - 1) * later_s / processes)
+        return MARGIN * self.slowdown * (self._work_s[0] + (count - 1) * later_s / processes)
 
 
 class Helpers:

@@ -116,10 +116,13 @@ def _compile_variants(
 ) -> None:
     """Compile the program for every submesh, and the best of its rewritten graphs where seeds are wanted.
 
-    What follows the first variant makes the search better, and is left out where there is no time for it.
+    Simplifying the program and what follows the first variant make the search better, and are left out where there is
+    no time for them.
     """
     state.structural.start(graph)
-    simple, moves = state.structural.simplified(graph, check_stop)
+    simple, moves = graph, tuple[Move, ...]()
+    with suppress(OutOfTime):
+        simple, moves = state.structural.simplified(graph, state.clock.check_preparation(check_stop))
     if not keeps_pins(simple, state.options.pins):
         simple, moves = graph, ()
     state.structural.known.update({graph.structural_hash, simple.structural_hash})
@@ -143,17 +146,16 @@ def _insert_seeds(
     """Insert the plans of propagation into variants until a stop is requested.
 
     In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it. Without
-    the seeds of the first variant the search has nothing to vary, so a deadline does not leave them out.
+    seeds of the first variant the search has nothing to vary, so a deadline leaves the first batch of them.
     """
     check_time = check_stop if state.clock.deadline is None else state.clock.check(check_stop)
     with suppress(StopRequested):
         for variant in variants:
-            check = check_stop if variant is variants[0] else check_time
-            check()
+            (check_stop if variant is variants[0] else check_time)()
             left = None if limit is None else max(0, limit - state.evaluations)
             for count in insert_seeds(variant, left) if variant.has_choice else ():
                 state.evaluations += count
-                check()
+                check_time()
 
 
 def _is_alone(state: SearchState) -> bool:

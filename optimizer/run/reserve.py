@@ -33,9 +33,12 @@ class Reserve:
         state.clock.reserve(0.0 if estimate is None else math.inf)
 
     def measure_first(self) -> None:
-        """Measure two of the plans that the search begins with, or as many as there are."""
+        """Measure two of the plans that the search begins with, or as many as there are.
+
+        Where the search is over already, all the time that may be kept is kept.
+        """
         deadline, variant = self._state.clock.deadline, self._state.variants[0]
-        if deadline is None or self._estimate is None:
+        if deadline is None or self._estimate is None or self._state.clock.ends_within(0.0):
             return
         left_s, count = deadline.left_s, int(variant.archive.size[0])
         plans = [plan_of(variant, row) for row in sorted({0, count - 1}) if 0 <= row < count]

@@ -16,6 +16,7 @@ from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.search import search
+from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.service.checking import CheckResults
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
@@ -31,6 +32,10 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
 
 
+# The share of a deadline that loading and reading may have taken where processes are started.
+STARTING_SHARE = 0.2
+
+
 @dataclass(frozen=True)
 class Request:
     """A requested search: the options as they were given, and the plans to start from."""
@@ -40,6 +45,7 @@ class Request:
     options: RunOptions
     start_from: Sequence[Plan] = ()
     deadline: Deadline | None = None
+    is_stored: bool = True
 
     @property
     def islands(self) -> int:
@@ -104,16 +110,20 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
     """Search, then check every plan of the frontier; Ctrl-C ends either and keeps the results so far."""
     created_at = datetime.now(UTC)
     try:
-        timer = CheckTimer(request.graph, request.mesh, request.options, request.islands)
-        with _workers(request.islands) as executor:
+        with _workers(request) as executor:
+            helping = None if isinstance(executor, InlineExecutor) else executor
+            processes = 1 if helping is None else request.islands
+            timer = CheckTimer(
+                request.graph, request.mesh, request.options, processes, is_stored=request.is_stored
+            )
             result = _search(request, reporter, executor, timer)
             if not result.frontier:
                 raise CommandError(*_nothing_found(result))
             checked = check_frontier(
                 result,
                 request.options,
-                executor=executor,
-                deadline=checking_deadline(request.deadline, request.options),
+                executor=helping,
+                deadline=checking_deadline(request.deadline, request.options, timer.storing_s),
                 verifier=timer.verifier,
                 on_plan=reporter.checking,
                 on_execution=reporter.executing,
@@ -168,12 +178,20 @@ def _nothing_found(result: Result) -> tuple[str, int]:
 
 
 @contextmanager
-def _workers(islands: int) -> Iterator[Executor | None]:
-    """Open a pool of worker processes; yield None where one island needs none."""
-    if islands == 1:
+def _workers(request: Request) -> Iterator[Executor | None]:
+    """Open a pool of worker processes, where several islands have the time to start them.
+
+    Yield None if there is one island; and an executor that computes here for a short deadline: the processes would
+    load for as long as this one has, in which they keep it from its own work.
+    """
+    if request.islands == 1:
         yield None
         return
-    pool = ProcessIslands(islands)
+    limit, deadline = request.options.deadline_seconds, request.deadline
+    if limit is not None and deadline is not None and limit - deadline.left_s > STARTING_SHARE * limit:
+        yield InlineExecutor()
+        return
+    pool = ProcessIslands(request.islands)
     try:
         yield pool
     finally:

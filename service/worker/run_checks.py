@@ -81,20 +81,21 @@ class RunChecks:
             self._keep(plan.id, verified, None)
             if self._held.is_cancelled:
                 return
-        self._execute_some([plan for plan in plans if plan.id in self._checked()], deadline)
+        checked = [plan for plan in plans if plan.id in self._checked()]
+        self._execute_some(checked, deadline, verifier.slowdown)
 
     def _checked(self) -> dict[str, Mapping[str, Any]]:
         """Return the check results of the published plans that have any."""
         shown = self._store.runs.frontier(self._run_id)
         return {plan.id: plan.verified for plan in shown if plan.verified is not None}
 
-    def _execute_some(self, plans: Sequence[Plan], deadline: Deadline | None) -> None:
+    def _execute_some(self, plans: Sequence[Plan], deadline: Deadline | None, slowdown: float) -> None:
         """Execute the representative plans, or all, as the run requests, while there is time."""
         task, known = self._task, self._checked()
         options, program = task.request.options, work_of_program(task.graph)
         chosen = plans_to_execute(plans, task.objectives, options.verify)
         budget = ExecutionBudget(options, deadline)
-        timer = ExecutionTimer() if chosen else None
+        timer = ExecutionTimer(slowdown=slowdown) if chosen else None
         for number, plan in enumerate(chosen, start=1):
             if timer is None or known[plan.id]["values"]["executed"]:
                 continue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from tapestry.optimizer import Result, RunOptions
-from tapestry.optimizer.analysis.frontier_verification import FIRST, LATER, TimedVerifier, by_importance
+from tapestry.optimizer.analysis.frontier_verification import FIRST, LATER, MARGIN, TimedVerifier, by_importance
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.run.clock import Deadline, OutOfTime
 from tapestry.optimizer.run.workers import InlineExecutor
@@ -15,6 +18,7 @@ from tapestry.service.frontier_checks import (
     check_frontier,
     checking_deadline,
     count_plans,
+    storing_seconds,
 )
 from tapestry.service.presentation import result_document
 from tests.optimizer.clocks import CountingClock, ListedClock, SetClock
@@ -113,12 +117,26 @@ def test_storing_has_its_share_of_a_deadline() -> None:
     now = SetClock()
     kept = checking_deadline(Deadline(100.0, now), RunOptions(deadline_seconds=100.0))
     assert kept is not None and 90.0 <= kept.left_s < 100.0
+    measured = checking_deadline(Deadline(100.0, now), RunOptions(deadline_seconds=100.0), storing_s=30.0)
+    assert measured is not None and measured.left_s == 70.0
     assert checking_deadline(None, AUTO) is None
+
+
+def test_what_storing_takes_is_measured_and_kept_beyond_its_share(result: Result) -> None:
+    """Check a clock that goes on by a second per question: a second for the program, and three per plan."""
+    options = RunOptions(verify="none", deadline_seconds=40.0)
+    timer = CheckTimer(result.graph, EIGHT, options, 1, CountingClock(), CountingClock(), is_stored=True)
+    assert timer(result.frontier[:2], 10) == 1.0 + 3 * 10 - 0.05 * 40.0
+    assert timer.storing_s == 31.0
+    assert timer(result.frontier[:1], 64) == 29.0, "it is measured once"
+    weights = {"w": np.ones((2**17,), np.float32)}
+    with_data = replace(result.graph, data=weights)
+    assert storing_seconds(with_data, result.frontier[0], 10, CountingClock()) == 1.0 + 2.0 + 3 * 10
 
 
 def test_the_estimate_of_the_checks_depends_on_what_is_requested(result: Result) -> None:
     """Check clocks by which each of two plans takes a second."""
-    dry_s = 1.0 + 63 * LATER
+    dry_s = MARGIN * (1.0 + 63 * LATER)
 
     def estimate(options: RunOptions) -> float:
         timer = CheckTimer(result.graph, EIGHT, options, 1, CountingClock(), CountingClock())

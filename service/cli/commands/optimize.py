@@ -131,7 +131,9 @@ def _request(arguments: Namespace, store: Store | None) -> Request:
     deadline = (
         None if options.deadline_seconds is None else Deadline(arguments.began_s + options.deadline_seconds)
     )
-    return Request(found.graph, found.mesh, found.options, start_from, deadline)
+    return Request(
+        found.graph, found.mesh, found.options, start_from, deadline, is_stored=not arguments.no_store
+    )
 
 
 def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:

@@ -22,6 +22,11 @@ from tests.optimizer.searches import EIGHT
 from tests.service.programs import two_layers
 
 
+def test_others_who_use_the_processor_make_executions_longer() -> None:
+    work = ComputedWork(2 * MATRIX_SIZE**3, 0)
+    assert ExecutionTimer(CountingClock(), slowdown=3.0).seconds(work) == pytest.approx(3.0)
+
+
 def test_rates_are_measured_on_a_product_and_a_sum() -> None:
     """Check a clock by which each takes a second."""
     timer = ExecutionTimer(CountingClock())
