@@ -43,7 +43,9 @@ def replay(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -> G
 History = tuple[Move, ...]
 
 
-def replay_all(graph: Graph, histories: Iterable[History], rules: Rules | None = None) -> dict[History, Graph]:
+def replay_all(
+    graph: Graph, histories: Iterable[History], rules: Rules | None = None
+) -> dict[History, Graph]:
     """Return the graphs that several histories of one graph lead to; moves that they begin with are applied once.
 
     Equal histories have the same graph object.

@@ -191,7 +191,9 @@ def _saved_document(parts: Context, path: Path) -> tasks.SaveResult:
 def _upload_key(parts: Context, hashes: Sequence[str], *how: Any) -> str:
     """Return a hash of uploaded files, given theirs, and of how they are read."""
     blocks = parts.settings.limits.graph_blocks
-    return hashlib.sha256(json.dumps([*how, blocks, versions(), *hashes], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([*how, blocks, versions(), *hashes], sort_keys=True).encode()
+    ).hexdigest()
 
 
 def _saved(

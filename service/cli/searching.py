@@ -31,7 +31,6 @@ from tapestry.teg.document import DocumentError, save
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
 
-
 # The share of a deadline that loading and reading may have taken where processes are started.
 STARTING_SHARE = 0.2
 

@@ -5,7 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from tapestry.rewrites import RULES, Move, Rule, RuleError, StaleMove, apply_all, apply_move, find, replay, replay_all
+from tapestry.rewrites import (
+    RULES,
+    Move,
+    Rule,
+    RuleError,
+    StaleMove,
+    apply_all,
+    apply_move,
+    find,
+    replay,
+    replay_all,
+)
 from tapestry.rewrites.cell_form import ADD, INPUT
 from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rule import NOTHING, op, rest, tensor

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from tapestry.optimizer import Result, RunOptions
-from tapestry.optimizer.analysis.frontier_verification import FIRST, LATER, MARGIN, TimedVerifier, by_importance
+from tapestry.optimizer.analysis.frontier_verification import (
+    FIRST,
+    LATER,
+    MARGIN,
+    TimedVerifier,
+    by_importance,
+)
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.run.clock import Deadline, OutOfTime
 from tapestry.optimizer.run.workers import InlineExecutor

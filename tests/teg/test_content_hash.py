@@ -26,7 +26,11 @@ def test_a_program_that_is_exported_again_has_the_same_hash() -> None:
     once = content_hash(packed(MEMBERS), ".pt2")
     again = {"data/sample_inputs/model.pt": b"2", ".data/serialization_id": b"77"}
     assert content_hash(packed({**MEMBERS, **again}, "other"), ".pt2") == once
-    for changed in ({"data/weights/weight_0": b"abce"}, {"data/weights/weight_1": b""}, {"byteorder": b"big"}):
+    for changed in (
+        {"data/weights/weight_0": b"abce"},
+        {"data/weights/weight_1": b""},
+        {"byteorder": b"big"},
+    ):
         assert content_hash(packed({**MEMBERS, **changed}), ".pt2") != once
     moved = {"models/model.json": b"{}a", "data/weights/weight_0": b"bcd"}
     assert content_hash(packed({**MEMBERS, **moved}), ".pt2") != once

@@ -145,7 +145,10 @@ class Emitter(StepEmitter):
             if found.array.size == 1:
                 return self.know(found.array.reshape((1,) * len(shape)), shape)
             if found.is_writable:
-                packed = literal(found.full.reshape(tuple(shape)))
+                full = found.full
+                packed = self.translation.once(
+                    ("reshape", tuple(shape)), [full], lambda: literal(full.reshape(tuple(shape)))
+                )
                 return self.know(packed.array, packed.shape)
         output = self.fresh()
         return self.value(self.translation.reshape(output, value.name, output, tuple(shape)))

@@ -79,7 +79,7 @@ def fold_node(t: Translation, node: OnnxNode, has_steps: bool) -> bool:
     weights = bool(node.inputs) and t.resolve(node.inputs[0]) in t.program.entries
     if unknown or node.op in UNFOLDED or (node.op in KEPT_ON_WEIGHTS and weights):
         return False
-    results = _compressed(node, inputs)
+    results = _compressed(t, node, inputs)
     if results is None:
         versions = {"": t.opset, node.domain: t.version(node.domain)}
         if not _is_small(t, node, inputs, versions):
@@ -133,11 +133,18 @@ def _bytes_of(types: Sequence[InferredOutput]) -> int:
     return sum(math.prod(shape) * item_bytes(dtype) for shape, dtype in types)
 
 
-def _compressed(node: OnnxNode, inputs: Sequence[Literal | None]) -> tuple[Literal, ...] | None:
+def _compressed(
+    t: Translation, node: OnnxNode, inputs: Sequence[Literal | None]
+) -> tuple[Literal, ...] | None:
     """Compute a result that repeats a smaller array without writing it out; None for other results."""
     if node.op not in _BY_OP or any(c is None for c in inputs):
         return None
-    result = _BY_OP[node.op](node, [c for c in inputs if c is not None])
+    known, compute = [c for c in inputs if c is not None], _BY_OP[node.op]
+    if node.op == "Reshape":  # may copy what was transposed before
+        how = (node.op, str(sorted(node.attributes.items())), *(c.shape for c in known))
+        result = t.once(how, [c.array for c in known], lambda: compute(node, known))
+    else:
+        result = compute(node, known)
     return None if result is None else (result,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapestry.teg.importers.constants import affine
+from tapestry.teg.importers.constants import affine, literal
 from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
 from tapestry.teg.importers.onnx_reader import OnnxNode
 from tapestry.teg.importers.program import Literal
@@ -42,8 +42,7 @@ def _sliced(t: Translation, node: OnnxNode, axis: int, indices: np.ndarray) -> b
     """Emit a slice, if the indices are an arithmetic progression; return whether they are."""
     table = t.value(node.inputs[0])
     size = table.shape[axis]
-    flat = np.where(indices < 0, indices + size, indices).reshape(-1)
-    span = _progression(flat)
+    span = t.once(("progression", size), [indices], lambda: _progression(_wrapped(indices, size)))
     if span is None:
         return False
     _check_span(node, span, axis, size)
@@ -54,6 +53,11 @@ def _sliced(t: Translation, node: OnnxNode, axis: int, indices: np.ndarray) -> b
     if indices.ndim != 1:
         t.reshape(f"{node.name}.shape", sliced, node.outputs[0], shape)
     return True
+
+
+def _wrapped(indices: np.ndarray, size: int) -> np.ndarray:
+    """Count negative indices from the front; return all in one line."""
+    return np.where(indices < 0, indices + size, indices).reshape(-1)
 
 
 def _progression(flat: np.ndarray) -> range | None:
@@ -81,7 +85,7 @@ def _gather_elements(t: Translation, node: OnnxNode) -> None:
     axis = normal_axis(node, int(node.get("axis", 0)), len(table.shape))
     region = [range(size if k == axis else index.shape[k]) for k, size in enumerate(table.shape)]
     known = t.literal(index.name)
-    span = None if known is None else progression_along(node, known, axis, table.shape[axis])
+    span = None if known is None else progression_along(t, node, known, axis, table.shape[axis])
     if span is not None:
         region[axis] = span
         t.slice(node.name, table.name, output, region)
@@ -90,12 +94,12 @@ def _gather_elements(t: Translation, node: OnnxNode) -> None:
     take_along(t, node.name, part, index.name, output, axis)
 
 
-def progression_along(node: OnnxNode, known: Literal, axis: int, size: int) -> range | None:
+def progression_along(t: Translation, node: OnnxNode, known: Literal, axis: int, size: int) -> range | None:
     """Return known positions along `axis` as a range, if they are the same progression on every line, else None."""
-    if any(n > 1 for k, n in enumerate(known.array.shape) if k != axis):
+    line = known.array
+    if line.shape[axis] != known.shape[axis] or line.size != line.shape[axis]:
         return None
-    line = np.broadcast_to(known.array, [s if k == axis else 1 for k, s in enumerate(known.shape)])
-    span = _progression(np.where(line < 0, line + size, line).reshape(-1))
+    span = t.once(("progression", size), [line], lambda: _progression(_wrapped(line, size)))
     if span is not None:
         _check_span(node, span, axis, size)
     return span
@@ -136,7 +140,8 @@ def _compress(t: Translation, node: OnnxNode) -> None:
     if axis is None:
         name = t.reshape(f"{node.name}.flat", name, f"{output}.flat", (value.size,))
     k = normal_axis(node, int(axis or 0), len(t.value(name).shape))
-    places = t.add_literal(f"{output}.places", np.flatnonzero(condition))
+    places = f"{output}.places"
+    t.know(places, t.once("places", [condition], lambda: literal(np.flatnonzero(condition))))
     read_rows(t, node.name, name, places, output, k)
 
 

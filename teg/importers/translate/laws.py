@@ -54,7 +54,7 @@ def _law_of(t: Translation, name: str, depth: int, seen: Seen) -> AffineIndex | 
     if value.name not in seen:
         seen[value.name] = None
         known = t.literal(name)
-        seen[value.name] = _step_law(t, value, depth, seen) if known is None else known_law(known)
+        seen[value.name] = _step_law(t, value, depth, seen) if known is None else known_law(t, known)
     return seen[value.name]
 
 
@@ -73,9 +73,12 @@ def _step_law(t: Translation, value: Value, depth: int, seen: Seen) -> AffineInd
     return None
 
 
-def known_law(known: Literal) -> AffineIndex | None:
+def known_law(t: Translation, known: Literal) -> AffineIndex | None:
     """Find the law of a known value; None if there is none."""
-    array = known.array
+    return t.once("law", [known.array], lambda: _array_law(known.array))
+
+
+def _array_law(array: np.ndarray) -> AffineIndex | None:
     if array.dtype.kind not in "iu" or array.size == 0:
         return None
     first = int(array.reshape(-1)[0])

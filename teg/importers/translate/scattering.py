@@ -50,7 +50,7 @@ def _scatter_elements(t: Translation, node: OnnxNode) -> None:
         return
     region = [range(s) for s in index.shape]
     known = t.literal(index.name)
-    span = None if known is None else progression_along(node, known, axis, base.shape[axis])
+    span = None if known is None else progression_along(t, node, known, axis, base.shape[axis])
     if span is not None:
         region[axis] = span
         paste(t, node.name, base.name, updates, output, region, reduction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from tapestry.teg.importers.program import (
     outputs_of,
 )
 
+T = TypeVar("T")
+
 # A tensor has at most so many dimensions (numpy's limit), and a program so many steps: no loop is unrolled further.
 MOST_DIMENSIONS, MOST_STEPS = 64, 2**19
 # A window whose taps become a step each has at most so many.
@@ -46,6 +48,7 @@ class Translation:
         self.known: dict[str, Literal] = {}
         self._aliases: dict[str, str] = {}
         self._producers: dict[str, Step] = {}
+        self._found: dict[Any, tuple[Sequence[np.ndarray], Any]] = {}
         self.unrolled_nodes = 0
         self.budget = FoldBudget()
         # How a node becomes steps, the values read later given: for translators of nodes that hold others.
@@ -77,6 +80,20 @@ class Translation:
     def literal(self, name: str) -> Literal | None:
         """Return the known value of `name`, or None if it is not known."""
         return self.known.get(self.resolve(name))
+
+    def once(self, what: Any, arrays: Sequence[np.ndarray], compute: Callable[[], T]) -> T:
+        """Return what `compute` finds of known arrays, computed once for the same memory and `what`.
+
+        The body of a loop reads the same constants in every iteration.
+        """
+        places = (
+            (a.__array_interface__["data"][0], a.shape, a.strides, a.dtype.str) for a in arrays
+        )  # memory of which no part is reused, for the arrays are kept
+        key = (what, *places)
+        if key not in self._found:
+            self._found[key] = (arrays, compute())
+        found: T = self._found[key][1]
+        return found
 
     def constant(self, node: OnnxNode, position: int, what: str) -> np.ndarray | None:
         """Return the value of an optional input that must be known at import; None where it is left out.

@@ -92,7 +92,7 @@ def _column_laws(t: Translation, name: str, depth: int) -> list[AffineIndex | No
     outer = t.value(name).shape[:-1]
     if known is not None:
         array = np.broadcast_to(known.array, (*known.array.shape[:-1], depth))
-        return [known_law(Literal(array[..., k], outer)) for k in range(depth)]
+        return [known_law(t, Literal(array[..., k], outer)) for k in range(depth)]
     parts = step.inputs if isinstance(step, Concat) and step.axis == len(outer) else (name,)
     laws: list[AffineIndex | None] = []
     for part in parts:
@@ -113,11 +113,8 @@ def flat_positions(t: Translation, node: OnnxNode, vectors: Vectors, table: Sequ
     columns = [_column(t, node, k) for k in vectors.dynamic]
     known = [t.literal(c) for c in columns]
     if all(c is not None for c in known):
-        places = np.zeros((1,) * len(vectors.outer), np.int64)
-        for column, size, stride in zip(known, sizes, strides, strict=True):
-            assert column is not None
-            rows = column.array.astype(np.int64)
-            places = places + np.where(rows < 0, rows + size, rows) * stride
+        arrays = [c.array for c in known if c is not None]
+        places = t.once(("rows", *sizes), arrays, lambda: _rows(arrays, sizes, strides))
         t.know(output, Literal(places, vectors.outer))
         return output
     if len(columns) == 1:
@@ -130,6 +127,15 @@ def flat_positions(t: Translation, node: OnnxNode, vectors: Vectors, table: Sequ
     for term in terms[1:]:
         total = ("add", total, term)  # type: ignore[assignment]
     return t.cell(f"{node.name}.index", columns, output, total, index.dtype)
+
+
+def _rows(columns: Sequence[np.ndarray], sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """Compute row numbers from columns of known positions."""
+    places = np.zeros((1,) * columns[0].ndim, np.int64)
+    for column, size, stride in zip(columns, sizes, strides, strict=True):
+        rows = column.astype(np.int64)
+        places = places + np.where(rows < 0, rows + size, rows) * stride
+    return places
 
 
 def _column(t: Translation, node: OnnxNode, k: int) -> str:

@@ -6,7 +6,7 @@ What is counted: elements that folding touches, elements that are written out, s
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.onnx_reader import read_model
 from tapestry.teg.importers.program import LARGEST_WRITTEN, ImportLimitError, Literal
 from tapestry.teg.importers.translate import translation_of
+from tapestry.teg.importers.translate.translation import Translation
 from tests.teg.importers.models import check_against_reference, model_of
 
 HUGE, SIDE = 2**34, 2**17
@@ -64,6 +65,11 @@ FOLDED_OR_LEFT: dict[str, list[onnx.NodeProto]] = {
     "selected": [ONES, N("Greater", ["a", "a"], ["g"]), N("Where", ["g", "a", "a"], ["c"])],
     "one of its elements": [LONG, N("Slice", ["a", "first", "index"], ["c"])],
     "as indices": [N("Expand", ["index", "square"], ["i"]), N("Gather", ["x", "i"], ["c"])],
+    "as places of elements": [
+        LONG,
+        N("Cast", ["a"], ["i"], to=TensorProto.INT64),
+        N("GatherElements", ["a", "i"], ["c"]),
+    ],
     "a range": [COUNT, N("Cast", ["n"], ["f"], to=TensorProto.FLOAT), N("Reshape", ["f", "square"], ["c"])],
     "tiled": [N("Tile", ["line", "long"], ["b"]), N("ReduceSum", ["b"], ["c"])],
     "padded": [N("Pad", ["line", "pads"], ["c"])],
@@ -219,3 +225,55 @@ def test_what_the_body_of_a_loop_holds_is_read_once() -> None:
     held = {name for name, value in translation.known.items() if value.shape == (4,)}
     assert held == {"y/body/stored", "y/body/constant"}
     check_against_reference(model, {"x": np.ones(4, FLOAT)})
+
+
+LENGTH = 36
+PLACES = np.random.default_rng(0).permutation(LENGTH)
+TURNED = [
+    N("Constant", [], ["a"], value=numpy_helper.from_array(PLACES.reshape(6, 6).astype(FLOAT))),
+    N("Transpose", ["a"], ["b"]),
+    N("Reshape", ["b", "flat"], ["c"]),
+]
+READ_IN_A_LOOP: dict[str, tuple[list[onnx.NodeProto], np.ndarray]] = {
+    "progressions": ([N("Gather", ["v", "places"], ["c"])], np.arange(LENGTH)[::-1]),
+    "rows": ([N("Gather", ["v", "places"], ["c"])], PLACES),
+    "elements": ([N("GatherElements", ["v", "places"], ["c"])], PLACES),
+    "vectors": ([N("GatherND", ["v", "places"], ["c"])], PLACES[:, None]),
+    "a condition": ([N("Compress", ["v", "places"], ["c"])], PLACES % 2 == 0),
+    "transposed": (TURNED, PLACES),
+}
+
+
+def looped(nodes: Sequence[onnx.NodeProto], places: np.ndarray, trips: int) -> onnx.ModelProto:
+    """Build a model that adds the mean of `c` to its value so many times."""
+    types = {"k": (TensorProto.INT64, []), "on": (TensorProto.BOOL, []), "v": (TensorProto.FLOAT, None)}
+    ends = [N("ReduceMean", ["c"], ["mean"], keepdims=0), N("Add", ["v", "mean"], ["w"])]
+    body = helper.make_graph(
+        [N("Identity", ["on"], ["still"]), *nodes, *ends],
+        "body",
+        [helper.make_tensor_value_info(n, *kind) for n, kind in types.items()],
+        [helper.make_tensor_value_info(n, types[like][0], None) for n, like in (("still", "on"), ("w", "v"))],
+    )
+    given = {"trips": np.array(trips), "go": np.array(True), "places": places, "flat": GIVEN["flat"]}
+    loop = N("Loop", ["trips", "go", "x"], ["y"], body=body)
+    return model_of([loop], {"x": [LENGTH]}, ["y"], given)
+
+
+@pytest.mark.parametrize("name", READ_IN_A_LOOP)
+def test_what_a_loop_reads_of_a_constant_is_found_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a loop of ten iterations computes no more of a constant than one of two iterations does."""
+    computed, once = list[object](), Translation.once
+
+    def noted(
+        t: Translation, what: object, arrays: Sequence[np.ndarray], compute: Callable[[], object]
+    ) -> object:
+        return once(t, what, arrays, lambda: (computed.append(what), compute())[1])
+
+    monkeypatch.setattr(Translation, "once", noted)
+    counts = []
+    for trips in (2, 10):
+        computed.clear()
+        model = looped(*READ_IN_A_LOOP[name], trips)
+        check_against_reference(model, {"x": np.linspace(0, 1, LENGTH, dtype=FLOAT)})
+        counts.append(len(computed))
+    assert counts[0] == counts[1] > 0
