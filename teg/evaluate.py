@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Operand
 from tapestry.teg.operators.running import run_part
 from tapestry.teg.signature import reached
+from tapestry.teg.tensor_uses import Use, uses
 from tapestry.teg.zspace import ZRange
 
 NOTHING = ZRange((), ())
@@ -194,53 +195,35 @@ def _random_value(
     positive = role in ("buffer", "optimizer_state") or (role == "parameter" and len(shape) < 2)
     if positive:
         return rng.uniform(0.5, 1.5, shape).astype(dtype)
-    fans = [_fan_in(graph, b) for b, _ in uses(graph, site)] if role == "parameter" else []
+    fans = [_fan_in(use) for use in uses(graph, site)] if role == "parameter" else []
     value = rng.standard_normal(shape, np.float32)
     return (value / np.float32(math.sqrt(max(fans, default=1)))).astype(dtype)
 
 
 def _bound(graph: Graph, site: str) -> int:
     """Return the least size that the integers of a tensor index; small where they are one of several coordinates."""
-    bounds = [_indexed_size(graph, b) for b, k in uses(graph, site) if k == _positions_input(b)]
-    mixed = [_indexed_size(graph, b) for b, k in uses(graph, site, True) if k == _positions_input(b)]
+    bounds = [_indexed_size(use) for use in uses(graph, site) if _is_position(use)]
+    mixed = [_indexed_size(use) for use in uses(graph, site, True) if _is_position(use)]
     return max(min([*bounds, *([2, *mixed] if len(mixed) > len(bounds) else [])], default=10), 1)
 
 
-def uses(graph: Graph, site: str, combined: bool = False) -> Iterator[tuple[Block, int]]:
-    """Yield the `(block, input position)` that read a tensor, itself or rearranged or changed element by element.
-
-    `combined`: or combined with other tensors to integers.
-    """
-    reached = [site]
-    for tensor in reached:
-        for block, position in graph.readers[tensor]:
-            yield block, position
-            alone = block.operator == "cell" and (
-                len(block.inputs) == 1
-                or (combined and numpy_dtype(graph.tensors[block.outputs[0]].dtype).kind in "iu")
-            )
-            if alone or block.operator in ("view", "reshape", "concat", "interleave", "pad", "dilate"):
-                reached += [t for t in block.outputs if t not in reached]
+def _is_position(use: Use) -> bool:
+    """Return whether the input holds positions: the second of a gather, the last but one of a scatter."""
+    return use.position == {"gather": 1, "scatter": len(use.inputs) - 2}.get(use.definition.operator)
 
 
-def _positions_input(block: Block) -> int | None:
-    """Return the input that holds positions: the second of a gather, the last but one of a scatter; else None."""
-    return {"gather": 1, "scatter": len(block.inputs) - 2}.get(block.operator)
-
-
-def _indexed_size(graph: Graph, block: Block) -> int:
+def _indexed_size(use: Use) -> int:
     """Return the size of the axis that a gather's or scatter's positions refer to."""
-    axis: int = block.definition["axis"]
-    table = block.inputs[0] if block.operator == "gather" else block.outputs[0]
-    return graph.tensors[table].shape[axis]
+    axis: int = use.definition["axis"]
+    table = use.inputs[0] if use.definition.operator == "gather" else use.outputs[0]
+    return table.shape[axis]
 
 
-def _fan_in(graph: Graph, block: Block) -> int:
-    """Return the number of products that are summed up for one element; 1 for blocks that contract nothing."""
-    if block.signature is None:
+def _fan_in(use: Use) -> int:
+    """Return the number of products that are summed up for one element; 1 for what contracts nothing."""
+    definition = use.definition
+    if definition.signature is None:
         return 1
-    work = operator_named(block.operator).work(
-        block.definition, graph.input_types(block), graph.output_types(block)
-    )
-    summed = math.prod(d.size for d in block.signature.dims if d.kind == "sum")
+    work = operator_named(definition.operator).work(definition, use.inputs, use.outputs)
+    summed = math.prod(d.size for d in definition.signature.dims if d.kind == "sum")
     return summed * work.k_factor if work.kind == "contraction" else 1

@@ -196,6 +196,35 @@ def test_random_inputs_fit_what_reads_them(rng):
     assert all(np.array_equal(again[site], value) for site, value in values.items())
 
 
+def test_random_inputs_fit_what_fused_blocks_do_with_them(rng):
+    """Check scores of embeddings: a gather, a product with turned weights, and a softmax in one block."""
+    dims = {"s": 64, "k": 256, "n": 128}
+    turn = attributes(map=((1, 1, 0), (0, 1, 0)), shape=(dims["k"], dims["n"]))
+    product = attributes(labels=(("s", "k"), ("k", "n")), output=("s", "n"))
+    body = (
+        ("gather", attributes(axis=0), (0, 1)),
+        ("view", turn, (2,)),
+        ("contract", product, (3, 4)),
+        ("softmax", attributes(axes=(1,)), (5,)),
+    )
+    shapes = {"table": (7, dims["k"]), "tokens": (dims["s"],), "weight": (dims["n"], dims["k"])}
+    kinds = {name: "int64" if name == "tokens" else "float32" for name in shapes}
+    g = GraphBuilder("scores")
+    roles = {"table": "parameter", "tokens": "activation", "weight": "parameter"}
+    read = [g.source(name, shapes[name], kinds[name], roles[name]) for name in shapes]
+    types = tuple((shapes[name], kinds[name]) for name in shapes)
+    (y,) = g.apply("fused", tuple(read), site="y", body=body, types=types, results=(6,))
+    g.sink(y, site="result")
+    graph = g.build()
+
+    values = random_inputs(graph, rng)
+
+    assert set(np.unique(values["tokens"])) == set(range(7))
+    assert abs(values["weight"].std() - 1 / 16) < 0.005
+    assert values["table"].std() > 0.9
+    assert evaluate(graph, values)["result"].max() < 0.5, "no element takes all of a softmax"
+
+
 def test_a_program_is_computed_by_another_library(rng):
     """Check a product, its softmax and a sink in torch: numpy arrays come and go."""
     pytest.importorskip("torch")
