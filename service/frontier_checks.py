@@ -207,19 +207,22 @@ class CheckTimer:
         is_stored: bool = False,
     ) -> None:
         self.verifier, self.storing_s = TimedVerifier(mesh, options.compute_dtype, now, processor_now), 0.0
-        self._is_stored = is_stored
+        self._is_stored = is_stored and options.deadline_seconds is not None
+        if self._is_stored:
+            self.storing_s = storing_seconds(graph, now)
+        self._kept_s = max(_least_storing_s(options), self.storing_s)
         self._graph, self._options, self._processes, self._now = graph, options, processes, now
         self._execution_s: float | None = None
 
     def __call__(self, plans: Sequence[Plan], count: int) -> float:
         """Check these plans dry, and return the seconds for a frontier of `count` plans.
 
-        They include those of storing it, as far as `checking_deadline` does not keep them anyway.
+        They include those of storing it, as far as `checking_deadline` does not keep them for the program anyway.
         """
         if self._is_stored and plans:
-            self.storing_s = storing_seconds(self._graph, plans[-1], count, self._now)
+            self.storing_s += count * plan_storing_seconds(plans[-1], self._now)
             self._is_stored = False
-        storing_s = max(0.0, self.storing_s - _least_storing_s(self._options))
+        storing_s = max(0.0, self.storing_s - self._kept_s)
         if self._options.verify == "none" or not plans:
             return storing_s
         for plan in plans:
@@ -237,11 +240,8 @@ class CheckTimer:
         return min(execution_seconds(timer, self._graph, [plan] * EXECUTED), most_s)
 
 
-def storing_seconds(graph: Graph, plan: Plan, count: int, now: Now) -> float:
-    """Estimate the seconds of storing and printing a run of `count` plans, by writing one of them here.
-
-    The program is written without its data, of which a sample is compressed.
-    """
+def storing_seconds(graph: Graph, now: Now) -> float:
+    """Estimate the seconds of storing a program: it is written without its data, of which a sample is compressed."""
     began_s = now()
     graph_values(replace(graph, data={}))
     took_s = now() - began_s
@@ -251,10 +251,14 @@ def storing_seconds(graph: Graph, plan: Plan, count: int, now: Now) -> float:
         began_s = now()
         gzip.compress(base64.b64encode(sample.tobytes()), 6)
         took_s += (now() - began_s) * bytes_ / sample.nbytes
+    return took_s
+
+
+def plan_storing_seconds(plan: Plan, now: Now) -> float:
+    """Estimate the seconds of storing and printing a plan: it is converted, sent to the database, and printed."""
     began_s = now()
     json.dumps(plan_values("", plan))
-    # Each plan is converted, sent to the database, and printed.
-    return took_s + STEPS_OF_STORING * (now() - began_s) * count
+    return STEPS_OF_STORING * (now() - began_s)
 
 
 def count_plans(

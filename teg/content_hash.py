@@ -27,7 +27,7 @@ def content_hash(file: BinaryIO, suffix: str = "") -> str:
     try:
         if suffix == ".pt2":
             return _archive_hash(file)
-    except (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, ValueError, zlib.error, OSError):
+    except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, zlib.error, OSError):
         pass  # no archive: reading it will tell
     finally:
         file.seek(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from tapestry.teg.dtypes import numpy_dtype
@@ -44,7 +44,7 @@ def uses(graph: Graph, site: str, combined: bool = False) -> Iterator[Use]:
             reached += [t for t in passed if t not in reached]
 
 
-def _uses_inside(block: Block, position: int, combined: bool) -> Iterator[Use]:
+def _uses_inside(block: Block, position: int, combined: bool) -> Generator[Use, None, tuple[str, ...]]:
     """Yield the uses of an input by the steps of a fused block; return the outputs through which it passes."""
     body = body_of(block.definition)
     reached = {position}

@@ -74,7 +74,9 @@ def plan_of(variant: Variant, index: int, is_feasible: bool = True) -> Plan:
     )
 
 
-def frontier_of(variants: Sequence[Variant], anchors: np.ndarray | None = None) -> tuple[Plan, ...]:
+def frontier_of(
+    variants: Sequence[Variant], anchors: np.ndarray | None = None, limit: int = LARGEST_FRONTIER
+) -> tuple[Plan, ...]:
     """Build the common front of all variants, thinned to a readable size that keeps its extremes and its volume.
 
     The members nearest to `anchors` `(n, m)`, values of plans that were given, stay in any case.
@@ -82,7 +84,7 @@ def frontier_of(variants: Sequence[Variant], anchors: np.ndarray | None = None) 
     members = [(v, i) for v in variants for i in range(int(v.archive.size[0]))]
     values = np.concatenate([v.archive.value[: int(v.archive.size[0])] for v in variants])
     kept = [] if anchors is None else _nearest(values, anchors)
-    return tuple(plan_of(*members[r]) for r in select_subset(values, LARGEST_FRONTIER, kept))
+    return tuple(plan_of(*members[r]) for r in select_subset(values, limit, kept))
 
 
 def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:

@@ -86,7 +86,7 @@ def initialize(
     began = time.perf_counter()
     report("compiling")
     check_stop()
-    _compile_variants(state, graph, criteria, seeds, limit, check_stop)
+    first_s = _compile_variants(state, graph, criteria, seeds, limit, check_stop)
     ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans, check_stop)
@@ -97,7 +97,7 @@ def initialize(
     for variant in ours:
         state.evaluations += _seed_abstract(variant)
     if seeds:
-        _insert_seeds(state, ours, limit, check_stop)
+        _insert_seeds(state, ours, limit, check_stop, first_s)
     state.tighten()
     for variant in state.variants:
         set_parent_weights(variant.archive)
@@ -113,8 +113,10 @@ def _compile_variants(
     seeds: bool,
     limit: int | None,
     check_stop: CheckStop,
-) -> None:
+) -> float:
     """Compile the program for every submesh, and the best of its rewritten graphs where seeds are wanted.
+
+    Return the seconds that the first variant took.
 
     Simplifying the program and what follows the first variant make the search better, and are left out where there is
     no time for them.
@@ -129,26 +131,36 @@ def _compile_variants(
     starts = [(submesh, simple, moves) for submesh in state.submeshes]
     if moves:
         starts.append((state.submeshes[0], graph, ()))
-    check = check_stop
+    before_s = state.clock.spent_s
+    state.variants.append(new_variant(0, *starts[0], state.options, check_stop))
+    first_s, check = state.clock.spent_s - before_s, state.clock.check_preparation(check_stop)
     with suppress(OutOfTime):
-        for number, (submesh, program, history) in enumerate(starts):
-            state.variants.append(new_variant(number, submesh, program, history, state.options, check))
-            check = state.clock.check_preparation(check_stop)
+        for number, start in enumerate(starts[1:], start=1):
+            state.variants.append(new_variant(number, *start, state.options, check))
         rewritten = _rewritten(state, criteria, simple, moves, limit, check_stop) if seeds else ()
         for submesh, found in rewritten:
             checked = check_stop if _is_alone(state) else check
             state.variants.append(_joining(state, submesh, found, checked))
+    return first_s
 
 
 def _insert_seeds(
-    state: SearchState, variants: Sequence[Variant], limit: int | None, check_stop: CheckStop
+    state: SearchState,
+    variants: Sequence[Variant],
+    limit: int | None,
+    check_stop: CheckStop,
+    first_s: float,
 ) -> None:
     """Insert the plans of propagation into variants until a stop is requested.
 
     In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it. Without
-    seeds of the first variant the search has nothing to vary, so a deadline leaves the first batch of them.
+    seeds of the first variant the search has nothing to vary, so a deadline leaves the first batch of them, unless it
+    passes within the time `first_s` that compiling this variant took: its seeds take about as long.
     """
-    check_time = check_stop if state.clock.deadline is None else state.clock.check(check_stop)
+    deadline = state.clock.deadline
+    if deadline is not None and deadline.left_s < first_s:
+        return
+    check_time = check_stop if deadline is None else state.clock.check(check_stop)
     with suppress(StopRequested):
         for variant in variants:
             (check_stop if variant is variants[0] else check_time)()

@@ -23,9 +23,11 @@ from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
 from tapestry.optimizer.archive.report import (
+    LARGEST_FRONTIER,
     current_constraints,
     frontier_of,
     goal_of,
+    plan_of,
     shortfall_of,
 )
 from tapestry.optimizer.placement.toolbox import completed, described
@@ -59,6 +61,9 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.stopping import CheckStop
 from tapestry.teg.validate import check
+
+# The plans that are reported however late it is.
+LEAST_FRONTIER = 4
 
 
 def search(
@@ -272,9 +277,21 @@ def _prepare(
     return True
 
 
+def _frontier_limit(state: SearchState) -> int:
+    """Return how many plans to report: near a deadline, as many as can be written out in half of the time left."""
+    deadline, variant = state.clock.deadline, state.variants[0]
+    if deadline is None or not variant.archive.size[0]:
+        return LARGEST_FRONTIER
+    left_s = deadline.left_s
+    plan_of(variant, 0)
+    took_s = left_s - deadline.left_s
+    most = max(left_s, 0.0) / 2 / took_s if took_s > 0 else LARGEST_FRONTIER
+    return int(min(max(most, LEAST_FRONTIER), LARGEST_FRONTIER))
+
+
 def _result(state: SearchState, request: _Request) -> Result:
     seconds, began = state.clock.spent_s, time.perf_counter()
-    plans = frontier_of(state.variants, state.anchors) if state.variants else ()
+    plans = frontier_of(state.variants, state.anchors, _frontier_limit(state)) if state.variants else ()
     bounds = current_constraints(request.bounds, state.submeshes[0])
     timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(

@@ -9,18 +9,24 @@ import traceback
 from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, OK, CommandError
 from tapestry.service.cli.options.shared import wrong_usage
 from tapestry.service.cli.parser import COMMANDS, build_parser
 
 TRACEBACK = "TAPESTRY_TRACEBACK"
+# The field of the kernel's status of a process, counted behind its name, that has the ticks at which it was started.
+STARTED_AT = 19
 MODULES = {command.name: f"tapestry.service.cli.commands.{command.module}" for command in COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; errors are one line on standard error."""
-    began_s = time.perf_counter()
+    """Run one command and return its exit code; errors are one line on standard error.
+
+    Without `argv` it is that of this process, with which its time begins.
+    """
+    began_s = time.perf_counter() - (seconds_since_start() if argv is None else 0.0)
     try:
         arguments, _ = build_parser().parse_known_args(argv)
         arguments.began_s = began_s
@@ -53,6 +59,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"({TRACEBACK}=1 shows where)"
         )
         return INTERNAL
+
+
+def seconds_since_start() -> float:
+    """Return the seconds since this process was started; 0 where the system does not tell."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started_s = int(fields[STARTED_AT]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started_s, 0.0)
+    except (OSError, AttributeError, ValueError, IndexError):
+        return 0.0
 
 
 def _none(_: Namespace) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None, tim
                 start_from=request.start_from,
                 on_progress=reporter.searching,
                 should_stop=should_stop,
-                deadline=checking_deadline(request.deadline, request.options),
+                deadline=checking_deadline(request.deadline, request.options, timer.storing_s),
                 reserve=timer,
             )
         except ValueError as error:

@@ -87,7 +87,7 @@ def test_data_that_cannot_be_sent_is_refused_before_anything_is_sent(tmp_path: P
         program_call({"teg": 1}, None, None, [tmp_path / "first.bin"])
 
 
-def test_a_large_file_is_asked_for_by_its_hash_before_it_is_sent(
+def test_a_large_file_is_looked_up_by_its_hash_before_it_is_sent(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "LARGE_BYTES", 64)

@@ -117,19 +117,19 @@ def test_an_upload_is_read_once(serve: Serve, reads: list[str]) -> None:
 
 def test_an_upload_is_found_by_its_hash(service: Service, tmp_path: Path) -> None:
     path, digest = "/v1/graphs/import", hashlib.sha256(MODEL.read_bytes()).hexdigest()
-    asked = {"sha256": digest, "filename": MODEL.name}
-    unknown = service.http.get(path, params=asked)
+    query = {"sha256": digest, "filename": "tiny.onnx"}
+    unknown = service.http.get(path, params=query)
     assert complaint(unknown, 404, "unknown_id")["detail"].endswith("send it (POST /v1/graphs/import)")
     sent = upload(service)
-    assert service.http.get(path, params=asked).json() == sent.json()
-    assert service.http.get(path, params={**asked, "name": "other"}).status_code == 404
-    assert service.http.get(path, params={**asked, "sha256": "no hash"}).status_code == 422
+    assert service.http.get(path, params=query).json() == sent.json()
+    assert service.http.get(path, params={**query, "name": "other"}).status_code == 404
+    assert service.http.get(path, params={**query, "sha256": "no hash"}).status_code == 422
     files = divided(tmp_path)
     together = send(service, files["model.onnx"], ("weights.bin", files["weights.bin"]))
     hashes = [hashlib.sha256(content).hexdigest() for content in files.values()]
-    asked_for = {"sha256": hashes, "filename": "model.onnx", "data": ["weights.bin"]}
-    assert service.http.get(path, params=asked_for).json()["id"] == together.json()["id"]
-    assert service.http.get(path, params={**asked_for, "data": ["other.bin"]}).status_code == 404
+    divided_query = {"sha256": hashes, "filename": "model.onnx", "data": ["weights.bin"]}
+    assert service.http.get(path, params=divided_query).json()["id"] == together.json()["id"]
+    assert service.http.get(path, params={**divided_query, "data": ["other.bin"]}).status_code == 404
 
 
 @pytest.mark.parametrize(("size_bytes", "is_in_memory"), [(2**22, True), (2**24 + 1, False)])

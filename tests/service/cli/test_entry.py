@@ -6,6 +6,7 @@ import argparse
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,10 @@ def test_programs_of_pytorch_are_read_by_their_ending(tapestry: Run) -> None:
     reported = tapestry("import", path, "--json").json
     assert reported["name"] == "mlp_784_4x4096_10_b1024"
     assert [s["role"] for s in reported["sources"]] == ["parameter"] * 10 + ["activation"]
+
+
+def test_the_time_of_a_command_begins_with_its_process() -> None:
+    code = "import time; time.sleep(0.3); from tapestry.service.cli.entry import seconds_since_start as s; print(s())"
+    began_s = time.perf_counter()
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 0.3 <= float(printed) <= time.perf_counter() - began_s + 0.02
