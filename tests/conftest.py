@@ -11,7 +11,11 @@ from hypothesis import HealthCheck, settings
 from tests.cases import EXAMPLES, QUICK_EXAMPLES, TURN, turn
 from tests.project.source import PACKAGES, modules
 
-pytest_plugins = ("tests.service.databases", "tests.hardware.processes.shared")
+pytest_plugins = (
+    "tests.service.databases",
+    "tests.hardware.processes.shared",
+    "tests.teg.importers.torch.ranks.recording",
+)
 
 # Repeatable everywhere: the same examples on each run; a shared machine's pauses are not failures.
 settings.register_profile(

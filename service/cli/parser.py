@@ -54,7 +54,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "verify",
-        "read the module back in that JAX has made of a plan, and compare it with the program",
+        "read a plan's module for PyTorch or from JAX back in, and compare it with the program",
         plans.verify,
         "verify",
     ),

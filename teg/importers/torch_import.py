@@ -35,8 +35,12 @@ def import_torch(
 ) -> Graph:
     """Import a PyTorch program as a graph; see `teg.importers.from_torch`."""
     listing = read_listing(source, example, name, dims)
-    program = translate(apply_annotations(listing, roles or {}, carries or {}))
-    program = absorb_transpositions(program)
+    return import_listing(apply_annotations(listing, roles or {}, carries or {}))
+
+
+def import_listing(listing: Listing) -> Graph:
+    """Translate, factor and lower a list of calls."""
+    program = absorb_transpositions(translate(listing))
     return lower(program, Factoring(program))
 
 

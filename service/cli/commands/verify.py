@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -10,7 +11,11 @@ import numpy as np
 
 from tapestry.optimizer import canonicalize
 from tapestry.optimizer.analysis.affordability import fits_in_memory
-from tapestry.optimizer.analysis.lowered_verification import LoweredVerification, verify_lowered
+from tapestry.optimizer.analysis.module_verification import (
+    ModuleVerification,
+    verify_lowered,
+    verify_recorded,
+)
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import print_json, quantity, verdict
 from tapestry.service.cli.searching import open_store
@@ -18,14 +23,16 @@ from tapestry.service.store import StoreError, mesh_of
 from tapestry.teg.brief import counted
 from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.importers import ImportFailure
+from tapestry.teg.importers.torch.ranks.process import record
 
 
 def run(arguments: Namespace) -> int:
     """Find the plan, read the module, run it on all devices, and print what differs."""
-    if arguments.module.endswith(".py"):
+    path = Path(arguments.module)
+    if path.suffix == ".py" and _is_for_jax(path):
         raise CommandError(
-            f"{arguments.module!r} is a program; give the module that it lowers to: "
-            f"python {arguments.module} --lower FILE (programs for JAX; add --cpu for virtual devices)"
+            f"{arguments.module!r} is a program for JAX; give the module that it lowers to: "
+            f"python {arguments.module} --lower FILE (add --cpu for virtual devices)"
         )
     store = open_store(arguments.database_url)
     try:
@@ -43,7 +50,11 @@ def run(arguments: Namespace) -> int:
     graph = canonicalize(graph)
     inputs = random_inputs(graph, np.random.default_rng(arguments.seed))
     try:
-        result = verify_lowered(plan, mesh, Path(arguments.module), graph, inputs)
+        if path.suffix == ".py":
+            ranks = record(path, mesh.device_count, arguments.backend)
+            result = verify_recorded(plan, mesh, ranks, graph, inputs)
+        else:
+            result = verify_lowered(plan, mesh, path, graph, inputs)
     except ImportFailure as error:
         raise CommandError(" ".join(str(error).split())) from error
     if arguments.json:
@@ -55,7 +66,16 @@ def run(arguments: Namespace) -> int:
     return OK if result.ok else FAILED
 
 
-def _print(result: LoweredVerification) -> None:
+def _is_for_jax(path: Path) -> bool:
+    """Return whether a program imports JAX; what cannot be read or parsed is refused by who runs it."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(n, ast.Import) and any(a.name == "jax" for a in n.names) for n in ast.walk(tree))
+
+
+def _print(result: ModuleVerification) -> None:
     print(f"{counted(result.devices, 'device')}, {counted(result.blocks, 'block')} in all")
     for sink, error in result.max_error.items():
         print(f"output {sink}: max|a-b| = {error:.2e} max|b|, on all devices")

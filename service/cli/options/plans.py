@@ -139,9 +139,17 @@ def verify(parser: Parser) -> None:
     parser.add_argument(
         "module",
         metavar="MODULE",
-        help="StableHLO that the plan's program for JAX lowers to (.mlir, also .gz): python plan.py --lower MODULE",
+        help="the plan's program for PyTorch (.py), whose code is executed on this machine to record what every rank "
+        "does, on tensors without elements; or the StableHLO that its program for JAX lowers to (.mlir, also .gz): "
+        "python plan.py --lower MODULE",
     )
     _seed(parser)
+    parser.add_argument(
+        "--backend",
+        choices=("gloo", "nccl"),
+        default="gloo",
+        help="the backend that a program for PyTorch is to run on; nothing is sent (default: gloo)",
+    )
     store(parser)
     as_json(parser)
 

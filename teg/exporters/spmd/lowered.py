@@ -43,7 +43,7 @@ class LoweredProgram:
         types = {source.site: self.graph.tensors[source.outputs[0]].dtype for source in self.graph.sources}
         rows = {
             name: _filled(parts).astype(numpy_dtype(types[name]), copy=False)
-            for site, parts in self._given(inputs).items()
+            for site, parts in given_parts(self.explicit, inputs).items()
             if (name := input_name(site)) in types
         }
         found = unpack_outputs(self.graph, evaluate(self.graph, pack_inputs(self.graph, rows)))
@@ -51,13 +51,6 @@ class LoweredProgram:
             site: [row[tuple(slice(b - a) for a, b in box)] for row, box in zip(rows, boxes, strict=True)]
             for site, boxes in observed_parts(self.explicit).items()
             for rows in [found[output_name(site)]]
-        }
-
-    def _given(self, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
-        data = self.explicit.abstract.data
-        return {
-            site: parts_of(inputs[site] if site in inputs else data[tensor], boxes)
-            for (site, tensor), boxes in _source_parts(self.explicit).items()
         }
 
 
@@ -72,7 +65,7 @@ def read_lowered(explicit: ExplicitGraph, module: str | bytes | Path) -> Lowered
     kinds = explicit.abstract.tensors
     given = {
         input_name(site): TensorType(_room(boxes), kinds[tensor].dtype)
-        for (site, tensor), boxes in _source_parts(explicit).items()
+        for (site, tensor), boxes in source_parts(explicit).items()
     }
     faults = list(input_faults(graph, given).values())
     for site, boxes in observed_parts(explicit).items():
@@ -105,12 +98,21 @@ def observed_parts(explicit: ExplicitGraph) -> dict[str, np.ndarray]:
     return {step.site: step.reads[0].wanted for step in steps}
 
 
+def given_parts(explicit: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """Cut whole values of sources into the parts that devices begin with; stored values are the plan's."""
+    data = explicit.abstract.data
+    return {
+        site: parts_of(inputs[site] if site in inputs else data[tensor], boxes)
+        for (site, tensor), boxes in source_parts(explicit).items()
+    }
+
+
 def parts_of(value: np.ndarray, boxes: np.ndarray) -> list[np.ndarray]:
     """Cut a tensor into the parts that devices have, given their boxes `(devices, rank, 2)`."""
     return [value[tuple(slice(a, b) for a, b in box)] for box in boxes]
 
 
-def _source_parts(explicit: ExplicitGraph) -> dict[tuple[str, str], np.ndarray]:
+def source_parts(explicit: ExplicitGraph) -> dict[tuple[str, str], np.ndarray]:
     """Return the boxes of each source that devices hold, by its site and tensor."""
     tensors = [(block.site, block.outputs[0]) for block in explicit.abstract.sources]
     return {(site, t): explicit.buffers[explicit.sources[t]].boxes for site, t in tensors}

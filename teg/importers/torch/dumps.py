@@ -56,7 +56,7 @@ def _read(document: Mapping[str, Any], name: str) -> Listing:
         elif node["op"] == "call_function" and node["target"] == GETITEM:
             items[node["name"]] = f"{node['args'][0]['node']}.{node['args'][1]}"
         elif node["op"] == "call_function":
-            calls.append(_call(node, items))
+            calls.append(read_call(node, items))
         elif node["op"] != "placeholder":
             raise ImportFailure(f"{name}: node {node['name']!r} of kind {node['op']!r} is unsupported")
     outputs = unique_outputs(found, {i.value.name for i in inputs})
@@ -67,24 +67,30 @@ def _input(node: Mapping[str, Any], label: str) -> Input:
     kind, colon, path = label.partition(":")
     role = ROLE_BY_PREFIX.get(kind, "optimizer_state") if colon else "activation"
     site = path if role in ("parameter", "buffer", "constant") and path else label
-    return Input(node["name"], _value(site, node["val"], f"input {label!r}"), role)
+    return Input(node["name"], read_value(site, node["val"], f"input {label!r}"), role)
 
 
-def _value(name: str, recorded: Any, where: str) -> Value:
+def read_value(name: str, recorded: Any, where: str) -> Value:
+    """Read the recorded shape and element type of a value.
+
+    Raises:
+        ImportFailure: they are no numbers, or the element type is unsupported.
+    """
     if not isinstance(recorded, Mapping) or not all(isinstance(s, int) for s in recorded["shape"]):
         raise ImportFailure(f"{where} has no static shape: {recorded!r}; export it with fixed sizes")
     return Value(name, tuple(recorded["shape"]), dtype_by_name(recorded["dtype"], where))
 
 
-def _call(node: Mapping[str, Any], items: Mapping[str, str]) -> TorchCall:
+def read_call(node: Mapping[str, Any], items: Mapping[str, str]) -> TorchCall:
+    """Read a node that calls an operator; `items` are other names of values, such as those of a call's results."""
     name, recorded = node["name"], node["val"]
     where = f"node {name!r} ({node['target']})"
     if isinstance(recorded, Sequence):
         outputs = tuple(
-            None if r is None else _value(f"{name}.{k}", r, where) for k, r in enumerate(recorded)
+            None if r is None else read_value(f"{name}.{k}", r, where) for k, r in enumerate(recorded)
         )
     else:
-        outputs = () if recorded is None else (_value(name, recorded, where),)
+        outputs = () if recorded is None else (read_value(name, recorded, where),)
     args = tuple(_argument(a, items) for a in node["args"])
     kwargs = {k: _argument(a, items) for k, a in node["kwargs"].items()}
     return TorchCall(name, node["target"], args, kwargs, outputs)

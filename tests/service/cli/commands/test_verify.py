@@ -1,4 +1,4 @@
-"""Tests of `tapestry verify`: a plan's JAX program comes back in, and a changed one is told apart."""
+"""Tests of `tapestry verify`: a plan's programs for JAX and PyTorch come back in, and changed ones are told apart."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pytest
 from tapestry.service.store import Store
 from tests.service.conftest import Run, complaint
 from tests.service.programs import finished_run, two_layers
-
-pytest.importorskip("jax")
 
 
 @pytest.fixture
@@ -30,6 +28,7 @@ def plan(home: Path) -> str:
 
 @pytest.mark.slow
 def test_an_exported_program_is_lowered_and_verified(tapestry: Run, plan: str, tmp_path: Path) -> None:
+    pytest.importorskip("jax")
     module, lowered = tmp_path / "plan.py", tmp_path / "step.mlir"
     assert tapestry("export", plan, "--to", "jax", "-o", module).code == 0
     subprocess.run([sys.executable, module, "--lower", lowered, "--cpu"], check=True, timeout=100)
@@ -46,8 +45,34 @@ def test_an_exported_program_is_lowered_and_verified(tapestry: Run, plan: str, t
     assert "output 'result' differs by" in refuted.err
 
 
+@pytest.mark.slow
+def test_an_exported_program_for_pytorch_is_recorded_and_verified(
+    tapestry: Run, plan: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    module = tmp_path / "plan.py"
+    assert tapestry("export", plan, "--to", "torch", "-o", module).code == 0
+    report = tapestry("verify", plan, module, "--backend", "nccl", "--json").json
+    assert (report["ok"], report["devices"], report["double"]) == (True, 8, True)
+    assert report["max_error"]["result"] <= report["tolerance"] < 2e-6
+
+    text = module.read_text()
+    assert text.count("torch.relu(") == 1
+    module.write_text(text.replace("torch.relu(", "torch.neg("))
+    refuted = tapestry("verify", plan, module)
+    assert refuted.code == 1 and "the module computes the program: NO" in refuted.out
+    assert "output 'result' differs by" in refuted.err
+
+
+def test_what_is_no_module_of_a_plan_is_refused(tapestry: Run, plan: str, tmp_path: Path) -> None:
+    module = tmp_path / "plan.py"
+    assert "there is no file" in complaint(tapestry("verify", plan, module))
+    assert tapestry("export", plan, "--to", "jax", "-o", module).code == 0
+    assert f"python {module} --lower FILE" in complaint(tapestry("verify", plan, module))
+
+
 def test_what_is_no_lowered_program_is_refused(tapestry: Run, plan: str, tmp_path: Path) -> None:
-    assert "python plan.py --lower FILE" in complaint(tapestry("verify", plan, "plan.py"))
+    pytest.importorskip("jax")
     assert "there is no file" in complaint(tapestry("verify", plan, tmp_path / "step.mlir"))
     (tmp_path / "other.mlir").write_text(
         "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"

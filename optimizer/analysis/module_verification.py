@@ -1,8 +1,8 @@
-"""Verification of a plan's program as JAX has lowered it: read back in, its outputs are those of the user's program."""
+"""Verification of a module that was made of a plan: read back in, its outputs are those of the user's program."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.brief import shown
 from tapestry.teg.double import coarsest_rounding, in_double, widened
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.exporters.spmd.lowered import observed_parts, parts_of, read_lowered
+from tapestry.teg.exporters.spmd.lowered import LoweredProgram, observed_parts, parts_of, read_lowered
+from tapestry.teg.exporters.spmd.recorded import RecordedProgram, read_recorded
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 # In double precision outputs differ by what the texts of numbers leave out: so many roundings of the coarsest type.
@@ -25,7 +26,7 @@ ROUNDINGS, CLOSE = 8, 1e-9
 
 
 @dataclass(frozen=True)
-class LoweredVerification:
+class ModuleVerification:
     """The outcome: how many devices and blocks the module has, and `max|a-b| / max|b|` of each output.
 
     The part of every device is compared, replicas included. `double` says whether all was computed in double
@@ -39,7 +40,7 @@ class LoweredVerification:
     double: bool
 
     def __repr__(self) -> str:
-        return shown("LoweredVerification", ("ok" if self.ok else "FAILED", f"{self.devices} devices"))
+        return shown("ModuleVerification", ("ok" if self.ok else "FAILED", f"{self.devices} devices"))
 
     @property
     def ok(self) -> bool:
@@ -70,8 +71,8 @@ class LoweredVerification:
 
 def verify_lowered(
     plan: Plan, mesh: Mesh, module: str | bytes | Path, program: Graph, inputs: Mapping[str, np.ndarray]
-) -> LoweredVerification:
-    """Read a lowered module back in, run the programs of all its devices, and compare with the unsharded program.
+) -> ModuleVerification:
+    """Read a module that JAX has lowered back in, and compare what its devices compute with the unsharded program.
 
     `inputs` are whole values by source of `program`, the canonical form of what the plan is for. Both sides compute in
     double precision, unless blocks read the bits of floats.
@@ -81,19 +82,45 @@ def verify_lowered(
             plan's program.
     """
     explicit = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
-    lowered = read_lowered(explicit, module)
-    blocks, tolerance = len(lowered.graph.blocks), TOLERANCE
+    return _compared(explicit, read_lowered(explicit, module), program, inputs)
+
+
+def verify_recorded(
+    plan: Plan,
+    mesh: Mesh,
+    ranks: Sequence[Mapping[str, Any]],
+    program: Graph,
+    inputs: Mapping[str, np.ndarray],
+) -> ModuleVerification:
+    """Compare what the recorded ranks of a PyTorch module compute with the unsharded program, as `verify_lowered` does.
+
+    `ranks` are the records of `record`.
+
+    Raises:
+        ImportFailure: ranks do not meet, operators are unsupported, or parts are not those of the plan.
+    """
+    explicit = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
+    return _compared(explicit, read_recorded(explicit, ranks), program, inputs)
+
+
+def _compared(
+    explicit: ExplicitGraph,
+    module: LoweredProgram | RecordedProgram,
+    program: Graph,
+    inputs: Mapping[str, np.ndarray],
+) -> ModuleVerification:
+    blocks, tolerance = len(module.graph.blocks), TOLERANCE
     try:
-        lowered, reference, double = lowered.in_double(), in_double(program), True
+        module, reference, double = module.in_double(), in_double(program), True
         tolerance = max(CLOSE, ROUNDINGS * coarsest_rounding(program))
     except ValueError:
         reference, double = program, False
     whole = evaluate(reference, {k: widened(v) for k, v in inputs.items()} if double else inputs)
-    found = lowered.outputs(inputs)
+    found = module.outputs(inputs)
     wanted = {site: parts_of(whole[site], boxes) for site, boxes in observed_parts(explicit).items()}
     flat = [
         {site: np.concatenate([part.reshape(-1) for part in parts]) for site, parts in side.items()}
         for side in (found, wanted)
     ]
     count = explicit.mesh_shape.device_count
-    return LoweredVerification(count, blocks, relative_errors(*flat), tolerance, double)
+    return ModuleVerification(count, blocks, relative_errors(*flat), tolerance, double)

@@ -1,0 +1,100 @@
+"""A plan's program for PyTorch, as it was recorded for all ranks, read back in: what they compute, and their outputs.
+
+What ranks compute and send is taken from the records alone; of the plan, which parts they have of inputs and outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapestry.teg.double import in_double
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.exporters.spmd.lowered import given_parts, observed_parts, source_parts
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure
+from tapestry.teg.importers.torch.ranks.joining import input_name, join, output_name
+from tapestry.teg.importers.torch_import import import_listing
+from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.sharding.expand import ExplicitGraph
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class RecordedProgram:
+    """A recorded module of a plan: `graph` computes what all ranks do, with sources and sinks for each rank's parts."""
+
+    explicit: ExplicitGraph
+    graph: Graph
+
+    def in_double(self) -> RecordedProgram:
+        """Return the program in double precision.
+
+        Raises:
+            ValueError: it reads the bits of floats.
+        """
+        return RecordedProgram(self.explicit, in_double(self.graph))
+
+    def outputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
+        """Compute the part of each output that every rank has, from whole values of the plan's sources."""
+        tensors = {source.site: source.outputs[0] for source in self.graph.sources}
+        # The values of constants are the module's own.
+        types = {site: self.graph.tensors[t].dtype for site, t in tensors.items() if t not in self.graph.data}
+        given = {
+            name: part.astype(numpy_dtype(types[name]), copy=False)
+            for site, parts in given_parts(self.explicit, inputs).items()
+            for rank, part in enumerate(parts)
+            if (name := input_name(site, rank)) in types
+        }
+        found = unpack_outputs(self.graph, evaluate(self.graph, pack_inputs(self.graph, given)))
+        return {
+            site: [
+                found.get(output_name(site, rank), np.zeros(box[:, 1] - box[:, 0]))
+                for rank, box in enumerate(boxes)
+            ]
+            for site, boxes in observed_parts(self.explicit).items()
+        }
+
+
+def read_recorded(explicit: ExplicitGraph, ranks: Sequence[Mapping[str, Any]]) -> RecordedProgram:
+    """Import what was recorded of a plan's program, rank by rank.
+
+    Raises:
+        ImportFailure: ranks do not meet, operators are unsupported, or parts are not those of the plan.
+    """
+    faults = list(_faults(explicit, ranks))
+    if faults:
+        more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise ImportFailure(f"this is no program of the plan: {'; '.join(faults[:SHOWN])}{more}")
+    return RecordedProgram(explicit, import_listing(join(ranks, "the module")))
+
+
+def _faults(explicit: ExplicitGraph, ranks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield where the parts that ranks have are not those of the plan."""
+    sources = {site: (tensor, boxes) for (site, tensor), boxes in source_parts(explicit).items()}
+    results = observed_parts(explicit)
+    tensors = explicit.abstract.tensors
+    for rank, own in enumerate(ranks):
+        parts = own["parts"]
+        for site, part in {**parts["SOURCES"], **parts["CONSTANTS"]}.items():
+            if site not in sources:
+                yield f"the plan has no source {site!r}"
+                continue
+            tensor, boxes = sources[site]
+            planned = tensors[tensor].dtype, boxes[rank].tolist()
+            if (part["dtype"], part["box"]) != planned:
+                yield f"source {site!r} is {_shown(part['dtype'], part['box'])} on rank {rank}, not {_shown(*planned)}"
+        for site, boxes in results.items():
+            box = parts["OUTPUTS"].get(site, {}).get("box")
+            if box != boxes[rank].tolist():
+                held = "is missing" if box is None else f"is {_shown('', box)}"
+                yield f"output {site!r} {held} on rank {rank}, not {_shown('', boxes[rank].tolist())}"
+
+
+def _shown(dtype: str, box: Sequence[Sequence[int]]) -> str:
+    return f"{dtype}[{', '.join(f'{a}:{b}' for a, b in box)}]"
