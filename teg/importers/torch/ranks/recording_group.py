@@ -149,7 +149,11 @@ class RecordingGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _pair(self, peer: int, tag: int) -> dict[str, Any]:
         # NCCL has no tags.
-        return {"peer": peer, "tag": tag if self.backend == "gloo" else 0, **self._members()}
+        return {
+            "peer": dist.get_global_rank(self, peer),
+            "tag": tag if self.backend == "gloo" else 0,
+            **self._members(),
+        }
 
     def send(self, tensors: list[torch.Tensor], target: int, tag: int) -> RecordedWork:
         """Record a send to a member."""
@@ -177,7 +181,8 @@ class RecordingGroup(dist.ProcessGroup):  # type: ignore[misc]
     def broadcast(self, tensors: list[torch.Tensor], options: Any) -> RecordedWork:
         """Record a broadcast."""
         (x,) = tensors
-        return self.recording.message("broadcast", x, x, root=options.rootRank, **self._members())
+        root = dist.get_global_rank(self, options.rootRank)
+        return self.recording.message("broadcast", x, x, root=root, **self._members())
 
     def barrier(self, options: Any = None) -> RecordedWork:
         """Record a barrier."""

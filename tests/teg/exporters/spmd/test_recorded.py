@@ -16,6 +16,7 @@ from tapestry.teg.exporters.spmd.lowered import observed_parts, parts_of
 from tapestry.teg.exporters.spmd.recorded import read_recorded
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure
+from tapestry.teg.interface import pack_inputs
 from tapestry.teg.pruning import prune
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -88,11 +89,11 @@ CASES = [
 def test_public_models_come_back_in(
     name: str, plan: str, mesh_shape: MeshShape, backend: str, recording: RecordingProcess, tmp_path: Path
 ) -> None:
-    graph = MODELS[name]().graph
+    model = MODELS[name]()
+    graph, inputs = model.graph, pack_inputs(model.graph, model.inputs)
     explicit = placed(graph, plan, mesh_shape)
     module = tmp_path / "plan.py"
     module.write_text(to_torch(explicit))
-    inputs = random_inputs(graph, np.random.default_rng(0))
     found = errors(recording, explicit, module, graph, inputs, backend)
     assert found and max(found.values()) <= CLOSE
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.importers.torch.ranks.joining import join, output_name
 from tapestry.teg.importers.torch.ranks.process import recorded
+from tapestry.teg.importers.torch_import import import_listing
+from tapestry.teg.interface import pack_inputs, unpack_outputs
 
 
 class RecordingProcess:
@@ -28,6 +33,15 @@ class RecordingProcess:
     def close(self) -> None:
         """End the process."""
         self.executor.shutdown()
+
+
+def outputs(ranks: Sequence[Mapping[str, Any]], given: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Compute output `y` of every rank that has one, from what each is given as its only source."""
+    graph = import_listing(join(ranks, "module"))
+    sources = [block.site for block in graph.sources if block.outputs[0] not in graph.data]
+    named = {site: given[int(site[-1])] for site in sources}
+    found = unpack_outputs(graph, evaluate(graph, pack_inputs(graph, named)))
+    return [found[name] for rank in range(len(ranks)) if (name := output_name("y", rank)) in found]
 
 
 def _record(path: str, ranks: int, backend: str) -> str:

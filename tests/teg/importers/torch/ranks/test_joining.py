@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tapestry.teg.evaluate import evaluate
 from tapestry.teg.importers import ImportFailure
 from tapestry.teg.importers.torch.ranks.joining import join
 from tapestry.teg.importers.torch_import import import_listing
-from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tests.teg.importers.torch.ranks.recording import outputs
 
 Shape = Sequence[int]
 GIVEN = [np.arange(6, dtype=np.float32).reshape(2, 3) + 1, np.full((2, 3), 10, np.float32)]
@@ -45,14 +44,6 @@ def rank(received: Shape, **event: Any) -> dict[str, Any]:
     }
 
 
-def outputs(ranks: Sequence[Mapping[str, Any]]) -> list[np.ndarray]:
-    graph = import_listing(join(ranks, "hand"))
-    sources = [block.site for block in graph.sources if block.outputs[0] not in graph.data]
-    named = {site: GIVEN[int(site[-1])] for site in sources}
-    found = unpack_outputs(graph, evaluate(graph, pack_inputs(graph, named)))
-    return [found[f"result.y@{k}"] for k in range(len(ranks)) if f"result.y@{k}" in found]
-
-
 @pytest.mark.parametrize(
     ("event", "shape", "wanted"),
     [
@@ -68,7 +59,7 @@ def outputs(ranks: Sequence[Mapping[str, Any]]) -> list[np.ndarray]:
 def test_a_collective_gives_every_rank_its_part(
     event: dict[str, Any], shape: Shape, wanted: list[np.ndarray]
 ) -> None:
-    found = outputs([rank(shape, **event), rank(shape, **event)])
+    found = outputs([rank(shape, **event), rank(shape, **event)], GIVEN)
     assert len(found) == 2
     for mine, expected in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(mine, 2 * expected)
@@ -81,7 +72,7 @@ def message(received: Shape) -> list[dict[str, Any]]:
 
 
 def test_a_message_is_the_value_that_is_sent_in_the_shape_of_its_place() -> None:
-    (found,) = outputs(message((3, 2)))
+    (found,) = outputs(message((3, 2)), GIVEN)
     np.testing.assert_array_equal(found, 2 * GIVEN[0].reshape(3, 2))
 
 
@@ -111,5 +102,5 @@ def test_constants_of_a_module_keep_their_values() -> None:
     values = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     ranks[1]["parts"]["CONSTANTS"]["x"] = {"data": base64.b64encode(values.tobytes()).decode()}
     ranks[1]["nodes"][1]["args"] = [{"node": "got"}, {"node": "x_1"}]
-    (found,) = outputs(ranks)
+    (found,) = outputs(ranks, GIVEN)
     np.testing.assert_array_equal(found, GIVEN[0] * values)

@@ -8,13 +8,9 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from tapestry.teg.evaluate import evaluate
 from tapestry.teg.importers import ImportFailure
-from tapestry.teg.importers.torch.ranks.joining import join
 from tapestry.teg.importers.torch.ranks.process import record
-from tapestry.teg.importers.torch_import import import_listing
-from tapestry.teg.interface import pack_inputs, unpack_outputs
-from tests.teg.importers.torch.ranks.recording import RecordingProcess
+from tests.teg.importers.torch.ranks.recording import RecordingProcess, outputs
 
 HEAD = """
 import os
@@ -30,7 +26,7 @@ def sizes(dims):
 
 
 def boxes(dims):
-    return [tuple((0, n) for n in dims)] * 2
+    return [tuple((0, n) for n in dims)] * 3
 
 
 def step(w):
@@ -43,15 +39,6 @@ def module(folder: Path, body: str, head: str = HEAD) -> Path:
     path = folder / "module.py"
     path.write_text(head + "".join(f"    {line}\n" for line in dedent(body).strip().splitlines()))
     return path
-
-
-def outputs(
-    recording: RecordingProcess, path: Path, given: list[np.ndarray], backend: str = "gloo"
-) -> list[np.ndarray]:
-    graph = import_listing(join(recording.record(path, 2, backend), "module"))
-    named = {block.site: given[int(block.site[-1])] for block in graph.sources}
-    found = unpack_outputs(graph, evaluate(graph, pack_inputs(graph, named)))
-    return [found[f"result.y@{rank}"] for rank in range(2)]
 
 
 SWAP = """
@@ -71,7 +58,7 @@ def test_messages_fill_their_places_when_they_are_waited_for(
 
     # Given a message into a view, and writes in place through views around it
     swapped = f"{SWAP}y[0].mul_(2)\n{WAIT}y.t()[0].add_(1)\nreturn {{'y': y}}"
-    found = outputs(recording, module(tmp_path, swapped), given)
+    found = outputs(recording.record(module(tmp_path, swapped), len(given)), given)
     for rank in range(2):
         wanted = given[rank].copy()
         wanted[0] *= 2
@@ -101,7 +88,7 @@ def test_memory_that_nothing_wrote_spoils_what_is_computed_from_it(
     recording: RecordingProcess, tmp_path: Path
 ) -> None:
     lines = "y = torch.empty_like(x)\ny[1:] = x[1:]\nreturn {'y': y}"
-    (found, _) = outputs(recording, module(tmp_path, lines), [np.ones((4, 6), np.float32)] * 2)
+    (found,) = outputs(recording.record(module(tmp_path, lines), 1), [np.ones((4, 6), np.float32)])
     assert np.isnan(found[0]).all() and (found[1:] == 1).all()
 
 
@@ -120,9 +107,28 @@ def test_collectives_of_nccl_are_recorded(recording: RecordingProcess, tmp_path:
     dist.broadcast(y, 0)
     return {"y": y}
     """
-    found = outputs(recording, module(tmp_path, lines), given, "nccl")
+    found = outputs(recording.record(module(tmp_path, lines), len(given), "nccl"), given)
     for mine in found:
         np.testing.assert_array_equal(mine, 2 * np.maximum(*given))
+
+
+@pytest.mark.slow
+def test_members_of_a_group_have_the_ranks_of_all(recording: RecordingProcess, tmp_path: Path) -> None:
+    given = [np.full((4, 6), rank, np.float32) for rank in range(3)]
+    lines = """
+    team = dist.new_group([1, 2])
+    y = x + 10
+    if RANK:
+        dist.broadcast(y, 2, group=team)
+    if RANK == 1:
+        dist.send(y[:2], 2, group=team, tag=3)
+    if RANK == 2:
+        dist.recv(y[2:], 1, group=team, tag=3)
+        y[:2] = 0
+    return {"y": y}
+    """
+    found = outputs(recording.record(module(tmp_path, lines), len(given)), given)
+    assert [sorted({*mine.reshape(-1).tolist()}) for mine in found] == [[10], [12], [0, 12]]
 
 
 @pytest.mark.slow
