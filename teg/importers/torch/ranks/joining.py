@@ -14,7 +14,7 @@ from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.dumps import GETITEM, read_call, read_value
 from tapestry.teg.importers.torch.listing import Input, Listing, Ref, TorchCall, TorchOutput
-from tapestry.teg.importers.torch.ranks.meetings import Meeting, match
+from tapestry.teg.importers.torch.ranks.matching import Rendezvous, match
 
 RECEIVED = "tapestry.received.default"
 REDUCTIONS = {
@@ -49,7 +49,7 @@ class _Joining:
 
     def __init__(self, ranks: Sequence[Mapping[str, Any]], name: str) -> None:
         self.ranks, self.name = ranks, name
-        self.meetings = match([own["events"] for own in ranks])
+        self.rendezvous = match([own["events"] for own in ranks])
         self.inputs: list[Input] = []
         self.calls: list[TorchCall] = []
         self.values: dict[str, Value] = {}
@@ -113,12 +113,12 @@ class _Joining:
 
     def _receive(self, rank: int, node: Mapping[str, Any]) -> bool:
         """Give a name to what a message brings; return False if it is not made yet."""
-        name, meeting = node["name"], self.meetings[rank, node["args"][1]]
+        name, rendezvous = node["name"], self.rendezvous[rank, node["args"][1]]
         wanted = read_value(name, node["val"], f"node {name!r}")
-        sent = {end: self._sent(*come) for end, come in meeting.ends.items()}
+        sent = {end: self._sent(*come) for end, come in rendezvous.ends.items()}
         if any(ref is not None and ref not in self.values for ref in sent.values()):
             return False
-        found = self._brought(rank, meeting, sent, wanted)
+        found = self._brought(rank, rendezvous, sent, wanted)
         if self.values[found].shape == wanted.shape:
             self.same[name] = found
         else:
@@ -130,21 +130,23 @@ class _Joining:
         ref = None if event["sent"] is None else self.ranks[rank]["sent"][event["sent"]]
         return None if ref is None else self._resolved(f"{ref}@{rank}")
 
-    def _brought(self, rank: int, meeting: Meeting, sent: Mapping[Any, str | None], wanted: Value) -> str:
-        """Return the name of what a meeting gives to a rank, in as many elements as it wants."""
-        if meeting.kind in ("message", "broadcast"):
-            end = "send" if meeting.kind == "message" else next(iter(meeting.ends.values()))[1]["root"]
+    def _brought(
+        self, rank: int, rendezvous: Rendezvous, sent: Mapping[Any, str | None], wanted: Value
+    ) -> str:
+        """Return the name of what a rendezvous gives to a rank, in as many elements as it wants."""
+        if rendezvous.kind in ("message", "broadcast"):
+            end = "send" if rendezvous.kind == "message" else next(iter(rendezvous.ends.values()))[1]["root"]
             (given,) = self._checked(rank, [sent[end]], wanted, 1)
             return given
-        order = [sent[member] for member in meeting.expected]
-        if meeting.kind == "all_gather":
-            return self._rows(rank, meeting, self._checked(rank, order, wanted, 1 / len(order)), wanted)
-        share = len(order) if meeting.kind == "reduce_scatter" else 1
+        order = [sent[member] for member in rendezvous.expected]
+        if rendezvous.kind == "all_gather":
+            return self._rows(self._checked(rank, order, wanted, 1 / len(order)), wanted)
+        share = len(order) if rendezvous.kind == "reduce_scatter" else 1
         terms = self._checked(rank, order, wanted, share)
-        total = self._reduction(meeting, terms)
+        total = self._reduction(rendezvous, terms)
         if share == 1:
             return total
-        part, count = meeting.expected.index(rank), math.prod(wanted.shape)
+        part, count = rendezvous.expected.index(rank), math.prod(wanted.shape)
         rows, one = f"{wanted.name}.rows", f"{wanted.name}.row"
         self._apply(
             rows, "aten.view.default", (Ref(total), (share, count)), _like(rows, (share, count), wanted)
@@ -152,7 +154,7 @@ class _Joining:
         self._apply(one, "aten.select.int", (Ref(rows), 0, part), _like(one, (count,), wanted))
         return one
 
-    def _rows(self, rank: int, meeting: Meeting, parts: Sequence[str], wanted: Value) -> str:
+    def _rows(self, parts: Sequence[str], wanted: Value) -> str:
         """Join rows of all members."""
         count = math.prod(wanted.shape) // len(parts)
         lines = []
@@ -164,21 +166,21 @@ class _Joining:
         self._apply(whole, "aten.cat.default", (tuple(lines), 0), _like(whole, (count * len(parts),), wanted))
         return whole
 
-    def _reduction(self, meeting: Meeting, terms: Sequence[str]) -> str:
+    def _reduction(self, rendezvous: Rendezvous, terms: Sequence[str]) -> str:
         """Combine the members' terms, once for all of them."""
-        op = next(iter(meeting.ends.values()))[1]["op"]
+        op = next(iter(rendezvous.ends.values()))[1]["op"]
         if op not in REDUCTIONS:
             raise ImportFailure(f"{self.name}: reductions by {op} are not read back in")
-        if id(meeting) not in self.reduced:
+        if id(rendezvous) not in self.reduced:
             total = terms[0]
             for k, term in enumerate(terms[1:]):
-                name = f"{meeting.kind}.{len(self.reduced)}.{k}"
+                name = f"{rendezvous.kind}.{len(self.reduced)}.{k}"
                 self._apply(
                     name, REDUCTIONS[op], (Ref(total), Ref(term)), _like(name, None, self.values[total])
                 )
                 total = name
-            self.reduced[id(meeting)] = total
-        return self.reduced[id(meeting)]
+            self.reduced[id(rendezvous)] = total
+        return self.reduced[id(rendezvous)]
 
     def _checked(self, rank: int, given: Sequence[str | None], wanted: Value, share: float) -> list[str]:
         """Check that values have the element type that a rank wants, and `share` times its number of elements."""

@@ -14,7 +14,6 @@ from typing import Any
 from tapestry.teg.importers.failure import ImportFailure
 
 RECORDER = "tapestry.teg.importers.torch.ranks.recorder"
-BACKENDS = ("gloo", "nccl")
 
 
 def record(module: Path, ranks: int, backend: str) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Meetings of ranks: which messages of theirs belong together, and whether every rank gets past its waits."""
+"""Matching of messages: which of them belong together, and whether every rank gets past its waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN = 3
 
 
 @dataclass
-class Meeting:
+class Rendezvous:
     """A message from one rank to another, or a collective; `ends` are those who have come, with their events."""
 
     kind: str
@@ -41,11 +41,11 @@ class Meeting:
         return f"rank {present} takes part in {self.kind} number {self.number}, rank {absent} does not"
 
 
-Meetings = dict[tuple[int, int], Meeting]
+Matches = dict[tuple[int, int], Rendezvous]
 
 
-def match(events: Sequence[Sequence[Event]]) -> Meetings:
-    """Return the meeting of each message, by rank and number.
+def match(events: Sequence[Sequence[Event]]) -> Matches:
+    """Return the rendezvous of each message, by rank and number.
 
     Messages between two ranks with one tag arrive in the order in which they are sent; collectives of a group are in
     one order on all its ranks. A wait ends when all have come.
@@ -53,8 +53,8 @@ def match(events: Sequence[Sequence[Event]]) -> Meetings:
     Raises:
         ImportFailure: somebody waits forever, or never comes.
     """
-    found: Meetings = {}
-    known: dict[tuple[Any, ...], Meeting] = {}
+    found: Matches = {}
+    known: dict[tuple[Any, ...], Rendezvous] = {}
     came: Counter[tuple[Any, ...]] = Counter()
     at = [0] * len(events)
     moved = True
@@ -81,9 +81,9 @@ def match(events: Sequence[Sequence[Event]]) -> Meetings:
 
 
 def _come(
-    rank: int, event: Event, known: dict[tuple[Any, ...], Meeting], came: Counter[tuple[Any, ...]]
-) -> Meeting:
-    """Let a rank take part in its next meeting of this kind."""
+    rank: int, event: Event, known: dict[tuple[Any, ...], Rendezvous], came: Counter[tuple[Any, ...]]
+) -> Rendezvous:
+    """Let a rank take part in its next rendezvous of this kind."""
     kind, group = event["event"], tuple(event["group"])
     if kind in ("send", "receive"):
         ends = (rank, event["peer"]) if kind == "send" else (event["peer"], rank)
@@ -95,14 +95,14 @@ def _come(
     number = came[*place, end]
     came[*place, end] += 1
     label = "message" if place[0] == "message" else kind
-    meeting = known.setdefault((*place, number), Meeting(label, expected, number))
-    if meeting.kind != label or any(_facts(e) != _facts(event) for _, e in meeting.ends.values()):
-        (other, first) = next(iter(meeting.ends.values()))
+    rendezvous = known.setdefault((*place, number), Rendezvous(label, expected, number))
+    if rendezvous.kind != label or any(_facts(e) != _facts(event) for _, e in rendezvous.ends.values()):
+        (other, first) = next(iter(rendezvous.ends.values()))
         raise ImportFailure(
             f"the ranks do not meet: rank {other} calls {_called(first)} where rank {rank} calls {_called(event)}"
         )
-    meeting.ends[end] = rank, event
-    return meeting
+    rendezvous.ends[end] = rank, event
+    return rendezvous
 
 
 def _facts(event: Event) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tapestry.teg.importers import ImportFailure
-from tapestry.teg.importers.torch.ranks.meetings import match
+from tapestry.teg.importers.torch.ranks.matching import match
 
 PAIR = [0, 1]
 
