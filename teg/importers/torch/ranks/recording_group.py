@@ -89,17 +89,32 @@ class RecordedWork:
 
 def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Return whether two tensors have elements in the same memory."""
-    if a.untyped_storage()._cdata != b.untyped_storage()._cdata:
+    if a.untyped_storage()._cdata != b.untyped_storage()._cdata or not (a.numel() and b.numel()):
         return False
-    return bool(np.isin(_bytes(a), _bytes(b)).any())
+    unit = min(a.element_size(), b.element_size())
+    spans = [_span(x, unit) for x in (a, b)]
+    start, stop = min(start for start, _ in spans), max(stop for _, stop in spans)
+    if stop - start >= sum(last - first for first, last in spans):
+        return False
+    memory = np.zeros(stop - start, bool)
+    places = [_places(memory[first - start :], x, unit) for x, (first, _) in zip((a, b), spans, strict=True)]
+    places[0][...] = True
+    return bool(places[1].any())
 
 
-def _bytes(x: torch.Tensor) -> np.ndarray:
-    """Return where the elements of a tensor begin, in bytes."""
-    places: np.ndarray = np.full((), x.storage_offset())
-    for size, stride in zip(x.shape, x.stride(), strict=True):
-        places = places[..., None] + np.arange(size) * stride
-    return np.asarray(places.reshape(-1) * x.element_size())
+def _span(x: torch.Tensor, unit: int) -> tuple[int, int]:
+    """Return where the elements of a tensor begin and end in its memory, in words of `unit` bytes."""
+    words = x.element_size() // unit
+    last = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+    start = x.storage_offset() * words
+    return start, start + (last + 1) * words
+
+
+def _places(memory: np.ndarray, x: torch.Tensor, unit: int) -> np.ndarray:
+    """Return the words of a tensor, in memory that begins with its first one."""
+    words = x.element_size() // unit
+    shape, strides = (*x.shape, words), (*(stride * words for stride in x.stride()), 1)
+    return np.lib.stride_tricks.as_strided(memory, shape, strides)
 
 
 def elements(x: torch.Tensor) -> torch.Tensor:
