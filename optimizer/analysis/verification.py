@@ -181,7 +181,9 @@ def relative_errors(
         if found is None or found.shape != expected.shape:
             errors[site] = float("inf")
             continue
-        a, b = found.astype(np.float64), expected.astype(np.float64)
+        is_complex = found.dtype.kind == "c" or expected.dtype.kind == "c"
+        wide = np.complex128 if is_complex else np.float64
+        a, b = found.astype(wide), expected.astype(wide)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         if not np.isfinite(a[~same]).all() or not np.isfinite(b[~same]).all():
             errors[site] = float("inf")
