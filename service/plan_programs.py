@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from textwrap import fill
 from typing import IO
 from zipfile import ZipFile
 
@@ -16,8 +17,9 @@ from tapestry.teg.exporters.spmd import file_sources, to_jax, to_torch
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
-# A history with more lines is cut; `tapestry explain` prints all of it.
-MOST_MOVES = 24
+# Lines are no longer than this, and a history with more lines is cut; `tapestry explain` prints all of it.
+MOST_MOVES = 16
+WIDTH = 88
 
 
 class ProgramRefusal(ValueError):
@@ -63,8 +65,8 @@ def write_npz(file: IO[bytes], values: Mapping[str, np.ndarray]) -> None:
 
 def _about(plan: Plan, mesh: Mesh) -> Iterator[str]:
     yield f"Plan {plan.id} for {mesh.name}, predicted by version {plan.cost_model} of the cost model:"
-    for name, value in plan.cost.items():
-        yield f"    {name} = {value:.6g}"
+    costs = ", ".join(f"{name}={value:.6g}" for name, value in plan.cost.items())
+    yield fill(costs, WIDTH, initial_indent="    ", subsequent_indent="    ")
     lines = list(_history(plan))
     if lines:
         yield "Its history:"

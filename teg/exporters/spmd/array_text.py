@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts, common
 from tapestry.teg.exporters.spmd.statements import StatementList, apparent_length, variable
 
@@ -59,8 +60,9 @@ class TextValue:
 class ArrayText(ABC):
     """The namespace: `active` `(devices,)` are those that run the block that is being written.
 
-    `functions` are those of the library by the names that writers use, `formulas` what is written by means of `{0}`.
-    A library is `eager` if every call makes an array in memory, which no compiler leaves out.
+    `functions` are those of the library by the names that writers use, `formulas` what is written by means of `{0}`,
+    `combining` the functions of two terms of monoids other than sums. A library is `eager` if every call makes an array
+    in memory, which no compiler leaves out.
     """
 
     numbers: NumberTexts
@@ -74,6 +76,7 @@ class ArrayText(ABC):
     axis_word: ClassVar[str]
     cast_method: ClassVar[str]
     permute_methods: ClassVar[tuple[str, str]]
+    combining: ClassVar[Mapping[str, str]]
     dtype_names: ClassVar[Mapping[str, str]] = {}
     eager: ClassVar[bool] = False
 
@@ -118,7 +121,10 @@ class ArrayText(ABC):
 
     def renamed(self, value: TextValue) -> TextValue:
         """Return the value under a new name."""
-        return replace(value, text=variable(self.statements.temporary(value.text)), level=ATOM)
+        key = self.statements.temporary(value.text)
+        if value.dtype:
+            self.statements.sizes[key] = value.shape.prod(axis=1) * item_bytes(value.dtype)
+        return replace(value, text=variable(key), level=ATOM)
 
     def dtype_text(self, dtype: str) -> str:
         """Return the text of an element type.
@@ -228,7 +234,7 @@ class ArrayText(ABC):
         self.statements.assign(key, inner.getitem(value, places, shape).text)
         others = replace(self, active=self.active & ~fits)
         condition = self.numbers.table([str(bool(f)) for f in fits])
-        self.statements.guarded(start, condition, [(key, others._empty(value, shape))], "")
+        self.statements.guarded(start, condition, [(key, others._empty(value, shape))])
         return TextValue(variable(key), shape, value.dtype)
 
     @abstractmethod
@@ -286,6 +292,10 @@ class ArrayText(ABC):
         """Return the text of an array without dimensions."""
         return f"{self.function('array')}({constant(value)}, dtype={self.dtype_text(dtype)})"
 
+    def typed_number(self, value: Any, dtype: str) -> str:
+        """Return the text of a number that has an element type of its own."""
+        return self.scalar(value, dtype)
+
     @abstractmethod
     def arange(self, start: np.ndarray, stop: np.ndarray) -> TextValue:
         """Return the integers from `start` to `stop`."""
@@ -335,10 +345,19 @@ def _item(place: Index) -> str:
     return "..." if place is Ellipsis else str(place)
 
 
+def short_constant(value: float, dtype: str) -> str:
+    """Return the shortest text of a number that is the same in an element type of at most 32 bits."""
+    return (
+        constant(float(str(np.float32(value))))
+        if dtype in ("float32", "float16", "bfloat16")
+        else constant(value)
+    )
+
+
 def constant(value: Any) -> str:
-    """Return the text of a Python number."""
+    """Return the text of a Python number, as the formatters write it."""
     if isinstance(value, complex):
         return f"complex({constant(value.real)}, {constant(value.imag)})"
     if isinstance(value, float) and not np.isfinite(value):
         return f'float("{value}")'
-    return repr(value)
+    return repr(value).replace("e+", "e")

@@ -100,8 +100,7 @@ class BlockWriter:
                 self.xp.statements.assign(key, text, self.comment(key))
             return
         condition = self.xp.numbers.table([str(bool(a)) for a in active])
-        comment = ", ".join(self.comment(key) for key in step.outputs)
-        self.xp.statements.guarded(first, condition, otherwise, comment)
+        self.xp.statements.guarded(first, condition, otherwise)
 
 
 def _cut(

@@ -8,8 +8,15 @@ from functools import partial
 import numpy as np
 
 from tapestry.teg.exporters.spmd.array_text import ArrayText, DimSpan, TextValue
-from tapestry.teg.exporters.spmd.collectives import is_local, regular_fetch, regular_scatter
+from tapestry.teg.exporters.spmd.collectives import (
+    CollectiveCall,
+    Regular,
+    is_local,
+    regular_fetch,
+    regular_scatter,
+)
 from tapestry.teg.exporters.spmd.part_functions import PartFunctions, is_even
+from tapestry.teg.exporters.spmd.per_rank import axes_text
 from tapestry.teg.exporters.spmd.specs import SpecTexts
 from tapestry.teg.exporters.spmd.statements import StatementList, started, variable
 from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan
@@ -54,13 +61,10 @@ class CopyWriter:
         return None
 
     def _phases(self, plan: CopyPlan, shape: tuple[int, ...]) -> list[Phase]:
-        """Return the phases of a copy, in order."""
-        present = [
-            (plan.scatter, self._scattered),
-            (plan.reduce, self._reduced),
-            (plan.fetch, self._fetched),
-        ]
-        return [partial(phase, plan, shape) for wanted, phase in present if wanted]
+        """Return the phases of a copy, in order: each writes one call, of the text that it is given."""
+        phases = self._scattered(plan, shape) if plan.scatter else []
+        phases += [partial(self._reduced, plan, shape)] if plan.reduce else []
+        return phases + (self._fetched(plan, shape) if plan.fetch else [])
 
     def _rest(self, result: str, text: str, phases: Sequence[Phase], comment: str) -> None:
         """Append what follows the first phase of a copy, whose text is given."""
@@ -68,32 +72,81 @@ class CopyWriter:
             text = phase(variable(self.statements.temporary(text)))
         self.statements.assign(result, text, comment)
 
-    def _scattered(self, plan: CopyPlan, shape: tuple[int, ...], text: str) -> str:
-        """Write the reductions that leave each member its part of the result."""
-        option = _monoid_option(plan)
+    def _scattered(self, plan: CopyPlan, shape: tuple[int, ...]) -> list[Phase]:
+        """Return the reductions that leave each member its part: of one dimension after the other, if they are even."""
+        option = self._monoid_option(plan)
         regular = regular_scatter(plan, shape, self.mesh_shape) if self._fits(plan, shape) else None
-        if regular is not None:
-            return f"reduce_scatter({text}, {regular.cut}, {_axes_text(regular.axes)}{option})"
-        held, middle = (self.specs.text(s.whole(), shape) for s in (plan.source, plan.middle))
-        return f"reduce_scatter_parts({text}, {held}, {middle}, {_steps_text(plan.scatter)}{option})"
+        if regular is None:
+            held, middle = (self.specs.text(s.whole(), shape) for s in (plan.source, plan.middle))
+            rest = f"{held}, {middle}, {self._steps(plan.scatter)}{option}"
+            return [lambda text: f"reduce_scatter_parts({text}, {rest})"]
+        held_boxes = boxes(plan.source, shape, self.mesh_shape)
+        sizes, phases = held_boxes[:, :, 1] - held_boxes[:, :, 0], list[Phase]()
+        for step in regular.steps:
+            phases.append(partial(self._scattered_along, step, sizes, option))
+            sizes = sizes.copy()
+            sizes[:, step.cut] //= self.mesh_shape.size_of((*step.axes, *step.kept))
+        return phases
+
+    def _scattered_along(self, step: CollectiveCall, sizes: np.ndarray, option: str, text: str) -> str:
+        """Write the reduce-scatter of a dimension of parts of `sizes` `(devices, rank)`."""
+        value = TextValue(text, sizes, "")
+        if step.kept:
+            value = self.xp.named(self._kept(value, step))
+        return f"reduce_scatter({value.text}, {step.cut}, {axes_text(step.axes, self.mesh_shape)}{option})"
 
     def _reduced(self, plan: CopyPlan, shape: tuple[int, ...], text: str) -> str:
         """Write the reductions that leave the result on all members."""
         if not plan.scatter:
             text = self._part(text, plan.source, plan.middle, shape)
-        return f"all_reduce({text}, {_steps_text(plan.reduce)}{_monoid_option(plan)})"
+        return f"all_reduce({text}, {self._steps(plan.reduce)}{self._monoid_option(plan)})"
 
-    def _fetched(self, plan: CopyPlan, shape: tuple[int, ...], text: str) -> str:
+    def _monoid_option(self, plan: CopyPlan) -> str:
+        """Return the text of a reduction's function, as an argument that follows; a sum is meant without it."""
+        monoid = plan.source.monoid
+        return "" if monoid == "sum" else f", op={self.xp.combining[str(monoid)]}"
+
+    def _kept(self, value: TextValue, step: CollectiveCall) -> TextValue:
+        """Write the part of each part that this device keeps: by a dimension more, of parts."""
+        cut, count = step.cut, self.mesh_shape.size_of(step.axes)
+        size = value.shape[:, cut] // count
+        parts = np.insert(value.shape, cut, count, axis=1)
+        parts[:, cut + 1] = size
+        own = size // self.mesh_shape.size_of(step.kept)
+        start = self.mesh_shape.linear(step.kept) * own
+        zeros = np.zeros_like(size)
+        spans: list[DimSpan] = [(zeros, parts[:, k], 1) for k in range(parts.shape[1])]
+        spans[cut + 1] = (start, start + own, 1)
+        shape, joined = parts.copy(), value.shape.copy()
+        shape[:, cut + 1], joined[:, cut] = own, count * own
+        return self.xp.reshape(self.xp.part(self.xp.reshape(value, parts), spans, shape), joined)
+
+    def _fetched(self, plan: CopyPlan, shape: tuple[int, ...]) -> list[Phase]:
+        """Return the fetch: a local part, even collectives, or an exchange."""
         if is_local(plan, shape, self.mesh_shape):
-            return self._part(text, plan.middle, plan.needed, shape)
+            return [lambda text: self._part(text, plan.middle, plan.needed, shape)]
         regular = regular_fetch(plan, shape, self.mesh_shape) if self._fits(plan, shape) else None
-        if regular is not None and regular.kind == "all_gather":
-            return f"all_gather({text}, {regular.joined}, {_axes_text(regular.axes)})"
         if regular is not None:
-            return f"all_to_all({text}, {regular.cut}, {regular.joined}, {_axes_text(regular.axes)})"
-        return (
-            f"exchange({text}, {self.specs.text(plan.middle, shape)}, {self.specs.text(plan.needed, shape)})"
-        )
+            first, *others = regular.steps
+            phases: list[Phase] = [partial(self._fetched_along, regular.kind, step) for step in others]
+            return [partial(self._first_fetched, plan, shape, regular, first), *phases]
+        # Ranks that differ along a fast axis only share what comes from afar.
+        function = "exchange" if len(self.mesh_shape.axes) == 1 else "shared_exchange"
+        held, needed = (self.specs.text(spec, shape) for spec in (plan.middle, plan.needed))
+        return [lambda text: f"{function}({text}, {held}, {needed})"]
+
+    def _first_fetched(
+        self, plan: CopyPlan, shape: tuple[int, ...], regular: Regular, step: CollectiveCall, text: str
+    ) -> str:
+        """Write the first collective of a fetch, of what is needed of a part."""
+        if regular.sent is not None:
+            text = self._local(text, boxes(plan.middle, shape, self.mesh_shape), regular.sent)
+            text = variable(self.statements.temporary(text))
+        return self._fetched_along(regular.kind, step, text)
+
+    def _fetched_along(self, kind: str, step: CollectiveCall, text: str) -> str:
+        dims = f"{step.joined}" if step.cut < 0 else f"{step.cut}, {step.joined}"
+        return f"{kind}({text}, {dims}, {axes_text(step.axes, self.mesh_shape)})"
 
     def _fits(self, plan: CopyPlan, shape: tuple[int, ...]) -> bool:
         """Return whether parts of a copy have sizes with which a collective can be one call."""
@@ -102,29 +155,21 @@ class CopyWriter:
 
     def _part(self, text: str, held: Spec, needed: Spec, shape: tuple[int, ...]) -> str:
         """Write the local part that is needed of the one that is held."""
-        inside, outside = boxes(needed, shape, self.mesh_shape), boxes(held, shape, self.mesh_shape)
+        outside, inside = (boxes(spec, shape, self.mesh_shape) for spec in (held, needed))
+        return self._local(text, outside, inside)
+
+    def _local(self, text: str, outside: np.ndarray, inside: np.ndarray) -> str:
+        """Write the boxes `inside` `(devices, rank, 2)` of a buffer that is the boxes `outside`."""
         value = TextValue(text, outside[:, :, 1] - outside[:, :, 0], "")
         spans: list[DimSpan] = []
-        for k in range(len(shape)):
+        for k in range(inside.shape[1]):
             start, stop = inside[:, k, 0] - outside[:, k, 0], inside[:, k, 1] - outside[:, k, 0]
             spans.append((np.where(stop > start, start, 0), np.where(stop > start, stop, 0), 1))
         sizes = inside[:, :, 1] - inside[:, :, 0]
         if self.functions is not None and not (is_even(inside) and is_even(outside)):
             return self.functions.call("slice", [value], lambda xp, v: [xp.part(v[0], spans, sizes).text])
-        return self.xp.part(value, spans, inside[:, :, 1] - inside[:, :, 0]).text
+        return self.xp.part(value, spans, sizes).text
 
-
-def _monoid_option(plan: CopyPlan) -> str:
-    """Return the text of a reduction's monoid, as an argument that follows; a sum is meant without it."""
-    monoid = plan.source.monoid
-    return "" if monoid == "sum" else f', op="{monoid}"'
-
-
-def _axes_text(axes: tuple[str, ...]) -> str:
-    """Return the text of a group's sub-axes."""
-    return ", ".join(f'"{a}"' for a in axes)
-
-
-def _steps_text(steps: tuple[CollectiveStep, ...]) -> str:
-    """Return the text of steps, a list of sub-axes each, as arguments that follow."""
-    return ", ".join(f"[{_axes_text(axes)}]" for _, axes in steps)
+    def _steps(self, steps: tuple[CollectiveStep, ...]) -> str:
+        """Return the text of steps, a list of axes each, as arguments that follow."""
+        return ", ".join(f"[{axes_text(axes, self.mesh_shape)}]" for _, axes in steps)

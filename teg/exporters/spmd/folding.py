@@ -20,6 +20,12 @@ def fold(indent: int, text: str, comment: str = "") -> list[str]:
     if len(margin) + len(text) <= WIDTH:
         return [f"{margin}# {comment}", margin + text]
     lines = list(_folded(indent, text))
+    targets, equals, value = lines[-1].partition(") = ")
+    opened = _last_bracket(value) if equals and targets == margin else None
+    if opened and len(lines[-1]) + len(behind) > WIDTH:
+        start, end = opened
+        lines[-1:] = [f"{margin}) = {value[: start + 1]}", f"{margin}{INDENT}{value[start + 1 : end]}"]
+        lines.append(margin + value[end:])
     lines[-1] += behind
     return lines
 
@@ -49,10 +55,15 @@ def _folded(indent: int, text: str) -> Iterator[str]:
         yield f"{margin}{text}  # fmt: skip"
         return
     start, end = opened
-    yield margin + text[: start + 1]
     inner = INDENT * (indent + 1) + text[start + 1 : end]
+    is_subscript = text[start] == "[" and text[start - 1 : start] not in (*" =([{", "")
     is_call = text[start] == "(" and text[start - 1 : start].isidentifier()
-    if is_call and len(inner) <= WIDTH and not inner.endswith(","):
+    if is_subscript and len(split_top(text[start + 1 : end])) == 1:
+        # A comma after its one index would make a tuple of it.
+        yield f"{margin}{text}  # fmt: skip"
+        return
+    yield margin + text[: start + 1]
+    if (is_call or is_subscript) and len(inner) <= WIDTH and not inner.endswith(","):
         yield inner
         yield margin + text[end:]
         return
@@ -99,8 +110,7 @@ def _last_bracket(text: str) -> tuple[int, int] | None:
                 found = (start, k)
     if found is None or found[1] - found[0] < 2 or text[found[1] + 1 :] not in ("", ",", ":"):
         return None
-    # A subscript is no list: a comma would make a tuple of it.
-    return None if text[found[0]] == "[" and found[0] and text[found[0] - 1] not in " =([{" else found
+    return found
 
 
 def split_top(text: str, separator: str = ",") -> list[str]:

@@ -1,6 +1,6 @@
 """The array namespace whose texts are JAX, for programs that `shard_map` runs on each device.
 
-Shapes are those of all devices alike; starts may be traced: formulas of `lax.axis_index`.
+Shapes are those of all devices alike; starts may be traced: formulas of `axis_index`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.teg.exporters.spmd.array_text import SUM, ArrayText, DimSpan, TextValue, UnequalSizes, constant
 from tapestry.teg.exporters.spmd.jax_functions import FORMULAS, FUNCTIONS
-from tapestry.teg.exporters.spmd.per_rank import NumberTexts
+from tapestry.teg.exporters.spmd.per_rank import NumberTexts, axes_text
 
 _SCANS = {
     "sum": "jnp.cumsum",
@@ -22,6 +22,14 @@ _SCANS = {
     "min": "lax.cummin",
     "logsumexp": "lax.cumlogsumexp",
 }
+_COMBINING = {
+    "prod": "jnp.multiply",
+    "max": "jnp.maximum",
+    "min": "jnp.minimum",
+    "any": "jnp.logical_or",
+    "all": "jnp.logical_and",
+    "logsumexp": "jnp.logaddexp",
+}
 _INTO = {"sum": "add", "prod": "multiply", "max": "max", "min": "min"}
 
 
@@ -29,8 +37,7 @@ class TracedNumberTexts(NumberTexts):
     """Numbers of programs that are traced once for all devices: positions come from the mesh when the program runs."""
 
     def _position(self, axes: tuple[str, ...]) -> str:
-        listed = ", ".join(f'"{a}"' for a in axes)
-        return f"lax.axis_index(({listed}))" if len(axes) > 1 else f"lax.axis_index({listed})"
+        return f"axis_index({axes_text(axes, self.mesh_shape)})"
 
     def _entry(self, entries: str, position: str) -> str:
         name = self.tables.setdefault(entries, f"PART_{len(self.tables)}")
@@ -49,6 +56,7 @@ class JaxText(ArrayText):
     cast_method = "astype"
     permute_methods = ("swapaxes", "transpose")
     dtype_names = {"bool": "bool_"}  # noqa: RUF012
+    combining = _COMBINING
 
     def size(self, values: np.ndarray | int) -> str:
         """Return the text of a size, which all devices have in common.
@@ -101,6 +109,10 @@ class JaxText(ArrayText):
         if step != 1 or not self.sizes_equal(stop, size):
             self.size(stop)
         return self.whole_span(low, stop, step, size)
+
+    def typed_number(self, value: Any, dtype: str) -> str:
+        """Return the text of a number as one of the library's."""
+        return f"{self.dtype_text(dtype)}({constant(value)})"
 
     def arange(self, start: np.ndarray, stop: np.ndarray) -> TextValue:
         """Return the integers from `start` to `stop`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tapestry.teg.exporters.spmd.statements import Statement
 
@@ -194,22 +193,3 @@ def _loop(
         elif read[-1]:
             last.append(q)
     return Loop(tuple(rounds), tuple(shared), tuple(carried), tuple(varying), tuple(last), tuple(collected))
-
-
-def progression(numbers: Sequence[int]) -> str | None:
-    """Return the text of numbers that grow evenly with the round `i`; None where they do not."""
-    step = numbers[1] - numbers[0]
-    if any(b - a != step for a, b in pairwise(numbers)):
-        return None
-    if step == 0:
-        return str(numbers[0])
-    if step == -1:
-        return f"{numbers[0]} - i"
-    scaled = "i" if step == 1 else f"{step} * i"
-    return (
-        f"{scaled} + {numbers[0]}"
-        if numbers[0] > 0
-        else f"{scaled} - {-numbers[0]}"
-        if numbers[0]
-        else scaled
-    )

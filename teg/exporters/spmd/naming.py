@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-LONGEST = 28
+LONGEST = 20
 _NUMBER = re.compile(r"\d+")
+_HASH = re.compile(r"(?=.*\d)[0-9a-f]{8}")
 
 # How the name of a tensor's copy ends, by the last word of the function that makes it.
 ENDINGS = {
@@ -21,6 +22,7 @@ ENDINGS = {
     "reduce_scatter_parts": "scattered",
     "all_reduce": "reduced",
     "exchange": "fetched",
+    "shared_exchange": "fetched",
 }
 
 
@@ -40,10 +42,12 @@ class ScopeNames:
 
 
 def identifier(site: str, like: Sequence[str] = ()) -> str:
-    """Return a site as an identifier; numbers in which it differs from the sites `like` are left out."""
+    """Return the last words of a site as an identifier: those after the numbers in which it differs from others."""
     words = _words(site)
     others = [w for w in map(_words, like) if len(w) == len(words)]
-    kept = [w for k, w in enumerate(words) if all(o[k] == w for o in others)] or words
+    varying = [k for k in range(len(words)) if any(o[k] != words[k] for o in others)]
+    kept = [w for k, w in enumerate(words) if k not in varying and (not varying or k > varying[-1])]
+    kept = kept or [w for k, w in enumerate(words) if k not in varying] or words
     while len(kept) > 1 and len("_".join(kept)) > LONGEST:
         kept = kept[1:]
     name = "_".join(kept)
@@ -51,38 +55,67 @@ def identifier(site: str, like: Sequence[str] = ()) -> str:
 
 
 def _words(site: str) -> list[str]:
-    return [w for w in re.split(r"[^0-9A-Za-z]+", site) if w]
+    """Return the words of a site; those that only tell derived tensors apart are left out."""
+    words = [w for w in re.split(r"[^0-9A-Za-z]+", site) if w]
+    return [w for w in words if not _HASH.fullmatch(w)] or words
 
 
-def pattern(names: Sequence[str], progress: str = "i") -> str | None:
-    """Return an f-string's text for names that differ in one number that grows by one with `i`; None for others."""
+def pattern(names: Sequence[str], numbers: Sequence[int] | None = None) -> str | None:
+    """Return an f-string's text for names that differ in numbers that follow from `i`; None for others.
+
+    `numbers` are the values of `i`: 0, 1, ... where they are left out.
+    """
+    progress = range(len(names)) if numbers is None else numbers
     parts = [_NUMBER.split(name) for name in names]
-    numbers = [_NUMBER.findall(name) for name in names]
+    columns = list(zip(*(_NUMBER.findall(name) for name in names), strict=False))
     if any(p != parts[0] for p in parts):
         return None
     text = parts[0][0]
-    for k, rest in enumerate(parts[0][1:]):
-        column = [n[k] for n in numbers]
+    for column, rest in zip(columns, parts[0][1:], strict=True):
         if len(set(column)) == 1:
             text += column[0]
         else:
-            values = list(map(int, column))
-            first, step = values[0], values[1] - values[0]
-            if abs(step) != 1 or values != [first + step * j for j in range(len(values))]:
+            formula = number_text(list(map(int, column)), progress)
+            if formula is None or any(str(int(c)) != c for c in column):
                 return None
-            if any(str(int(c)) != c for c in column):
-                return None
-            offset = progress if first == 0 else f"{progress} + {first}"
-            text += f"{{{offset}}}" if step == 1 else f"{{{first} - {progress}}}"
+            text += f"{{{formula}}}"
         text += rest
     return text
+
+
+def number_text(values: Sequence[int], numbers: Sequence[int]) -> str | None:
+    """Return the text of numbers that are all equal, or grow evenly with `i`; None for others."""
+    if len(set(values)) == 1:
+        return str(values[0])
+    pairs = list(zip(values, numbers, strict=True))
+    (v, n), (w, m) = pairs[0], next(((v, n) for v, n in pairs if n != numbers[0]), pairs[0])
+    if n == m or (w - v) % (m - n):
+        return None
+    step = (w - v) // (m - n)
+    offset = v - step * n
+    if any(v != step * n + offset for v, n in pairs):
+        return None
+    if step < 0:
+        return f"{offset} - i" if step == -1 else f"{offset} - {-step} * i"
+    scaled = "i" if step == 1 else f"{step} * i"
+    return f"{scaled} {'-' if offset < 0 else '+'} {abs(offset)}" if offset else scaled
+
+
+def layer_numbers(names: Sequence[str]) -> list[int] | None:
+    """Return the numbers in which names differ, if they differ in one."""
+    parts = [_NUMBER.split(name) for name in names]
+    columns = list(zip(*(_NUMBER.findall(name) for name in names), strict=False))
+    varying = [column for column in columns if len(set(column)) > 1]
+    if any(p != parts[0] for p in parts) or len(varying) != 1:
+        return None
+    return list(map(int, varying[0]))
 
 
 Family = tuple[str | None, tuple[int, ...], tuple[str, ...]]
 
 
 def families(names: Sequence[str]) -> list[Family]:
-    """Group names that count up in one number: `(form with {}, numbers, names)`; others alone, with None for a form.
+    """Group names that differ in one number: `(form with {}, numbers, names)`; others alone, with None for a form.
 
     Of the numbers in a name, the one that makes fewest groups counts.
     """
@@ -107,7 +140,7 @@ def _families(names: Sequence[str], position: int) -> list[Family]:
     for form, members in groups.items():
         counted = tuple(n for n, _ in members)
         sites = tuple(name for _, name in members)
-        if len(members) > 1 and counted == tuple(range(counted[0], counted[0] + len(counted))):
+        if len(members) > 1 and counted == tuple(sorted(set(counted))):
             result.append((form, counted, sites))
         else:
             result += [(None, (), (name,)) for name in sites]

@@ -5,6 +5,7 @@ Each device runs the branch of its kind: one function, with the device's number 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
@@ -12,10 +13,12 @@ import numpy as np
 
 from tapestry.teg.exporters.spmd.array_text import ATOM, ArrayText, TextValue
 from tapestry.teg.exporters.spmd.folding import fold
+from tapestry.teg.exporters.spmd.guards import with_joined_guards
 from tapestry.teg.exporters.spmd.jax_text import JaxPartText
-from tapestry.teg.exporters.spmd.naming import ScopeNames
-from tapestry.teg.exporters.spmd.per_rank import NumberTexts
-from tapestry.teg.exporters.spmd.statements import Statement, StatementList, named, variable
+from tapestry.teg.exporters.spmd.naming import ScopeNames, identifier
+from tapestry.teg.exporters.spmd.nesting import nested
+from tapestry.teg.exporters.spmd.per_rank import NumberTexts, axes_text
+from tapestry.teg.exporters.spmd.statements import Statement, StatementList, named, variable, variables_in
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 Body = Callable[[ArrayText, Sequence[TextValue]], list[str]]
@@ -26,6 +29,20 @@ def is_even(boxes: np.ndarray) -> bool:
     """Return whether boxes `(devices, rank, 2)` have one size on all devices."""
     sizes = boxes[:, :, 1] - boxes[:, :, 0]
     return bool((sizes == sizes[:1]).all())
+
+
+def _own(xp: ArrayText, value: TextValue) -> TextValue:
+    """Cut off what fills up an operand on devices that have less of it than others."""
+    if (value.shape == value.shape[:1]).all():
+        return value
+    filled = replace(value, shape=np.broadcast_to(value.shape.max(axis=0), value.shape.shape))
+    spans = [(np.zeros_like(sizes), sizes, 1) for sizes in value.shape.T]
+    return xp.named(xp.part(filled, spans, value.shape))
+
+
+def _plain_name(key: str) -> str:
+    """Return the name of a variable without the number of its layer."""
+    return "t" if key.startswith("~") else re.sub(r"_?\d+", "", identifier(key.partition(">")[0])) or "t"
 
 
 @dataclass
@@ -50,8 +67,7 @@ class PartNumberTexts(NumberTexts):
         return [rows.index(row) for row in rows]
 
     def _position(self, axes: tuple[str, ...]) -> str:
-        listed = "".join(f'"{a}", ' for a in axes)
-        return f"position({listed}rank=rank)"
+        return f"position({axes_text(axes, self.mesh_shape)})[rank]"
 
     def _entry(self, entries: str, position: str) -> str:
         return f"{self.tables.setdefault(entries, f'PART_{len(self.tables)}')}[{position}]"
@@ -74,7 +90,8 @@ class PartFunctions:
         numbers.seen += [column for o in operands for column in o.shape.T]
         xp = JaxPartText(numbers, statements, np.ones(self.mesh_shape.device_count, bool))
         keys = [f"~x{k}" for k in range(len(operands))]
-        values = [replace(o, text=variable(key), level=ATOM) for key, o in zip(keys, operands, strict=True)]
+        given = [replace(o, text=variable(key), level=ATOM) for key, o in zip(keys, operands, strict=True)]
+        values = [_own(xp, value) for value in given]
         results = body(xp, values)
         lines = self._lines(keys, statements.done, results)
         wanted = f"{operator}_part_{len(self.names)}"
@@ -87,17 +104,17 @@ class PartFunctions:
     def _lines(
         self, keys: Sequence[str], statements: Sequence[Statement], results: list[str]
     ) -> tuple[str, ...]:
-        """Return the lines of a function behind its name, with names that say nothing of tensors."""
+        """Return the lines of a function behind its name, with names that equal layers have in common."""
         names = ScopeNames({*self.reserved, "rank"})
         known = {key: names.fresh("x") for key in keys}
         lines: list[str] = []
-        for statement in statements:
+        kept = [key for text in results for key in variables_in(text)]
+        for statement in nested(with_joined_guards(statements, kept), kept):
             for key in (*statement.sets, *statement.inner):
                 if key not in known:
-                    known[key] = names.fresh("t")
-            rendered = statement.rendered(known, ())
-            for number, (indent, text) in enumerate(rendered, start=1):
-                lines += fold(indent + 1, text, statement.comment if number == len(rendered) else "")
+                    known[key] = names.fresh(_plain_name(key))
+            for indent, text, comment in statement.commented(known, ()):
+                lines += fold(indent + 1, text, comment)
         head = f"({', '.join(['rank', *(known[key] for key in keys)])}):"
         doc = '    """Compute the part of one device."""'
         returned = fold(1, f"return {', '.join(named(text, known) for text in results)}")

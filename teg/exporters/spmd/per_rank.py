@@ -13,6 +13,19 @@ import numpy as np
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 
+def axes_text(axes: tuple[str, ...], mesh_shape: MeshShape) -> str:
+    """Return sub-axes as arguments; all of a mesh axis go by its name."""
+    every: dict[str, list[str]] = {}
+    for sub_axis in mesh_shape.sub_axes:
+        every.setdefault(sub_axis.axis, []).append(sub_axis.name)
+    listed, waiting = [], list(axes)
+    while waiting:
+        axis = next((a for a, names in every.items() if waiting[: len(names)] == names), None)
+        listed.append(f'"{waiting[0] if axis is None else axis}"')
+        del waiting[: 1 if axis is None else len(every[axis])]
+    return ", ".join(listed)
+
+
 def common(values: np.ndarray, active: np.ndarray) -> int | None:
     """Return the value that all active devices have, of `values` `(devices,)`; None if they differ, 0 without any."""
     read = values[active]

@@ -8,9 +8,11 @@ from functools import partial
 
 import numpy as np
 
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.exporters.spmd.array_text import DTYPES, ArrayText, NotWritable, TextValue, UnequalSizes
 from tapestry.teg.exporters.spmd.block_writer import BlockWriter
 from tapestry.teg.exporters.spmd.copies import CopyWriter
+from tapestry.teg.exporters.spmd.deletions import BufferBytes
 from tapestry.teg.exporters.spmd.part_functions import PartFunctions, is_even
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.specs import SpecTexts, boxes_text, spec_text
@@ -25,6 +27,7 @@ from tapestry.teg.exporters.spmd.target import ProgramTarget
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
+from tapestry.teg.sharding.spec import volumes
 
 # A constant of the program with more elements than these is read from a file.
 LITERAL_ELEMENTS = 64
@@ -41,7 +44,10 @@ class SourceText:
 
 @dataclass(frozen=True)
 class RankProgram:
-    """Statements in execution order, what they read from outside, and the texts of their results by sink."""
+    """Statements in execution order, what they read from outside, and the texts of their results by sink.
+
+    With `has_early_copies`, some copies are only started where they are issued.
+    """
 
     statements: tuple[Statement, ...]
     sources: Mapping[str, SourceText]
@@ -50,6 +56,8 @@ class RankProgram:
     numbers: NumberTexts
     specs: SpecTexts
     functions: PartFunctions
+    has_early_copies: bool
+    sizes: BufferBytes
 
 
 def write_program(explicit: ExplicitGraph, target: ProgramTarget, reserved: Set[str]) -> RankProgram:
@@ -88,10 +96,13 @@ class _Walk:
         self.output_specs: dict[str, str] = {}
         self.inputs: set[str] = set()
         self.started: dict[str, Callable[[], None]] = {}
+        self.has_early_copies = False
         self.given_up = {} if target.traced else _given_up(explicit)
         self.refused: dict[str, list[str]] = {}
         self.seen: set[tuple[str, CopyPlan]] = set()
         self.latest = ""
+        self.uneven: list[ComputeStep] = []
+        self.readers = _readers(explicit)
 
     def run(self) -> RankProgram:
         sources = {block.site: self._source(block.site) for block in self.graph.sources}
@@ -103,6 +114,8 @@ class _Walk:
                 self.inputs.add(key)
         for number, slot in enumerate(self.explicit.slots):
             first = len(self.statements.done)
+            if slot.issued:
+                self._flush()
             for copy in slot.issued:
                 self._issue(copy)
             for key in slot.waited:
@@ -111,7 +124,7 @@ class _Walk:
             self._step(slot.step)
             for site in self.given_up.get(number, ()):
                 self.statements.take(first, site)
-            self.latest = next(iter(slot.step.outputs), self.latest)
+        self._flush()
         if self.refused:
             issues = [f"{reason}: {_some(sites)}" for reason, sites in self.refused.items()]
             raise ValueError(
@@ -125,6 +138,8 @@ class _Walk:
             self.numbers,
             self.specs,
             self.functions,
+            self.has_early_copies,
+            {**_sizes(self.explicit), **self.statements.sizes},
         )
 
     def _issue(self, copy: CopyStep) -> None:
@@ -134,6 +149,7 @@ class _Walk:
         early = copy.issue < copy.wait and not self.target.traced
         rest = self.copies.write(copy.result, self._copied(copy), copy.plan, shape, comment, early)
         if rest is not None:
+            self.has_early_copies = True
             self.started[copy.result] = rest
 
     def _copied(self, copy: CopyStep) -> str:
@@ -154,7 +170,7 @@ class _Walk:
         if not _is_read(self.graph, site):
             value = self.graph.data[tensor]
             literal = repr(value.tolist()).replace("nan", 'float("nan")').replace("inf", 'float("inf")')
-        return SourceText(kind.dtype, spec_text(buffer.spec, kind.shape), literal)
+        return SourceText(kind.dtype, spec_text(buffer.spec, kind.shape, self.mesh_shape), literal)
 
     def _text(self, key: str) -> str:
         """Return the text that stands for a buffer."""
@@ -174,32 +190,65 @@ class _Walk:
             self._sink(step)
             return
         start = len(self.statements.done)
-        if not self.target.traced or not _is_uneven(self.explicit, step):
-            try:
-                self.blocks.write(step)
-                return
-            except UnequalSizes:
-                del self.statements.done[start:]
-        keys = list(dict.fromkeys(read.buffer for read in step.reads))
+        if self.target.traced and _is_uneven(self.explicit, step):
+            self.uneven.append(step)
+            return
+        try:
+            self.blocks.write(step)
+        except UnequalSizes:
+            del self.statements.done[start:]
+            self.uneven.append(step)
+            return
+        written = self.statements.done[start:]
+        del self.statements.done[start:]
+        self._flush()
+        self.statements.done += written
+        self.latest = next(iter(step.outputs), self.latest)
+
+    def _flush(self) -> None:
+        """Write the blocks that wait for others that differ from device to device as they do."""
+        waiting, self.uneven = self.uneven, []
+        try:
+            self._write_parts(waiting)
+        except NotWritable:
+            for step in waiting:
+                try:
+                    self._write_parts([step])
+                except NotWritable as refusal:
+                    self.refused.setdefault(str(refusal), []).append(step.site)
+
+    def _write_parts(self, steps: Sequence[ComputeStep]) -> None:
+        """Write blocks that follow each other as one function that each device applies to its parts."""
+        if not steps:
+            return
+        made = [key for step in steps for key in step.outputs]
+        keys = list(dict.fromkeys(r.buffer for step in steps for r in step.reads if r.buffer not in made))
+        own = {id(step) for step in steps}
+        results = [key for key in made if self.readers.get(key, set()) - own] or made[-1:]
 
         def body(xp: ArrayText, values: Sequence[TextValue]) -> list[str]:
             texts = {key: value.text for key, value in zip(keys, values, strict=True)}
-            BlockWriter(self.explicit, xp, texts.__getitem__).write(step)
-            return [variable(key) for key in step.outputs]
+            for step in steps:
+                BlockWriter(self.explicit, xp, texts.__getitem__).write(step)
+                texts |= {key: variable(key) for key in step.outputs}
+            return list(map(variable, results))
 
-        operator = self.graph.by_site[step.site].operator
-        text = self.functions.call(operator, list(map(self.blocks.value, keys)), body)
-        self.statements.assign_all(step.outputs, text, ", ".join(map(self.blocks.comment, step.outputs)))
+        operators = {self.graph.by_site[step.site].operator for step in steps}
+        name = operators.pop() if len(steps) == 1 else "blocks"
+        text = self.functions.call(name, list(map(self.blocks.value, keys)), body)
+        self.statements.assign_all(tuple(results), text, ", ".join(map(self.blocks.comment, results)))
+        self.latest = results[0]
 
     def _sink(self, step: ComputeStep) -> None:
+        self._flush()
         (read,) = step.reads
         shape = self.graph.tensors[self.graph.by_site[step.site].inputs[0]].shape
         held = self.blocks.value(read.buffer)
-        if self.target.traced and _is_uneven(self.explicit, step):
+        try:
+            text = self.copies.xp.named(self.blocks.operand(self.copies.xp, read).value).text
+        except UnequalSizes:
             text = self.functions.call("view", [held], partial(self._viewed, read))
             text = variable(self.statements.temporary(text))
-        else:
-            text = self.copies.xp.named(self.blocks.operand(self.copies.xp, read).value).text
         self.outputs[step.site] = text
         self.output_specs[step.site] = boxes_text(read.wanted, shape, self.mesh_shape)
 
@@ -226,6 +275,24 @@ def _given_up(explicit: ExplicitGraph) -> dict[int, list[str]]:
         if block.definition["role"] != "activation" and key in last:
             found.setdefault(last[key], []).append(block.site)
     return found
+
+
+def _readers(explicit: ExplicitGraph) -> dict[str, set[int]]:
+    """Return who reads each buffer: blocks and copies, by their identity."""
+    found: dict[str, set[int]] = {}
+    for slot in explicit.slots:
+        for copy in slot.issued:
+            found.setdefault(copy.source, set()).add(id(copy))
+        for read in slot.step.reads:
+            found.setdefault(read.buffer, set()).add(id(slot.step))
+    return found
+
+
+def _sizes(explicit: ExplicitGraph) -> dict[str, np.ndarray]:
+    """Return the bytes that devices hold of buffers, by key, and of sources, by site."""
+    sizes = {key: volumes(b.boxes) * item_bytes(b.dtype) for key, b in explicit.buffers.items()}
+    producers = explicit.abstract.producers
+    return sizes | {producers[tensor].site: sizes[key] for tensor, key in explicit.sources.items()}
 
 
 def _some(sites: list[str]) -> str:

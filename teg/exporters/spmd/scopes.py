@@ -6,25 +6,44 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
 
+from tapestry.teg.exporters.spmd.deletions import BufferBytes, delayed, may_be_held
+from tapestry.teg.exporters.spmd.dictionaries import SHARED, prefix_name, range_text
 from tapestry.teg.exporters.spmd.folding import INDENT, WIDTH, fold
-from tapestry.teg.exporters.spmd.layers import Item, Loop, progression
-from tapestry.teg.exporters.spmd.naming import ENDINGS, ScopeNames, identifier, pattern
+from tapestry.teg.exporters.spmd.layers import Item, Loop
+from tapestry.teg.exporters.spmd.naming import ScopeNames, identifier, number_text, pattern
+from tapestry.teg.exporters.spmd.shared_functions import FunctionScope, SharedFunction, sources_read
 from tapestry.teg.exporters.spmd.statements import Statement, is_started
+from tapestry.teg.exporters.spmd.variable_names import (
+    VariableNames,
+    last_reads,
+    made_by,
+    site_of,
+    wanted_name,
+)
 
 _ELEMENT = re.compile(r"(\w+)\[(\d+)\]")
+# What comes first in a source's name up to the number of the layer.
+_NUMBERED = re.compile(r'w\[f"([^"{]*\{[^}]*\})')
+# The list in which values are passed on to a function that gives them up, and parameters of all functions.
+PASSED = "given"
+OWN_NAMES = ("w", "i", PASSED)
 
 
 @dataclass
 class ScopeWriter:
     """Writes the functions of one module; `reserved` are names of its top level.
 
-    With `deletes`, values are given up after their last readers; a program that is traced keeps nothing alive by names.
+    With `deletes`, values are given up after their last readers, as late as those of `sizes` may be; a program that is
+    traced keeps nothing alive by names. Callers of functions that are `undemanding` may hold what they give.
     """
 
     reserved: set[str]
     deletes: bool = True
+    sizes: BufferBytes = field(default_factory=dict)
     functions: list[list[str]] = field(default_factory=list)
+    undemanding: set[str] = field(default_factory=set)
     tables: list[str] = field(default_factory=list)
 
     def step(
@@ -35,25 +54,62 @@ class ScopeWriter:
         `outputs` are the variables that each sink's text reads.
         """
         kept = {key for keys in outputs.values() for key in keys}
-        names = ScopeNames({*self.reserved, "w", "i"})
+        names = ScopeNames({*self.reserved, *OWN_NAMES})
         known: dict[str, str] = {}
         lines: list[str] = []
-        dying = _last_reads(items, kept)
-        live = {key for item in items for key in (*item.reads, *_made(item))} | kept
+        dying = self._dying(items, kept)
+        live = {key for item in items for key in (*item.reads, *made_by(item))} | kept
+        naming = VariableNames.of(names, known, [items], kept)
         for number, item in enumerate(items):
             live.difference_update(dying[number])
-            dying[number] = [key for key in dying[number] if not is_started(key)]
             free = [_holder(known[key]) for key in dying[number] if key in known]
             free = list(dict.fromkeys(name for name in free if name not in _holders(known, live)))
             if isinstance(item, Loop):
                 lines += self._loop(item, names, known, free)
             else:
-                lines += _statement(item, names, known, _plain_sources(item))
+                lines += self._written(item, naming, _plain_sources(item), (), free)
                 free += [known[key] for key in dying[number] if key in item.sets]
             gone = [name for name in dict.fromkeys(free) if name not in _holders(known, live)]
             if number + 1 < len(items):
-                lines += _deleted(gone)
+                lines += self._deleted(gone)
         return lines, known
+
+    def _dying(self, items: Sequence[Item], kept: set[str], given: Sequence[str] = ()) -> list[list[str]]:
+        """Return the variables that are given up after each item; those `given` come from outside."""
+        dying = last_reads(items, kept)
+        if self.deletes:
+            return delayed(items, dying, given, self.sizes)
+        return [[key for key in keys if not is_started(key)] for keys in dying]
+
+    def _written(
+        self,
+        statement: Statement,
+        naming: VariableNames,
+        sources: Sequence[str],
+        numbers: Sequence[str],
+        free: list[str],
+    ) -> list[str]:
+        """Write a statement; a call of a function is passed on what is `free`, and what leaves that list with it."""
+        naming.add(statement)
+        given = [key for key in statement.reads if _holder(naming.known[key]) in free]
+        if not statement.calls or not self.deletes or not given or statement.calls in self.undemanding:
+            return naming.lines(statement, sources, numbers)
+        passed = [naming.known[key] for key in given]
+        # Only the function holds what it is given, and can give it up.
+        lines = fold(1, f"{PASSED} = [{', '.join(passed)}]")
+        lines += self._deleted(_withdrawn(free, list(dict.fromkeys(map(_holder, passed)))))
+        texts = [f"{PASSED}.pop(0)"] * (len(given) - 1) + [f"{PASSED}.pop()"]
+        return lines + naming.lines(statement, sources, numbers, dict(zip(given, texts, strict=True)))
+
+    def _deleted(self, names: Sequence[str]) -> list[str]:
+        """Return the statements that give up names, as many of them in one line as it has room for."""
+        lines: list[str] = []
+        for name in names if self.deletes else ():
+            if lines and len(lines[-1]) + len(name) + 2 <= WIDTH:
+                lines[-1] += f", {name}"
+            else:
+                lines.append(f"{INDENT}del {name}")
+        return lines
 
     def _loop(self, loop: Loop, names: ScopeNames, known: dict[str, str], free: list[str]) -> list[str]:
         """Write a loop: the function of a round, and the calls.
@@ -61,14 +117,13 @@ class ScopeWriter:
         Names that are `free` are of no use after it. Those that the loop gives up itself leave the list, those of its
         own that are of no use any more come into it.
         """
-        function = self._function_name(loop)
         listed = {q: names.fresh(f"{_base(loop, q)}_all") for q in loop.collected}
         targets: dict[int, str] = {}
         lines: list[str] = []
         for first, q in loop.carried:
             reused = known[first] in free and known[first] not in targets.values()
             targets[q] = known[first] if reused else names.fresh(_base(loop, q))
-        carry = names.fresh("carry") if self.deletes and loop.carried else ""
+        carry = names.fresh("carry") if self._passes_on(loop) else ""
         for q in (*loop.last, *loop.collected):
             if q not in targets:
                 targets[q] = names.fresh(_base(loop, q))
@@ -80,14 +135,14 @@ class ScopeWriter:
         if carry:
             # Only the function of a round holds what it is given, and can give it up.
             lines += fold(1, f"{carry} = [{', '.join(begins)}]")
-            lines += _deleted(_withdrawn(free, [name for name in begins if name not in calls]))
+            lines += self._deleted(_withdrawn(free, [name for name in begins if name not in calls]))
             calls = [f"{carry}.pop(0)" for _ in carried] + calls
         else:
             lines += [f"    {a} = {b}" for a, b in zip(carried, begins, strict=True) if a != b]
             calls = carried + calls
         count = len(loop.rounds)
-        call = f"{function}({', '.join(['w', 'i', *calls])})"
-        lines.append(f"    for i in range({count}):")
+        numbers, call = self._call(loop, tuple(targets), calls)
+        lines.append(f"    for i in {range_text(numbers)}:")
         lines += fold(2, _received(call, [*targets.values()], len(carried) if carry else 0, carry))
         elements = {q: f"{carry}[{k}]" for k, (_, q) in enumerate(loop.carried)} if carry else {}
         lines += [f"        {name}.append({elements.get(q, targets[q])})" for q, name in listed.items()]
@@ -96,7 +151,6 @@ class ScopeWriter:
             lines += fold(1, f"{', '.join(carried)} = {last}")
             free += carried
         free += [carry] if carry and lines[-1] != f"    {carried[0]} = {carry}.pop()" else []
-        self._round(loop, function, tuple(targets))
         for number in range(count):
             for q, key in enumerate(loop.sets(number)):
                 if q in listed:
@@ -105,6 +159,17 @@ class ScopeWriter:
                     known[key] = targets[q]
         free += [targets[q] for q in listed if q not in elements]
         return lines
+
+    def _passes_on(self, loop: Loop) -> bool:
+        """Return whether the function of a round has to give up what is carried before it ends."""
+        carried = [first for first, _ in loop.carried]
+        given = [*carried, *loop.shared, *(keys[0] for keys in loop.varying)]
+        places = (*(q for _, q in loop.carried), *loop.last, *loop.collected)
+        items = loop.rounds[0]
+        dying = last_reads(items, {loop.sets(0)[q] for q in places})
+        if not self.deletes or not carried:
+            return False
+        return not may_be_held(items, dying, given, carried, self.sizes, self.undemanding)
 
     def _arguments(
         self, loop: Loop, names: ScopeNames, known: Mapping[str, str], free: list[str]
@@ -118,9 +183,9 @@ class ScopeWriter:
             own = [name for name in dict.fromkeys(map(_holder, texts)) if uses[name] == 1]
             found = _element(texts)
             if found is None:
-                every = names.fresh(f"{identifier(_site(keys[0]), [_site(k) for k in keys])}_each")
+                every = names.fresh(f"{identifier(site_of(keys[0]), [site_of(k) for k in keys])}_each")
                 lines += fold(1, f"{every} = [{', '.join(texts)}]")
-                lines += _deleted(_withdrawn(free, own))
+                lines += self._deleted(_withdrawn(free, own))
                 found = f"{every}.pop(0)"
             elif own and own[0] in free:
                 # Taken out of its list, a value is free as soon as its round is done with it.
@@ -129,57 +194,113 @@ class ScopeWriter:
             calls.append(found)
         return calls, lines
 
-    def _function_name(self, loop: Loop) -> str:
-        name = "layer"
-        number = 2
+    def _call(self, loop: Loop, returned: tuple[int, ...], arguments: Sequence[str]) -> tuple[list[int], str]:
+        """Write the function of a round, unless it is but a call itself; return the numbers of rounds, and the call."""
+        outside = [*(first for first, _ in loop.carried), *loop.shared, *(keys[0] for keys in loop.varying)]
+        kept = [loop.sets(0)[q] for q in returned]
+        rounds = list(range(len(loop.rounds)))
+        first = loop.rounds[0][0]
+        popped = [key for key, _ in loop.carried]
+        in_order = [key for key in first.reads if key in popped] == popped
+        if len(loop.rounds[0]) == 1 and first.calls and list(first.sets) == kept and in_order:
+            numbers = [r[0].numbers[0] for r in loop.rounds] if first.numbers else rounds
+            # Lists have an element for each round, which `i` has to be.
+            counted = rounds if any("[" in text for text in arguments) else numbers
+            formula = number_text(numbers, counted)
+            even = formula is not None and range_text(counted).startswith("range")
+            if even and not sources_read([first]):
+                known = dict(zip(outside, arguments, strict=True)) | dict.fromkeys(kept, "_")
+                ((_, text),) = first.rendered(known, [], [str(formula)])
+                return counted, text.partition(" = ")[2]
+        name, number = "layer", 2
         while name in self.reserved:
             name, number = f"layer_{number}", number + 1
         self.reserved.add(name)
-        return name
+        scope = FunctionScope([list(r) for r in loop.rounds], rounds, set())
+        self._function(f"{name}(w, i, ", f"Compute layer `i` of {len(rounds)}.", scope, outside, (), kept)
+        return rounds, f"{name}({', '.join(['w', 'i', *arguments])})"
 
-    def _round(self, loop: Loop, function: str, returned: tuple[int, ...]) -> None:
-        """Write the function of one round."""
-        names = ScopeNames({*self.reserved, "w", "i"})
-        known: dict[str, str] = {}
-        parameters = []
-        own = loop.sets(0)
-        outside = [first for first, _ in loop.carried]
-        outside += [*loop.shared, *(keys[0] for keys in loop.varying)]
-        for key in outside:
-            known[key] = names.fresh(identifier(_site(key)))
-            parameters.append(known[key])
-        body: list[str] = []
-        kept = {own[q] for q in returned}
-        dying = _last_reads(loop.rounds[0], kept)
-        for number, statement in enumerate(loop.rounds[0]):
-            others = [r[number] for r in loop.rounds]
-            like = [(*s.sets, *s.inner) for s in others]
-            body += _statement(statement, names, known, self._sources(others), like)
-            if number + 1 < len(loop.rounds[0]):
-                body += _deleted([known[key] for key in dying[number] if not is_started(key)])
+    def shared(self, function: SharedFunction) -> None:
+        """Write a function that several places call."""
+        self.reserved.add(function.name)
+        leading = [*(["w"] if function.reads_sources else []), *(["i"] if function.is_numbered else [])]
+        head = f"{function.name}({''.join(f'{name}, ' for name in leading)}"
+        doc = f"Compute what {len(function.body.rounds)} layers have in common."
+        outside, given = function.parameters, function.source_parameters
+        items = function.body.rounds[0]
+        dying = last_reads(items, set(function.returned))
+        if may_be_held(items, dying, outside, outside, self.sizes, self.undemanding):
+            self.undemanding.add(function.name)
+        self._function(head, doc, function.body, outside, given, function.returned)
+
+    def _function(
+        self,
+        head: str,
+        doc: str,
+        scope: FunctionScope,
+        outside: Sequence[str],
+        given: Sequence[int],
+        returned: Sequence[str],
+    ) -> None:
+        """Write a function of variables `outside`, and of `given` sources, by their positions."""
+        names = ScopeNames({*self.reserved, *OWN_NAMES})
+        known = {key: names.fresh(identifier(site_of(key))) for key in outside}
+        rounds = [[s for s in r if isinstance(s, Statement)] for r in scope.rounds]
+        columns = list(zip(*(sources_read(r) for r in rounds), strict=True))
+        parameters = {k: names.fresh(identifier(columns[k][0], columns[k])) for k in given}
+        texts = [parameters.get(k) or self._source(column, scope.numbers) for k, column in enumerate(columns)]
+        body = self._prefixed(texts, names)
+        waiting = iter(texts)
+        kept = set(returned)
+        dying = self._dying(rounds[0], kept, outside)
+        naming = VariableNames.of(names, known, rounds, kept)
+        for number, statement in enumerate(rounds[0]):
+            sources = list(islice(waiting, len(sources_read([statement]))))
+            gone = dying[number]
+            free = [known[key] for key in gone if key in known and key not in statement.sets]
+            taken = zip(sources, statement.taken, strict=True)
+            free += [name for name, is_taken in taken if is_taken and name.isidentifier()]
+            counts = _numbers([r[number] for r in rounds], scope.numbers)
+            body += self._written(statement, naming, sources, counts, free)
+            free += [known[key] for key in gone if key in statement.sets]
+            made = {known[key] for key in statement.sets if key not in gone}
+            if number + 1 < len(rounds[0]):
+                body += self._deleted([name for name in dict.fromkeys(free) if name not in made])
         if returned:
-            body += fold(1, f"return {', '.join(known[own[q]] for q in returned)}")
-        head = fold(0, f"def {function}({', '.join(['w', 'i', *parameters])}):")
-        doc = f'    """Compute layer `i` of {len(loop.rounds)}."""'
-        self.functions.append([*head, doc, *body])
+            body += fold(1, f"return {', '.join(known[key] for key in returned)}")
+        listed = ", ".join([*(known[key] for key in outside), *parameters.values()])
+        self.functions.append(
+            [*fold(0, f"def {head}{listed}".rstrip(", ") + "):"), f'    """{doc}"""', *body]
+        )
 
-    def _sources(self, statements: Sequence[Statement]) -> list[str]:
-        """Return the texts of the sources that a round's statement reads, by their order of appearance."""
-        columns = zip(*([key for key, is_source in s.marks if is_source] for s in statements), strict=True)
-        texts = []
-        for column in columns:
-            if len(set(column)) == 1:
-                texts.append(f'w["{column[0]}"]')
-                continue
-            even = pattern(column)
-            if even is not None:
-                texts.append(f'w[f"{even}"]')
-                continue
-            table = f"({', '.join(_quoted(name) for name in column)})"
-            if table not in self.tables:
-                self.tables.append(table)
-            texts.append(f"w[NAMES_{self.tables.index(table)}[i]]")
-        return texts
+    def _prefixed(self, texts: list[str], names: ScopeNames) -> list[str]:
+        """Give the prefixes that many names of sources share a name, in place; return the lines that set it."""
+        lines: list[str] = []
+        begins = Counter(m.group(1) for text in texts if (m := _NUMBERED.match(text)))
+        for prefix, count in begins.items():
+            if count >= SHARED and len(prefix) > len("{i}"):
+                name = names.fresh(prefix_name(prefix.partition("{")[0]))
+                lines += fold(1, f'{name} = f"{prefix}"')
+                texts[:] = [text.replace(f'w[f"{prefix}', f'w[f"{{{name}}}', 1) for text in texts]
+        return lines
+
+    def _source(self, column: Sequence[str], numbers: Sequence[int]) -> str:
+        """Return the text of a source by its names in all rounds."""
+        if len(set(column)) == 1:
+            return f'w["{column[0]}"]'
+        even = pattern(column, numbers)
+        if even is not None:
+            return f'w[f"{even}"]'
+        table = f"({', '.join(_quoted(name) for name in column)})"
+        if table not in self.tables:
+            self.tables.append(table)
+        return f"w[NAMES_{self.tables.index(table)}[i]]"
+
+
+def _numbers(statements: Sequence[Statement], numbers: Sequence[int]) -> list[str]:
+    """Return the texts of the numbers of layers that a statement's calls are given."""
+    columns = zip(*(s.numbers for s in statements), strict=True)
+    return [number_text(column, numbers) or str(column[0]) for column in columns]
 
 
 def _received(call: str, targets: Sequence[str], carried: int, carry: str) -> str:
@@ -190,17 +311,6 @@ def _received(call: str, targets: Sequence[str], carried: int, carry: str) -> st
         return f"{carry} = [*{call}]"
     names = [f"*{carry}", *targets[carried:]] if carry else targets
     return f"{', '.join(names)} = {call}" if names else call
-
-
-def _deleted(names: Sequence[str]) -> list[str]:
-    """Return the statements that give up names, as many of them in one line as it has room for."""
-    lines: list[str] = []
-    for name in names:
-        if lines and len(lines[-1]) + len(name) + 2 <= WIDTH:
-            lines[-1] += f", {name}"
-        else:
-            lines.append(f"{INDENT}del {name}")
-    return lines
 
 
 def _holder(text: str) -> str:
@@ -231,7 +341,7 @@ def _element(texts: Sequence[str]) -> str | None:
     elements = [_ELEMENT.fullmatch(text) for text in texts]
     if not all(elements) or len({m.group(1) for m in elements if m}) > 1:
         return None
-    even = progression([int(m.group(2)) for m in elements if m])
+    even = number_text([int(m.group(2)) for m in elements if m], range(len(elements)))
     return None if even is None else f"{texts[0].partition('[')[0]}[{even}]"
 
 
@@ -243,64 +353,5 @@ def _plain_sources(statement: Statement) -> list[str]:
     return [f"w[{_quoted(key)}]" for key, is_source in statement.marks if is_source]
 
 
-def _site(key: str) -> str:
-    """Return the tensor that a variable holds a part of."""
-    return key.partition(">")[0]
-
-
 def _base(loop: Loop, q: int) -> str:
-    return _wanted(loop.rounds[0], loop.sets(0)[q], [loop.sets(k)[q] for k in range(len(loop.rounds))])
-
-
-def _wanted(statements: Sequence[Statement], key: str, like: Sequence[str]) -> str:
-    """Return the name that a variable should have: its tensor's, and what was done to it."""
-    if key.startswith("~"):
-        return "t"
-    name = identifier(_site(key), [_site(k) for k in like])
-    if ">" not in key:
-        return name
-    maker = next(text for s in statements if key in s.sets for _, text in reversed(s.lines))
-    function = maker.partition(" = ")[2].partition("(")[0].rpartition(".")[2]
-    return f"{name}_{ENDINGS.get(function, 'part')}"
-
-
-def _statement(
-    statement: Statement,
-    names: ScopeNames,
-    known: dict[str, str],
-    sources: Sequence[str],
-    like: Sequence[Sequence[str]] = (),
-) -> list[str]:
-    """Write a statement, and name what it sets."""
-    for k, key in enumerate((*statement.sets, *statement.inner)):
-        if key not in known:
-            known[key] = names.fresh(_wanted([statement], key, [sets[k] for sets in like]))
-    lines: list[str] = []
-    rendered = statement.rendered(known, sources)
-    for number, (indent, text) in enumerate(rendered):
-        lines += fold(indent + 1, text, statement.comment if number + 1 == len(rendered) else "")
-    return lines
-
-
-def _last_reads(items: Sequence[Item], kept: set[str]) -> list[list[str]]:
-    """Return, for each item, the variables that nobody reads after it."""
-    seen = set(kept)
-    result: list[list[str]] = []
-    for item in reversed(items):
-        touched = dict.fromkeys((*item.reads, *_made(item)))
-        result.append([key for key in touched if key not in seen])
-        seen.update(touched)
-    return result[::-1]
-
-
-def _made(item: Item) -> list[str]:
-    """Return the variables that are known after an item, and not before it."""
-    if not isinstance(item, Loop):
-        return list(item.sets)
-    return [k for n in range(len(item.rounds)) for q, k in enumerate(item.sets(n)) if _leaves(item, n, q)]
-
-
-def _leaves(loop: Loop, number: int, q: int) -> bool:
-    """Return whether a variable of a round is known outside the loop."""
-    leaving = (*loop.last, *(q for _, q in loop.carried))
-    return q in loop.collected or (number == len(loop.rounds) - 1 and q in leaving)
+    return wanted_name(loop.rounds[0], loop.sets(0)[q], [loop.sets(k)[q] for k in range(len(loop.rounds))])

@@ -8,10 +8,10 @@ from itertools import permutations
 
 import numpy as np
 
-from tapestry.teg.exporters.spmd.per_rank import NumberTexts
+from tapestry.teg.exporters.spmd.per_rank import NumberTexts, axes_text
 from tapestry.teg.sharding.copies import group_members
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import Spec, Split, chunk_bounds
+from tapestry.teg.sharding.spec import Spec, Split, boxes, chunk_bounds
 
 
 @dataclass
@@ -23,21 +23,25 @@ class SpecTexts:
 
     def text(self, spec: Spec, shape: Sequence[int]) -> str:
         """Return the name of a spec of a tensor of `shape`."""
-        return self.names.setdefault(spec_text(spec, shape), f"SPEC_{len(self.names)}")
+        return self.names.setdefault(
+            spec_text(spec, shape, self.numbers.mesh_shape), f"SPEC_{len(self.names)}"
+        )
 
 
-def spec_text(spec: Spec, shape: Sequence[int]) -> str:
+def spec_text(spec: Spec, shape: Sequence[int], mesh_shape: MeshShape) -> str:
     """Return a spec as a tuple: an integer for a whole dimension, `split(...)` and `window(...)` for others."""
-    dims = [_dimension(spec, k, size) for k, size in enumerate(shape)]
-    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+    held = boxes(spec, tuple(shape), mesh_shape)
+    return _tuple([_dimension(spec, k, size, held[:, k], mesh_shape) for k, size in enumerate(shape)])
 
 
-def _dimension(spec: Spec, dim: int, size: int) -> str:
+def _dimension(spec: Spec, dim: int, size: int, spans: np.ndarray, mesh_shape: MeshShape) -> str:
+    if (spans == spans[0]).all():
+        start, stop = spans[0].tolist()
+        return str(size) if (start, stop) == (0, size) else f"(({start}, {stop}),)"
     split, window = spec.dims[dim], spec.window(dim)
     count = size if window is None else window.count
-    axes = "".join(f', "{a}"' for a in split.axes)
     granule = f", granule={split.granule}" if split.granule != 1 else ""
-    parts = f"split({count}{axes}{granule})" if split.axes else str(count)
+    parts = f"split({count}, {axes_text(split.axes, mesh_shape)}{granule})"
     if window is None:
         return parts
     return f"window({parts}, {window.stride}, {window.offset}, {window.extent}, {window.low}, {window.high})"
@@ -45,8 +49,7 @@ def _dimension(spec: Spec, dim: int, size: int) -> str:
 
 def boxes_text(box: np.ndarray, shape: Sequence[int], mesh_shape: MeshShape) -> str:
     """Return boxes `(devices, rank, 2)` of a tensor of `shape` as a spec, found again from the parts."""
-    dims = [_parts_text(box[:, k], size, mesh_shape) for k, size in enumerate(shape)]
-    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+    return _tuple([_parts_text(box[:, k], size, mesh_shape) for k, size in enumerate(shape)])
 
 
 def _parts_text(spans: np.ndarray, size: int, mesh_shape: MeshShape) -> str:
@@ -57,8 +60,12 @@ def _parts_text(spans: np.ndarray, size: int, mesh_shape: MeshShape) -> str:
     for axes in permutations(names):
         for granule in (1, chunk):
             if (chunk_bounds(size, Split(axes, granule), mesh_shape) == spans).all():
-                return _dimension(Spec((Split(axes, granule),)), 0, size)
-    return f"Chunks({size}, {tuple(map(tuple, spans.tolist()))})"
+                return _dimension(Spec((Split(axes, granule),)), 0, size, spans, mesh_shape)
+    return str(tuple(map(tuple, spans.tolist())))
+
+
+def _tuple(dims: Sequence[str]) -> str:
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
 
 
 def _varies(spans: np.ndarray, name: str, mesh_shape: MeshShape) -> bool:

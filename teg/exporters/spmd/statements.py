@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-_OPEN, _CLOSE, _WEIGHT, _TAKEN = "\x01", "\x02", "\x03", "\x04"
-_MARK = re.compile(f"[{_OPEN}{_WEIGHT}{_TAKEN}]([^{_CLOSE}]*){_CLOSE}")
+import numpy as np
+
+_OPEN, _CLOSE, _WEIGHT, _TAKEN, _NUMBER = "\x01", "\x02", "\x03", "\x04", "\x05"
+_SOURCES = (_WEIGHT, _TAKEN)
+_MARK = re.compile(f"[{_OPEN}{_WEIGHT}{_TAKEN}{_NUMBER}]([^{_CLOSE}]*){_CLOSE}")
 
 _STARTED = ">started"
 
@@ -41,12 +45,19 @@ def taken_source(site: str) -> str:
     return f"{_TAKEN}{site}{_CLOSE}"
 
 
+def layer_number(number: int) -> str:
+    """Return the text that stands for the number of a layer."""
+    return f"{_NUMBER}{number}{_CLOSE}"
+
+
 def apparent_length(text: str) -> int:
     """Return about how long the text will be with names in place of its marks."""
 
     def stand_in(match: re.Match[str]) -> str:
         key = match.group(1)
-        return "x" * (min(len(key), 32) if match.group(0)[0] == _OPEN else len(key) + 5)
+        # Numbers of layers and hashes may be longer or shorter, and equal layers are to look equal.
+        length = len(re.sub(r"_?[0-9a-f]*\d[0-9a-f]*", "", key))
+        return "x" * (length + 5 if match.group(0)[0] in _SOURCES else min(length, 32))
 
     return len(_MARK.sub(stand_in, text))
 
@@ -55,43 +66,119 @@ def apparent_length(text: str) -> int:
 class Statement:
     """Lines that belong together: `(indentation level, text)`, with the variables that they set.
 
-    `comment` is about the last one. The variables `inner` live inside the lines only.
+    `comment` is about the last one, `notes` about others, by position. The variables `inner` live inside the lines
+    only. `calls` names the function of the program that a statement calls, and does nothing else.
     """
 
     lines: tuple[tuple[int, str], ...]
     sets: tuple[str, ...]
     comment: str = ""
     inner: tuple[str, ...] = ()
+    notes: tuple[tuple[int, str], ...] = ()
+    guard: Guard | None = None
+    calls: str = ""
 
-    @property
+    @cached_property
     def marks(self) -> tuple[tuple[str, bool], ...]:
-        """All marks in order of appearance: the key, and whether it is a source."""
-        return tuple(
-            (m.group(1), m.group(0)[0] != _OPEN) for _, text in self.lines for m in _MARK.finditer(text)
-        )
+        """All marks of values in order of appearance: the key, and whether it is a source."""
+        found = (m for _, text in self.lines for m in _MARK.finditer(text))
+        return tuple((m.group(1), m.group(0)[0] in _SOURCES) for m in found if m.group(0)[0] != _NUMBER)
 
-    @property
+    @cached_property
+    def taken(self) -> tuple[bool, ...]:
+        """The flags of the sources in order of appearance: true where one is given up with the statement."""
+        found = (m.group(0)[0] for _, text in self.lines for m in _MARK.finditer(text))
+        return tuple(kind == _TAKEN for kind in found if kind in _SOURCES)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of layers in order of appearance."""
+        found = (m for _, text in self.lines for m in _MARK.finditer(text))
+        return tuple(int(m.group(1)) for m in found if m.group(0)[0] == _NUMBER)
+
+    @cached_property
+    def given_up(self) -> frozenset[str]:
+        """The sources that are given up with the statement."""
+        sources = (key for key, is_source in self.marks if is_source)
+        return frozenset(key for key, is_taken in zip(sources, self.taken, strict=True) if is_taken)
+
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """The variables that the lines mention without setting them, each once."""
         found = dict.fromkeys(key for key, is_source in self.marks if not is_source)
         return tuple(key for key in found if key not in (*self.sets, *self.inner))
 
-    @property
+    @cached_property
     def pattern(self) -> str:
-        """The text with an empty mark for every variable and source: equal for statements that do the same."""
-        return "\n".join(f"{indent} {_MARK.sub(_blank, text)}" for indent, text in self.lines)
+        """The text with empty marks, and the comment: equal for statements that do the same."""
+        blank = [f"{indent} {_MARK.sub(_blank, text)}" for indent, text in self.lines]
+        return "\n".join([*blank, self.comment, str(self.notes)])
 
-    def rendered(self, names: Mapping[str, str], sources: Sequence[str]) -> list[tuple[int, str]]:
-        """Return the lines with names in place of marks; `sources` in their order of appearance."""
-        waiting = iter(sources)
+    def replaced(self, old: str, new: str) -> Statement:
+        """Return the statement with another text in place of one."""
+        lines = tuple((indent, text.replace(old, new)) for indent, text in self.lines)
+        guard = self.guard
+        if guard:
+            body = tuple(s.replaced(old, new) for s in guard.body)
+            otherwise = tuple((key, text.replace(old, new)) for key, text in guard.otherwise)
+            guard = replace(guard, body=body, otherwise=otherwise)
+        return replace(self, lines=lines, guard=guard)
+
+    def rendered(
+        self, names: Mapping[str, str], sources: Sequence[str], numbers: Sequence[str] = ()
+    ) -> list[tuple[int, str]]:
+        """Return the lines with names in place of marks; `sources` and `numbers` in their order of appearance."""
+        values, counts = iter(sources), iter(numbers or map(str, self.numbers))
 
         def name(match: re.Match[str]) -> str:
-            if match.group(0)[0] == _OPEN:
+            kind = match.group(0)[0]
+            if kind == _OPEN:
                 return names[match.group(1)]
-            source = next(waiting)
-            return f"w.pop({source[2:-1]})" if match.group(0)[0] == _TAKEN else source
+            if kind == _NUMBER:
+                return next(counts)
+            source = next(values)
+            is_taken = kind == _TAKEN and source.startswith("w[")
+            return f"w.pop({source[2:-1]})" if is_taken else source
 
         return [(indent, _MARK.sub(name, text)) for indent, text in self.lines]
+
+    def commented(
+        self, names: Mapping[str, str], sources: Sequence[str], numbers: Sequence[str] = ()
+    ) -> list[tuple[int, str, str]]:
+        """Return the lines with names in place of marks, each with its comment."""
+        comments = {len(self.lines) - 1: self.comment, **dict(self.notes)}
+        rendered = self.rendered(names, sources, numbers)
+        return [(indent, text, comments.get(k, "")) for k, (indent, text) in enumerate(rendered)]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Statements that some devices skip: these set the variables to other texts."""
+
+    condition: str
+    body: tuple[Statement, ...]
+    otherwise: tuple[tuple[str, str], ...]
+
+    def statement(self) -> Statement:
+        """Return the condition as a statement, in which values are deleted after their last reader."""
+        made = tuple(key for key, _ in self.otherwise)
+        inner = dict.fromkeys(key for s in self.body for key in s.sets if key not in made)
+        last = {key: k for k, s in enumerate(self.body) for key in (*s.sets, *s.reads)}
+        lines = [(0, f"if {self.condition}:")]
+        notes = []
+        for k, s in enumerate(self.body):
+            lines += [(indent + 1, text) for indent, text in s.lines]
+            notes += [(len(lines) - 1, s.comment)] if s.comment else []
+            gone = [variable(key) for key in inner if last[key] == k]
+            lines += [(1, f"del {', '.join(gone)}")] if gone else []
+        lines += [(0, "else:")] if self.otherwise else []
+        lines += [(1, f"{variable(key)} = {text}") for key, text in self.otherwise]
+        return Statement(tuple(lines), made, "", tuple(inner), tuple(notes), self)
+
+
+def is_temporary(statement: Statement) -> bool:
+    """Return whether a statement is one line that sets a temporary value."""
+    return len(statement.lines) == 1 and len(statement.sets) == 1 and statement.sets[0].startswith("~")
 
 
 def named(text: str, names: Mapping[str, str]) -> str:
@@ -115,9 +202,10 @@ def _blank(match: re.Match[str]) -> str:
 
 @dataclass
 class StatementList:
-    """Statements under construction; `guard` collects lines that some devices skip."""
+    """Statements under construction; `sizes` are the bytes `(devices,)` of temporary values, where they are known."""
 
     done: list[Statement] = field(default_factory=list)
+    sizes: dict[str, np.ndarray] = field(default_factory=dict)
     temporaries: int = 0
 
     def assign(self, key: str, text: str, comment: str = "") -> None:
@@ -139,10 +227,6 @@ class StatementList:
         self.done.append(Statement(((0, f"{variable(key)} = {text}"),), (key,)))
         return key
 
-    def line(self, text: str, sets: tuple[str, ...] = ()) -> None:
-        """Append a line that changes a value in place."""
-        self.done.append(Statement(((0, text),), sets))
-
     def take(self, start: int, site: str) -> None:
         """Let the last statement from `start` on that reads a source give it up."""
         read, taken = source_value(site), taken_source(site)
@@ -156,20 +240,11 @@ class StatementList:
                 key = self.new_key()
                 before = [Statement(((0, f"{variable(key)} = {taken}"),), (key,))]
                 taken = variable(key)
-            lines = tuple((indent, text.replace(read, taken)) for indent, text in statement.lines)
-            self.done[number : number + 1] = [*before, replace(statement, lines=lines)]
+            self.done[number : number + 1] = [*before, statement.replaced(read, taken)]
             return
 
-    def guarded(self, start: int, condition: str, otherwise: list[tuple[str, str]], comment: str) -> None:
+    def guarded(self, start: int, condition: str, otherwise: list[tuple[str, str]]) -> None:
         """Put all statements from `start` on under a condition; else set the variables to the given texts."""
-        inner = self.done[start:]
+        guard = Guard(condition, tuple(self.done[start:]), tuple(otherwise))
         del self.done[start:]
-        lines = [(0, f"if {condition}:")]
-        lines += [(indent + 1, text) for s in inner for indent, text in s.lines]
-        made = tuple(key for key, _ in otherwise)
-        temporary = dict.fromkeys(key for s in inner for key in s.sets if key not in made)
-        if temporary:
-            lines.append((1, f"del {', '.join(map(variable, temporary))}"))
-        lines.append((0, "else:"))
-        lines += [(1, f"{variable(key)} = {text}") for key, text in otherwise]
-        self.done.append(Statement(tuple(lines), made, comment, tuple(temporary)))
+        self.done.append(guard.statement())

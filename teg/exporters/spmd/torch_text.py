@@ -45,6 +45,14 @@ FUNCTIONS: Mapping[str, str] = {
     },
 }
 _SCANS = {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin", "logsumexp": "logcumsumexp"}
+_COMBINING = {
+    "prod": "torch.mul",
+    "max": "torch.maximum",
+    "min": "torch.minimum",
+    "any": "torch.logical_or",
+    "all": "torch.logical_and",
+    "logsumexp": "torch.logaddexp",
+}
 _INTO = {"prod": "prod", "max": "amax", "min": "amin"}
 
 
@@ -59,6 +67,7 @@ class TorchText(ArrayText):
     axis_word = "dim"
     cast_method = "to"
     permute_methods = ("transpose", "permute")
+    combining = _COMBINING
     eager = True
 
     def part(self, value: TextValue, spans: Sequence[DimSpan], shape: np.ndarray) -> TextValue:
@@ -67,6 +76,10 @@ class TorchText(ArrayText):
 
     def _empty(self, value: TextValue, shape: np.ndarray) -> str:
         return f"{self.inner(value)}.new_empty({self.shape_text(shape)})"
+
+    def typed_number(self, value: Any, dtype: str) -> str:
+        """Return the text of a number; plain ones are float32."""
+        return constant(value) if dtype == "float32" else self.scalar(value, dtype)
 
     def arange(self, start: np.ndarray, stop: np.ndarray) -> TextValue:
         """Return the integers from `start` to `stop`."""

@@ -84,7 +84,6 @@ def compile_program(path: Path, dumps: Path, without: str = "") -> tuple[dict[st
     import importlib.util
 
     import jax
-    from jax.sharding import NamedSharding, PartitionSpec
 
     from tests.teg.exporters.spmd.jax_process import received_bytes as lowered_bytes
 
@@ -92,13 +91,11 @@ def compile_program(path: Path, dumps: Path, without: str = "") -> tuple[dict[st
     assert specification is not None and specification.loader is not None
     module: Any = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    mesh = module.make_mesh()
-    rows = NamedSharding(mesh, PartitionSpec(tuple(module.MESH)))
-    sources = {}
+    rows, sources = module.rows(), {}
     for name, (dtype, spec, *_) in (module.SOURCES | module.CONSTANTS).items():
-        shape = (mesh.size, *module.largest(module.shapes_of(module.boxes(spec))))
+        shape = (module.COUNT, *module.room(spec))
         sources[name] = jax.ShapeDtypeStruct(shape, jax.numpy.dtype(dtype), sharding=rows)
-    lowered = module.program(mesh).lower(sources)
+    lowered = module.program().lower(sources)
     options = {"xla_dump_to": str(dumps), "xla_dump_hlo_pass_re": ".*"}
     compiled = lowered.compile(options | ({"xla_disable_hlo_passes": without} if without else {}))
     return lowered_bytes(lowered.compiler_ir("stablehlo")), str(compiled.as_text())

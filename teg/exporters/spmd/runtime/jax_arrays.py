@@ -1,99 +1,73 @@
-"""Arrays of which devices hold parts, and work that differs from device to device."""
+"""Work that differs from device to device in a program that is traced once for all of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from tapestry.teg.exporters.spmd.runtime.mesh import MESH, Box
+from tapestry.teg.exporters.spmd.runtime.mesh import (
+    COUNT,
+    MESH,
+    Dims,
+    boxes,
+    lengths,
+    sub_axes,
+)
 
 
-class Padded(NamedTuple):
-    """An array whose parts differ in shape from device to device: filled up to the largest of each size."""
-
-    data: jax.Array
-    shapes: tuple[tuple[int, ...], ...]
+def axis_index(*axes: str) -> jax.Array:
+    """Return the position of a device along axes, as the program runs."""
+    return lax.axis_index(tuple(sub_axes(*axes)))
 
 
-Array: TypeAlias = jax.Array | Padded
+def by_rank(values: dict[int, int]) -> jax.Array:
+    """Return the number of the device on which the program runs; 0 if it has none."""
+    table = [values.get(rank, 0) for rank in range(COUNT)]
+    return jnp.array(table)[lax.axis_index(tuple(MESH))]
 
 
-def data_of(x: Array) -> jax.Array:
-    """Return the array that all devices have alike, padding included."""
-    return x.data if isinstance(x, Padded) else x
+def starts(places: dict[int, list[int]]) -> list[jax.Array]:
+    """Return where something begins on the device on which the program runs."""
+    columns = zip(*places.values(), strict=True)
+    return [by_rank(dict(zip(places, column, strict=True))) for column in columns]
 
 
-def with_shapes(data: jax.Array, shapes: Sequence[Sequence[int]]) -> Array:
-    """Return an array with each device's own shape, if they differ."""
-    if all(tuple(shape) == data.shape for shape in shapes):
-        return data
-    return Padded(data, tuple(map(tuple, shapes)))
-
-
-def shapes_of(parts: list[Box]) -> list[list[int]]:
-    """Return the shape of each device's part."""
-    return [[b - a for a, b in box] for box in parts]
-
-
-def largest(shapes: Sequence[Sequence[int]]) -> list[int]:
-    """Return a shape in which all of them have room."""
-    return [max(lengths) for lengths in zip(*shapes, strict=True)]
+def room(dims: Dims) -> Any:
+    """Return the shape in which every device's part has room."""
+    return tuple(np.max(lengths(boxes(dims)), axis=0).astype(int).tolist())
 
 
 def filled(x: jax.Array, shape: Sequence[int]) -> jax.Array:
     """Fill an array up with zeros."""
-    return lax.pad(
-        x,
-        jnp.zeros((), x.dtype),
-        [(0, n - m, 0) for n, m in zip(shape, x.shape, strict=True)],
-    )
+    margins = [(0, n - m, 0) for n, m in zip(shape, x.shape, strict=True)]
+    return lax.pad(x, jnp.zeros((), x.dtype), margins)
 
 
 def by_device(
-    function: Callable[..., Any], kinds: Sequence[int], *operands: Array
+    function: Callable[..., Any], kinds: Sequence[int], *operands: jax.Array
 ) -> Any:
-    """Let each device apply a function to its own parts: as the device does that stands for its kind."""
-
-    def compute(rank: int) -> tuple[jax.Array, ...]:
-        own = [
-            x.data[tuple(map(slice, x.shapes[rank]))] if isinstance(x, Padded) else x
-            for x in operands
-        ]
-        return tuple(jax.tree.leaves(function(rank, *own)))
-
+    """Let each device do what the device does that stands for its kind; fill up parts."""
     ranks = sorted(set(kinds))
-    made = {rank: jax.eval_shape(partial(compute, rank)) for rank in ranks}
-    shapes = [
-        [made[kind][k].shape for kind in kinds] for k in range(len(made[ranks[0]]))
-    ]
-    rooms = list(map(largest, shapes))
 
-    def branch(rank: int) -> tuple[jax.Array, ...]:
-        return tuple(map(filled, compute(rank), rooms))
+    def parts(rank: int) -> Any:
+        return jax.tree.leaves(function(rank, *operands))
 
-    chosen = jnp.array([ranks.index(kind) for kind in kinds])[device()]
-    results = lax.switch(chosen, [partial(branch, rank) for rank in ranks])
-    found = tuple(map(with_shapes, results, shapes))
-    return found if len(found) > 1 else found[0]
+    def branch(rank: int) -> list[jax.Array]:
+        return [filled(x, shape) for x, shape in zip(parts(rank), shapes, strict=True)]
+
+    made = [jax.eval_shape(partial(parts, rank)) for rank in ranks]
+    every = [[x.shape for x in same] for same in zip(*made, strict=True)]
+    shapes = [[max(sizes) for sizes in zip(*same, strict=True)] for same in every]
+    numbers = {rank: ranks.index(kind) for rank, kind in enumerate(kinds)}
+    results = lax.switch(by_rank(numbers), [partial(branch, rank) for rank in ranks])
+    return results if len(results) > 1 else results[0]
 
 
-def after(x: Array, y: Array) -> Array:
+def after(x: jax.Array, y: jax.Array) -> jax.Array:
     """Return `x`, to be read when `y` is there: a copy of it is unlike an earlier one."""
-    data, _ = lax.optimization_barrier((data_of(x), data_of(y)))
-    return Padded(data, x.shapes) if isinstance(x, Padded) else data
-
-
-def device() -> Any:
-    """Return the number of the device on which the traced program runs."""
-    return lax.axis_index(tuple(MESH))
-
-
-def by_rank(values: dict[int, int]) -> jax.Array:
-    """Return the number of the device on which the program runs; 0 where there is none."""
-    count = math.prod(MESH.values())
-    return jnp.array([values.get(d, 0) for d in range(count)])[device()]
+    return lax.optimization_barrier((x, y))[0]

@@ -1,199 +1,125 @@
-"""Collectives, made in steps: what is on its way can be waited for later."""
+"""Collectives that put what comes from other ranks in its place, and combine one term at a time.
+
+They are made in steps. A program that waits for each copy where it issues it gets them without `yield`.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from tapestry.teg.exporters.spmd.runtime.mesh import (
+    COUNT,
     MESH,
     RANK,
     Dims,
     boxes,
-    coordinates,
+    position,
+    sub_axes,
 )
+from tapestry.teg.exporters.spmd.runtime.torch_async import AsyncCollective, Steps
 from tapestry.teg.exporters.spmd.runtime.transfers import reduced_places
-
-# Yields what to wait for before the next step.
-Steps = Generator[list[Any], None, Any]
-
-
-class Started:
-    """A copy that is under way."""
-
-    def __init__(self, steps: Steps) -> None:
-        self.steps, self.works = steps, next(steps)
-
-    def wait(self) -> torch.Tensor:
-        """Return what the copy brings, when it is there."""
-        while True:
-            while self.works:
-                self.works.pop().wait()
-            try:
-                self.works = next(self.steps)
-            except StopIteration as end:
-                result: torch.Tensor = end.value
-                return result
-
-
-class AsyncCollective:
-    """A function of the steps of a copy: called, it waits for them all; `start` waits for none."""
-
-    def __init__(self, steps: Callable[..., Steps]) -> None:
-        self.steps = steps
-
-    def __call__(self, *arguments: Any, **options: Any) -> torch.Tensor:
-        return self.start(*arguments, **options).wait()
-
-    def start(self, *arguments: Any, **options: Any) -> Started:
-        """Issue the first step."""
-        return Started(self.steps(*arguments, **options))
+from torch import Tensor
 
 
 @cache
 def group(*axes: str) -> tuple[Any, list[int]]:
-    """Return this rank's process group along sub-axes, and the ranks in it."""
-    teams: dict[tuple[int, ...], list[int]] = {}
-    for rank in range(math.prod(MESH.values())):
-        rest = tuple(c for name, c in coordinates(rank).items() if name not in axes)
-        teams.setdefault(rest, []).append(rank)
-    made = [(dist.new_group(ranks), ranks) for ranks in teams.values()]
-    return next(team for team in made if RANK in team[1])
+    """Return this rank's process group along axes, and the ranks in it."""
+    at = position(*(name for name in MESH if name not in sub_axes(*axes)))
+    teams = [np.flatnonzero(at == k).tolist() for k in range(at.max() + 1)]
+    made = [dist.new_group(ranks) for ranks in teams]
+    return made[at[RANK]], teams[at[RANK]]
 
 
-COMBINE = {
-    "sum": torch.add,
-    "prod": torch.mul,
-    "max": torch.maximum,
-    "min": torch.minimum,
-    "any": torch.logical_or,
-    "all": torch.logical_and,
-    "logsumexp": torch.logaddexp,
-}
-NATIVE = {"sum": "SUM", "prod": "PRODUCT", "max": "MAX", "min": "MIN"}
+def native(op: Any, x: Tensor) -> Any:
+    """Return NCCL's own operation; gloo's sums differ in their order by rank."""
+    names = {"add": "SUM", "mul": "PRODUCT", "maximum": "MAX", "minimum": "MIN"}
+    fits = dist.get_backend() == "nccl" and x.dtype not in (torch.bool, torch.int16)
+    return getattr(dist.ReduceOp, names.get(op.__name__, ""), None) if fits else None
 
 
-def native(op: str, x: torch.Tensor) -> Any:
-    """Return the library's operation for a monoid, if it is to be used.
+def swap(sends: list[Any], receives: list[Any]) -> Steps:
+    """Send bytes and receive; a place that is no run of memory is filled from a row."""
+    own, works, rows = [x for x, rank in sends if rank == RANK], list[Any](), []
+    for x, rank in sends:
+        if rank != RANK and x.numel():
+            row = x.contiguous().view(-1).view(torch.uint8)
+            works.append(dist.P2POp(dist.isend, row, rank))
+    for place, rank in receives:
+        if rank == RANK:
+            place.copy_(own.pop(0))
+        elif place.numel():
+            row = place if place.is_contiguous() else place.new_empty(place.shape)
+            works.append(dist.P2POp(dist.irecv, row.view(-1).view(torch.uint8), rank))
+            rows.append((place, row))
+    works = dist.batch_isend_irecv(works) if works else []
+    yield works
+    for place, row in rows:
+        place.copy_(row)
 
-    Gloo adds up in another order on every rank. Without it one rank combines, and all others get what it found.
-    """
-    if dist.get_backend() == "nccl" and op in NATIVE and x.dtype != torch.bool:
-        return getattr(dist.ReduceOp, NATIVE[op])
-    return None
 
-
-def words(x: torch.Tensor) -> torch.Tensor:
-    """Return the elements as they travel: NCCL refuses int16, so its bytes do."""
-    return x.unsqueeze(-1).view(torch.uint8) if x.dtype == torch.int16 else x
-
-
-Ends = Sequence[tuple[torch.Tensor, int]]
-
-
-def swap(sends: Ends, receives: Ends, turns: int = 1) -> Steps:
-    """Send tensors to ranks, and fill places with what comes from ranks, in turns that all ranks keep to.
-
-    With as many turns as ranks, what is sent is packed for one rank at a time.
-    """
-    sends = [(x, rank) for x, rank in sends if rank != RANK and x.numel()]
-    receives = [(x, rank) for x, rank in receives if rank != RANK and x.numel()]
-    for turn in range(turns):
-        yield from deliver(
-            [(x, rank) for x, rank in sends if (rank - RANK - 1) % turns == turn],
-            [(x, rank) for x, rank in receives if (RANK - rank - 1) % turns == turn],
+def swap_in_turns(sends: list[Any], receives: list[Any]) -> Steps:
+    """Swap in turns that all keep to: what is sent is packed for one rank at a time."""
+    for turn in range(COUNT):
+        yield from swap(
+            [(x, rank) for x, rank in sends if (rank - RANK - 1) % COUNT == turn],
+            [(x, rank) for x, rank in receives if (RANK - rank - 1) % COUNT == turn],
         )
 
 
-def deliver(sends: Ends, receives: Ends) -> Steps:
-    """Send and receive; a place that is no run of memory is filled from a row."""
-    rows = [x if x.is_contiguous() else x.new_empty(x.shape) for x, _ in receives]
-    yield posted(
-        [
-            dist.P2POp(dist.irecv, words(row), rank)
-            for row, (_, rank) in zip(rows, receives, strict=True)
-        ]
-        + [dist.P2POp(dist.isend, words(x.contiguous()), rank) for x, rank in sends]
-    )
-    for row, (place, _) in zip(rows, receives, strict=True):
-        if row is not place:
-            place.copy_(row)
-
-
-def posted(operations: list[Any]) -> list[Any]:
-    """Issue sends and receives."""
-    return dist.batch_isend_irecv(operations) if operations else []
-
-
-def trade(
-    given: Sequence[torch.Tensor],
-    places: Sequence[torch.Tensor],
-    ranks: list[int],
-    turns: int = 1,
-) -> Steps:
-    """Give each member a piece, and fill its place with the one that comes from it."""
-    me = ranks.index(RANK)
-    places[me].copy_(given[me])
-    sends, receives = (list(zip(x, ranks, strict=True)) for x in (given, places))
-    yield from swap(sends, receives, turns)
-
-
-def combine(
-    result: torch.Tensor,
-    piece: Callable[[int], torch.Tensor],
-    ranks: list[int],
-    op: str,
-) -> Steps:
+def combine(result: Tensor, piece: Any, ranks: list[int], op: Any) -> Steps:
     """Combine the members' terms of this rank's piece, one incoming term at a time."""
     me, own = ranks.index(RANK), piece(RANK)
     term = torch.empty_like(result)
     for away in range(1, len(ranks)):
         to, source = ranks[(me + away) % len(ranks)], ranks[me - away]
         yield from swap([(piece(to), to)], [(term, source)])
-        own = COMBINE[op](own, term, out=result)
+        own = op(own, term, out=result)
 
 
 @AsyncCollective
-def all_gather(x: torch.Tensor, dim: int, *axes: str) -> Steps:
+def all_gather(x: Tensor, dim: int, *axes: str) -> Steps:
     """Join the parts of all members along a dimension."""
     team, ranks = group(*axes)
-    x = x.contiguous()
-    shape = [*x.shape[:dim], x.shape[dim] * len(ranks), *x.shape[dim + 1 :]]
-    result = x.new_empty(shape)
-    if dist.get_backend() == "nccl" and math.prod(shape[:dim]) == 1:
-        row = (words(result.view(-1)), words(x.view(-1)))
-        yield [dist.all_gather_into_tensor(*row, group=team, async_op=True)]
+    shape = [n * len(ranks) ** (k == dim) for k, n in enumerate(x.shape)]
+    x, result = x.contiguous(), x.new_empty(shape)
+    places = result.chunk(len(ranks), dim)
+    if dist.get_backend() == "nccl" and places[0].is_contiguous():
+        rows = (each.view(-1).view(torch.uint8) for each in (result, x))
+        yield [dist.all_gather_into_tensor(*rows, group=team, async_op=True)]
     else:
-        yield from trade([x] * len(ranks), result.chunk(len(ranks), dim), ranks)
+        receives = [*zip(places, ranks, strict=True)]
+        yield from swap([(x, rank) for rank in ranks], receives)
     return result
 
 
 @AsyncCollective
-def all_to_all(x: torch.Tensor, cut: int, joined: int, *axes: str) -> Steps:
-    """Cut one dimension into a part for each member, and join the members' parts along another."""
+def all_to_all(x: Tensor, cut: int, joined: int, *axes: str) -> Steps:
+    """Cut a dimension into a part for each member; join what comes along another."""
     ranks = group(*axes)[1]
     given = x.chunk(len(ranks), cut)
-    shape = list(given[0].shape)
+    shape = [*given[0].shape]
     shape[joined] *= len(ranks)
     result = x.new_empty(shape)
-    turns = 1 if math.prod(x.shape[:cut]) == 1 else math.prod(MESH.values())
-    yield from trade(given, result.chunk(len(ranks), joined), ranks, turns)
+    sends = [*zip(given, ranks, strict=True)]
+    receives = [*zip(result.chunk(len(ranks), joined), ranks, strict=True)]
+    exchanged = swap if given[0].is_contiguous() else swap_in_turns
+    yield from exchanged(sends, receives)
     return result
 
 
 @AsyncCollective
-def reduce_scatter(x: torch.Tensor, dim: int, *axes: str, op: str = "sum") -> Steps:
+def reduce_scatter(x: Tensor, dim: int, *axes: str, op: Any = torch.add) -> Steps:
     """Combine the members' terms; each member keeps its part along a dimension."""
     team, ranks = group(*axes)
     parts = dict(zip(ranks, x.chunk(len(ranks), dim), strict=True))
     result = x.new_empty(parts[RANK].shape)
-    operation = native(op, x)
-    if operation is not None and parts[RANK].is_contiguous():
-        row = (result.view(-1), x.contiguous().view(-1), operation)
+    if native(op, x) and parts[RANK].is_contiguous():
+        row = (result.view(-1), x.contiguous().view(-1), native(op, x))
         yield [dist.reduce_scatter_tensor(*row, group=team, async_op=True)]
     else:
         yield from combine(result, parts.__getitem__, ranks, op)
@@ -201,42 +127,39 @@ def reduce_scatter(x: torch.Tensor, dim: int, *axes: str, op: str = "sum") -> St
 
 
 @AsyncCollective
-def all_reduce(x: torch.Tensor, *steps: Sequence[str], op: str = "sum") -> Steps:
-    """Combine the members' terms, on all of them: each combines a slice, then the slices are gathered."""
+def all_reduce(x: Tensor, *steps: Sequence[str], op: Any = torch.add) -> Steps:
+    """Combine the members' terms on all of them: each combines a slice of them."""
     result = x.clone(memory_format=torch.contiguous_format)
-    operation = native(op, x)
-    if operation is not None:
-        team = group(*(a for axes in steps for a in axes))[0]
-        yield [dist.all_reduce(result, operation, group=team, async_op=True)]
+    if native(op, x):
+        team = group(*(axis for axes in steps for axis in axes))[0]
+        yield [dist.all_reduce(result, native(op, x), group=team, async_op=True)]
         return result
     row, found = result.view(-1), []
     for axes in steps:
         ranks = group(*axes)[1]
-        places = dict(zip(ranks, slices(row, len(ranks)), strict=True))
+        size = -(-len(row) // len(ranks))
+        places = {r: row[k * size : (k + 1) * size] for k, r in enumerate(ranks)}
         found.append(places)
         row = places[RANK]
         yield from combine(row, places.__getitem__, ranks, op)
     for places in reversed(found):
-        own = [places[RANK]] * len(places)
-        yield from trade(own, list(places.values()), list(places))
+        sends = [(places[RANK], rank) for rank in places]
+        yield from swap(sends, [(place, rank) for rank, place in places.items()])
     return result
-
-
-def slices(row: torch.Tensor, count: int) -> list[torch.Tensor]:
-    """Cut a row; the last slices may be shorter or empty."""
-    size = -(-len(row) // count)
-    return [row[k * size : (k + 1) * size] for k in range(count)]
 
 
 @AsyncCollective
 def reduce_scatter_parts(
-    x: torch.Tensor, held: Dims, wanted: Dims, *steps: Sequence[str], op: str = "sum"
+    x: Tensor,
+    held: Dims,
+    wanted: Dims,
+    *steps: Sequence[str],
+    op: Any = torch.add,
 ) -> Steps:
-    """Combine the members' terms axis by axis; parts may be of any size, and some of them empty."""
-    before = [[range(a, b) for a, b in box] for box in boxes(held)]
+    """Combine the members' terms axis by axis; parts may be of any size, or empty."""
+    before: Any = [[range(a, b) for a, b in box] for box in boxes(held).tolist()]
     for done, axes in enumerate(steps, start=1):
-        later = [a for names in steps[done:] for a in names]
-        after = [reduced_places(wanted, rank, later) for rank in range(len(before))]
+        after = reduced_places(wanted, [a for names in steps[done:] for a in names])
         result = x.new_empty([len(places) for places in after[RANK]])
         piece = partial(pick, x, before[RANK], after)
         yield from combine(result, piece, group(*axes)[1], op)
@@ -244,16 +167,13 @@ def reduce_scatter_parts(
     return x
 
 
-def pick(
-    x: torch.Tensor, held: list[Any], wanted: list[list[Any]], rank: int
-) -> torch.Tensor:
-    """Return the elements at the coordinates that a rank wants of a tensor that has those of `held`."""
-    for dim, (mine, places) in enumerate(zip(held, wanted[rank], strict=True)):
-        where = {place: k for k, place in enumerate(mine)}
-        index = [where[place] for place in places]
-        start = index[0] if index else 0
-        if index == list(range(start, start + len(index))):
-            x = x.narrow(dim, start, len(index))
+def pick(x: Tensor, held: Sequence[Any], wanted: Any, rank: int) -> Tensor:
+    """Return the elements at the places a rank wants of a tensor that has `held`."""
+    for dim, places in enumerate(wanted[rank]):
+        index = np.searchsorted(held[dim], places)
+        start, count = index[0] if len(index) else 0, len(index)
+        if (index == np.arange(start, start + count)).all():
+            x = x.narrow(dim, int(start), count)
         else:
-            x = x.index_select(dim, torch.tensor(index, device=x.device))
+            x = x.index_select(dim, torch.from_numpy(index).to(x.device))
     return x

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,8 @@ def write_cell(
     steps = steps_of(definition["expr"])
     kinds = _kinds(steps, [o.value.dtype for o in operands], names)
     uses = Counter(a for step in steps for a in step.arguments)
+    for k, dtype in _cast_choices(steps, uses, kinds):
+        kinds[k] = dtype
     terms: list[_Term] = []
     used_up: set[int] = set()
     for k, step in enumerate(steps):
@@ -59,6 +61,18 @@ def write_cell(
             used_up.add(k)
         terms.append(term)
     return (_whole(xp, terms[-1], sizes, definition["dtype"]),)
+
+
+def _cast_choices(
+    steps: Sequence[SubExpression], uses: Mapping[int, int], kinds: Sequence[Any]
+) -> Iterator[tuple[int, str]]:
+    """Yield the choices between two numbers that are only converted to a type, which can have it at once."""
+    for step in steps:
+        if step.name == "cast" and step.payload.startswith("float"):
+            (k,) = step.arguments
+            chosen = steps[k].arguments[1:] if steps[k].name == "where" else ()
+            if uses[k] == 1 and chosen and all(isinstance(kinds[a], _Scalar) for a in chosen):
+                yield k, step.payload
 
 
 def _whole(xp: ArrayText, term: _Term, sizes: np.ndarray, dtype: str) -> TextValue:
@@ -242,7 +256,7 @@ def _computed_in(name: str, given: Sequence[_Term], kind: str) -> str:
 def _where(xp: ArrayText, condition: _Term, given: Sequence[_Term], like: TextValue) -> TextValue:
     texts = [_text(xp, a) for a in given]
     if not any(isinstance(a, TextValue) for a in given):
-        texts = [xp.scalar(a.number, like.dtype) for a in given if isinstance(a, _Scalar)]
+        texts = [xp.typed_number(a.number, like.dtype) for a in given if isinstance(a, _Scalar)]
     choice = xp.cast(_array(xp, condition, "bool"), "bool")
     return xp.call("where", xp.short(choice).text, *texts, like=like)
 

@@ -9,7 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
-from tapestry.teg.exporters.spmd.array_text import PRODUCT, ArrayText, NotWritable, TextValue, constant
+from tapestry.teg.exporters.spmd.array_text import (
+    PRODUCT,
+    ArrayText,
+    NotWritable,
+    TextValue,
+    constant,
+    short_constant,
+)
 from tapestry.teg.exporters.spmd.writers.operand import OperatorWriter, TextOperand
 from tapestry.teg.graph import Definition
 
@@ -131,7 +138,7 @@ def write_layer_norm(
     others = [xp.cast(o.value, value.dtype) for o in operands[1:]]
     listed = [xp.short(v).text for v in (value, *others)]
     listed.insert(1, xp.shape_text(value.shape[:, value.rank - rank :]))
-    return (xp.call("layer_norm", *listed, like=value, eps=constant(definition["eps"])),)
+    return (xp.call("layer_norm", *listed, like=value, eps=short_constant(definition["eps"], value.dtype)),)
 
 
 PRODUCTS: dict[str, OperatorWriter] = {

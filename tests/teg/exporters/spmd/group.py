@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import socket
 import traceback
+from argparse import Namespace
 from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -110,19 +111,17 @@ def _run(
     assert specification is not None and specification.loader is not None
     module: Any = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    faults: list[str] = []
-    stored = module.open_files([str(p) for p in (inputs, weights) if p], faults)
-    module.check_sources(stored, faults)
+    given = {"inputs": str(inputs), "weights": str(weights or ""), "outputs": str(outputs)}
+    sources, faults = module.load(Namespace(**given, steps=steps))
     if faults:
         return "\n".join(faults)
-    sources = module.load(stored)
     counted[0] = 0
     tracker = StorageTracker(str(path))
     for name, value in sources.items():
         tracker.watch(value, f"source {name}")
     del value
     with tracker:
-        results = module.run_steps(sources, steps)
+        results = module.run_steps(module.step, sources, steps)
     received = counted[0]
     module.save(results, str(outputs))
     peak_bytes, terms = tracker.peak()

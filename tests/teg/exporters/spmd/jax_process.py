@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import re
 import traceback
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -91,7 +92,7 @@ def _load(path: Path) -> Any:
 
 def _lower(path: Path, lowered: Path) -> None:
     module = _load(path)
-    module.lower(module.make_mesh(), str(lowered))
+    module.lower(str(lowered))
 
 
 def _execute(path: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
@@ -99,8 +100,8 @@ def _execute(path: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
     from jax._src.lib import _jax, xla_client
 
     module, text = _load(path), lowered.read_text()
-    mesh = module.make_mesh()
-    rows = module.load(module.open_files([str(inputs)], []), mesh)
+    given = {"inputs": str(inputs), "weights": "", "outputs": str(outputs)}
+    mesh, (rows, _) = module.rows().mesh, module.load(Namespace(**given, steps=1))
     (signature,) = (line for line in text.splitlines() if " @main(" in line)
     devices = list(mesh.devices.flat)
     options = xla_client.CompileOptions()
@@ -125,15 +126,13 @@ def _execute(path: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
 
 def _run(path: Path, inputs: Path, outputs: Path, steps: int) -> dict[str, int] | str:
     module = _load(path)
-    faults: list[str] = []
-    stored = module.open_files([str(inputs)], faults)
-    module.check_sources(stored, faults)
+    given = {"inputs": str(inputs), "weights": "", "outputs": str(outputs)}
+    sources, faults = module.load(Namespace(**given, steps=steps))
     if faults:
         return "\n".join(faults)
-    mesh = module.make_mesh()
-    sources = module.load(stored, mesh)
-    lowered = module.program(mesh).lower(sources).compiler_ir("stablehlo")
-    module.save(module.run_steps(sources, steps, mesh), str(outputs))
+    program = module.program()
+    lowered = program.lower(sources).compiler_ir("stablehlo")
+    module.save(module.run_steps(program, sources, steps), str(outputs))
     return received_bytes(lowered)
 
 

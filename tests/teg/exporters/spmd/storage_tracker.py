@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 # Functions of a module that the plan's statements stand in.
-STATED = re.compile(r"step|layer(_\d+)?")
+STATED = re.compile(r"step|(layer|block)(_\d+)?")
 # The names of values that are nothing but steps of a block.
 INSIDE = re.compile(r"t(_\d+)?")
 SENT = "pieces that are no runs of memory, packed to be sent"

@@ -16,6 +16,8 @@ STATEMENTS = (
     f"x = {NAME} + {NAME} * {NAME} + {NAME}",
     f'x = torch.einsum("ab,bc->ac", {NAME}, {NAME}.transpose(0, 1))',
     f'X = {{"one": ("float32", ({NAME}, 3)), "two": ("float32", (4, {NAME}))}}',
+    f"x = {NAME}[2 * {NAME} : 2 * {NAME} + 2, 3]",
+    f"x = {NAME}[2 * {NAME} : 2 * {NAME} + 2, :, {NAME} : {NAME} + 1]",
     f"{NAME}, {NAME}2, {NAME}3 = f({NAME}, {NAME}, {NAME}, {NAME})",
 )
 

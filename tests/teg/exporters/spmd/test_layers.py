@@ -1,6 +1,7 @@
 """Repeated runs of statements become loops if their rounds are wired alike, and stay as they are if not."""
 
-from tapestry.teg.exporters.spmd.layers import Loop, constants_first, progression, with_loops
+from tapestry.teg.exporters.spmd.layers import Loop, constants_first, with_loops
+from tapestry.teg.exporters.spmd.naming import number_text
 from tapestry.teg.exporters.spmd.statements import Statement, source_value, variable
 
 
@@ -49,9 +50,12 @@ def test_constants_with_several_readers_come_first() -> None:
 
 
 def test_numbers_that_grow_evenly_are_formulas_of_the_round() -> None:
-    assert [progression(n) for n in ([0, 1, 2], [5, 4, 3], [1, 3, 5], [0, 1, 3])] == [
-        "i",
-        "5 - i",
-        "2 * i + 1",
-        None,
-    ]
+    every = ([0, 1, 2], [5, 4, 3], [1, 3, 5], [8, 6, 4], [7, 7, 7], [0, 1, 3])
+    found = [number_text(numbers, range(3)) for numbers in every]
+    assert found == ["i", "5 - i", "2 * i + 1", "8 - 2 * i", "7", None]
+
+
+def test_numbers_follow_those_of_other_layers() -> None:
+    assert number_text([3, 5, 8], [2, 4, 7]) == "i + 1"
+    assert number_text([3, 5, 9], [2, 4, 7]) is None
+    assert number_text([3, 4], [2, 2]) is None

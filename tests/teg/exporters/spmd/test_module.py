@@ -133,7 +133,7 @@ def test_early_copies_are_started_where_they_are_issued_and_waited_for_by_their_
     )
     text = to_torch(expand(graph, placements, PAIR))
     step = [line.strip() for line in text[text.index("def step(w):") :].split("\n")]
-    started = step.index('h_1_weight_coming = all_gather.start(w["h.1.weight"], 0, "gpu.0")')
+    started = step.index('h_1_weight_coming = all_gather.start(w["h.1.weight"], 0, "gpu")')
     waited = step.index("h_1_weight_fetched = h_1_weight_coming.wait()  # [16, 16]")
     read = next(k for k, line in enumerate(step) if line.startswith("product_1 = "))
     assert [line for line in step[started:waited] if line.startswith("act")] and waited + 1 == read

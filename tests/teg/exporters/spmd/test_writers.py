@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tapestry.teg.dtypes import numpy_dtype
-from tapestry.teg.evaluate import run_block
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.statements import StatementList, variable
 from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
 from tapestry.teg.exporters.spmd.writers import write_operator
 from tapestry.teg.exporters.spmd.writers.operand import TextOperand
 from tapestry.teg.operators.operator import Operator, OperatorExample
-from tapestry.teg.operators.testing import defined, random_values
+from tapestry.teg.operators.testing import defined
 from tapestry.teg.sharding.sharded_block import view_ranges
 from tapestry.teg.sharding.strategy import Strategy, index_boxes
-from tapestry.teg.zspace import ZRange
-from tests.teg.exporters.spmd.cases import CASES, MESH, strategies
+from tests.teg.exporters.spmd.cases import CASES, MESH, Parts, assert_parts_of_the_values
 
 torch = pytest.importorskip("torch")
 
@@ -41,8 +39,8 @@ def array(value: Any, dtype: str) -> np.ndarray:
 
 def run_texts(
     operator: Operator, example: OperatorExample, strategy: Strategy, inputs: Sequence[np.ndarray]
-) -> Iterator[tuple[np.ndarray, int, tuple[np.ndarray, ...]]]:
-    """Write the operator and run its text on every device that has a part: its index, number, and values."""
+) -> Parts:
+    """Write the operator and run its text on every device that has a part: its index and values."""
     definition, outputs = defined(operator, example)
     assert definition.signature is not None
     index = index_boxes(definition.signature, strategy, MESH)
@@ -69,22 +67,9 @@ def run_texts(
             scope[f"x{k}"] = tensor(value[tuple(slice(a, b) for a, b in box[device])])
         exec(text, scope)
         found = tuple(array(scope[f"y{k}"], t.dtype) for k, t in enumerate(outputs))
-        yield index[device], device, found
+        yield index[device], found
 
 
 @pytest.mark.parametrize(("operator", "example"), CASES, ids=lambda v: getattr(v, "name", ""))
 def test_each_device_makes_its_part_of_the_values(operator: Operator, example: OperatorExample) -> None:
-    inputs = random_values(operator, example, np.random.default_rng(0))
-    definition, outputs = defined(operator, example)
-    if definition.signature is None or definition.signature.index_range.is_empty:
-        pytest.skip("has no parts")
-    for strategy in strategies(operator, example):
-        for part, _, found in run_texts(operator, example, strategy, inputs):
-            index = ZRange(tuple(part[:, 0].tolist()), tuple(part[:, 1].tolist()))
-            wanted = run_block(definition, index, inputs, outputs)
-            for a, b in zip(found, wanted, strict=True):
-                assert (a.shape, a.dtype) == (b.shape, b.dtype)
-                tolerance = 0.05 if b.dtype.name in ("bfloat16", "float16") else 1e-5
-                np.testing.assert_allclose(
-                    a.astype(np.complex128), b.astype(np.complex128), rtol=tolerance, atol=tolerance
-                )
+    assert_parts_of_the_values(operator, example, run_texts)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tapestry.teg.exporters.spmd.runtime import files
+from tapestry.teg.exporters.spmd.runtime import script
 
 
 def safetensors(header: object, data: bytes = b"") -> bytes:
@@ -58,54 +60,65 @@ DAMAGED = {
 }
 
 
+def loaded(folder: Path, path: str | Path = "", outputs: str = "out.npz") -> tuple[dict[str, Any], list[str]]:
+    options = Namespace(inputs=str(path), weights=None, outputs=str(folder / outputs), steps=1)
+    return script.load(options)
+
+
+def stated(monkeypatch: pytest.MonkeyPatch, **sources: object) -> None:
+    monkeypatch.setattr(script, "SOURCES", sources)
+
+
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_is_one_fault_that_names_it(name: str, tmp_path: Path) -> None:
-    path, faults = tmp_path / name, list[str]()
+def test_a_damaged_file_is_a_fault_that_names_it_or_its_tensor(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
     path.write_bytes(DAMAGED[name])
-    assert files.open_files([str(path)], faults) == {}
-    (fault,) = faults
-    assert fault.startswith(f"cannot read {str(path)!r}: ") and "\n" not in fault
+    stated(monkeypatch, x=("float32", (2,)))
+    found, faults = loaded(tmp_path, path)
+    assert found == {} and all("\n" not in fault for fault in faults)
+    assert faults[0].startswith((f"cannot read {str(path)!r}: ", "cannot read 'x': "))
 
 
-def test_damage_that_only_reading_the_values_shows_is_a_fault(tmp_path: Path) -> None:
+def test_damage_that_only_reading_the_values_shows_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = bytearray(archive({"x.npy": npy(np.zeros(100_000))}))
     whole[500_000] ^= 1
     (tmp_path / "x.npz").write_bytes(whole)
-    faults: list[str] = []
-    stored = files.open_files([str(tmp_path / "x.npz")], faults)
-    assert faults == []
-    assert files.load_checked(lambda: {"x": stored["x"].open()}, faults) == {}
-    assert faults == ["cannot read the values: Bad CRC-32 for file 'x.npy'"]
+    stated(monkeypatch, x=("float64", (100_000,)))
+    found, (fault,) = loaded(tmp_path, tmp_path / "x.npz")
+    assert found == {} and "'x'" in fault and "Bad CRC-32 for file 'x.npy'" in fault
 
 
 @pytest.mark.parametrize("place", ["missing/out.npz", "."])
 def test_outputs_without_a_place_are_a_fault(place: str, tmp_path: Path) -> None:
-    faults: list[str] = []
-    files.check_outputs(str(tmp_path / "out.npz"), faults)
+    _, faults = loaded(tmp_path, outputs="out.npz")
     assert faults == []
-    files.check_outputs(str(tmp_path / place), faults)
-    assert len(faults) == 1 and "cannot write" in faults[0]
-
-
-def given(*arrays: tuple[str, np.ndarray]) -> dict[str, files.Stored]:
-    def opener(value: np.ndarray) -> Callable[[], np.ndarray]:
-        return lambda: value
-
-    return {name: files.Stored(a.dtype.name, a.shape, opener(a)) for name, a in arrays}
+    _, (fault,) = loaded(tmp_path, outputs=place)
+    assert "cannot write" in fault
 
 
 def test_all_faults_of_the_values_are_found_and_unknown_names_are_a_warning(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        files, "SOURCES", {"x": ("float32", (8, 2)), "y": ("int64", (3, 4), (12,)), "z": ("bool", ())}
-    )
-    faults: list[str] = []
-    stored = given(("x", np.zeros((8, 2))), ("y", np.zeros((3, 4), np.int64)), ("more", np.zeros(1)))
-    files.check_sources(stored, faults)
+    stated(monkeypatch, x=("float32", (8, 2)), y=("int64", (3, 4), (12,)), z=("bool", ()))
+    np.savez(tmp_path / "x.npz", x=np.zeros((8, 2)), y=np.zeros((3, 4), np.int64), more=np.zeros(1))
+    _, faults = loaded(tmp_path, tmp_path / "x.npz")
     assert faults == [
         "'x' is float64 of shape (8, 2), not float32 of shape (8, 2)",
         "'y' is int64 of shape (3, 4), not int64 of shape (12,)",
         "'z' is missing: bool of shape ()",
     ]
     assert capsys.readouterr().err == "warning: the program does not read 'more'\n"
+
+
+def test_a_file_of_tensors_is_read_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+    header = {"x": entry(shape=[2, 3], data_offsets=[0, 24])}
+    (tmp_path / "x.safetensors").write_bytes(safetensors(header, value.tobytes()))
+    stated(monkeypatch, x=("float32", (2, 3)))
+    found, faults = loaded(tmp_path, tmp_path / "x.safetensors")
+    assert faults == []
+    np.testing.assert_array_equal(found["x"], value)

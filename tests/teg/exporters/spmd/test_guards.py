@@ -1,0 +1,36 @@
+"""Conditions that follow each other become one, in which values of no use elsewhere are deleted."""
+
+from tapestry.teg.exporters.spmd.guards import with_joined_guards
+from tapestry.teg.exporters.spmd.statements import Guard, Statement, variable
+
+
+def guarded(condition: str, key: str, read: str) -> Statement:
+    """Build `key = f(read)` under a condition, and zeros elsewhere."""
+    inner = Statement(((0, f"{variable(key)} = f({variable(read)})"),), (key,), "[2, 0..3]")
+    return Guard(condition, (inner,), ((key, "zeros(0)"),)).statement()
+
+
+def test_equal_conditions_are_joined_and_only_what_is_read_later_is_set_elsewhere() -> None:
+    made = [guarded("PART_0", "a", "x"), guarded("PART_0", "b", "a")]
+    (joined,) = with_joined_guards(made, ["b"])
+    assert [text for _, text in joined.rendered({"a": "a", "b": "b", "x": "x"}, ())] == [
+        "if PART_0:",
+        "a = f(x)",
+        "b = f(a)",
+        "del a",
+        "else:",
+        "b = zeros(0)",
+    ]
+    assert (joined.sets, joined.inner, joined.reads) == (("b",), ("a",), ("x",))
+    assert dict(joined.notes) == {1: "[2, 0..3]", 2: "[2, 0..3]"}
+
+
+def test_values_of_no_use_elsewhere_are_set_nowhere_else() -> None:
+    (joined,) = with_joined_guards([guarded("PART_0", "a", "x")], [])
+    assert [text for _, text in joined.lines][-1].startswith("del")
+    assert joined.sets == ()
+
+
+def test_other_conditions_stay_apart() -> None:
+    made = [guarded("PART_0", "a", "x"), guarded("PART_1", "b", "a")]
+    assert [s.sets for s in with_joined_guards(made, ["b"])] == [("a",), ("b",)]

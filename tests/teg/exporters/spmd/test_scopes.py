@@ -1,0 +1,39 @@
+"""The lines of functions: values are passed on to functions that are their last readers, and sources taken."""
+
+from __future__ import annotations
+
+from tapestry.teg.exporters.spmd.layers import Item
+from tapestry.teg.exporters.spmd.scopes import ScopeWriter
+from tapestry.teg.exporters.spmd.shared_functions import with_shared_functions
+from tapestry.teg.exporters.spmd.statements import Statement, StatementList, source_value, variable
+from tests.teg.exporters.spmd.test_shared_functions import unlike
+
+
+def written(items: list[Item], result: str, deletes: bool = True) -> list[str]:
+    lines, _ = ScopeWriter(set(), deletes).step(items, {"y": [result]})
+    return [line.strip() for line in lines]
+
+
+def test_a_function_is_passed_for_good_what_only_it_reads_from_then_on() -> None:
+    items, _ = with_shared_functions(unlike(3), ["y2"])
+    lines = written(items, "y2")
+    call = lines.index("x1 = block(w, 0, given.pop())")
+    assert lines[call - 2 : call] == ["given = [x0]", "del x0"]
+    assert not [line for line in written(items, "y2", deletes=False) if "given" in line or "del" in line]
+
+
+def test_a_function_is_given_what_is_read_later_by_its_name() -> None:
+    made = [*unlike(3), Statement(((0, f"{variable('z')} = {variable('x0')}"),), ("z",))]
+    items, _ = with_shared_functions(made, ["y2", "z"])
+    lines = written(items, "z")
+    assert "x1 = block(w, 0, x0)" in lines
+    assert "x2 = block(w, 1, given.pop())" in lines
+
+
+def test_the_last_reader_of_a_source_takes_it() -> None:
+    statements = StatementList()
+    for key in "ab":
+        statements.assign(key, f"f({source_value('s')})")
+    statements.take(0, "s")
+    assert written(list(statements.done), "b")[-1] == 'b = f(w.pop("s"))'
+    assert statements.done[0].given_up == frozenset() and statements.done[1].given_up == {"s"}

@@ -1,0 +1,62 @@
+"""Stretches that stand in several places become functions: wired alike, numbered by layers, given what differs."""
+
+from tapestry.teg.exporters.spmd.layers import Loop, with_loops
+from tapestry.teg.exporters.spmd.shared_functions import with_shared_functions
+from tapestry.teg.exporters.spmd.statements import Statement
+from tests.teg.exporters.spmd.test_layers import chain, statement
+
+
+def unlike(rounds: int) -> list[Statement]:
+    """Build rounds of seven statements, after each of which something else follows."""
+    made, x = [statement("x0", "load", "w")], "x0"
+    for k in range(rounds):
+        last = x
+        for step in range(6):
+            made.append(statement(f"a{step}.{k}", f"f{step}", last, f"w.{k}.{step}"))
+            last = f"a{step}.{k}"
+        made.append(statement(f"x{k + 1}", "sum", last, x))
+        made.append(statement(f"y{k}", f"other_{k}", f"x{k + 1}"))
+        x = f"y{k}"
+    return made
+
+
+def calls(statements: list[Statement]) -> list[str]:
+    names = {key: key for s in statements for key in (*s.sets, *s.reads)}
+    return [s.rendered(names, [k for k, source in s.marks if source])[0][1] for s in statements if s.calls]
+
+
+def test_equal_stretches_between_others_are_one_function_of_the_layers_number() -> None:
+    items, (function,) = with_shared_functions(unlike(3), ["y2"])
+    written = [item for item in items if isinstance(item, Statement)]
+    assert calls(written) == [
+        "x1 = block(w, 0, x0)",
+        "x2 = block(w, 1, y0)",
+        "x3 = block(w, 2, y1)",
+    ]
+    assert [s.sets for s in written] == [("x0",), ("x1",), ("y0",), ("x2",), ("y1",), ("x3",), ("y2",)]
+    assert (function.parameters, function.returned, function.body.numbers) == (("x0",), ("x1",), [0, 1, 2])
+
+
+def test_a_source_that_does_not_follow_from_the_number_is_a_parameter() -> None:
+    made = unlike(3)
+    made[1 + 8 + 2] = statement("a2.1", "f2", "a1.1", "w.special")
+    items, (function,) = with_shared_functions(made, ["y2"])
+    assert function.source_parameters == (2,)
+    written = [item for item in items if isinstance(item, Statement)]
+    assert calls(written)[:2] == ["x1 = block(w, 0, x0, w.0.2)", "x2 = block(w, 1, y0, w.special)"]
+
+
+def test_stretches_that_are_wired_in_another_way_stay_as_they_are() -> None:
+    made = unlike(4)
+    made[12] = statement("a3.1", "f3", "a1.1", "w.1.3")
+    items, (function,) = with_shared_functions(made, ["y3"])
+    written = [item for item in items if isinstance(item, Statement)]
+    assert [call.split(", ")[1] for call in calls(written)] == ["0", "2", "3"]
+    assert function.body.numbers == [0, 2, 3] and set(made[9:16]) <= set(written)
+
+
+def test_what_a_round_and_the_rest_have_in_common_is_called_from_both() -> None:
+    looped = with_loops([*unlike(1), *chain(3)[1:]], ["x3"])
+    assert any(isinstance(item, Loop) for item in looped)
+    items, functions = with_shared_functions(looped, ["x3"])
+    assert items == looped and not functions
