@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 WIDTH = 88
 INDENT = "    "
@@ -63,8 +63,14 @@ def _folded(indent: int, text: str) -> Iterator[str]:
         yield f"{margin}{text}  # fmt: skip"
         return
     yield margin + text[: start + 1]
-    if (is_call or is_subscript) and len(inner) <= WIDTH and not inner.endswith(","):
+    clauses = _cut(text[start + 1 : end], _places(text[start + 1 : end], ("for",)))
+    if (is_call or is_subscript or len(clauses) > 1) and len(inner) <= WIDTH and not inner.endswith(","):
         yield inner
+        yield margin + text[end:]
+        return
+    if len(clauses) > 1:
+        for clause in clauses:
+            yield from _folded(indent + 1, clause)
         yield margin + text[end:]
         return
     for part in split_top(text[start + 1 : end]):
@@ -78,23 +84,29 @@ def _terms(indent: int, value: str, operators: list[int]) -> Iterator[str]:
     if len(margin) + len(value) <= WIDTH:
         yield margin + value
         return
-    for start, end in zip([0, *operators], [*operators, len(value)], strict=True):
-        yield from _folded(indent, value[start:end].strip())
+    for part in _cut(value, operators):
+        yield from _folded(indent, part)
 
 
 def _operators(text: str) -> list[int]:
     """Return where the loosest operators outside all brackets stand."""
-    found: dict[int, list[int]] = {}
-    depth = 0
+    return next((found for words in _OPERATORS if (found := _places(text, words))), [])
+
+
+def _places(text: str, words: Collection[str]) -> list[int]:
+    """Return where words stand outside all brackets, with the spaces before them."""
+    found, depth = [], 0
     for k, c in _code(text):
         depth += (c in _OPENING) - (c in _CLOSING)
-        if depth or c != " ":
-            continue
-        word = text[k + 1 :].partition(" ")[0]
-        level = next((n for n, words in enumerate(_OPERATORS) if word in words), None)
-        if level is not None and k:
-            found.setdefault(level, []).append(k)
-    return found[min(found)] if found else []
+        if k and c == " " and not depth and text[k + 1 :].partition(" ")[0] in words:
+            found.append(k)
+    return found
+
+
+def _cut(text: str, places: Sequence[int]) -> list[str]:
+    """Return the parts of a text that begin at these places."""
+    bounds = zip([0, *places], [*places, len(text)], strict=True)
+    return [text[start:end].strip() for start, end in bounds]
 
 
 def _last_bracket(text: str) -> tuple[int, int] | None:

@@ -1,5 +1,6 @@
 """Folded lines: short ones stay, arguments go to lines of their own, comments stand behind or above."""
 
+import ast
 import subprocess
 import sys
 
@@ -19,6 +20,9 @@ STATEMENTS = (
     f"x = {NAME}[2 * {NAME} : 2 * {NAME} + 2, 3]",
     f"x = {NAME}[2 * {NAME} : 2 * {NAME} + 2, :, {NAME} : {NAME} + 1]",
     f"{NAME}, {NAME}2, {NAME}3 = f({NAME}, {NAME}, {NAME}, {NAME})",
+    f"return {{{NAME}: x for i, x in zip(range(2), {NAME}, strict=True)}}",
+    f"return {{**{{{NAME}: x for i, x in zip(range(2), {NAME}, strict=True)}}, {NAME}: 3}}",
+    f"x = f({NAME} + {NAME} for i, x in zip(range(2), {NAME}, strict=True))",
 )
 
 
@@ -28,6 +32,12 @@ def test_formatters_leave_folded_lines_alone(text: str, comment: str) -> None:
     lines = "\n".join(fold(0, text, comment)) + "\n"
     command = [sys.executable, "-m", "ruff", "format", "--isolated", "--quiet", "-"]
     assert subprocess.run(command, input=lines, capture_output=True, text=True).stdout == lines
+
+
+@pytest.mark.parametrize("comment", ["", "[2, 3]"])
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_folding_leaves_the_meaning_of_a_statement(text: str, comment: str) -> None:
+    assert ast.dump(ast.parse("\n".join(fold(0, text, comment)))) == ast.dump(ast.parse(text))
 
 
 def test_texts_are_split_at_the_commas_outside_brackets_and_strings() -> None:

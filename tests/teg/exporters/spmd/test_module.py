@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import random_inputs
-from tapestry.teg.exporters.spmd import file_sources, to_jax, to_torch
+from tapestry.teg.exporters.spmd import file_sources, folding, to_jax, to_torch
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import read_program
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
@@ -20,7 +22,8 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
-from tests.teg.exporters.spmd.plans import placed
+from tests.cases import first, rotating
+from tests.teg.exporters.spmd.plans import KINDS, placed
 
 PAIR, LINE = MeshShape.of(gpu=2), MeshShape.of(gpu=4)
 
@@ -144,23 +147,19 @@ def test_the_same_plan_gives_the_same_text() -> None:
     assert module_of(3) == module_of(3)
 
 
-PLANS = (
-    ("tiny_gpt2_small_b1_s1024.winputs", "even"),
-    *(
-        pytest.param(model, plan, marks=pytest.mark.slow)
-        for model in (
-            "tiny_gpt2_small_b1_s1024.winputs",
-            "tiny_llama2_7b_1layer_b1_s2048.winputs",
-            "tiny_resnet50_b16_224.winputs",
-            "tiny_train_gpt2_small_b8_s1024_adam",
-        )
-        for plan in ("uneven", "1")
-    ),
+MODELS = (
+    "tiny_gpt2_small_b1_s1024.winputs",
+    "tiny_llama2_7b_1layer_b1_s2048.winputs",
+    "tiny_resnet50_b16_224.winputs",
+    "tiny_train_mlp_784_4x4096_b1024_sgd",
+    "tiny_train_gpt2_small_b8_s1024_adam",
 )
 
 
 @pytest.mark.parametrize("write", [to_torch, to_jax])
-@pytest.mark.parametrize(("model", "plan"), PLANS)
+@pytest.mark.parametrize(
+    ("model", "plan"), first(1, [(MODELS[0], "even"), *product(MODELS, ("uneven", "1"))])
+)
 def test_formatters_and_linters_find_nothing_to_change(
     model: str, plan: str, write: Callable[[ExplicitGraph], str], root: Path
 ) -> None:
@@ -168,6 +167,24 @@ def test_formatters_and_linters_find_nothing_to_change(
     text = write(placed(graph, plan, LINE))
     assert ruff("format", "--diff", text=text).stdout == ""
     assert ruff("check", text=text).stdout == ""
+
+
+@pytest.mark.parametrize("write", [to_torch, to_jax])
+@pytest.mark.parametrize(("model", "plan"), rotating(8, product(MODELS, KINDS)))
+def test_folded_lines_mean_what_the_long_ones_do(
+    model: str,
+    plan: str,
+    write: Callable[[ExplicitGraph], str],
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = read_program(root / "tests" / "data" / "graphs" / f"{model}.onnx")
+    explicit = placed(graph, plan, LINE)
+    folded = write(explicit)
+    monkeypatch.setattr(folding, "WIDTH", 10**6)
+    long = write(explicit)
+    assert ast.dump(ast.parse(folded)) == ast.dump(ast.parse(long))
+    assert len(long.splitlines()) < len(folded.splitlines())
 
 
 def test_a_module_imports_nothing_but_torch_numpy_and_the_standard_library() -> None:
