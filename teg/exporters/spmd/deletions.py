@@ -12,7 +12,7 @@ import numpy as np
 from tapestry.teg.exporters.spmd.layers import Item, Loop
 from tapestry.teg.exporters.spmd.naming import ENDINGS
 from tapestry.teg.exporters.spmd.statements import Statement, is_started
-from tapestry.teg.exporters.spmd.variable_names import made_by
+from tapestry.teg.exporters.spmd.variable_names import last_reads, made_by
 
 BufferBytes = Mapping[str, np.ndarray]
 """The bytes `(devices,)` that devices hold of a buffer of the plan, or of a source."""
@@ -119,10 +119,22 @@ def _held(
         after = counted - total(_firm(lost))
         most.append(held + ended + sources)
         sources = sources - total(sites)
-        # Functions may give up what they are given before they make their results.
-        least.append((np.maximum(before, after) if _calls(item) else counted) + sources)
+        # Functions may give up what they are given before they make their results, and so may conditions.
+        if isinstance(item, Statement) and item.guard:
+            read = _firm(item.reads)
+            inside, _ = _held(item.guard.body, _dying_inside(item, gone), read, sizes)
+            least.append(before - total(read) + np.max(inside, axis=0) + sources)
+        else:
+            least.append((np.maximum(before, after) if _calls(item) else counted) + sources)
         held, counted, ended = held - total(lost), after, ended + total(lost.intersection(given))
     return least, most
+
+
+def _dying_inside(statement: Statement, gone: Collection[str]) -> list[list[str]]:
+    """Return what is of no use after each statement of a condition; what is `gone` is of no use after it."""
+    assert statement.guard is not None
+    kept = {key for key in (*statement.sets, *statement.reads) if key not in gone}
+    return last_reads(statement.guard.body, kept)
 
 
 def _firm(keys: Iterable[str]) -> list[str]:

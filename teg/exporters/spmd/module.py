@@ -51,7 +51,8 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     statements = nested(with_joined_guards(program.statements, kept), kept)
     items = with_loops(constants_first(statements), kept)
     items, functions = with_shared_functions(items, kept)
-    scopes = ScopeWriter({*reserved, *program.functions.names.values()}, not target.traced, program.sizes)
+    called = (*program.functions.names.values(), *(function.name for function in functions))
+    scopes = ScopeWriter({*reserved, *called}, not target.traced, program.sizes)
     for function in functions:
         scopes.shared(function)
     body, names = scopes.step(items, outputs)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 LONGEST = 20
 _NUMBER = re.compile(r"\d+")
+# Letters that look like numbers, which linters refuse.
+_AMBIGUOUS = ("I", "O", "l")
 _HASH = re.compile(r"(?=.*\d)[0-9a-f]{8}")
 
 # How the name of a tensor's copy ends, by the last word of the function that makes it.
@@ -35,7 +37,8 @@ class ScopeNames:
     def fresh(self, wanted: str) -> str:
         """Return a name that is still free: the wanted one, or that with a number."""
         name, number = wanted, 2
-        while name in self.taken or keyword.iskeyword(name) or hasattr(builtins, name):
+        taken = {*self.taken, *keyword.kwlist, *dir(builtins), *_AMBIGUOUS}
+        while name in taken:
             name, number = f"{wanted}_{number}", number + 1
         self.taken.add(name)
         return name

@@ -56,23 +56,39 @@ class ScopeWriter:
         kept = {key for keys in outputs.values() for key in keys}
         names = ScopeNames({*self.reserved, *OWN_NAMES})
         known: dict[str, str] = {}
-        lines: list[str] = []
-        dying = self._dying(items, kept)
-        live = {key for item in items for key in (*item.reads, *made_by(item))} | kept
         naming = VariableNames.of(names, known, [items], kept)
-        for number, item in enumerate(items):
-            live.difference_update(dying[number])
-            free = [_holder(known[key]) for key in dying[number] if key in known]
-            free = list(dict.fromkeys(name for name in free if name not in _holders(known, live)))
+        texts = [(_plain_sources(item) if isinstance(item, Statement) else [], []) for item in items]
+        return self._body(items, naming, texts, kept), known
+
+    def _body(
+        self,
+        items: Sequence[Item],
+        naming: VariableNames,
+        texts: Sequence[tuple[Sequence[str], Sequence[str]]],
+        kept: set[str],
+        outside: Sequence[str] = (),
+    ) -> list[str]:
+        """Write items, each with the texts of its sources and numbers; variables `kept` are read at the end."""
+        known, lines = naming.known, list[str]()
+        dying = self._dying(items, kept, outside)
+        live = {key for item in items for key in (*item.reads, *made_by(item))} | kept
+        for number, (item, gone) in enumerate(zip(items, dying, strict=True)):
+            live.difference_update(gone)
+            before = [_holder(known[key]) for key in gone if key in known]
+            free = [name for name in dict.fromkeys(before) if name not in _holders(known, live)]
             if isinstance(item, Loop):
-                lines += self._loop(item, names, known, free)
+                lines += self._loop(item, naming.names, known, free)
             else:
-                lines += self._written(item, naming, _plain_sources(item), (), free)
-                free += [known[key] for key in dying[number] if key in item.sets]
-            gone = [name for name in dict.fromkeys(free) if name not in _holders(known, live)]
+                sources, numbers = texts[number]
+                taken = zip(sources, item.taken, strict=True)
+                free += [name for name, is_taken in taken if is_taken and name.isidentifier()]
+                lines += self._written(item, naming, sources, numbers, free)
+                free += [known[key] for key in gone if key in item.sets]
             if number + 1 < len(items):
-                lines += self._deleted(gone)
-        return lines, known
+                # Temporary values share names with those that are made of them.
+                held = _holders(known, live)
+                lines += self._deleted([name for name in dict.fromkeys(free) if name not in held])
+        return lines
 
     def _dying(self, items: Sequence[Item], kept: set[str], given: Sequence[str] = ()) -> list[list[str]]:
         """Return the variables that are given up after each item; those `given` come from outside."""
@@ -89,8 +105,14 @@ class ScopeWriter:
         numbers: Sequence[str],
         free: list[str],
     ) -> list[str]:
-        """Write a statement; a call of a function is passed on what is `free`, and what leaves that list with it."""
+        """Write a statement; what is `free`, and leaves that list with it, is passed on or given up early."""
         naming.add(statement)
+        if statement.guard and self.deletes:
+            made = {naming.known[key] for key in (*statement.sets, *statement.inner)}
+            gone = [key for key in statement.reads if naming.known[key] in {*free} - made]
+            gone = statement.guard.read_early(gone)
+            _withdrawn(free, [naming.known[key] for key in gone])
+            return naming.lines(statement.guard.statement(gone), sources, numbers)
         given = [key for key in statement.reads if _holder(naming.known[key]) in free]
         if not statement.calls or not self.deletes or not given or statement.calls in self.undemanding:
             return naming.lines(statement, sources, numbers)
@@ -222,7 +244,6 @@ class ScopeWriter:
 
     def shared(self, function: SharedFunction) -> None:
         """Write a function that several places call."""
-        self.reserved.add(function.name)
         leading = [*(["w"] if function.reads_sources else []), *(["i"] if function.is_numbered else [])]
         head = f"{function.name}({''.join(f'{name}, ' for name in leading)}"
         doc = f"Compute what {len(function.body.rounds)} layers have in common."
@@ -251,21 +272,12 @@ class ScopeWriter:
         texts = [parameters.get(k) or self._source(column, scope.numbers) for k, column in enumerate(columns)]
         body = self._prefixed(texts, names)
         waiting = iter(texts)
-        kept = set(returned)
-        dying = self._dying(rounds[0], kept, outside)
-        naming = VariableNames.of(names, known, rounds, kept)
-        for number, statement in enumerate(rounds[0]):
-            sources = list(islice(waiting, len(sources_read([statement]))))
-            gone = dying[number]
-            free = [known[key] for key in gone if key in known and key not in statement.sets]
-            taken = zip(sources, statement.taken, strict=True)
-            free += [name for name, is_taken in taken if is_taken and name.isidentifier()]
-            counts = _numbers([r[number] for r in rounds], scope.numbers)
-            body += self._written(statement, naming, sources, counts, free)
-            free += [known[key] for key in gone if key in statement.sets]
-            made = {known[key] for key in statement.sets if key not in gone}
-            if number + 1 < len(rounds[0]):
-                body += self._deleted([name for name in dict.fromkeys(free) if name not in made])
+        arguments = [
+            (list(islice(waiting, len(sources_read([same[0]])))), _numbers(same, scope.numbers))
+            for same in zip(*rounds, strict=True)
+        ]
+        naming = VariableNames.of(names, known, rounds, set(returned))
+        body += self._body(rounds[0], naming, arguments, set(returned), outside)
         if returned:
             body += fold(1, f"return {', '.join(known[key] for key in returned)}")
         listed = ", ".join([*(known[key] for key in outside), *parameters.values()])
@@ -282,6 +294,7 @@ class ScopeWriter:
                 name = names.fresh(prefix_name(prefix.partition("{")[0]))
                 lines += fold(1, f'{name} = f"{prefix}"')
                 texts[:] = [text.replace(f'w[f"{prefix}', f'w[f"{{{name}}}', 1) for text in texts]
+                texts[:] = [f"w[{name}]" if text == f'w[f"{{{name}}}"]' else text for text in texts]
         return lines
 
     def _source(self, column: Sequence[str], numbers: Sequence[int]) -> str:

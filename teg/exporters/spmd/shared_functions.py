@@ -49,17 +49,22 @@ class FunctionScope:
 class SharedFunction:
     """A function of a stretch of statements; `body` has it as it is in all places, the first one's variables named.
 
-    A source of which the name does not follow from the number of the layer is a parameter, by its position among the
-    sources.
+    Its body may have come to call others that were found later.
     """
 
     name: str
     body: FunctionScope
     parameters: tuple[str, ...]
-    source_parameters: tuple[int, ...]
     returned: tuple[str, ...]
     reads_sources: bool
     is_numbered: bool
+
+    @property
+    def source_parameters(self) -> list[int]:
+        """The sources that are parameters, by their positions in the body: those whose names do not follow from `i`."""
+        columns = _columns([sources_read(_statements(each)) for each in self.body.rounds])
+        numbers = self.body.numbers if self.is_numbered else None
+        return [k for k, column in enumerate(columns) if not _follows(column, numbers)]
 
 
 class StretchPlace(NamedTuple):
@@ -105,7 +110,7 @@ def _loop_scope(loop: Loop) -> FunctionScope:
 
 def _rebuilt(loop: Loop, scope: FunctionScope) -> Loop:
     """Return a loop whose rounds call functions, with the positions of what they set now."""
-    rounds = tuple(tuple(s for s in r if isinstance(s, Statement)) for r in scope.rounds)
+    rounds = tuple(tuple(_statements(r)) for r in scope.rounds)
     after = {key: q for q, key in enumerate(variables_set(rounds[0]))}
     place = [after.get(key, -1) for key in loop.sets(0)]
     return replace(
@@ -188,7 +193,7 @@ def _alike(
 
 
 def _stretch(scope: FunctionScope, start: int, length: int, number: int = 0) -> list[Statement]:
-    return [s for s in scope.rounds[number][start : start + length] if isinstance(s, Statement)]
+    return _statements(scope.rounds[number][start : start + length])
 
 
 def _wiring(
@@ -219,22 +224,25 @@ def _function(
     counted = [0] * len(bodies) if numbers is None else numbers
     if any(number_text(column, counted) is None for column in inner):
         return None
-    given = [
-        k
-        for k, column in enumerate(sources)
-        if len(set(column)) > 1 and (numbers is None or pattern(column, counted) is None)
-    ]
     leaving = tuple(own[q] for q in returned)
     calls = any(s.calls for s in bodies[0])
     return SharedFunction(
         "",
         FunctionScope([list(body) for body in bodies], counted, set(leaving)),
         _others(bodies[0]),
-        tuple(given),
         leaving,
-        len(given) < len(sources) or calls,
+        calls or any(_follows(column, numbers) for column in sources),
         numbers is not None,
     )
+
+
+def _follows(column: Sequence[str], numbers: Sequence[int] | None) -> bool:
+    """Return whether a source's names in all rounds are one, or follow from the numbers of their layers."""
+    return len(set(column)) == 1 or (numbers is not None and pattern(column, numbers) is not None)
+
+
+def _statements(items: Sequence[Item]) -> list[Statement]:
+    return [item for item in items if isinstance(item, Statement)]
 
 
 def _others(body: Sequence[Statement]) -> tuple[str, ...]:
@@ -279,10 +287,11 @@ def _fit(scopes: Sequence[FunctionScope], places: Sequence[StretchPlace], number
 
 def _call(scopes: Sequence[FunctionScope], stretch: Stretch, function: SharedFunction) -> None:
     """Put calls of a function in place of its stretches."""
-    first = [s for s in function.body.rounds[0] if isinstance(s, Statement)]
+    first = _statements(function.body.rounds[0])
     returned = [variables_set(first).index(key) for key in function.returned]
+    given = function.source_parameters
     calls = iter(
-        _call_statement(function, body, number, returned)
+        _call_statement(function, given, body, number, returned)
         for body, number in zip(function.body.rounds, function.body.numbers, strict=True)
     )
     written = {place: [next(calls) for _ in scopes[place.scope].rounds] for place in stretch.places}
@@ -292,15 +301,19 @@ def _call(scopes: Sequence[FunctionScope], stretch: Stretch, function: SharedFun
 
 
 def _call_statement(
-    function: SharedFunction, body: Sequence[Item], number: int, returned: Sequence[int]
+    function: SharedFunction,
+    given: Sequence[int],
+    body: Sequence[Item],
+    number: int,
+    returned: Sequence[int],
 ) -> Statement:
-    statements = [s for s in body if isinstance(s, Statement)]
+    statements = _statements(body)
     own, sources = variables_set(statements), sources_read(statements)
     arguments = ["w"] if function.reads_sources else []
     arguments += [layer_number(number)] if function.is_numbered else []
     arguments += map(variable, _others(statements))
     taken = [is_taken for s in statements for is_taken in s.taken]
-    for k in function.source_parameters:
+    for k in given:
         arguments.append(taken_source(sources[k]) if taken[k] else source_value(sources[k]))
     made = tuple(own[q] for q in returned)
     results = ", ".join(map(variable, made))

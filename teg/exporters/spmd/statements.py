@@ -7,7 +7,7 @@ put together, so that the statements of equal layers can be recognized and writt
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -159,8 +159,17 @@ class Guard:
     body: tuple[Statement, ...]
     otherwise: tuple[tuple[str, str], ...]
 
-    def statement(self) -> Statement:
-        """Return the condition as a statement, in which values are deleted after their last reader."""
+    def read_early(self, keys: Iterable[str]) -> list[str]:
+        """Return those of the variables that a statement reads, but not the last one."""
+        last = {key: k for k, s in enumerate(self.body) for key in s.reads}
+        last |= {key: len(self.body) for _, text in self.otherwise for key in variables_in(text)}
+        return [key for key in keys if last.get(key, len(self.body)) < len(self.body) - 1]
+
+    def statement(self, gone: Sequence[str] = ()) -> Statement:
+        """Return the condition as a statement, in which values are deleted after their last reader.
+
+        Variables `gone` from outside are, too, and are of no use later.
+        """
         made = tuple(key for key, _ in self.otherwise)
         inner = dict.fromkeys(key for s in self.body for key in s.sets if key not in made)
         last = {key: k for k, s in enumerate(self.body) for key in (*s.sets, *s.reads)}
@@ -169,11 +178,15 @@ class Guard:
         for k, s in enumerate(self.body):
             lines += [(indent + 1, text) for indent, text in s.lines]
             notes += [(len(lines) - 1, s.comment)] if s.comment else []
-            gone = [variable(key) for key in inner if last[key] == k]
-            lines += [(1, f"del {', '.join(gone)}")] if gone else []
-        lines += [(0, "else:")] if self.otherwise else []
+            lines += _deleted([key for key in (*inner, *gone) if last[key] == k])
+        lines += [(0, "else:")] if self.otherwise or gone else []
+        lines += _deleted(gone)
         lines += [(1, f"{variable(key)} = {text}") for key, text in self.otherwise]
         return Statement(tuple(lines), made, "", tuple(inner), tuple(notes), self)
+
+
+def _deleted(keys: Sequence[str]) -> list[tuple[int, str]]:
+    return [(1, f"del {', '.join(map(variable, keys))}")] if keys else []
 
 
 def is_temporary(statement: Statement) -> bool:

@@ -41,7 +41,7 @@ def test_a_source_that_does_not_follow_from_the_number_is_a_parameter() -> None:
     made = unlike(3)
     made[1 + 8 + 2] = statement("a2.1", "f2", "a1.1", "w.special")
     items, (function,) = with_shared_functions(made, ["y2"])
-    assert function.source_parameters == (2,)
+    assert function.source_parameters == [2]
     written = [item for item in items if isinstance(item, Statement)]
     assert calls(written)[:2] == ["x1 = block(w, 0, x0, w.0.2)", "x2 = block(w, 1, y0, w.special)"]
 
