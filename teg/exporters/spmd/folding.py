@@ -35,6 +35,12 @@ def _folded(indent: int, text: str) -> Iterator[str]:
     if len(margin) + len(text) <= WIDTH:
         yield margin + text
         return
+    returned = split_top(text.removeprefix("return ")) if text.startswith("return ") else []
+    if len(returned) > 1:
+        yield f"{margin}return ("
+        yield from (line for each in returned for line in _folded(indent + 1, f"{each},"))
+        yield f"{margin})"
+        return
     target, equals, value = text.partition(" = ")
     if equals and ", " in target:
         yield f"{margin}("

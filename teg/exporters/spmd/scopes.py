@@ -13,7 +13,13 @@ from tapestry.teg.exporters.spmd.dictionaries import SHARED, prefix_name, range_
 from tapestry.teg.exporters.spmd.folding import INDENT, WIDTH, fold
 from tapestry.teg.exporters.spmd.layers import Item, Loop
 from tapestry.teg.exporters.spmd.naming import ScopeNames, identifier, number_text, pattern
-from tapestry.teg.exporters.spmd.shared_functions import FunctionScope, SharedFunction, sources_read
+from tapestry.teg.exporters.spmd.shared_functions import (
+    MOST_ARGUMENTS,
+    FunctionScope,
+    SharedFunction,
+    arguments_text,
+    sources_read,
+)
 from tapestry.teg.exporters.spmd.statements import Statement, is_started
 from tapestry.teg.exporters.spmd.variable_names import (
     VariableNames,
@@ -239,24 +245,25 @@ class ScopeWriter:
             name, number = f"layer_{number}", number + 1
         self.reserved.add(name)
         scope = FunctionScope([list(r) for r in loop.rounds], rounds, set())
-        self._function(f"{name}(w, i, ", f"Compute layer `i` of {len(rounds)}.", scope, outside, (), kept)
-        return rounds, f"{name}({', '.join(['w', 'i', *arguments])})"
+        doc, leading = f"Compute layer `i` of {len(rounds)}.", ["w", "i"]
+        self._function(name, leading, doc, scope, outside, (), kept)
+        return rounds, f"{name}({arguments_text(leading, arguments)})"
 
     def shared(self, function: SharedFunction) -> None:
         """Write a function that several places call."""
         leading = [*(["w"] if function.reads_sources else []), *(["i"] if function.is_numbered else [])]
-        head = f"{function.name}({''.join(f'{name}, ' for name in leading)}"
         doc = f"Compute what {len(function.body.rounds)} layers have in common."
         outside, given = function.parameters, function.source_parameters
         items = function.body.rounds[0]
         dying = last_reads(items, set(function.returned))
         if may_be_held(items, dying, outside, outside, self.sizes, self.undemanding):
             self.undemanding.add(function.name)
-        self._function(head, doc, function.body, outside, given, function.returned)
+        self._function(function.name, leading, doc, function.body, outside, given, function.returned)
 
     def _function(
         self,
-        head: str,
+        name: str,
+        leading: Sequence[str],
         doc: str,
         scope: FunctionScope,
         outside: Sequence[str],
@@ -270,7 +277,12 @@ class ScopeWriter:
         columns = list(zip(*(sources_read(r) for r in rounds), strict=True))
         parameters = {k: names.fresh(identifier(columns[k][0], columns[k])) for k in given}
         texts = [parameters.get(k) or self._source(column, scope.numbers) for k, column in enumerate(columns)]
-        body = self._prefixed(texts, names)
+        listed = [*(known[key] for key in outside), *parameters.values()]
+        body: list[str] = []
+        if len(leading) + len(listed) > MOST_ARGUMENTS:
+            body += [*fold(1, f"{', '.join(listed)} = {PASSED}"), f"{INDENT}del {PASSED}"]
+            listed = [PASSED]
+        body += self._prefixed(texts, names)
         waiting = iter(texts)
         arguments = [
             (list(islice(waiting, len(sources_read([same[0]])))), _numbers(same, scope.numbers))
@@ -280,10 +292,8 @@ class ScopeWriter:
         body += self._body(rounds[0], naming, arguments, set(returned), outside)
         if returned:
             body += fold(1, f"return {', '.join(known[key] for key in returned)}")
-        listed = ", ".join([*(known[key] for key in outside), *parameters.values()])
-        self.functions.append(
-            [*fold(0, f"def {head}{listed}".rstrip(", ") + "):"), f'    """{doc}"""', *body]
-        )
+        signature = fold(0, f"def {name}({', '.join([*leading, *listed])}):")
+        self.functions.append([*signature, f'    """{doc}"""', *body])
 
     def _prefixed(self, texts: list[str], names: ScopeNames) -> list[str]:
         """Give the prefixes that many names of sources share a name, in place; return the lines that set it."""

@@ -23,6 +23,8 @@ T = TypeVar("T")
 LEAST_SAVING, FUNCTION_LINES, VALUE_LINES = 4, 5, 2
 # Programs of which no two places are alike would have hundreds, which are no easier to read.
 MOST_FUNCTIONS = 24
+# Python keeps the arguments of a call with more of them until it returns.
+MOST_ARGUMENTS = 30
 # So many of the longest stretches are tried, with up to so many statements left out at either end.
 MOST_TRIED, MOST_TRIMMED = 24, 5
 
@@ -245,6 +247,12 @@ def _statements(items: Sequence[Item]) -> list[Statement]:
     return [item for item in items if isinstance(item, Statement)]
 
 
+def arguments_text(leading: Sequence[str], values: Sequence[str]) -> str:
+    """Return the arguments of a call; many values are one list, which the function takes apart."""
+    is_listed = len(leading) + len(values) > MOST_ARGUMENTS
+    return ", ".join([*leading, f"[{', '.join(values)}]"] if is_listed else [*leading, *values])
+
+
 def _others(body: Sequence[Statement]) -> tuple[str, ...]:
     """Return the variables that a stretch reads of those set elsewhere, by appearance."""
     own = variables_set(body)
@@ -309,13 +317,12 @@ def _call_statement(
 ) -> Statement:
     statements = _statements(body)
     own, sources = variables_set(statements), sources_read(statements)
-    arguments = ["w"] if function.reads_sources else []
-    arguments += [layer_number(number)] if function.is_numbered else []
-    arguments += map(variable, _others(statements))
+    leading = ["w"] if function.reads_sources else []
+    leading += [layer_number(number)] if function.is_numbered else []
+    values = list(map(variable, _others(statements)))
     taken = [is_taken for s in statements for is_taken in s.taken]
-    for k in given:
-        arguments.append(taken_source(sources[k]) if taken[k] else source_value(sources[k]))
+    values += [taken_source(sources[k]) if taken[k] else source_value(sources[k]) for k in given]
     made = tuple(own[q] for q in returned)
     results = ", ".join(map(variable, made))
-    text = f"{results} = {function.name}({', '.join(arguments)})"
+    text = f"{results} = {function.name}({arguments_text(leading, values)})"
     return Statement(((0, text),), made, calls=function.name)
