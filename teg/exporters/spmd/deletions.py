@@ -105,11 +105,10 @@ def _held(
     def total(keys: Iterable[str]) -> np.ndarray:
         return sum((sizes[key] for key in keys if key in sizes), none)
 
-    taken = [item.given_up if isinstance(item, Statement) else frozenset[str]() for item in items]
-    sources = total({site for each in taken for site in each})
+    sources = total({site for item in items for site in item.given_up})
     live, ended, held, counted = set(given), none, total(given), total(given)
     least, most = list[np.ndarray](), list[np.ndarray]()
-    for item, gone, sites in zip(items, dying, taken, strict=True):
+    for item, gone in zip(items, dying, strict=True):
         made, before = [key for key in made_by(item) if key not in live], counted
         live.update(made)
         lost = live.intersection(gone)
@@ -118,14 +117,17 @@ def _held(
         held, counted = held + total(made), counted + total(_firm(made))
         after = counted - total(_firm(lost))
         most.append(held + ended + sources)
-        sources = sources - total(sites)
+        remaining = sources - total(item.given_up)
         # Functions may give up what they are given before they make their results, and so may conditions.
         if isinstance(item, Statement) and item.guard:
             read = _firm(item.reads)
             inside, _ = _held(item.guard.body, _dying_inside(item, gone), read, sizes)
-            least.append(before - total(read) + np.max(inside, axis=0) + sources)
+            least.append(before - total(read) + np.max(inside, axis=0) + remaining)
         else:
-            least.append((np.maximum(before, after) if _calls(item) else counted) + sources)
+            least.append(
+                np.maximum(before + sources, after + remaining) if _calls(item) else counted + sources
+            )
+        sources = remaining
         held, counted, ended = held - total(lost), after, ended + total(lost.intersection(given))
     return least, most
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tapestry.teg.exporters.spmd.statements import Statement
 
@@ -38,6 +39,11 @@ class Loop:
         """The variables that are read from outside."""
         first = (key for key, _ in self.carried)
         return tuple(dict.fromkeys((*self.shared, *first, *(k for keys in self.varying for k in keys))))
+
+    @cached_property
+    def given_up(self) -> frozenset[str]:
+        """The sources that are given up in the rounds."""
+        return frozenset(site for r in self.rounds for s in r for site in s.given_up)
 
     @property
     def width(self) -> int:

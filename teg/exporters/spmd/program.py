@@ -20,7 +20,6 @@ from tapestry.teg.exporters.spmd.statements import (
     Statement,
     StatementList,
     source_value,
-    taken_source,
     variable,
 )
 from tapestry.teg.exporters.spmd.target import ProgramTarget
@@ -94,7 +93,6 @@ class _Walk:
         self.blocks = BlockWriter(explicit, xp, self._text)
         self.outputs: dict[str, str] = {}
         self.output_specs: dict[str, str] = {}
-        self.inputs: set[str] = set()
         self.started: dict[str, Callable[[], None]] = {}
         self.has_early_copies = False
         self.given_up = {} if target.traced else _given_up(explicit)
@@ -106,12 +104,6 @@ class _Walk:
 
     def run(self) -> RankProgram:
         sources = {block.site: self._source(block.site) for block in self.graph.sources}
-        for block in self.graph.sources:
-            key = self.explicit.sources[block.outputs[0]]
-            if block.definition["role"] == "activation":
-                value = source_value(block.site) if self.target.traced else taken_source(block.site)
-                self.statements.assign(key, value, self.blocks.comment(key))
-                self.inputs.add(key)
         for number, slot in enumerate(self.explicit.slots):
             first = len(self.statements.done)
             if slot.issued:
@@ -175,7 +167,7 @@ class _Walk:
     def _text(self, key: str) -> str:
         """Return the text that stands for a buffer."""
         tensor = self.explicit.buffers[key].tensor
-        if self.explicit.sources.get(tensor) == key and key not in self.inputs:
+        if self.explicit.sources.get(tensor) == key:
             return source_value(self.graph.producers[tensor].site)
         return variable(key)
 
@@ -264,15 +256,19 @@ def _is_uneven(explicit: ExplicitGraph, step: ComputeStep) -> bool:
 
 
 def _given_up(explicit: ExplicitGraph) -> dict[int, list[str]]:
-    """Return by slot the sources of carried state that nobody reads after it: their next values are there by then."""
+    """Return by slot the inputs, and sources of carried state, that nobody reads after it.
+
+    The next values of carried state are there by then.
+    """
     graph, last = explicit.abstract, dict[str, int]()
     for number, slot in enumerate(explicit.slots):
         for key in (*(c.source for c in slot.issued), *(r.buffer for r in slot.step.reads)):
             last[key] = len(explicit.slots) if slot.step.definition.operator == "sink" else number
     found: dict[int, list[str]] = {}
-    for block in dict.fromkeys(graph.carriers.values()):
+    inputs = (block for block in graph.sources if block.definition["role"] == "activation")
+    for block in dict.fromkeys((*inputs, *graph.carriers.values())):
         key = explicit.sources[block.outputs[0]]
-        if block.definition["role"] != "activation" and key in last:
+        if key in last:
             found.setdefault(last[key], []).append(block.site)
     return found
 

@@ -325,4 +325,5 @@ def _call_statement(
     made = tuple(own[q] for q in returned)
     results = ", ".join(map(variable, made))
     text = f"{results} = {function.name}({arguments_text(leading, values)})"
-    return Statement(((0, text),), made, calls=function.name)
+    inside = frozenset(site for s in statements for site in s.given_up)
+    return Statement(((0, text),), made, calls=function.name, taken_inside=inside)

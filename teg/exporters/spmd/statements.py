@@ -67,7 +67,8 @@ class Statement:
     """Lines that belong together: `(indentation level, text)`, with the variables that they set.
 
     `comment` is about the last one, `notes` about others, by position. The variables `inner` live inside the lines
-    only. `calls` names the function of the program that a statement calls, and does nothing else.
+    only. `calls` names the function of the program that a statement calls, and does nothing else; that gives up the
+    sources `taken_inside`.
     """
 
     lines: tuple[tuple[int, str], ...]
@@ -77,6 +78,7 @@ class Statement:
     notes: tuple[tuple[int, str], ...] = ()
     guard: Guard | None = None
     calls: str = ""
+    taken_inside: frozenset[str] = frozenset()
 
     @cached_property
     def marks(self) -> tuple[tuple[str, bool], ...]:
@@ -100,7 +102,8 @@ class Statement:
     def given_up(self) -> frozenset[str]:
         """The sources that are given up with the statement."""
         sources = (key for key, is_source in self.marks if is_source)
-        return frozenset(key for key, is_taken in zip(sources, self.taken, strict=True) if is_taken)
+        taken = {key for key, is_taken in zip(sources, self.taken, strict=True) if is_taken}
+        return self.taken_inside | taken
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
