@@ -57,7 +57,7 @@ def may_be_held(
     least, most = _held(items, dying, given, sizes)
     peak, is_read = np.max(least, axis=0), True
     for item, held, gone in zip(items, most, dying, strict=True):
-        if not is_read and not (_is_plain(item) and (held <= peak).all()):
+        if not is_read and not _fits(item, held, peak, sizes):
             return False
         last = [key for key in gone if key in passed]
         if last and _calls(item) and not (isinstance(item, Statement) and item.calls in undemanding):
@@ -74,21 +74,27 @@ def _may_wait(
     sizes: BufferBytes,
 ) -> bool:
     """Return whether variables may be held while the next of the items runs, at which so much else is `held`."""
-    if not items or not _is_plain(items[0]) or not all(key in sizes for key in keys):
+    if not items or not all(key in sizes for key in keys):
         return False
-    return bool((held[0] + sum(sizes[key] for key in keys) <= peak).all())
+    return _fits(items[0], held[0] + sum(sizes[key] for key in keys), peak, sizes)
+
+
+def _fits(item: Item, held: np.ndarray, peak: np.ndarray, sizes: BufferBytes) -> bool:
+    """Return whether an item makes no more than the peak of what is `held`, with what it reads and sets."""
+    if not isinstance(item, Statement) or item.calls or item.inner:
+        return False
+    if any(f"{function}(" in text for _, text in item.lines for function in ENDINGS):
+        # A copy may pack what it sends, and what it receives.
+        moved = [key for key, _ in item.marks]
+        if not all(key in sizes for key in moved):
+            return False
+        held = held + sum(sizes[key] for key in moved)
+    return bool((held <= peak).all())
 
 
 def _is_passed(item: Item, key: str) -> bool:
     """Return whether an item passes a variable on to a function, for it to give up."""
     return key not in item.shared if isinstance(item, Loop) else bool(item.calls)
-
-
-def _is_plain(item: Item) -> bool:
-    """Return whether an item holds what it reads and sets, and nothing else."""
-    if not isinstance(item, Statement) or item.calls or item.inner:
-        return False
-    return not any(f"{function}(" in text for _, text in item.lines for function in ENDINGS)
 
 
 def _calls(item: Item) -> bool:
