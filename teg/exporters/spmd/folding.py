@@ -50,9 +50,12 @@ def _folded(indent: int, text: str) -> Iterator[str]:
         yield first.replace("_ = ", ") = ", 1)
         yield from rest
         return
-    operators = _operators(value) if equals and target.isidentifier() else []
+    head, value = (
+        (f"{target} =", value) if target.isidentifier() else ("return", text.removeprefix("return "))
+    )
+    operators = _operators(value) if value != text else []
     if operators:
-        yield f"{margin}{target} = ("
+        yield f"{margin}{head} ("
         yield from _terms(indent + 1, value, operators)
         yield f"{margin})"
         return

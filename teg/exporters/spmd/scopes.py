@@ -289,8 +289,12 @@ class ScopeWriter:
             for same in zip(*rounds, strict=True)
         ]
         naming = VariableNames.of(names, known, rounds, set(returned))
+        last = rounds[0][-1]
+        naming.result = (
+            returned[0] if last.sets == tuple(returned) and len(last.lines) == 1 == len(returned) else ""
+        )
         body += self._body(rounds[0], naming, arguments, set(returned), outside)
-        if returned:
+        if returned and not naming.result:
             body += fold(1, f"return {', '.join(known[key] for key in returned)}")
         signature = fold(0, f"def {name}({', '.join([*leading, *listed])}):")
         self.functions.append([*signature, f'    """{doc}"""', *body])

@@ -16,12 +16,14 @@ class VariableNames:
     """The names of one function's variables: given out by `names`, `known` by their keys.
 
     `alike` are the keys of the same variable in all rounds, `successors` the statements that use temporary values up.
+    What sets the variable `result` returns it.
     """
 
     names: ScopeNames
     known: dict[str, str]
     alike: Mapping[str, Sequence[str]]
     successors: Mapping[str, Statement]
+    result: str = ""
 
     @staticmethod
     def of(
@@ -56,6 +58,9 @@ class VariableNames:
         """Write a statement, and name what it sets; `given` are texts in place of the names that it reads."""
         self.add(statement)
         commented = statement.commented({**self.known, **(given or {})}, sources, numbers)
+        if self.result in statement.sets:
+            ((_, text, comment),) = commented
+            return fold(1, f"return {text.partition(' = ')[2]}", comment)
         return [line for indent, text, comment in commented for line in fold(indent + 1, text, comment)]
 
 

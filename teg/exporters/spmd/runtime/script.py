@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,7 @@ def load(options: argparse.Namespace, *known: str) -> tuple[dict[str, Any], list
     return found, faults
 
 
-def run_steps(step: Callable[..., Any], w: dict[str, Any], count: int) -> Any:
+def run_steps(step: Any, w: dict[str, Any], count: int) -> Any:
     """Run steps; each takes what it uses up out of `w`, and carries state to the next."""
     for _ in range(count - 1):
         kept = {name: x for name, x in w.items() if name not in CARRIED.values()}

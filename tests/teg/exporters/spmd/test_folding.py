@@ -21,6 +21,8 @@ STATEMENTS = (
     f"x = {NAME}[2 * {NAME} : 2 * {NAME} + 2, :, {NAME} : {NAME} + 1]",
     f"{NAME}, {NAME}2, {NAME}3 = f({NAME}, {NAME}, {NAME}, {NAME})",
     f"return {NAME}, {NAME}, {NAME}",
+    f"return {NAME} + {NAME} * {NAME}",
+    f"return f({NAME}, {NAME}, {NAME}, {NAME})",
     f"return {{{NAME}: x for i, x in zip(range(2), {NAME}, strict=True)}}",
     f"return {{**{{{NAME}: x for i, x in zip(range(2), {NAME}, strict=True)}}, {NAME}: 3}}",
     f"x = f({NAME} + {NAME} for i, x in zip(range(2), {NAME}, strict=True))",
