@@ -46,11 +46,25 @@ def test_nothing_waits_where_sizes_are_unknown_or_as_much_is_held_everywhere() -
     assert deleted(STEPS, sizes(large=1)) == dying
 
 
-def test_nothing_waits_while_a_copy_moves_or_a_function_runs() -> None:
-    moving = [STEPS[0], statement("b", "all_gather", "a"), *STEPS[2:]]
-    assert deleted(moving, sizes())[0] == ["x"]
+def test_nothing_waits_while_a_function_runs() -> None:
     calling = [STEPS[0], replace(STEPS[1], calls="block"), *STEPS[2:]]
     assert deleted(calling, sizes())[:2] == [["x"], ["a"]]
+
+
+def test_deletions_wait_while_a_copy_moves_only_if_there_is_room_for_what_it_packs() -> None:
+    moving = [STEPS[0], statement("b", "all_gather", "a"), *STEPS[2:]]
+    assert [deleted(each, sizes(b=5))[0] for each in (STEPS, moving)] == [[], []]
+    assert [deleted(each, sizes(b=7))[0] for each in (STEPS, moving)] == [[], ["x"]]
+    starting = [STEPS[0], statement("b>started", "all_gather.start", "a"), *STEPS[2:]]
+    assert deleted(starting, sizes())[0] == ["x"]
+
+
+def test_sources_that_functions_take_are_given_up_by_their_callers() -> None:
+    sized = sizes(large=1, s=9)
+    calling = [*STEPS[:2], replace(STEPS[2], calls="block"), *STEPS[3:]]
+    taking = [*STEPS[:2], replace(calling[2], taken_inside=frozenset("s")), *STEPS[3:]]
+    assert deleted(calling, sized)[2:] == [["b"], ["large"], ["c"]]
+    assert deleted(taking, sized)[2:] == [["b"], [], ["large", "c"]]
 
 
 def test_a_caller_may_hold_what_is_read_where_most_is_held() -> None:

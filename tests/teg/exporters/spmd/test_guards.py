@@ -34,3 +34,23 @@ def test_values_of_no_use_elsewhere_are_set_nowhere_else() -> None:
 def test_other_conditions_stay_apart() -> None:
     made = [guarded("PART_0", "a", "x"), guarded("PART_1", "b", "a")]
     assert [s.sets for s in with_joined_guards(made, ["b"])] == [("a",), ("b",)]
+
+
+def test_what_is_of_no_use_later_is_deleted_after_its_last_reader_inside() -> None:
+    made = [guarded("PART_0", "a", "x"), guarded("PART_0", "b", "a"), guarded("PART_0", "c", "y")]
+    (joined,) = with_joined_guards(made, ["c"])
+    assert joined.guard is not None
+    gone = joined.guard.read_early(("x", "y"))
+    assert gone == ["x"]
+    names = {key: key for key in "abcxy"}
+    assert [text for _, text in joined.guard.statement(gone).rendered(names, ())] == [
+        "if PART_0:",
+        "a = f(x)",
+        "del x",
+        "b = f(a)",
+        "del a, b",
+        "c = f(y)",
+        "else:",
+        "del x",
+        "c = zeros(0)",
+    ]

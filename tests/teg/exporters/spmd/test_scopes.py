@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tapestry.teg.exporters.spmd.layers import Item
 from tapestry.teg.exporters.spmd.scopes import ScopeWriter
-from tapestry.teg.exporters.spmd.shared_functions import with_shared_functions
+from tapestry.teg.exporters.spmd.shared_functions import (
+    FunctionScope,
+    SharedFunction,
+    arguments_text,
+    with_shared_functions,
+)
 from tapestry.teg.exporters.spmd.statements import Statement, StatementList, source_value, variable
 from tests.teg.exporters.spmd.test_shared_functions import unlike
 
@@ -37,3 +44,28 @@ def test_the_last_reader_of_a_source_takes_it() -> None:
     statements.take(0, "s")
     assert written(list(statements.done), "b")[-1] == 'b = f(w.pop("s"))'
     assert statements.done[0].given_up == frozenset() and statements.done[1].given_up == {"s"}
+
+
+def test_a_name_that_values_take_over_from_each_other_is_deleted_after_the_last() -> None:
+    statements = StatementList()
+    statements.assign("~1", f"f({variable('x')})")
+    statements.assign("~2", f"{variable('~1')}.add_({variable('z')})")
+    statements.assign("a", f"f({variable('z')})")
+    statements.assign("b", f"g({variable('~2')}, {variable('a')})")
+    sizes = {**dict.fromkeys(("x", "z", "~1", "~2"), np.array([1])), "a": np.array([9]), "b": np.array([9])}
+    scope = FunctionScope([list(statements.done)], [0], {"b"})
+    writer = ScopeWriter(set(), sizes=sizes)
+    writer.shared(SharedFunction("block", scope, ("x", "z"), ("b",), False, False))
+    assert writer.functions[0][2:] == [
+        "    t = f(x)",
+        "    t = t.add_(z)",
+        "    a = f(z)",
+        "    del x, z",
+        "    return g(t, a)",
+    ]
+
+
+def test_many_values_are_passed_in_a_list() -> None:
+    few, many = (arguments_text(["w", "i"], [f"x{k}" for k in range(count)]) for count in (28, 29))
+    assert few == "w, i, " + ", ".join(f"x{k}" for k in range(28))
+    assert many == "w, i, [" + ", ".join(f"x{k}" for k in range(29)) + "]"
