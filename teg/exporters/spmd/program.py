@@ -13,6 +13,7 @@ from tapestry.teg.exporters.spmd.array_text import DTYPES, ArrayText, NotWritabl
 from tapestry.teg.exporters.spmd.block_writer import BlockWriter
 from tapestry.teg.exporters.spmd.copies import CopyWriter
 from tapestry.teg.exporters.spmd.deletions import BufferBytes
+from tapestry.teg.exporters.spmd.naming import families
 from tapestry.teg.exporters.spmd.part_functions import PartFunctions, is_even
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.specs import SpecTexts, boxes_text, spec_text
@@ -20,6 +21,7 @@ from tapestry.teg.exporters.spmd.statements import (
     Statement,
     StatementList,
     source_value,
+    taken_source,
     variable,
 )
 from tapestry.teg.exporters.spmd.target import ProgramTarget
@@ -91,6 +93,7 @@ class _Walk:
         self.functions = PartFunctions(self.mesh_shape, self.numbers.tables, reserved)
         self.copies = CopyWriter(self.mesh_shape, self.specs, xp, self.functions if target.traced else None)
         self.blocks = BlockWriter(explicit, xp, self._text)
+        self.inputs = _named_inputs(explicit)
         self.outputs: dict[str, str] = {}
         self.output_specs: dict[str, str] = {}
         self.started: dict[str, Callable[[], None]] = {}
@@ -104,6 +107,9 @@ class _Walk:
 
     def run(self) -> RankProgram:
         sources = {block.site: self._source(block.site) for block in self.graph.sources}
+        for key, site in self.inputs.items():
+            value = source_value(site) if self.target.traced else taken_source(site)
+            self.statements.assign(key, value, self.blocks.comment(key))
         for number, slot in enumerate(self.explicit.slots):
             first = len(self.statements.done)
             if slot.issued:
@@ -167,7 +173,7 @@ class _Walk:
     def _text(self, key: str) -> str:
         """Return the text that stands for a buffer."""
         tensor = self.explicit.buffers[key].tensor
-        if self.explicit.sources.get(tensor) == key:
+        if self.explicit.sources.get(tensor) == key and key not in self.inputs:
             return source_value(self.graph.producers[tensor].site)
         return variable(key)
 
@@ -255,6 +261,20 @@ def _is_uneven(explicit: ExplicitGraph, step: ComputeStep) -> bool:
     return not all(map(is_even, parts))
 
 
+def _named_inputs(explicit: ExplicitGraph) -> dict[str, str]:
+    """Return the inputs that get a variable, by key: the first layer reads it as others read the layer before them.
+
+    Many inputs of which the names differ in a number are read where they are needed, as parameters are.
+    """
+    keys = {site: explicit.sources[tensor] for site, tensor in _inputs(explicit.abstract).items()}
+    return {keys[names[0]]: names[0] for _, _, names in families([*keys]) if len(names) == 1} if keys else {}
+
+
+def _inputs(graph: Graph) -> dict[str, str]:
+    """Return the tensors of a program's inputs by their sites."""
+    return {b.site: b.outputs[0] for b in graph.sources if b.definition["role"] == "activation"}
+
+
 def _given_up(explicit: ExplicitGraph) -> dict[int, list[str]]:
     """Return by slot the inputs, and sources of carried state, that nobody reads after it.
 
@@ -265,11 +285,11 @@ def _given_up(explicit: ExplicitGraph) -> dict[int, list[str]]:
         for key in (*(c.source for c in slot.issued), *(r.buffer for r in slot.step.reads)):
             last[key] = len(explicit.slots) if slot.step.definition.operator == "sink" else number
     found: dict[int, list[str]] = {}
-    inputs = (block for block in graph.sources if block.definition["role"] == "activation")
-    for block in dict.fromkeys((*inputs, *graph.carriers.values())):
-        key = explicit.sources[block.outputs[0]]
+    carried = {block.site: block.outputs[0] for block in graph.carriers.values()}
+    for site, tensor in (_inputs(graph) | carried).items():
+        key = explicit.sources[tensor]
         if key in last:
-            found.setdefault(last[key], []).append(block.site)
+            found.setdefault(last[key], []).append(site)
     return found
 
 
