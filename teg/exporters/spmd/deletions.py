@@ -127,7 +127,7 @@ def _held(
         # Functions may give up what they are given before they make their results, and so may conditions.
         if isinstance(item, Statement) and item.guard:
             read = _firm(item.reads)
-            inside, _ = _held(item.guard.body, _dying_inside(item, gone), read, sizes)
+            inside, _ = _held(item.guard.body, dying_inside(item, gone), read, sizes)
             least.append(before - total(read) + np.max(inside, axis=0) + remaining)
         else:
             least.append(
@@ -138,7 +138,7 @@ def _held(
     return least, most
 
 
-def _dying_inside(statement: Statement, gone: Collection[str]) -> list[list[str]]:
+def dying_inside(statement: Statement, gone: Collection[str]) -> list[list[str]]:
     """Return what is of no use after each statement of a condition; what is `gone` is of no use after it."""
     assert statement.guard is not None
     kept = {key for key in (*statement.sets, *statement.reads) if key not in gone}

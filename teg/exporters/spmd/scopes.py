@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
-from tapestry.teg.exporters.spmd.deletions import BufferBytes, delayed, may_be_held
+from tapestry.teg.exporters.spmd.deletions import BufferBytes, delayed, dying_inside, may_be_held
 from tapestry.teg.exporters.spmd.dictionaries import SHARED, prefix_name, range_text
-from tapestry.teg.exporters.spmd.folding import INDENT, WIDTH, fold
+from tapestry.teg.exporters.spmd.folding import INDENT, fold
 from tapestry.teg.exporters.spmd.layers import Item, Loop
 from tapestry.teg.exporters.spmd.naming import ScopeNames, identifier, number_text, pattern
 from tapestry.teg.exporters.spmd.shared_functions import (
@@ -23,6 +23,7 @@ from tapestry.teg.exporters.spmd.shared_functions import (
 from tapestry.teg.exporters.spmd.statements import Statement, is_started
 from tapestry.teg.exporters.spmd.variable_names import (
     VariableNames,
+    deletion_lines,
     last_reads,
     made_by,
     site_of,
@@ -116,9 +117,10 @@ class ScopeWriter:
         if statement.guard and self.deletes:
             made = {naming.known[key] for key in (*statement.sets, *statement.inner)}
             gone = [key for key in statement.reads if naming.known[key] in {*free} - made]
-            gone = statement.guard.read_early(gone)
+            dying = delayed(statement.guard.body, dying_inside(statement, gone), statement.reads, self.sizes)
+            gone = [key for keys in dying[:-1] for key in keys if key in gone]
             _withdrawn(free, [naming.known[key] for key in gone])
-            return naming.lines(statement.guard.statement(gone), sources, numbers)
+            return naming.lines(statement.guard.statement(dying, gone), sources, numbers)
         given = [key for key in statement.reads if _holder(naming.known[key]) in free]
         if not statement.calls or not self.deletes or not given or statement.calls in self.undemanding:
             return naming.lines(statement, sources, numbers)
@@ -130,14 +132,8 @@ class ScopeWriter:
         return lines + naming.lines(statement, sources, numbers, dict(zip(given, texts, strict=True)))
 
     def _deleted(self, names: Sequence[str]) -> list[str]:
-        """Return the statements that give up names, as many of them in one line as it has room for."""
-        lines: list[str] = []
-        for name in names if self.deletes else ():
-            if lines and len(lines[-1]) + len(name) + 2 <= WIDTH:
-                lines[-1] += f", {name}"
-            else:
-                lines.append(f"{INDENT}del {name}")
-        return lines
+        """Return the statements that give up names."""
+        return deletion_lines(names, 1) if self.deletes else []
 
     def _loop(self, loop: Loop, names: ScopeNames, known: dict[str, str], free: list[str]) -> list[str]:
         """Write a loop: the function of a round, and the calls.

@@ -227,13 +227,13 @@ def _function(
     if any(number_text(column, counted) is None for column in inner):
         return None
     leaving = tuple(own[q] for q in returned)
-    calls = any(s.calls for s in bodies[0])
+    passes_sources = any(f" = {s.calls}(w" in text for s in bodies[0] if s.calls for _, text in s.lines)
     return SharedFunction(
         "",
         FunctionScope([list(body) for body in bodies], counted, set(leaving)),
         _others(bodies[0]),
         leaving,
-        calls or any(_follows(column, numbers) for column in sources),
+        passes_sources or any(_follows(column, numbers) for column in sources),
         numbers is not None,
     )
 

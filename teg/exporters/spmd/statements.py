@@ -7,7 +7,7 @@ put together, so that the statements of equal layers can be recognized and writt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -119,13 +119,13 @@ class Statement:
 
     def replaced(self, old: str, new: str) -> Statement:
         """Return the statement with another text in place of one."""
-        lines = tuple((indent, text.replace(old, new)) for indent, text in self.lines)
         guard = self.guard
         if guard:
             body = tuple(s.replaced(old, new) for s in guard.body)
             otherwise = tuple((key, text.replace(old, new)) for key, text in guard.otherwise)
-            guard = replace(guard, body=body, otherwise=otherwise)
-        return replace(self, lines=lines, guard=guard)
+            return replace(guard, body=body, otherwise=otherwise).statement()
+        lines = tuple((indent, text.replace(old, new)) for indent, text in self.lines)
+        return replace(self, lines=lines)
 
     def rendered(
         self, names: Mapping[str, str], sources: Sequence[str], numbers: Sequence[str] = ()
@@ -162,16 +162,11 @@ class Guard:
     body: tuple[Statement, ...]
     otherwise: tuple[tuple[str, str], ...]
 
-    def read_early(self, keys: Iterable[str]) -> list[str]:
-        """Return those of the variables that a statement reads, but not the last one."""
-        last = {key: k for k, s in enumerate(self.body) for key in s.reads}
-        last |= {key: len(self.body) for _, text in self.otherwise for key in variables_in(text)}
-        return [key for key in keys if last.get(key, len(self.body)) < len(self.body) - 1]
+    def statement(self, dying: Sequence[Sequence[str]] | None = None, gone: Sequence[str] = ()) -> Statement:
+        """Return the condition as a statement; sources that are given up inside are given up elsewhere, too.
 
-    def statement(self, gone: Sequence[str] = ()) -> Statement:
-        """Return the condition as a statement, in which values are deleted after their last reader.
-
-        Variables `gone` from outside are, too, and are of no use later.
+        Values are deleted after their last reader, or where they are `dying` after each statement. Variables `gone` are
+        set outside, and of no use later.
         """
         made = tuple(key for key, _ in self.otherwise)
         inner = dict.fromkeys(key for s in self.body for key in s.sets if key not in made)
@@ -181,10 +176,14 @@ class Guard:
         for k, s in enumerate(self.body):
             lines += [(indent + 1, text) for indent, text in s.lines]
             notes += [(len(lines) - 1, s.comment)] if s.comment else []
-            lines += _deleted([key for key in (*inner, *gone) if last[key] == k])
-        lines += [(0, "else:")] if self.otherwise or gone else []
-        lines += _deleted(gone)
-        lines += [(1, f"{variable(key)} = {text}") for key, text in self.otherwise]
+            ended = [key for key in inner if last[key] == k] if dying is None else dying[k]
+            lines += _deleted([key for key in ended if key in inner or key in gone])
+        otherwise = [
+            *_deleted(gone),
+            *((1, taken_source(site)) for s in self.body for site in sorted(s.given_up)),
+        ]
+        otherwise += [(1, f"{variable(key)} = {text}") for key, text in self.otherwise]
+        lines += [(0, "else:"), *otherwise] if otherwise else []
         return Statement(tuple(lines), made, "", tuple(inner), tuple(notes), self)
 
 

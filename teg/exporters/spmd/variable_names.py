@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tapestry.teg.exporters.spmd.folding import fold
+from tapestry.teg.exporters.spmd.folding import INDENT, WIDTH, fold
 from tapestry.teg.exporters.spmd.layers import Item, Loop
 from tapestry.teg.exporters.spmd.naming import ENDINGS, ScopeNames, identifier
 from tapestry.teg.exporters.spmd.statements import Statement, is_temporary
@@ -61,7 +61,24 @@ class VariableNames:
         if self.result in statement.sets:
             ((_, text, comment),) = commented
             return fold(1, f"return {text.partition(' = ')[2]}", comment)
-        return [line for indent, text, comment in commented for line in fold(indent + 1, text, comment)]
+        lines: list[str] = []
+        for indent, text, comment in commented:
+            # A source that the function was given as a parameter is given up after the condition.
+            done = "pass" if text.isidentifier() else text
+            deleted = text.removeprefix("del ").split(", ") if text.startswith("del ") else []
+            lines += deletion_lines(deleted, indent + 1) or fold(indent + 1, done, comment)
+        return lines
+
+
+def deletion_lines(names: Sequence[str], indent: int) -> list[str]:
+    """Return the statements that give up names, as many of them in one line as it has room for."""
+    lines: list[str] = []
+    for name in names:
+        if lines and len(lines[-1]) + len(name) + 2 <= WIDTH:
+            lines[-1] += f", {name}"
+        else:
+            lines.append(f"{INDENT * indent}del {name}")
+    return lines
 
 
 def _successors(items: Sequence[Item], dying: Sequence[Sequence[str]]) -> dict[str, Statement]:

@@ -1,7 +1,8 @@
 """Conditions that follow each other become one, in which values of no use elsewhere are deleted."""
 
 from tapestry.teg.exporters.spmd.guards import with_joined_guards
-from tapestry.teg.exporters.spmd.statements import Guard, Statement, variable
+from tapestry.teg.exporters.spmd.statements import Guard, Statement, StatementList, source_value, variable
+from tapestry.teg.exporters.spmd.variable_names import last_reads
 
 
 def guarded(condition: str, key: str, read: str) -> Statement:
@@ -40,10 +41,9 @@ def test_what_is_of_no_use_later_is_deleted_after_its_last_reader_inside() -> No
     made = [guarded("PART_0", "a", "x"), guarded("PART_0", "b", "a"), guarded("PART_0", "c", "y")]
     (joined,) = with_joined_guards(made, ["c"])
     assert joined.guard is not None
-    gone = joined.guard.read_early(("x", "y"))
-    assert gone == ["x"]
     names = {key: key for key in "abcxy"}
-    assert [text for _, text in joined.guard.statement(gone).rendered(names, ())] == [
+    dying = last_reads(joined.guard.body, {"c", "y"})
+    assert [text for _, text in joined.guard.statement(dying, ["x"]).rendered(names, ())] == [
         "if PART_0:",
         "a = f(x)",
         "del x",
@@ -53,4 +53,17 @@ def test_what_is_of_no_use_later_is_deleted_after_its_last_reader_inside() -> No
         "else:",
         "del x",
         "c = zeros(0)",
+    ]
+
+
+def test_sources_are_given_up_where_a_condition_is_not_met_too() -> None:
+    statements = StatementList([guarded("PART_0", "a", "x")])
+    statements.done[0] = statements.done[0].replaced(variable("x"), source_value("s"))
+    statements.take(0, "s")
+    assert [text for _, text in statements.done[0].rendered({"a": "a"}, ['w["s"]', 'w["s"]'])] == [
+        "if PART_0:",
+        'a = f(w.pop("s"))',
+        "else:",
+        'w.pop("s")',
+        "a = zeros(0)",
     ]
