@@ -131,7 +131,7 @@ def _held(
             least.append(before - total(read) + np.max(inside, axis=0) + remaining)
         else:
             least.append(
-                np.maximum(before + sources, after + remaining) if _calls(item) else counted + sources
+                np.maximum(before + sources, after + remaining) if _calls(item) else counted + remaining
             )
         sources = remaining
         held, counted, ended = held - total(lost), after, ended + total(lost.intersection(given))

@@ -46,6 +46,9 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     reserved = {*runtime.parts, *STATED, *target.aliases, *runtime.imports}
     program = write_program(explicit, target, reserved)
     runtime = runtime if program.has_early_copies else runtime.synchronous()
+    # A program that is traced reads the table for its arguments, too.
+    has_constants = target.traced or any(s.literal is not None for s in program.sources.values())
+    runtime = runtime if has_constants else runtime.without("CONSTANTS")
     outputs = {site: variables_in(text) for site, text in program.outputs.items()}
     kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
     statements = nested(with_joined_guards(program.statements, kept), kept)
@@ -57,7 +60,7 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
         scopes.shared(function)
     body, names = scopes.step(items, outputs)
     body += _returned(program, names)
-    top = _tables(program, graph, reserved)
+    top = _tables(program, graph, reserved, has_constants)
     for k, text in enumerate(scopes.tables):
         top += fold(0, f"NAMES_{k} = {text}")
     layers = [
@@ -120,7 +123,7 @@ def _joined(parts: Iterable[str]) -> list[str]:
     return [*lines, ""] if plain else lines
 
 
-def _tables(program: RankProgram, graph: Graph, reserved: Set[str]) -> list[str]:
+def _tables(program: RankProgram, graph: Graph, reserved: Set[str], has_constants: bool) -> list[str]:
     """Return the lines at the top: positions, numbers by rank, specs, sources, outputs, carried state."""
     numbers = program.numbers
     stated = [
@@ -139,7 +142,7 @@ def _tables(program: RankProgram, graph: Graph, reserved: Set[str]) -> list[str]
     results = {site: _result(graph, site, text) for site, text in program.output_specs.items()}
     carried = {sink: f'"{source.site}"' for sink, source in graph.carriers.items()}
     lines += dictionary_lines("SOURCES", files, reserved)
-    lines += dictionary_lines("CONSTANTS", constants, reserved)
+    lines += dictionary_lines("CONSTANTS", constants, reserved) if has_constants else []
     lines += dictionary_lines("OUTPUTS", results, reserved)
     return [*lines, *dictionary_lines("CARRIED", carried, reserved, counted=True)]
 

@@ -1,4 +1,4 @@
-"""ScopeNames of variables: the user's tensor names as identifiers, each once in its scope."""
+"""Names of variables: the user's tensor names as identifiers, each once in its scope."""
 
 from __future__ import annotations
 

@@ -53,6 +53,11 @@ class RuntimeSource:
         """Return the source with collectives that wait for each of their steps."""
         return RuntimeSource(self.imports, {name: _waiting(text) for name, text in self.parts.items()})
 
+    def without(self, table: str) -> RuntimeSource:
+        """Return the source without the loops over a table of which a program has no entries."""
+        loops = re.compile(rf"\n    for [^\n]* in {table}\.items\(\)[^\n]*:(\n {{8}}[^\n]*)+")
+        return RuntimeSource(self.imports, {name: loops.sub("", text) for name, text in self.parts.items()})
+
     def closure(self, wanted: Iterable[str]) -> list[str]:
         """Return the definitions that the wanted ones need, themselves included, in the runtime's order."""
         found: set[str] = set()

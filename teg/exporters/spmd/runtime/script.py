@@ -93,8 +93,7 @@ def load(options: argparse.Namespace, *known: str) -> tuple[dict[str, Any], list
     for name, (dtype, dims, values) in CONSTANTS.items() if not faults else ():
         found[name] = part(np.array(values).reshape(sizes(dims)), dims, dtype)
     if files and RANK == 0:
-        names = ", ".join(map(repr, files))
-        print(f"warning: the program does not read {names}", file=sys.stderr)
+        print("warning: the program does not read", *map(repr, files), file=sys.stderr)
     return found, faults
 
 

@@ -87,12 +87,11 @@ def all_gather(x: Tensor, dim: int, *axes: str) -> Steps:
     team, ranks = group(*axes)
     shape = [n * len(ranks) ** (k == dim) for k, n in enumerate(x.shape)]
     x, result = x.contiguous(), x.new_empty(shape)
-    places = result.chunk(len(ranks), dim)
-    if dist.get_backend() == "nccl" and places[0].is_contiguous():
+    receives = [*zip(result.chunk(len(ranks), dim), ranks, strict=True)]
+    if dist.get_backend() == "nccl" and receives[0][0].is_contiguous():
         rows = (each.view(-1).view(torch.uint8) for each in (result, x))
         yield [dist.all_gather_into_tensor(*rows, group=team, async_op=True)]
     else:
-        receives = [*zip(places, ranks, strict=True)]
         yield from swap([(x, rank) for rank in ranks], receives)
     return result
 

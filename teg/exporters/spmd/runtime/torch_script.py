@@ -46,12 +46,10 @@ def whole(value: torch.Tensor, dims: Dims) -> np.ndarray:
     own = value.cpu() if RANK in holders.values() else None
     dist.gather_object(own, parts if RANK == 0 else None)
     found = torch.empty(sizes(dims), dtype=value.dtype)
-    for rank, box in enumerate(have):
-        if parts[rank] is not None:
-            found[inside(box)] = parts[rank]
+    for rank in holders.values() if RANK == 0 else ():
+        found[inside(have[rank])] = parts[rank]
     raw = value.dtype == torch.bfloat16
-    array: np.ndarray = (found.view(torch.int16) if raw else found).numpy()
-    return array.view("V2") if raw else array
+    return found.view(torch.int16).numpy().view("V2") if raw else found.numpy()
 
 
 def main() -> None:

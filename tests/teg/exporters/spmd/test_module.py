@@ -283,10 +283,15 @@ def test_ranks_without_a_gpu_are_refused(tmp_path: Path) -> None:
 
 
 def test_small_constants_stand_in_the_text_and_large_ones_are_read(root: Path) -> None:
-    graph = read_program(root / "tests" / "data" / "graphs" / "tiny_gpt2_small_b1_s1024.onnx")
+    graph = read_program(root / "tests" / "data" / "graphs" / "tiny" / "lstm_2x512_b32_t24.winputs.onnx")
     named: Sequence[str] = file_sources(graph)
     text = to_torch(placed(graph, "even", LINE))
-    assert named
-    stated = text[text.index("SOURCES = ") : text.index("CONSTANTS = ")]
     constants = [block.site for block in graph.sources if block.site not in named]
-    assert not any(f'"{site}"' in stated for site in constants)
+    assert named and constants
+    first, second, third = (text.index(f"{table} = ") for table in ("SOURCES", "CONSTANTS", "OUTPUTS"))
+    assert all(f'"{site}"' in text[second:third] for site in constants)
+    assert not any(f'"{site}"' in text[first:second] for site in constants)
+
+
+def test_a_program_without_constants_has_no_table_of_them() -> None:
+    assert "CONSTANTS" not in module_of(1)
