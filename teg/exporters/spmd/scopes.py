@@ -64,8 +64,8 @@ class ScopeWriter:
         names = ScopeNames({*self.reserved, *OWN_NAMES})
         known: dict[str, str] = {}
         naming = VariableNames.of(names, known, [items], kept)
-        texts = [(_plain_sources(item) if isinstance(item, Statement) else [], []) for item in items]
-        return self._body(items, naming, texts, kept), known
+        texts = [_plain_sources(item) if isinstance(item, Statement) else [] for item in items]
+        return self._body(items, naming, [(each, ()) for each in texts], kept), known
 
     def _body(
         self,

@@ -38,7 +38,7 @@ def part(value: np.ndarray, dims: Dims, dtype: str) -> torch.Tensor:
     return (found.view(kind) if raw else found).to(torch.get_default_device(), kind)
 
 
-def whole(value: torch.Tensor, dims: Dims) -> np.ndarray:
+def whole(value: torch.Tensor, dims: Dims) -> Any:
     """Put the parts of all ranks together on the first one."""
     have = boxes(dims)
     holders = {box.tobytes(): rank for rank, box in reversed([*enumerate(have)])}
