@@ -93,8 +93,8 @@ def _fits(item: Item, held: np.ndarray, peak: np.ndarray, sizes: BufferBytes) ->
 
 
 def _is_passed(item: Item, key: str) -> bool:
-    """Return whether an item passes a variable on to a function, for it to give up."""
-    return key not in item.shared if isinstance(item, Loop) else bool(item.calls)
+    """Return whether an item passes a variable on to a function, or a condition, for it to give up."""
+    return key not in item.shared if isinstance(item, Loop) else bool(item.calls or item.guard)
 
 
 def _calls(item: Item) -> bool:
