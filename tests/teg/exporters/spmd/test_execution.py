@@ -75,8 +75,8 @@ def test_public_models_give_the_outputs_of_other_engines(
     model = MODELS[name]()
     explicit = placed(model.graph, plan, mesh_shape)
     assert plan != "uneven" or has_unequal_parts(explicit) or has_halos(explicit)
-    # Functions that are called more than once hold their arguments longer than the plan.
-    assert_close(run(processes, explicit, model.inputs, tmp_path, most=1.2), model.outputs)
+    # Elements of a list are held until all are read, and inputs until their views are.
+    assert_close(run(processes, explicit, model.inputs, tmp_path, most=1.12), model.outputs)
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_every_element_type_takes_part_in_every_collective(processes: ProcessGro
 @pytest.mark.slow
 def test_random_numbers_are_those_of_their_seed_and_position(processes: ProcessGroup, tmp_path: Path) -> None:
     model = noise()
-    found = run(processes, placed(model.graph, "1", LINE), model.inputs, tmp_path, most=1.2)
+    found = run(processes, placed(model.graph, "1", LINE), model.inputs, tmp_path, most=1.12)
     assert found.keys() == model.outputs.keys()
     for name, value in model.outputs.items():
         np.testing.assert_array_equal(found[name], value)
