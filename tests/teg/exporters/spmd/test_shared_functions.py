@@ -1,17 +1,17 @@
 """Stretches that stand in several places become functions: wired alike, numbered by layers, given what differs."""
 
 from tapestry.teg.exporters.spmd.layers import Loop, with_loops
-from tapestry.teg.exporters.spmd.shared_functions import with_shared_functions
+from tapestry.teg.exporters.spmd.shared_functions import sources_read, with_shared_functions
 from tapestry.teg.exporters.spmd.statements import Statement
 from tests.teg.exporters.spmd.test_layers import chain, statement
 
 
-def unlike(rounds: int) -> list[Statement]:
-    """Build rounds of seven statements, after each of which something else follows."""
+def unlike(rounds: int, steps: int = 6) -> list[Statement]:
+    """Build rounds of some steps and a sum, after each of which something else follows."""
     made, x = [statement("x0", "load", "w")], "x0"
     for k in range(rounds):
         last = x
-        for step in range(6):
+        for step in range(steps):
             made.append(statement(f"a{step}.{k}", f"f{step}", last, f"w.{k}.{step}"))
             last = f"a{step}.{k}"
         made.append(statement(f"x{k + 1}", "sum", last, x))
@@ -44,6 +44,24 @@ def test_a_source_that_does_not_follow_from_the_number_is_a_parameter() -> None:
     assert function.source_parameters == [2]
     written = [item for item in items if isinstance(item, Statement)]
     assert calls(written)[:2] == ["x1 = block(w, 0, x0, w.0.2)", "x2 = block(w, 1, y0, w.special)"]
+
+
+def test_a_source_stays_a_parameter_where_another_function_reads_those_before_it() -> None:
+    made = unlike(3, steps=12)
+    for k, name in enumerate("abc"):
+        made[14 * k + 12] = statement(f"a11.{k}", "f11", f"a10.{k}", f"w.{name}")
+    # What comes first in these places stands in two others, too.
+    for k in (3, 4):
+        last = f"y{k - 1}"
+        for step in range(4):
+            made.append(statement(f"a{step}.{k}", f"f{step}", last, f"w.{k}.{step}"))
+            last = f"a{step}.{k}"
+        made.append(statement(f"y{k}", f"other_{k}", last))
+    _, (inner, outer) = with_shared_functions(made, ["y4"])
+    assert (sorted(inner.body.numbers), inner.source_parameters) == ([0, 1, 2, 3, 4], ())
+    (parameter,) = outer.source_parameters
+    columns = [sources_read(body)[parameter] for body in outer.body.rounds]
+    assert columns == ["w.a", "w.b", "w.c"]
 
 
 def test_stretches_that_are_wired_in_another_way_stay_as_they_are() -> None:
