@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from tapestry.teg.exporters.spmd.runtime.mesh import (
-    COUNT,
     MESH,
     Dims,
     boxes,
@@ -25,16 +24,10 @@ def axis_index(*axes: str) -> jax.Array:
     return lax.axis_index(tuple(sub_axes(*axes)))
 
 
-def by_rank(values: dict[int, int]) -> jax.Array:
-    """Return the number of the device on which the program runs; 0 if it has none."""
-    table = [values.get(rank, 0) for rank in range(COUNT)]
-    return jnp.array(table)[lax.axis_index(tuple(MESH))]
-
-
-def starts(places: dict[int, list[int]]) -> list[jax.Array]:
-    """Return where something begins on the device on which the program runs."""
-    columns = zip(*places.values(), strict=True)
-    return [by_rank(dict(zip(places, column, strict=True))) for column in columns]
+def by_rank(table: Any) -> jax.Array:
+    """Return the row of a table that belongs to the device on which the program runs."""
+    rank = lax.axis_index(tuple(MESH)).astype(jnp.uint32)
+    return lax.dynamic_index_in_dim(jnp.array(table, jnp.uint32), rank, keepdims=False)
 
 
 def room(dims: Dims) -> Any:
@@ -63,8 +56,8 @@ def by_device(
     made = [jax.eval_shape(partial(parts, rank)) for rank in ranks]
     every = [[x.shape for x in same] for same in zip(*made, strict=True)]
     shapes = [[max(sizes) for sizes in zip(*same, strict=True)] for same in every]
-    numbers = {rank: ranks.index(kind) for rank, kind in enumerate(kinds)}
-    results = lax.switch(by_rank(numbers), [partial(branch, rank) for rank in ranks])
+    own = by_rank([ranks.index(kind) for kind in kinds])
+    results = lax.switch(own, [partial(branch, rank) for rank in ranks])
     return results if len(results) > 1 else results[0]
 
 

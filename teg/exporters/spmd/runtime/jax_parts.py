@@ -44,11 +44,13 @@ def reduce_scatter_parts(
             row = pick(x, before, {s: after[t] for s, t in pairs})
             if any(s != t for s, t in pairs):
                 row = lax.ppermute(row, tuple(MESH), pairs)
-            slot = by_rank({t: teams[t].index(s) for s, t in pairs})
+            slots = np.zeros((COUNT, 2), int)
+            for s, t in pairs:
+                slots[t] = teams[t].index(s), 1
+            slot, here = by_rank(slots)
             place = [slot, *[0] * len(room)]
             changed = lax.dynamic_update_slice(terms, filled(row, room)[None], place)
-            here = by_rank({t: 1 for _, t in pairs}) == 1
-            terms = jnp.where(here, changed, terms)
+            terms = lax.select(here > 0, changed, terms)
         x, before = reduce(op, terms), after
     return x
 
@@ -73,5 +75,5 @@ def pick(x: jax.Array, held: list[Any], wanted: dict[int, list[Any]]) -> jax.Arr
         table = np.zeros((COUNT, len(places)), np.int64)
         for rank, parts in wanted.items():
             table[rank] = np.searchsorted(held[rank][dim], parts[dim])
-        x = jnp.take(x, jnp.array(table)[lax.axis_index(tuple(MESH))], axis=dim)
+        x = jnp.take(x, by_rank(table), axis=dim)
     return x

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from tapestry.teg.exporters.spmd.runtime.jax_arrays import by_rank, room, starts
-from tapestry.teg.exporters.spmd.runtime.mesh import MESH, Dims, boxes, lengths
+from tapestry.teg.exporters.spmd.runtime.jax_arrays import by_rank, room
+from tapestry.teg.exporters.spmd.runtime.mesh import COUNT, MESH, Dims, boxes, lengths
 from tapestry.teg.exporters.spmd.runtime.shared_transfers import (
     SharedPiece,
     shared_transfers,
@@ -18,12 +18,20 @@ from tapestry.teg.exporters.spmd.runtime.shared_transfers import (
 
 def shared_exchange(x: jax.Array, held: Dims, needed: Dims) -> jax.Array:
     """Fetch each device's part piece by piece, in rounds of permutations."""
-    have, want = boxes(held), boxes(needed)
+    have, want, rank = boxes(held), boxes(needed), x.ndim
     result = jnp.zeros(room(needed), x.dtype)
     for pieces in shared_transfers(held, needed):
-        given = x
-        for batch in batches(pieces):
-            result = move(result, given, batch, have, want)
+        given, rounds = x, batches(pieces)
+        # For each round: where a device's piece begins, where it puts the one it gets.
+        table = np.zeros((COUNT, len(rounds), 2 * rank + 3), int)
+        for k, batch in enumerate(rounds):
+            for target, source, box, part in batch:
+                first, place = ((box - at)[:, 0] for at in (have[source], want[target]))
+                table[source, k, : rank + 1] = *first, part.start
+                table[target, k, rank + 1 :] = *place, part.start, 1
+        own = by_rank(table)
+        for k, batch in enumerate(rounds):
+            result = move(result, given, batch, own[k])
         x, have = result, want
     return result
 
@@ -48,28 +56,16 @@ def length(piece: SharedPiece) -> int:
 
 
 def move(
-    result: jax.Array,
-    x: jax.Array,
-    batch: list[SharedPiece],
-    have: np.ndarray,
-    want: np.ndarray,
+    result: jax.Array, x: jax.Array, batch: list[SharedPiece], own: jax.Array
 ) -> jax.Array:
-    """Carry out one round of transfers as one permutation."""
-
-    def places(moves: dict[int, SharedPiece], held: np.ndarray) -> list[jax.Array]:
-        return starts({d: (m.box - held[d])[:, 0].tolist() for d, m in moves.items()})
-
-    def first(moves: dict[int, SharedPiece]) -> list[jax.Array]:
-        return [by_rank({d: m.part.start for d, m in moves.items()})]
-
-    shape, sent = lengths(batch[0].box), {m.source: m for m in batch}
-    received = {m.target: m for m in batch}
-    row = lax.dynamic_slice(x, places(sent, have), shape).reshape(-1)
-    row = lax.dynamic_slice(row, first(sent), [length(batch[0])])
+    """Carry out one round as one permutation; `own` says what a device sends and gets."""
+    shape, rank = lengths(batch[0].box), x.ndim
+    row = lax.dynamic_slice(x, own[:rank], shape).reshape(-1)
+    row = lax.dynamic_slice(row, own[rank : rank + 1], [length(batch[0])])
     if batch[0].source != batch[0].target:
         row = lax.ppermute(row, tuple(MESH), [(m.source, m.target) for m in batch])
-    at = places(received, want)
+    at, first = own[rank + 1 : -2], own[-2:-1]
     place = lax.dynamic_slice(result, at, shape).reshape(-1)
-    place = lax.dynamic_update_slice(place, row, first(received))
+    place = lax.dynamic_update_slice(place, row, first)
     changed = lax.dynamic_update_slice(result, place.reshape(shape), at)
-    return jnp.where(by_rank(dict.fromkeys(received, 1)) == 1, changed, result)
+    return lax.select(own[-1] > 0, changed, result)
