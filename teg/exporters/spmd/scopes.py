@@ -165,7 +165,7 @@ class ScopeWriter:
             lines += [f"    {a} = {b}" for a, b in zip(carried, begins, strict=True) if a != b]
             calls = carried + calls
         count = len(loop.rounds)
-        numbers, call = self._call(loop, tuple(targets), calls)
+        numbers, call = self._call(loop, names, tuple(targets), calls)
         lines.append(f"    for i in {range_text(numbers)}:")
         lines += fold(2, _received(call, [*targets.values()], len(carried) if carry else 0, carry))
         elements = {q: f"{carry}[{k}]" for k, (_, q) in enumerate(loop.carried)} if carry else {}
@@ -218,7 +218,9 @@ class ScopeWriter:
             calls.append(found)
         return calls, lines
 
-    def _call(self, loop: Loop, returned: tuple[int, ...], arguments: Sequence[str]) -> tuple[list[int], str]:
+    def _call(
+        self, loop: Loop, names: ScopeNames, returned: tuple[int, ...], arguments: Sequence[str]
+    ) -> tuple[list[int], str]:
         """Write the function of a round, unless it is but a call itself; return the numbers of rounds, and the call."""
         outside = [*(first for first, _ in loop.carried), *loop.shared, *(keys[0] for keys in loop.varying)]
         kept = [loop.sets(0)[q] for q in returned]
@@ -236,9 +238,7 @@ class ScopeWriter:
                 known = dict(zip(outside, arguments, strict=True)) | dict.fromkeys(kept, "_")
                 ((_, text),) = first.rendered(known, [], [str(formula)])
                 return counted, text.partition(" = ")[2]
-        name, number = "layer", 2
-        while name in self.reserved:
-            name, number = f"layer_{number}", number + 1
+        name = names.fresh("layer")
         self.reserved.add(name)
         scope = FunctionScope([list(r) for r in loop.rounds], rounds, set())
         doc, leading = f"Compute layer `i` of {len(rounds)}.", ["w", "i"]

@@ -48,8 +48,8 @@ def reduce_scatter_parts(
             for s, t in pairs:
                 slots[t] = teams[t].index(s), 1
             slot, here = by_rank(slots)
-            place = [slot, *[0] * len(room)]
-            changed = lax.dynamic_update_slice(terms, filled(row, room)[None], place)
+            row = filled(row, room)
+            changed = lax.dynamic_update_index_in_dim(terms, row, slot, 0)
             terms = lax.select(here > 0, changed, terms)
         x, before = reduce(op, terms), after
     return x

@@ -58,10 +58,27 @@ def test_a_source_stays_a_parameter_where_another_function_reads_those_before_it
             last = f"a{step}.{k}"
         made.append(statement(f"y{k}", f"other_{k}", last))
     _, (inner, outer) = with_shared_functions(made, ["y4"])
-    assert (sorted(inner.body.numbers), inner.source_parameters) == ([0, 1, 2, 3, 4], ())
+    assert (sorted(inner.body.numbers), inner.source_parameters) == ([0, 1, 2, 3, 4], [])
     (parameter,) = outer.source_parameters
     columns = [sources_read(body)[parameter] for body in outer.body.rounds]
     assert columns == ["w.a", "w.b", "w.c"]
+
+
+def test_functions_are_given_sources_only_where_they_or_those_that_they_call_read_them() -> None:
+    def chain(name: str, last: str, *steps: str) -> list[Statement]:
+        keys = [f"{name}.{k}" for k in range(len(steps))]
+        return [statement(*each) for each in zip(keys, steps, [last, *keys[:-1]], strict=True)]
+
+    # One function is found inside another, and then what is around it is found in a third place.
+    inner = [f"f{k}" for k in range(8)]
+    outer = ["first", *inner, "last"]
+    made = [statement("x", "load", "w")]
+    for name, steps in ("a", [*outer, *outer[::-1]]), ("b", [*outer, *outer[::-1]]), ("c", inner), ("d", inner):
+        made += [*chain(name, made[-1].sets[0], *steps), statement(f"end {name}", f"end_{name}", f"{name}.0")]
+    made += [*chain("e", made[-1].sets[0], *outer), statement("end", "end", "e.0")]
+    items, functions = with_shared_functions(made, ["end"])
+    assert len(functions) > 1 and not any(function.reads_sources for function in functions)
+    assert not any("(w" in call for call in calls([item for item in items if isinstance(item, Statement)]))
 
 
 def test_stretches_that_are_wired_in_another_way_stay_as_they_are() -> None:
