@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_torch
 
@@ -29,8 +30,16 @@ def _exported(torch: Any, module: Any, *arguments: Any) -> LiveProgram:
     results = program.module()(*arguments)
     results = results if isinstance(results, tuple) else (results,)
     sites = [s.site for s in graph.sinks if s.definition.get("carries") is None]
-    inputs = {name: a.detach().numpy() for name, a in zip(names, arguments, strict=True)}
-    return LiveProgram(graph, inputs, {s: r.detach().numpy() for s, r in zip(sites, results, strict=True)})
+    inputs = {name: _array(torch, a) for name, a in zip(names, arguments, strict=True)}
+    return LiveProgram(graph, inputs, {s: _array(torch, r) for s, r in zip(sites, results, strict=True)})
+
+
+def _array(torch: Any, tensor: Any) -> np.ndarray:
+    """Convert a tensor to an array; numpy has bfloat16 from another package."""
+    values = tensor.detach()
+    if values.dtype == torch.bfloat16:
+        return np.asarray(values.view(torch.int16).numpy()).view(numpy_dtype("bfloat16"))
+    return np.asarray(values.numpy())
 
 
 def _mlp(torch: Any) -> LiveProgram:
@@ -94,9 +103,9 @@ def _training_step(torch: Any) -> LiveProgram:
     roles = dict(zip(sites, ("parameter", "parameter", "optimizer_state"), strict=False))
     carries = dict(zip(results[1:], sites, strict=False))
     graph = from_torch(module, roles=roles, carries=carries)
-    inputs = {s: a.numpy() for s, a in zip(sites, arguments, strict=True)}
-    found = [s.site for s in graph.sinks]
-    return LiveProgram(graph, inputs, {s: r.numpy() for s, r in zip(found, step(*arguments), strict=True)})
+    inputs = {s: _array(torch, a) for s, a in zip(sites, arguments, strict=True)}
+    outputs = zip([s.site for s in graph.sinks], step(*arguments), strict=True)
+    return LiveProgram(graph, inputs, {s: _array(torch, r) for s, r in outputs})
 
 
 PROGRAMS: Mapping[str, Callable[[Any], LiveProgram]] = {
@@ -108,9 +117,14 @@ PROGRAMS: Mapping[str, Callable[[Any], LiveProgram]] = {
 }
 
 
-def live(name: str) -> LiveProgram:
-    """Build the program called `name`, with fixed weights and inputs."""
+def live(name: str, dtype: str = "float32") -> LiveProgram:
+    """Build the program called `name`, with fixed weights and inputs of a float type."""
     import torch
 
+    usual = torch.get_default_dtype()
     torch.manual_seed(0)
-    return PROGRAMS[name](torch)
+    torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        return PROGRAMS[name](torch)
+    finally:
+        torch.set_default_dtype(usual)

@@ -1,16 +1,16 @@
-"""The process in which all tests of exporters have XLA compile modules."""
+"""The process with virtual devices that all tests of exporters share."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.teg.exporters.xla import Xla
+from tests.teg.exporters.jax_process import JaxProcess
 
 
 @pytest.fixture(scope="session")
-def xla() -> Iterator[Xla]:
+def jax_process() -> Iterator[JaxProcess]:
     """Start the process, once for all tests."""
     pytest.importorskip("jax")
-    process = Xla()
+    process = JaxProcess()
     yield process
     process.close()

@@ -29,8 +29,9 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy, producer_spec
+from tests.teg.exporters.jax_process import JaxProcess
 from tests.teg.exporters.spmd.test_jax_execution import planned_bytes
-from tests.teg.exporters.xla import Kind, Xla, compile_program, compile_stablehlo, kinds_of
+from tests.teg.exporters.xla import Kind, compile_program, compile_stablehlo, kinds_of
 from tests.teg.importers.models import GRAPHS
 
 PROGRAM = GRAPHS / "jax" / "jax_mlp_dp4_tp2_train.stablehlo.mlir.gz"
@@ -106,11 +107,13 @@ def test_the_plan_moves_what_the_recorded_program_does(
 
 @pytest.mark.slow
 def test_its_table_and_its_exported_program_compile_to_the_collectives_of_the_record(
-    program: Graph, placements: Placements, record: str, xla: Xla, tmp_path: Path
+    program: Graph, placements: Placements, record: str, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
     table = sharding_table(program, program, placements, MESH)
-    assert kinds_of(xla.do(compile_stablehlo, annotated_stablehlo(table, PROGRAM))) == kinds_of(record)
+    assert kinds_of(jax_process.do(compile_stablehlo, annotated_stablehlo(table, PROGRAM))) == kinds_of(
+        record
+    )
     module = tmp_path / "plan.py"
     module.write_text(to_jax(expand(program, placements, MESH)))
-    _, hlo = xla.do(compile_program, module, tmp_path / "dumps")
+    _, hlo = jax_process.do(compile_program, module, tmp_path / "dumps")
     assert kinds_of(hlo) == kinds_of(record)

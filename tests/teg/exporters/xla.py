@@ -1,53 +1,27 @@
-"""A process of eight virtual devices in which XLA compiles modules, and what each of its passes does to collectives.
+"""The compilation of modules by XLA, and what each of its passes does to collectives.
 
-What the process runs imports nothing of the project. Collectives are read from the HLO that XLA writes after a pass.
+Collectives are read from the HLO that XLA writes after a pass.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from tapestry.examples.compiler_client.hlo_collectives import CompiledCollective, collectives
+from tests.teg.exporters import jax_process
+from tests.teg.exporters.jax_process import load_module
 
-DEVICES = 8
 DUMP = re.compile(r"\.(\d{4})\.([^.]+)\.after_(.+?)(?:\.before_[^.]+)?\.txt$")
 # The SPMD partitioner's own clean-up: the module before it is nobody's answer.
 WITHIN = "spmd-cleanup"
-T = TypeVar("T")
-
-
-class Xla:
-    """The process; `do` has it call a function of this module."""
-
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(1, context, initializer=_begin)
-
-    def do(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in the process; return its result."""
-        return self._pool.submit(function, *arguments).result(timeout=200)
-
-    def close(self) -> None:
-        self._pool.shutdown()
-
-
-def _begin() -> None:
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
 
 
 def compile_stablehlo(text: str, dumps: Path | None = None) -> str:
@@ -81,16 +55,9 @@ def compile_program(path: Path, dumps: Path, without: str = "") -> tuple[dict[st
 
     `without` is a pass that XLA is to leave out.
     """
-    import importlib.util
-
     import jax
 
-    from tests.teg.exporters.spmd.jax_process import received_bytes as lowered_bytes
-
-    specification = importlib.util.spec_from_file_location("exported", path)
-    assert specification is not None and specification.loader is not None
-    module: Any = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = load_module(path)
     rows, sources = module.rows(), {}
     for name, (dtype, spec, *_) in (module.SOURCES | module.CONSTANTS).items():
         shape = (module.COUNT, *module.room(spec))
@@ -98,7 +65,7 @@ def compile_program(path: Path, dumps: Path, without: str = "") -> tuple[dict[st
     lowered = module.program().lower(sources)
     options = {"xla_dump_to": str(dumps), "xla_dump_hlo_pass_re": ".*"}
     compiled = lowered.compile(options | ({"xla_disable_hlo_passes": without} if without else {}))
-    return lowered_bytes(lowered.compiler_ir("stablehlo")), str(compiled.as_text())
+    return jax_process.received_bytes(lowered.compiler_ir("stablehlo")), str(compiled.as_text())
 
 
 class Kind(NamedTuple):

@@ -11,18 +11,57 @@ from tapestry.hardware.catalog import load_mesh
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.api import optimize
 from tapestry.optimizer.placement.propagation import propagate_placements
+from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
+from tests.teg.exporters.spmd.models import MODELS, TinyModel
 from tests.teg.sharding.programs import random_placements
 
 KINDS = ("even", "uneven", "search")
 # Plans that split a dimension of all sources of a role, in parts of any size.
 ALONG = {"data": ("activation", 0), "space": ("activation", 2), "rows": ("parameter", 0)}
 Choice = tuple[Block, int, Split]
+
+
+def model_plans(line: MeshShape, grid: MeshShape) -> list[tuple[str, str, MeshShape]]:
+    """Return the plans of public models, by name and kind; some are on two nodes, for the order of axes."""
+    return [
+        (name, plan, grid if plan == "even" and k % 2 else line)
+        for k, name in enumerate(MODELS)
+        for plan in KINDS
+    ]
+
+
+def placed_model(name: str, plan: str, mesh_shape: MeshShape) -> tuple[TinyModel, ExplicitGraph]:
+    """Build a public model, and expand a plan of it."""
+    model = MODELS[name]()
+    explicit = placed(model.graph, plan, mesh_shape)
+    assert plan != "uneven" or has_unequal_parts(explicit) or has_halos(explicit)
+    return model, explicit
+
+
+def gathered_twice(mesh_shape: MeshShape) -> ExplicitGraph:
+    """Build two readers of one tensor, each of which gathers it anew."""
+    build = GraphBuilder("twice")
+    x = build.source("x", (8, 4), "float32")
+    dims, labels = (("a", 8), ("b", 4)), (("a", "b"),)
+    for k in range(2):
+        expression = ("add", ("input", 0), ("const", float(k)))
+        (y,) = build.apply(
+            "cell", [x], site=f"cell.{k}", expr=expression, labels=labels, dims=dims, dtype="float32"
+        )
+        build.sink(y, site=f"y{k}")
+    whole = Strategy((WHOLE, WHOLE))
+    placements = {
+        "x": Placement(Strategy((Split(tuple(s.name for s in mesh_shape.sub_axes)), WHOLE))),
+        "cell.0": Placement(whole),
+        "cell.1": Placement(whole, regather=(True,)),
+    }
+    return expand(build.build(), Placements(placements), mesh_shape)
 
 
 def placed(graph: Graph, plan: str, mesh_shape: MeshShape) -> ExplicitGraph:

@@ -18,9 +18,10 @@ from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy
+from tests.teg.exporters.jax_process import JaxProcess
 from tests.teg.exporters.passes import PASSES
-from tests.teg.exporters.spmd.plans import placed
-from tests.teg.exporters.xla import Change, Xla, changes, compile_program, dumps_of
+from tests.teg.exporters.spmd.plans import gathered_twice, placed
+from tests.teg.exporters.xla import Change, changes, compile_program, dumps_of
 
 PAIR, LINE = MeshShape.of(gpu=2), MeshShape.of(gpu=8)
 
@@ -44,26 +45,6 @@ def products(dtype: str, count: int) -> ExplicitGraph:
     return expand(build.build(), Placements(placements), PAIR)
 
 
-def gathered_twice() -> ExplicitGraph:
-    """Build two readers of one tensor, each of which gathers it anew."""
-    build = GraphBuilder("twice")
-    x = build.source("x", (8, 4), "float32")
-    dims, labels = (("a", 8), ("b", 4)), (("a", "b"),)
-    for k in range(2):
-        expression = ("add", ("input", 0), ("const", float(k)))
-        (y,) = build.apply(
-            "cell", [x], site=f"cell.{k}", expr=expression, labels=labels, dims=dims, dtype="float32"
-        )
-        build.sink(y, site=f"y{k}")
-    whole = parse_strategy("(-, -)")
-    placed = {
-        "x": Placement(parse_strategy("(gpu.0, -)")),
-        "cell.0": Placement(whole),
-        "cell.1": Placement(whole, regather=(True,)),
-    }
-    return expand(build.build(), Placements(placed), PAIR)
-
-
 def exchanged() -> ExplicitGraph:
     """Build a reader that needs columns of a tensor that is split by rows."""
     build = GraphBuilder("exchanged")
@@ -83,12 +64,14 @@ def exchanged() -> ExplicitGraph:
     return expand(build.build(), Placements(placed), PAIR)
 
 
-def compiled(xla: Xla, explicit: ExplicitGraph, folder: Path, without: str = "") -> list[Change]:
+def compiled(
+    jax_process: JaxProcess, explicit: ExplicitGraph, folder: Path, without: str = ""
+) -> list[Change]:
     """Compile an exported program; check that XLA begins with its collectives, and return what passes change."""
     folder.mkdir()
     path, dumps = folder / "plan.py", folder / "dumps"
     path.write_text(to_jax(explicit))
-    lowered, hlo = xla.do(compile_program, path, dumps, without)
+    lowered, hlo = jax_process.do(compile_program, path, dumps, without)
     found = dumps_of(dumps)
     first = {kind.replace("-", "_"): count for kind, count in received(found[0][1]).items()}
     assert first == lowered and sum(lowered.values()) > 0
@@ -102,18 +85,18 @@ def compiled(xla: Xla, explicit: ExplicitGraph, folder: Path, without: str = "")
     [
         (products("bfloat16", 1), "all-reduce-promotion", -2 * 16 * 8 * 2),
         (products("float32", 3), "cpu-all-reduce-combiner", 0),
-        (gathered_twice(), "cse", 8 * 4 * 4),
+        (gathered_twice(PAIR), "cse", 8 * 4 * 4),
         (exchanged(), "all_to_all_decomposer", 0),
     ],
 )
 def test_a_difference_is_the_work_of_a_pass(
-    explicit: ExplicitGraph, name: str, saved_bytes: int, xla: Xla, tmp_path: Path
+    explicit: ExplicitGraph, name: str, saved_bytes: int, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
-    (change,) = compiled(xla, explicit, tmp_path / "with")
+    (change,) = compiled(jax_process, explicit, tmp_path / "with")
     assert (change.name, change.saved_bytes) == (name, saved_bytes)
     assert PASSES[name](change)
     if name != "all-reduce-promotion":  # processors reduce no elements of two bytes: another pass would do it
-        assert compiled(xla, explicit, tmp_path / "without", name) == []
+        assert compiled(jax_process, explicit, tmp_path / "without", name) == []
 
 
 MODELS = (
@@ -126,8 +109,8 @@ MODELS = (
 
 @pytest.mark.parametrize(("model", "plan", "mesh_shape"), MODELS)
 def test_the_compiled_collectives_of_public_models_differ_by_known_passes_alone(
-    model: str, plan: str, mesh_shape: MeshShape, xla: Xla, tmp_path: Path, root: Path
+    model: str, plan: str, mesh_shape: MeshShape, jax_process: JaxProcess, tmp_path: Path, root: Path
 ) -> None:
     graph = read_program(root / "tests" / "data" / "graphs" / f"{model}.onnx")
-    for change in compiled(xla, placed(graph, plan, mesh_shape), tmp_path / "plan"):
+    for change in compiled(jax_process, placed(graph, plan, mesh_shape), tmp_path / "plan"):
         assert PASSES[change.name](change), change

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.torch_programs import PROGRAMS, live
 from tapestry.costmodel.reference_copies import CopyCounter
 from tapestry.hardware.mesh import Mesh
-from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.spmd import to_jax
@@ -26,14 +26,13 @@ from tapestry.teg.pruning import prune
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements
-from tapestry.teg.sharding.spec import WHOLE, Split, boxes
-from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.sharding.spec import boxes
+from tapestry.teg.tensor_files import typed
 from tests.cases import rotating
+from tests.teg.exporters.jax_process import JaxProcess
 from tests.teg.exporters.spmd.element_types import typed_collectives
-from tests.teg.exporters.spmd.jax_process import JaxProcess
-from tests.teg.exporters.spmd.models import MODELS, noise, with_values
-from tests.teg.exporters.spmd.plans import KINDS, has_halos, has_unequal_parts, mesh_of, placed
+from tests.teg.exporters.spmd.models import noise, with_values
+from tests.teg.exporters.spmd.plans import gathered_twice, mesh_of, model_plans, placed, placed_model
 from tests.teg.exporters.spmd.test_execution import assert_close
 from tests.teg.exporters.spmd.test_module import perceptron, reference, split_columns
 from tests.teg.sharding.programs import random_placements, random_program
@@ -97,21 +96,32 @@ def run(
         return dict(results)
 
 
-CASES = [
-    (name, plan, GRID if plan == "even" and k % 2 else LINE)
-    for k, name in enumerate(MODELS)
-    for plan in KINDS
-]
-
-
-@pytest.mark.parametrize(("name", "plan", "mesh_shape"), rotating(37, CASES))
+@pytest.mark.parametrize(("name", "plan", "mesh_shape"), rotating(37, model_plans(LINE, GRID)))
 def test_public_models_give_the_outputs_of_other_engines(
     name: str, plan: str, mesh_shape: MeshShape, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
-    model = MODELS[name]()
-    explicit = placed(model.graph, plan, mesh_shape)
-    assert plan != "uneven" or has_unequal_parts(explicit) or has_halos(explicit)
+    model, explicit = placed_model(name, plan, mesh_shape)
     assert_close(run(jax_process, explicit, model.inputs, tmp_path), model.outputs)
+
+
+# Differences by float type, as parts of the largest value.
+PRECISIONS = {"bfloat16": 2**-6, "float16": 2**-9, "float64": 1e-12}
+TYPED_CASES = [
+    (name, dtype, plan) for dtype in PRECISIONS for name in PROGRAMS for plan in ("even", "uneven")
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "plan"), rotating(len(TYPED_CASES), TYPED_CASES))
+def test_programs_of_other_float_types_give_the_outputs_of_torch(
+    name: str, dtype: str, plan: str, jax_process: JaxProcess, tmp_path: Path
+) -> None:
+    model = live(name, dtype)
+    found = run(jax_process, placed(model.graph, plan, LINE), model.inputs, tmp_path)
+    for site, value in model.outputs.items():
+        given, wide = typed(found[site], value.dtype.name), value.astype(np.float64)
+        assert given.dtype == value.dtype
+        most = PRECISIONS[dtype] * np.abs(wide).max()
+        np.testing.assert_allclose(given.astype(np.float64), wide, rtol=0, atol=most, err_msg=site)
 
 
 @pytest.mark.slow
@@ -157,26 +167,8 @@ def test_a_step_begins_with_what_the_one_before_carries(jax_process: JaxProcess,
 def test_a_copy_that_is_made_again_stands_twice_in_the_lowered_program(
     jax_process: JaxProcess, tmp_path: Path
 ) -> None:
-    build = GraphBuilder("twice")
-    x = build.source("x", (8, 4), "float32")
-    dims, labels = (("a", 8), ("b", 4)), (("a", "b"),)
-    for k in range(2):
-        expression = ("add", ("input", 0), ("const", float(k)))
-        (y,) = build.apply(
-            "cell", [x], site=f"cell.{k}", expr=expression, labels=labels, dims=dims, dtype="float32"
-        )
-        build.sink(y, site=f"y{k}")
-    graph = build.build()
-    split, whole = Strategy((Split(("gpu.0",)), WHOLE)), Strategy((WHOLE, WHOLE))
-    placements = Placements(
-        {
-            "x": Placement(split),
-            "cell.0": Placement(whole),
-            "cell.1": Placement(whole, regather=(True,)),
-        }
-    )
-    explicit = expand(graph, placements, PAIR)
-    arrays = random_inputs(graph, np.random.default_rng(0))
+    explicit = gathered_twice(PAIR)
+    arrays = random_inputs(explicit.abstract, np.random.default_rng(0))
     found = run(jax_process, explicit, arrays, tmp_path)
     assert "all_gather(after(x, " in (tmp_path / "plan.py").read_text()
     np.testing.assert_array_equal(found["y1"], arrays["x"] + 1)

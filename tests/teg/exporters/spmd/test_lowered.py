@@ -23,7 +23,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
-from tests.teg.exporters.spmd.jax_process import JaxProcess
+from tests.teg.exporters.jax_process import JaxProcess
 from tests.teg.exporters.spmd.plans import placed
 from tests.teg.exporters.spmd.test_module import perceptron, split_columns
 from tests.teg.sharding.programs import random_placements, random_program

@@ -73,7 +73,12 @@ def test_functions_are_given_sources_only_where_they_or_those_that_they_call_rea
     inner = [f"f{k}" for k in range(8)]
     outer = ["first", *inner, "last"]
     made = [statement("x", "load", "w")]
-    for name, steps in ("a", [*outer, *outer[::-1]]), ("b", [*outer, *outer[::-1]]), ("c", inner), ("d", inner):
+    for name, steps in (
+        ("a", [*outer, *outer[::-1]]),
+        ("b", [*outer, *outer[::-1]]),
+        ("c", inner),
+        ("d", inner),
+    ):
         made += [*chain(name, made[-1].sets[0], *steps), statement(f"end {name}", f"end_{name}", f"{name}.0")]
     made += [*chain("e", made[-1].sets[0], *outer), statement("end", "end", "e.0")]
     items, functions = with_shared_functions(made, ["end"])

@@ -31,10 +31,11 @@ from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.sharding.text import parse_spec
+from tests.teg.exporters.jax_process import JaxProcess
 from tests.teg.exporters.passes import PASSES
 from tests.teg.exporters.spmd.test_jax_execution import planned_bytes
 from tests.teg.exporters.tables.programs import compiled_by_specs, lowered
-from tests.teg.exporters.xla import Xla, changes, compile_stablehlo, dumps_of
+from tests.teg.exporters.xla import changes, compile_stablehlo, dumps_of
 
 PARTITIONER = "spmd-partitioning"
 SHARDY = next(target for target in TARGETS if target.name == "shardy")
@@ -86,7 +87,9 @@ def irregular(explicit: ExplicitGraph) -> Iterator[tuple[Spec, Spec, tuple[int, 
             yield plan.middle, plan.needed, shape, source.dtype
 
 
-def moved_by_xla(xla: Xla, mesh_shape: MeshShape, source: Spec, needed: Spec, shape: tuple[int, ...]) -> int:
+def moved_by_xla(
+    jax_process: JaxProcess, mesh_shape: MeshShape, source: Spec, needed: Spec, shape: tuple[int, ...]
+) -> int:
     """Count the bytes of float32 that XLA moves for one change of a sharding, in a program of its own."""
 
     def sharding(spec: Spec) -> str:
@@ -102,10 +105,10 @@ def moved_by_xla(xla: Xla, mesh_shape: MeshShape, source: Spec, needed: Spec, sh
         return %0 : {kind}
       }}
     }}"""
-    return received(xla.do(compile_stablehlo, text)).total()
+    return received(jax_process.do(compile_stablehlo, text)).total()
 
 
-def compare(xla: Xla, plan: Plan, found: Counter[str]) -> None:
+def compare(jax_process: JaxProcess, plan: Plan, found: Counter[str]) -> None:
     """Check that reductions and gathers are the plan's, and other moves what XLA makes of each of them alone."""
     planned, explicit = kinds(plan), unfolded(plan)
     assert "reduce-scatter" not in found
@@ -114,7 +117,7 @@ def compare(xla: Xla, plan: Plan, found: Counter[str]) -> None:
     moved = planned["all_gather"] + planned["all_to_all"]
     for source, needed, shape, dtype in irregular(explicit):
         size = item_bytes(dtype)
-        moved += moved_by_xla(xla, explicit.mesh_shape, source, needed, shape) * size // 4
+        moved += moved_by_xla(jax_process, explicit.mesh_shape, source, needed, shape) * size // 4
     assert found.total() - found["all-reduce"] == pytest.approx(moved, rel=0.1)
 
 
@@ -132,43 +135,43 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "second", "evaluations"), CASES)
 def test_xla_moves_what_the_plan_does(
-    program: str, second: str, evaluations: int, xla: Xla, tmp_path: Path
+    program: str, second: str, evaluations: int, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
-    text = xla.do(lowered, program)
+    text = jax_process.do(lowered, program)
     plans = moving(searched(text, second, evaluations))
     assert plans
     for number, (plan, table) in enumerate(plans):
         dumps = tmp_path / str(number)
-        xla.do(compile_stablehlo, annotated_stablehlo(table, text), dumps)
+        jax_process.do(compile_stablehlo, annotated_stablehlo(table, text), dumps)
         found = dumps_of(dumps)
         (first,) = (k for k, (name, _) in enumerate(found) if name == PARTITIONER)
-        compare(xla, plan, received(found[first][1]))
+        compare(jax_process, plan, received(found[first][1]))
         for change in changes(found[first:]):
             assert PASSES[change.name](change), change
 
 
 @pytest.mark.slow
-def test_specs_in_a_program_of_jax_have_the_effect_of_attributes(xla: Xla) -> None:
-    text = xla.do(lowered, "perceptron")
+def test_specs_in_a_program_of_jax_have_the_effect_of_attributes(jax_process: JaxProcess) -> None:
+    text = jax_process.do(lowered, "perceptron")
     for _, table in moving(searched(text, "time_s"))[:2]:
-        by_attributes = xla.do(compile_stablehlo, annotated_stablehlo(table, text))
-        assert received(xla.do(compiled_by_specs, jax_module(table))) == received(by_attributes)
+        by_attributes = jax_process.do(compile_stablehlo, annotated_stablehlo(table, text))
+        assert received(jax_process.do(compiled_by_specs, jax_module(table))) == received(by_attributes)
 
 
 @pytest.mark.reach
-def test_a_loop_has_one_sharding_for_all_of_its_trips(xla: Xla) -> None:
+def test_a_loop_has_one_sharding_for_all_of_its_trips(jax_process: JaxProcess) -> None:
     """Count four moves for the plan's three: its first layer reads the input where the plan creates it."""
-    text = xla.do(lowered, "layers")
+    text = jax_process.do(lowered, "layers")
     for plan, table in moving(searched(text, "time_s")):
         planned = kinds(plan)
         if set(planned) == {"all_gather"}:
-            hlo = xla.do(compile_stablehlo, annotated_stablehlo(table, text))
+            hlo = jax_process.do(compile_stablehlo, annotated_stablehlo(table, text))
             assert received(hlo) == {"all-gather": planned["all_gather"] * 4 // 3}
             assert {own.times for own in collectives(hlo)} == {4}
 
 
 @pytest.mark.slow
-def test_a_move_of_several_dimensions_takes_several_collectives_of_xla(xla: Xla) -> None:
+def test_a_move_of_several_dimensions_takes_several_collectives_of_xla(jax_process: JaxProcess) -> None:
     """Tell what `compare` allows for: the plan fetches each missing element once, XLA goes through a third sharding."""
     mesh_shape, shape = MeshShape.of(gpu=8), (512, 256)
     source, needed = parse_spec("[gpu.1*gpu.2, gpu.0]"), parse_spec("[gpu.0, -]")
@@ -176,4 +179,4 @@ def test_a_move_of_several_dimensions_takes_several_collectives_of_xla(xla: Xla)
     assert copy is not None
     part = 512 * 256 * 4 // 8
     assert CopyCounter(copy, shape, 4, load_mesh("dgx-h100")).count().traffic_bytes == 28 * part
-    assert moved_by_xla(xla, mesh_shape, source, needed, shape) == 30 * part
+    assert moved_by_xla(jax_process, mesh_shape, source, needed, shape) == 30 * part

@@ -1,7 +1,7 @@
 """A process with eight virtual JAX devices that runs exported modules, and counts what their collectives move.
 
 Counts are taken from the lowered StableHLO, by operation. This module imports nothing of the project: what the process
-runs is the exported text alone.
+runs is the exported text alone. Values do not depend on how much XLA optimizes, so it does not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 DEVICES = 8
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+T = TypeVar("T")
 
 
 class Failed(Exception):
@@ -27,7 +29,7 @@ class Failed(Exception):
 
 
 class JaxProcess:
-    """The process; `run` hands it a module."""
+    """The process; `run` hands it a module, and `do` any function."""
 
     def __init__(self) -> None:
         self.start()
@@ -41,26 +43,27 @@ class JaxProcess:
 
     def run(self, module: Path, inputs: Path, outputs: Path, steps: int = 1) -> Counter[str]:
         """Run an exported module on a file; return the bytes that devices receive in a step, by kind."""
-        return Counter(self._answer(_run, module, inputs, outputs, steps))
+        return self.do(_run, module, inputs, outputs, steps)
 
     def lower(self, module: Path, lowered: Path) -> None:
         """Let an exported module write what its step lowers to."""
-        self._answer(_lower, module, lowered)
+        self.do(_lower, module, lowered)
 
     def execute(self, module: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
         """Let XLA run a lowered step, perhaps changed, on a file for the exported module; write rows of devices."""
-        self._answer(_execute, module, lowered, inputs, outputs)
+        self.do(_execute, module, lowered, inputs, outputs)
 
-    def _answer(self, task: Callable[..., Any], *arguments: Any) -> Any:
-        self.pipe.send((task, arguments))
+    def do(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in the process; return its result."""
+        self.pipe.send((function, arguments))
         if not self.pipe.poll(600):
             self.process.kill()
             self.start()
             raise Failed("the process hangs")
-        answer = self.pipe.recv()
-        if isinstance(answer, str):
-            raise Failed(answer)
-        return answer
+        result, failure = self.pipe.recv()
+        if failure:
+            raise Failed(failure)
+        return cast("T", result)
 
     def close(self) -> None:
         self.pipe.send(None)
@@ -77,12 +80,12 @@ def _serve(pipe: Any) -> None:
     while (task := pipe.recv()) is not None:
         try:
             function, arguments = task
-            pipe.send(function(*arguments))
+            pipe.send((function(*arguments), ""))
         except BaseException:
-            pipe.send(traceback.format_exc())
+            pipe.send((None, traceback.format_exc()))
 
 
-def _load(path: Path) -> Any:
+def load_module(path: Path) -> Any:
     specification = importlib.util.spec_from_file_location("exported", path)
     assert specification is not None and specification.loader is not None
     module: Any = importlib.util.module_from_spec(specification)
@@ -91,7 +94,7 @@ def _load(path: Path) -> Any:
 
 
 def _lower(path: Path, lowered: Path) -> None:
-    module = _load(path)
+    module = load_module(path)
     module.lower(str(lowered))
 
 
@@ -99,7 +102,7 @@ def _execute(path: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
     import jax
     from jax._src.lib import _jax, xla_client
 
-    module, text = _load(path), lowered.read_text()
+    module, text = load_module(path), lowered.read_text()
     given = {"inputs": str(inputs), "weights": "", "outputs": str(outputs)}
     mesh, (rows, _) = module.rows().mesh, module.load(Namespace(**given, steps=1))
     (signature,) = (line for line in text.splitlines() if " @main(" in line)
@@ -124,19 +127,18 @@ def _execute(path: Path, lowered: Path, inputs: Path, outputs: Path) -> None:
     )
 
 
-def _run(path: Path, inputs: Path, outputs: Path, steps: int) -> dict[str, int] | str:
-    module = _load(path)
+def _run(path: Path, inputs: Path, outputs: Path, steps: int) -> Counter[str]:
+    module = load_module(path)
     given = {"inputs": str(inputs), "weights": "", "outputs": str(outputs)}
     sources, faults = module.load(Namespace(**given, steps=steps))
     if faults:
-        return "\n".join(faults)
-    program = module.program()
-    lowered = program.lower(sources).compiler_ir("stablehlo")
-    module.save(module.run_steps(program, sources, steps), str(outputs))
-    return received_bytes(lowered)
+        raise Failed("\n".join(faults))
+    lowered = module.program().lower(sources)
+    module.save(module.run_steps(lowered.compile(QUICKLY), sources, steps), str(outputs))
+    return received_bytes(lowered.compiler_ir("stablehlo"))
 
 
-def received_bytes(module: Any) -> dict[str, int]:
+def received_bytes(module: Any) -> Counter[str]:
     """Count the bytes that all devices receive from others, by kind of collective."""
     found: Counter[str] = Counter()
 
@@ -146,20 +148,21 @@ def received_bytes(module: Any) -> dict[str, int]:
         name = operation.name.removeprefix("stablehlo.")
         count = RECEIVED.get(name)
         if count is not None:
-            assert _function(operation) == "main", "a function may be called several times"
+            assert _is_once(operation), "functions and loops may run several times, branches never"
             (result,) = operation.results
             sizes = [_bytes(v.type, ir) for v in (operation.operands[0], result)]
             found[name] += count(operation.attributes, *sizes)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return dict(found)
+    return found
 
 
-def _function(operation: Any) -> str:
-    while operation.name != "func.func":
+def _is_once(operation: Any) -> bool:
+    """Return whether an operation runs exactly once with the program."""
+    while operation.name not in ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if"):
         operation = operation.parent
-    return str(operation.attributes["sym_name"]).strip('"')
+    return operation.name == "func.func" and str(operation.attributes["sym_name"]) == '"main"'
 
 
 def _bytes(kind: Any, ir: Any) -> int:
