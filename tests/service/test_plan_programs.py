@@ -36,7 +36,7 @@ def test_the_docstring_names_plan_mesh_and_costs(library: str) -> None:
     assert document is not None
     assert document.startswith(f"{PLAN.graph.name} on {RUN.result.mesh.device_count} devices")
     assert PLAN.id in document and RUN.result.mesh.name in document
-    assert f"time_s = {PLAN.cost['time_s']:.6g}" in document
+    assert f"time_s={PLAN.cost['time_s']:.6g}" in document
 
 
 def test_values_that_the_graph_holds_are_those_that_the_program_reads_from_files() -> None:

@@ -11,6 +11,7 @@ from tapestry.optimizer import Plan, Result, verify_plan
 from tapestry.optimizer.analysis.frontier_verification import (
     FIRST,
     LATER,
+    MARGIN,
     FrontierVerifier,
     Helpers,
     TimedVerifier,
@@ -105,13 +106,13 @@ def test_the_estimate_follows_the_plans_that_were_verified_and_the_load(
     for plan in plans[:FIRST]:
         timer.verify(plan)
     assert timer.next_s == 1.0
-    assert timer.frontier_s(64, 2) == 2.0 + 63 * LATER * 1.5 / 2
+    assert timer.frontier_s(64, 2) == MARGIN * (2.0 + 63 * LATER * 1.5 / 2)
     assert timer.verify(plans[2]).to_json() == alone(plans[2])
-    assert (timer.next_s, timer.frontier_s(41, 2)) == (1.5, 2.0 + 40 * 1.5 / 2)
+    assert (timer.next_s, timer.frontier_s(41, 2)) == (1.5, MARGIN * (2.0 + 40 * 1.5 / 2))
     timer.verify(plans[3])
     assert timer.slowdown == (1 + 1.5 + 1.5) / (1 + 1.5 + 0.5)
     assert timer.next_s == timer.slowdown * 1.5
-    assert timer.frontier_s(41, 2) == timer.slowdown * (2.0 + 40 * 1.5 / 2)
+    assert timer.frontier_s(41, 2) == MARGIN * timer.slowdown * (2.0 + 40 * 1.5 / 2)
     assert timer.frontier_s(0, 2) == 0.0
 
 

@@ -156,7 +156,7 @@ def test_unknown_addresses_are_problems_to_programs_and_pages_to_people(service:
     [
         ("DELETE", "/v1/runs", "GET, POST"),
         ("PUT", "/v1/graphs", "GET, POST"),
-        ("DELETE", "/v1/graphs/import", "POST"),
+        ("DELETE", "/v1/graphs/import", "GET, POST"),
         ("GET", "/v1/runs/0123456789ab/cancel", "POST"),
         ("POST", "/v1/meshes", "GET"),
         ("TRACE", "/healthz", "GET"),

@@ -20,7 +20,7 @@ def test_a_layout_is_described_and_drawn(idle_service: Service, visit: Open) -> 
     page.click("text=Describe")
     expect(page.locator("#figures")).to_contain_text("[3, 4] at offset 19: buffer 0, slot 19, byte 38")
     expect(page.locator("#picture img")).to_be_visible()
-    assert page.evaluate("document.querySelector('#picture img').naturalWidth") > 100
+    page.wait_for_function("document.querySelector('#picture img').naturalWidth > 100")
 
     page.fill("#at", "4, x")
     page.click("text=Describe")

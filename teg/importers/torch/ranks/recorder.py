@@ -29,7 +29,7 @@ from tapestry.teg.importers.torch.ranks.recording_group import Recording, Record
 
 aten = torch.ops.aten
 # What is read of a module beside the step that it computes: the parts of its inputs and outputs.
-NEEDED = ("step", "boxes", "sizes", "SOURCES", "CONSTANTS", "OUTPUTS")
+NEEDED = ("step", "boxes", "sizes", "SOURCES", "OUTPUTS")
 SCATTERS = (aten.slice_scatter.default, aten.select_scatter.default, aten.as_strided_scatter.default)
 UNWRITTEN = (
     *(aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default),
@@ -52,7 +52,7 @@ def record(path: str, rank: int, count: int, backend: str) -> dict[str, Any]:
     try:
         module = _loaded(path, f"module_of_rank_{rank}")
         parts = {
-            kind: {name: _part(module, x, rank, kind) for name, x in getattr(module, kind).items()}
+            kind: {name: _part(module, x, rank, kind) for name, x in getattr(module, kind, {}).items()}
             for kind in ("SOURCES", "CONSTANTS", "OUTPUTS")
         }
         return {"parts": parts, **_traced(module, parts, recording), "events": recording.events}

@@ -27,10 +27,10 @@ ALONG = {"data": ("activation", 0), "space": ("activation", 2), "rows": ("parame
 Choice = tuple[Block, int, Split]
 
 
-def model_plans(line: MeshShape, grid: MeshShape) -> list[tuple[str, str, MeshShape]]:
-    """Return the plans of public models, by name and kind; some are on two nodes, for the order of axes."""
+def model_plans(mesh_shapes: Sequence[MeshShape]) -> list[tuple[str, str, MeshShape]]:
+    """Return the plans of public models, by name and kind: on the first mesh, some even ones on each of the others."""
     return [
-        (name, plan, grid if plan == "even" and k % 2 else line)
+        (name, plan, mesh_shapes[k % len(mesh_shapes) if plan == "even" else 0])
         for k, name in enumerate(MODELS)
         for plan in KINDS
     ]

@@ -60,7 +60,7 @@ def assert_close(found: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarra
         np.testing.assert_allclose(given.astype(wide), value.astype(wide), rtol=2e-4, atol=2e-5, err_msg=name)
 
 
-@pytest.mark.parametrize(("name", "plan", "mesh_shape"), rotating(13, model_plans(LINE, GRID)))
+@pytest.mark.parametrize(("name", "plan", "mesh_shape"), rotating(13, model_plans([LINE, GRID])))
 def test_public_models_give_the_outputs_of_other_engines(
     name: str, plan: str, mesh_shape: MeshShape, processes: ProcessGroup, tmp_path: Path
 ) -> None:

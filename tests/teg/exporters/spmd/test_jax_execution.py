@@ -96,7 +96,7 @@ def run(
         return dict(results)
 
 
-@pytest.mark.parametrize(("name", "plan", "mesh_shape"), rotating(37, model_plans(LINE, GRID)))
+@pytest.mark.parametrize(("name", "plan", "mesh_shape"), rotating(37, model_plans([LINE, GRID])))
 def test_public_models_give_the_outputs_of_other_engines(
     name: str, plan: str, mesh_shape: MeshShape, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
