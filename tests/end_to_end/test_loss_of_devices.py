@@ -21,6 +21,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 from tapestry.teg.interface import pack_inputs, unpack_outputs
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tests.cases import rotating
 from tests.end_to_end.twins import mesh_of, random_plans
 from tests.teg.importers.models import GRAPHS
 
@@ -82,8 +83,7 @@ def losses_of(name: str, count: int = LOSSES) -> Iterator[tuple[ExplicitGraph, F
         yield expand(graph, space.placements(genes), space.mesh_shape), failure
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", rotating(3, PROGRAMS))
 def test_outputs_equal_the_recorded_ones(name: str) -> None:
     model = model_of(name)
     for program, failure in losses_of(name):

@@ -18,6 +18,8 @@ import pytest
 
 from tapestry.service.store import Store
 from tapestry.teg.document import dumps
+from tests.cases import rotating
+from tests.service.databases import KINDS
 from tests.service.processes import Service, eventually
 from tests.service.programs import two_layers
 
@@ -79,7 +81,7 @@ def post_until_acknowledged(service: Service, path: str, key: str, body: Any) ->
     return eventually(post, 60, f"POST {path} is acknowledged")
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("store_url", rotating(len(KINDS), KINDS), indirect=True)
 def test_kills_of_workers_and_servers_lose_nothing(
     store_url: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:

@@ -12,10 +12,11 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.interface import unpack_outputs
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.verify import verify
-from tests.cases import first
+from tests.cases import first, rotating
 from tests.end_to_end.twins import FORMS, MESHES, MODELS, TRAINING, load_twin, mesh_of, random_plans, space_of
 
 TOLERANCE = 1e-4
+STEP_MESHES = ("3", "8", "2x4")
 
 
 def close(found: np.ndarray, wanted: np.ndarray) -> bool:
@@ -60,8 +61,13 @@ def test_a_few_random_plans(model: str, mesh: str) -> None:
         check_plan(model, ".winputs", mesh, genes)
 
 
-@pytest.mark.parametrize("mesh", first(1, ["3", "8", "2x4"]))
-@pytest.mark.parametrize("model", first(1, [TRAINING[0], "train_gpt2_small_b8_s1024_adam"]))
+@pytest.mark.parametrize(
+    ("model", "mesh"),
+    [
+        *first(1, [(TRAINING[0], mesh) for mesh in STEP_MESHES]),
+        *rotating(3, [("train_gpt2_small_b8_s1024_adam", mesh) for mesh in STEP_MESHES]),
+    ],
+)
 def test_two_training_steps_move_twice_the_bytes_of_one(model: str, mesh: str) -> None:
     """Check two steps, the second from what the devices hold after the first, against the program run twice."""
     twin, space = load_twin(model, ""), space_of(model, "", mesh)
