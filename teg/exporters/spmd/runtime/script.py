@@ -55,7 +55,7 @@ def open_file(path: str) -> Any:
     found = {}
     for name, entry in header.items():
         kind, raw = entry["dtype"], content[start:][slice(*entry["data_offsets"])]
-        words = {"BF16": "V2", "BOOL": "?"}.get(kind)
+        words = "V1" if kind[:3] == "F8_" else {"BF16": "V2", "BOOL": "?"}.get(kind)
         words = words or f"{kind[0].lower()}{int(kind[1:]) // 8}"
         found[name] = np.ndarray(entry["shape"], words, raw)
     return found
@@ -82,7 +82,7 @@ def load(options: argparse.Namespace, *known: str) -> tuple[dict[str, Any], list
             continue
         try:
             value = files.pop(name)[name]
-            kind = "bfloat16" if value.dtype.kind == "V" else value.dtype.name
+            kind = "bfloat16" if value.dtype == "V2" else value.dtype.name
             given = f"{kind} of shape {value.shape}"
             if given != wanted:
                 faults.append(f"{name!r} is {given}, not {wanted}")
@@ -99,10 +99,11 @@ def load(options: argparse.Namespace, *known: str) -> tuple[dict[str, Any], list
 
 def run_steps(step: Any, w: dict[str, Any], count: int) -> Any:
     """Run steps; each takes what it uses up out of `w`, and carries state to the next."""
+    shapes = {name: w[name].shape for name in CARRIED.values()}
     for _ in range(count - 1):
         kept = {name: x for name, x in w.items() if name not in CARRIED.values()}
         outputs = step(w)
-        w = kept | {source: outputs[sink] for sink, source in CARRIED.items()}
+        w = kept | {s: outputs[k].reshape(shapes[s]) for k, s in CARRIED.items()}
         del kept, outputs
     return step(w)
 

@@ -42,19 +42,24 @@ def native(op: Any, x: Tensor) -> Any:
     return getattr(dist.ReduceOp, names.get(op.__name__, ""), None) if fits else None
 
 
+def packed(x: Tensor) -> Tensor:
+    """Return the bytes of a tensor in a row; one element alone may have any stride."""
+    row = x.reshape(-1) if x.numel() > 1 else x.reshape(()).unsqueeze(0)
+    return row.contiguous().view(torch.uint8)
+
+
 def swap(sends: list[Any], receives: list[Any]) -> Steps:
     """Send bytes and receive; a place that is no run of memory is filled from a row."""
     own, works, rows = [x for x, rank in sends if rank == RANK], list[Any](), []
     for x, rank in sends:
         if rank != RANK and x.numel():
-            row = x.contiguous().view(-1).view(torch.uint8)
-            works.append(dist.P2POp(dist.isend, row, rank))
+            works.append(dist.P2POp(dist.isend, packed(x), rank))
     for place, rank in receives:
         if rank == RANK:
             place.copy_(own.pop(0))
         elif place.numel():
             row = place if place.is_contiguous() else place.new_empty(place.shape)
-            works.append(dist.P2POp(dist.irecv, row.view(-1).view(torch.uint8), rank))
+            works.append(dist.P2POp(dist.irecv, packed(row), rank))
             rows.append((place, row))
     works = dist.batch_isend_irecv(works) if works else []
     yield works
@@ -89,7 +94,7 @@ def all_gather(x: Tensor, dim: int, *axes: str) -> Steps:
     x, result = x.contiguous(), x.new_empty(shape)
     receives = [*zip(result.chunk(len(ranks), dim), ranks, strict=True)]
     if dist.get_backend() == "nccl" and receives[0][0].is_contiguous():
-        rows = (each.view(-1).view(torch.uint8) for each in (result, x))
+        rows = packed(result), packed(x)
         yield [dist.all_gather_into_tensor(*rows, group=team, async_op=True)]
     else:
         yield from swap([(x, rank) for rank in ranks], receives)

@@ -68,7 +68,8 @@ def main() -> None:
         torch.cuda.set_device(local)
         torch.set_default_device("cuda")
     w, faults = load(arguments)
-    dist.init_process_group(arguments.backend, rank=RANK, world_size=COUNT)
+    store = None if world else dist.HashStore()
+    dist.init_process_group(arguments.backend, rank=RANK, world_size=COUNT, store=store)
     everywhere: list[Any] = [None] * COUNT
     dist.all_gather_object(everywhere, faults)
     found = dict.fromkeys(fault for each in everywhere for fault in each)

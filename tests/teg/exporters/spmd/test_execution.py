@@ -9,17 +9,20 @@ import numpy as np
 import pytest
 
 from tapestry.hardware.simulator import simulate
+from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.spmd import to_torch
 from tapestry.teg.interface import unpack_outputs
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.text import parse_strategy
 from tapestry.teg.tensor_files import typed
 from tests.cases import rotating
 from tests.teg.exporters.spmd.element_types import typed_collectives
 from tests.teg.exporters.spmd.group import ProcessGroup
 from tests.teg.exporters.spmd.models import noise, with_values
-from tests.teg.exporters.spmd.plans import mesh_of, model_plans, placed, placed_model
+from tests.teg.exporters.spmd.plans import has_unequal_parts, mesh_of, model_plans, placed, placed_model
 from tests.teg.sharding.programs import random_placements, random_program
 
 LINE, GRID = MeshShape.of(gpu=4), MeshShape.of(node=2, gpu=2)
@@ -83,6 +86,26 @@ def test_random_numbers_are_those_of_their_seed_and_position(processes: ProcessG
     assert found.keys() == model.outputs.keys()
     for name, value in model.outputs.items():
         np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.slow
+def test_ranks_without_a_part_of_the_state_take_part_in_later_steps(
+    processes: ProcessGroup, tmp_path: Path
+) -> None:
+    build = GraphBuilder("counter")
+    state = build.source("state", (5, 3), "float32", role="optimizer_state")
+    dims, plane = (("row", 5), ("column", 3)), ("row", "column")
+    expression = ("add", ("input", 0), ("input", 0))
+    (doubled,) = build.apply(
+        "cell", [state], site="doubled", expr=expression, labels=(plane,), dims=dims, dtype="float32"
+    )
+    build.sink(doubled, site="next", carries="state")
+    placed_at = {"state": Placement(parse_strategy("(gpu.0*gpu.1, -)"))}
+    explicit = expand(build.build(), Placements(placed_at), LINE)
+    assert has_unequal_parts(explicit)
+    values = np.arange(15, dtype=np.float32).reshape(5, 3)
+    found = run(processes, explicit, {"state": values}, tmp_path, steps=3)
+    np.testing.assert_array_equal(found["next"], 8 * values)
 
 
 @pytest.mark.slow

@@ -260,6 +260,18 @@ def test_all_faults_of_the_input_are_reported_at_once_and_nothing_is_written(tmp
 
 
 @pytest.mark.slow
+def test_a_module_of_one_device_needs_no_torchrun(tmp_path: Path) -> None:
+    graph, inputs, outputs = perceptron(2), tmp_path / "in.npz", tmp_path / "out.npz"
+    module = tmp_path / "plan.py"
+    module.write_text(to_torch(expand(graph, Placements({}), MeshShape.of(gpu=1))))
+    arrays = random_inputs(graph, np.random.default_rng(0))
+    np.savez(inputs, **arrays)  # type: ignore[arg-type]
+    command = [sys.executable, str(module), "--inputs", str(inputs), "--outputs", str(outputs)]
+    subprocess.run(command, check=True, timeout=100)
+    np.testing.assert_allclose(np.load(outputs)["y"], reference(arrays, 2), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
 def test_a_wrong_number_of_processes_is_refused(tmp_path: Path) -> None:
     module = tmp_path / "plan.py"
     module.write_text(module_of(2))

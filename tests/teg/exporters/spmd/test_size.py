@@ -127,7 +127,7 @@ def test_the_module_of_gpt2_is_short_and_in_the_documentation(write: Write, root
     mesh_shape = MeshShape.of(gpu=8)
     tokens = Placement(Strategy((Split(tuple(s.name for s in mesh_shape.sub_axes)),)))
     text = write(following(graph, Placements({"input_ids": tokens}), mesh_shape))
-    assert count(text) <= 395
+    assert count(text) <= 400
     if write is to_torch:
         excerpts = (root / "docs" / "programs.md").read_text().split("```python\n")[1:]
         (shown,) = (each.partition("```")[0] for each in excerpts if "of 12." in each)
@@ -145,4 +145,4 @@ def test_the_modules_of_gpt2_are_short_for_all_plans_that_a_search_finds(root: P
     lines = [count(to_torch(expand(plan.graph, plan.placements, MeshShape.of(gpu=8)))) for plan in plans]
     assert len(plans) > 3
     # Those with the least memory gather all weights in every layer.
-    assert max(lines[: len(plans) // 2]) <= 390 and max(lines) <= 440
+    assert max(lines[: len(plans) // 2]) <= 400 and max(lines) <= 450

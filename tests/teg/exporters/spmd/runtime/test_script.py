@@ -114,6 +114,16 @@ def test_all_faults_of_the_values_are_found_and_unknown_names_are_a_warning(
     assert capsys.readouterr().err == "warning: the program does not read 'more'\n"
 
 
+def test_types_that_numpy_lacks_are_read_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = {"x": entry(), "scale": entry(dtype="F8_E4M3", shape=[4], data_offsets=[8, 12])}
+    (tmp_path / "x.safetensors").write_bytes(safetensors(header, bytes(12)))
+    stated(monkeypatch, x=("float32", (2,)))
+    assert loaded(tmp_path, tmp_path / "x.safetensors")[1] == []
+    stated(monkeypatch, scale=("float32", (4,)))
+    _, (fault,) = loaded(tmp_path, tmp_path / "x.safetensors")
+    assert "not float32" in fault
+
+
 def test_a_file_of_tensors_is_read_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value = np.arange(6, dtype=np.float32).reshape(2, 3)
     header = {"x": entry(shape=[2, 3], data_offsets=[0, 24])}
