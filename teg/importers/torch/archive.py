@@ -13,7 +13,7 @@ import numpy as np
 from tapestry.teg.content_hash import members_of
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.importers.failure import ImportFailure
-from tapestry.teg.importers.torch.listing import Listing, dtype_by_code
+from tapestry.teg.importers.torch.listing import Extent, Listing, dtype_by_code
 from tapestry.teg.importers.torch.serialized import parse_json, read_serialized
 
 # A graph of ten thousand nodes takes about 30 MB of JSON.
@@ -55,9 +55,12 @@ class _Archive:
             raise ImportFailure(f"{self.name} was written on a big-endian machine, which is unsupported")
         document = parse_json(self._bytes(models[0]), f"{self.name}: {models[0]}")
         model = models[0].removeprefix("models/").removesuffix(".json")
-        data = self._tensors(f"data/weights/{model}_weights_config.json", "data/weights")
-        data |= self._tensors(f"data/constants/{model}_constants_config.json", "data/constants")
-        return read_serialized(document, self.name, data, dims)
+        weights = self._config(f"data/weights/{model}_weights_config.json")
+        constants = self._config(f"data/constants/{model}_constants_config.json")
+        data = {key: self._tensor(key, entry, "data/weights") for key, entry in weights.items()}
+        data |= {key: self._tensor(key, entry, "data/constants") for key, entry in constants.items()}
+        extents = {key: _extent(entry) for key, entry in weights.items()}
+        return read_serialized(document, self.name, data, dims, extents)
 
     def _bytes(self, member: str) -> bytes:
         """Read a member; a new kind of member belongs to `READ_MEMBERS` too."""
@@ -68,12 +71,14 @@ class _Archive:
             )
         return self.archive.read(info)
 
-    def _tensors(self, config: str, folder: str) -> dict[str, np.ndarray]:
-        """Read the arrays that a configuration names, by their names in the program."""
-        if config not in self.members:
+    def _config(self, member: str) -> Mapping[str, Mapping[str, Any]]:
+        """Read what a configuration says of stored tensors, by their names in the program."""
+        if member not in self.members:
             return {}
-        found = parse_json(self._bytes(config), f"{self.name}: {config}").get("config", {})
-        return {key: self._tensor(key, entry, folder) for key, entry in found.items()}
+        found: Mapping[str, Mapping[str, Any]] = parse_json(
+            self._bytes(member), f"{self.name}: {member}"
+        ).get("config", {})
+        return found
 
     def _tensor(self, key: str, entry: Mapping[str, Any], folder: str) -> np.ndarray:
         member = f"{folder}/{entry.get('path_name')}"
@@ -88,8 +93,7 @@ class _Archive:
             )
         meta = entry["tensor_meta"]
         dtype = numpy_dtype(dtype_by_code(meta["dtype"], f"{self.name}: {key!r}"))
-        shape, strides = ([int(s["as_int"]) for s in meta[what]] for what in ("sizes", "strides"))
-        start = int(meta["storage_offset"]["as_int"])
+        shape, strides, start = _layout(entry)
         return self._array(key, np.frombuffer(self._bytes(member), np.uint8), dtype, shape, strides, start)
 
     def _array(
@@ -102,9 +106,7 @@ class _Archive:
         start: int,
     ) -> np.ndarray:
         """Return the elements that shape and strides specify, none of them outside the stored bytes."""
-        reach = (
-            start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
-        )
+        reach = _reach(shape, strides, start)
         if min([*strides, start, *shape], default=0) < 0 or reach * dtype.itemsize > content.size:
             raise ImportFailure(
                 f"{self.name}: {key!r} of shape {shape} needs {reach * dtype.itemsize} bytes, "
@@ -115,3 +117,20 @@ class _Archive:
         flat = content[: content.size // dtype.itemsize * dtype.itemsize].view(dtype)[start:]
         steps = [s * dtype.itemsize for s in strides]
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False))
+
+
+def _layout(entry: Mapping[str, Any]) -> tuple[list[int], list[int], int]:
+    """Return the shape, the strides and the first element of a stored tensor."""
+    meta = entry["tensor_meta"]
+    shape, strides = ([int(s["as_int"]) for s in meta[what]] for what in ("sizes", "strides"))
+    return shape, strides, int(meta["storage_offset"]["as_int"])
+
+
+def _reach(shape: list[int], strides: list[int], start: int) -> int:
+    """Return the number of stored elements up to a tensor's last one."""
+    return start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
+
+
+def _extent(entry: Mapping[str, Any]) -> Extent:
+    shape, strides, start = _layout(entry)
+    return Extent(str(entry["path_name"]), start, _reach(shape, strides, start), tuple(strides))

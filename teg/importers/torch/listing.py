@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,31 @@ class Ref:
     name: str
 
 
+class Extent(NamedTuple):
+    """The elements of a stored tensor: the storage's name, the first one, the one after the last, and strides."""
+
+    storage: str
+    start: int
+    end: int
+    strides: tuple[int, ...]
+
+    def overlaps(self, other: Extent) -> bool:
+        """Return whether two tensors may have a stored element in common."""
+        return self.storage == other.storage and self.start < other.end and other.start < self.end
+
+
 @dataclass(frozen=True)
 class Input:
-    """A tensor from outside: `value` is named as in the user's program, `ref` as in the calls."""
+    """A tensor from outside: `value` is named as in the user's program, `ref` as in the calls.
+
+    `extent` is where its elements are stored, if that is recorded.
+    """
 
     ref: str
     value: Value
     role: str
     data: np.ndarray | None = None
+    extent: Extent | None = None
 
 
 @dataclass(frozen=True)

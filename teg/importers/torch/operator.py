@@ -53,12 +53,23 @@ def bind(
     Raises:
         ImportFailure: there are arguments that the translation does not support.
     """
+    bound = _bound(operator, call, args, kwargs)
+    return bound.args[1:], bound.kwargs
+
+
+def operand(operator: TorchOperator, call: TorchCall, name: str) -> Any:
+    """Return the argument of a call, as listed, that `operator.translate` calls `name`."""
+    return _bound(operator, call, call.args, call.kwargs).arguments[name]
+
+
+def _bound(
+    operator: TorchOperator, call: TorchCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
     named = {"x" if k == "self" else k: v for k, v in kwargs.items() if k not in STORAGE}
     signature = _signature(operator.translate)
     if "dtype" not in signature.parameters:
         named.pop("dtype", None)
     try:
-        bound = signature.bind(None, *args, **named)
+        return signature.bind(None, *args, **named)
     except TypeError as error:
         raise ImportFailure(f"{call.where} has arguments that are unsupported: {error}") from None
-    return bound.args[1:], bound.kwargs

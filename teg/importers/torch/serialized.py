@@ -15,6 +15,7 @@ import numpy as np
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.listing import (
+    Extent,
     Input,
     Listing,
     Ref,
@@ -43,10 +44,11 @@ def read_serialized(
     name: str,
     data: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
+    extents: Mapping[str, Extent] | None = None,
 ) -> Listing:
     """Read the program of a serialized `ExportedProgram`; `data` are weights and constants by their names in it.
 
-    `dims` gives numbers to the symbols of sizes that are open.
+    `dims` gives numbers to the symbols of sizes that are open; `extents` say where the data are stored.
 
     Raises:
         ImportFailure: it is of another form or version, has dynamic shapes or inner graphs.
@@ -58,7 +60,7 @@ def read_serialized(
             "export it again with a current PyTorch"
         )
     try:
-        return _Reader(document["graph_module"], name, data or {}, Sizes(dims, name)).listing()
+        return _Reader(document["graph_module"], name, data or {}, extents or {}, Sizes(dims, name)).listing()
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ImportFailure(f"{name}: not an exported program as torch serializes it: {error!r}") from None
 
@@ -67,9 +69,14 @@ class _Reader:
     """A reader of one graph module of the document."""
 
     def __init__(
-        self, module: Mapping[str, Any], name: str, data: Mapping[str, np.ndarray], sizes: Sizes
+        self,
+        module: Mapping[str, Any],
+        name: str,
+        data: Mapping[str, np.ndarray],
+        extents: Mapping[str, Extent],
+        sizes: Sizes,
     ) -> None:
-        self.name, self.data, self.sizes = name, data, sizes
+        self.name, self.data, self.extents, self.sizes = name, data, extents, sizes
         self.graph, self.signature = module["graph"], module["signature"]
         self.module = module
 
@@ -118,7 +125,7 @@ class _Reader:
             raise ImportFailure(f"{self.name}: inputs of kind {kind!r} are unsupported")
         role, key = roles[kind]
         ref, site = spec["arg"]["name"], spec[key]
-        return Input(ref, self._value(ref, site), role, self.data.get(site))
+        return Input(ref, self._value(ref, site), role, self.data.get(site), self.extents.get(site))
 
     def _output(
         self, kind: str, spec: Mapping[str, Any], names: Mapping[str, str]

@@ -16,7 +16,7 @@ class Tracer(Builder):
     def __init__(self, translation: FoldingTranslation) -> None:
         super().__init__(translation)
         self.call = TorchCall("", "", (), {}, ())
-        # Values that a call overwrote, by name, and what they are now.
+        # What the operands that the call overwrites are now, by their names in the translation.
         self.replaced: dict[str, Value] = {}
         # Values that torch does not store row-major and by themselves.
         self.scattered: set[str] = set()
@@ -43,9 +43,9 @@ class Tracer(Builder):
             raise self.refuse(f"records no shape and element type of result {position}")
         return found
 
-    def replace(self, old: Value, new: Value) -> None:
-        """Replace `old` by `new` for all reads from the next call on: the call writes it in place."""
-        self.replaced[old.name] = new
+    def replace(self, operand: str, new: Value) -> None:
+        """Replace a named operand by `new` for all reads from the next call on: the call writes it in place."""
+        self.replaced[operand] = new
 
     def is_row_major(self, value: Value) -> bool:
         """Return whether torch stores the value row-major and by itself, as far as the program shows."""

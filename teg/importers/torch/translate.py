@@ -13,10 +13,10 @@ from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.program import FOLD_LIMIT_BYTES, Entry, Literal, StepProgram, Value
 from tapestry.teg.importers.torch.families import OPERATORS
-from tapestry.teg.importers.torch.families.strided import VIEWS, row_major
+from tapestry.teg.importers.torch.families.strided import VIEWS, is_row_major
 from tapestry.teg.importers.torch.inplace import AliasAnalysis, functional, refs_in
 from tapestry.teg.importers.torch.listing import Input, Listing, Ref, TorchCall, TorchOutput
-from tapestry.teg.importers.torch.operator import bind
+from tapestry.teg.importers.torch.operator import bind, operand
 from tapestry.teg.importers.torch.state import with_roles_of_outputs
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
@@ -168,8 +168,8 @@ class _Translation:
                 self.names.setdefault(recorded.name, "")
         if call.target not in BY_TARGET:
             self._overwrite(call, position)
-        for old, new in tracer.replaced.items():
-            self._rebind(old, new.name)
+        for name, new in tracer.replaced.items():
+            self._rebind(call, position, operand(operator, call, name).name, new.name)
         tracer.replaced.clear()
 
     def _finish(self, call: TorchCall, recorded: Value, result: Value) -> None:
@@ -184,25 +184,19 @@ class _Translation:
             name += "'"
         self.tracer.finish(result, name)
         self.names[recorded.name] = name
-        strides = call.strides.get(recorded.name)
-        plain = strides is None or all(
-            a == b
-            for a, b, n in zip(strides, row_major(recorded.shape), recorded.shape, strict=True)
-            if n != 1
-        )
-        if not plain or call.target in VIEWS:
+        if not is_row_major(recorded.shape, call.strides.get(recorded.name)) or call.target in VIEWS:
             self.tracer.scattered.add(name)
 
     def _overwrite(self, call: TorchCall, position: int) -> None:
-        """Let later reads of the first operand of an in-place operator read its result."""
-        written, result = refs_in((call.args, call.kwargs))[0], call.outputs[0]
-        if result is not None:
-            self.sharing.check(call, position, written)
-            self.names[written] = self.names[result.name]
+        """Let later reads of the first operand of an in-place operator, by any of its names, read its result."""
+        result = call.outputs[0] if call.outputs else None
+        if result is None:
+            raise self.tracer.refuse("writes in place, but records no result")
+        self._rebind(call, position, refs_in((call.args, call.kwargs))[0], self.names[result.name])
 
-    def _rebind(self, old: str, new: str) -> None:
-        for ref, name in self.names.items():
-            if name and self.tracer.translation.resolve(name) == old:
+    def _rebind(self, call: TorchCall, position: int, written: str, new: str) -> None:
+        for ref in self.sharing.written(call, position, written):
+            if ref in self.names:
                 self.names[ref] = new
 
     def _resolved(self, argument: Any) -> Any:

@@ -167,8 +167,8 @@ def _native(
     if running_mean is None or running_var is None:
         return _training(t, input, weight, bias, eps)[:3]
     *found, mean, var = _tracked(t, input, weight, bias, (running_mean, running_var), momentum, eps)
-    t.replace(running_mean, mean)
-    t.replace(running_var, var)
+    t.replace("running_mean", mean)
+    t.replace("running_var", var)
     return tuple(found)
 
 

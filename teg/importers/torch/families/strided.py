@@ -29,6 +29,13 @@ def row_major(shape: Sequence[int]) -> list[int]:
     return strides[::-1]
 
 
+def is_row_major(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
+    """Return whether strides are the row-major ones, where they matter; those that are not recorded are."""
+    if strides is None:
+        return True
+    return all(a == b for a, b, n in zip(strides, row_major(shape), shape, strict=True) if n != 1)
+
+
 def _walks(
     shape: Sequence[int], size: Sequence[int], stride: Sequence[int], offset: int
 ) -> list[Walk] | None:
