@@ -8,13 +8,13 @@ device's, whose devices it takes row-major (tt-metal's ttnn/core/distributed/dis
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 
 from tapestry.hardware.layouts.binding import METAL_TYPES
 from tapestry.hardware.layouts.tt_metal import MetalLayout
 from tapestry.teg.exporters.tables.table import ShardingTable, TensorSharding
 from tapestry.teg.exporters.tables.text import axis_sizes, sizes
+from tapestry.teg.python_text import quoted, visible
 
 TTNN_TYPES = {
     "float32": "float32",
@@ -75,7 +75,7 @@ def metal_layouts(table: ShardingTable, dialect: str = "tt") -> str:
             return ""
         return str(MetalLayout.of(tensor.shape, kind, (), grid, memory_space="dram", dialect=dialect))
 
-    axes = ", ".join(f"{name}={size}" for name, size in table.sizes.items())
+    axes = ", ".join(f"{visible(name)}={size}" for name, size in table.sizes.items())
     return "\n".join([f"// mesh of {axes}", *_lines(table, layout, layout_fault, "//", "")]) + "\n"
 
 
@@ -135,12 +135,12 @@ def _lines(
 ) -> Iterator[str]:
     """Yield a comment for each tensor, and what states it, unless it cannot be."""
     for tensor in table.tensors:
-        over = ", ".join("*".join(dim.axes) or "-" for dim in tensor.dims)
+        over = ", ".join(visible("*".join(dim.axes)) or "-" for dim in tensor.dims)
         fault = refuse(table, tensor)
         text = "" if fault else write(tensor)
         if not text:
             reason = fault or f"there is no element type {tensor.dtype}"
-            yield f"{comment} {tensor.name}: {sizes(tensor.shape, tensor.dtype)} has none: {reason}"
+            yield f"{comment} {visible(tensor.name)}: {sizes(tensor.shape, tensor.dtype)} has none: {visible(reason)}"
             continue
-        yield f"{comment} {tensor.name}: {sizes(tensor.shape, tensor.dtype)} over [{over}]"
-        yield f"{indent}{json.dumps(tensor.name)}: {text}," if indent else text
+        yield f"{comment} {visible(tensor.name)}: {sizes(tensor.shape, tensor.dtype)} over [{over}]"
+        yield f"{indent}{quoted(tensor.name)}: {text}," if indent else text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -111,12 +113,14 @@ def _csv(_: Request, plan: StoredPlan, __: Context, ___: GraphPart) -> Response:
     """Answer with each cost by name, counted values beside predicted ones, and the version of the cost model."""
     checked = plan.verified or {}
     counted = {"peak_memory_bytes": "memory", "traffic_bytes": "traffic"}
-    lines = ["objective,predicted,counted"]
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(("objective", "predicted", "counted"))
     for name, value in plan.cost.items():
         figures = checked.get(counted.get(name, ""), {})
-        lines.append(f"{name},{value!r},{figures.get('counted', '')}")
-    lines.append(f"cost_model,{plan.cost_model},")
-    return _file("\r\n".join([*lines, ""]), "text/csv", f"{plan.public_id}.csv")
+        writer.writerow((name, repr(value), figures.get("counted", "")))
+    writer.writerow(("cost_model", plan.cost_model, ""))
+    return _file(table.getvalue(), "text/csv", f"{plan.public_id}.csv")
 
 
 def _dot(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tapestry.teg.exporters.spmd.layers import Item, Loop
 from tapestry.teg.exporters.spmd.naming import ENDINGS
-from tapestry.teg.exporters.spmd.statements import Statement, is_started
+from tapestry.teg.exporters.spmd.statements import Statement, is_started, is_temporary_key
 from tapestry.teg.exporters.spmd.variable_names import last_reads, made_by
 
 BufferBytes = Mapping[str, np.ndarray]
@@ -146,4 +146,4 @@ def dying_inside(statement: Statement, gone: Collection[str]) -> list[list[str]]
 
 
 def _firm(keys: Iterable[str]) -> list[str]:
-    return [key for key in keys if not key.startswith("~")]
+    return [key for key in keys if not is_temporary_key(key)]

@@ -41,10 +41,11 @@ def _folded(indent: int, text: str) -> Iterator[str]:
         yield from (line for each in returned for line in _folded(indent + 1, f"{each},"))
         yield f"{margin})"
         return
-    target, equals, value = text.partition(" = ")
-    if equals and ", " in target:
+    target, value = _assignment(text)
+    targets = split_top(target)
+    if value and len(targets) > 1:
         yield f"{margin}("
-        yield from (f"{margin}{INDENT}{name}," for name in target.split(", "))
+        yield from (f"{margin}{INDENT}{name}," for name in targets)
         # A name of one letter is as long as the bracket that closes the targets.
         first, *rest = _folded(indent, f"_ = {value}")
         yield first.replace("_ = ", ") = ", 1)
@@ -85,6 +86,12 @@ def _folded(indent: int, text: str) -> Iterator[str]:
     for part in split_top(text[start + 1 : end]):
         yield from _folded(indent + 1, f"{part},")
     yield margin + text[end:]
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    """Return the targets of an assignment, and its value; other texts whole, and nothing."""
+    start = next((k for k, c in _code(text) if c == " " and text.startswith(" = ", k)), len(text))
+    return text[:start], text[start + len(" = ") :]
 
 
 def _terms(indent: int, value: str, operators: list[int]) -> Iterator[str]:
@@ -148,9 +155,12 @@ def split_top(text: str, separator: str = ",") -> list[str]:
 
 def _code(text: str) -> Iterator[tuple[int, str]]:
     """Yield the characters that stand outside strings, with their positions."""
-    quote = False
+    is_string = is_escaped = False
     for k, c in enumerate(text):
-        if c == '"' and text[k - 1 : k] != "\\":
-            quote = not quote
-        elif not quote:
+        if is_string:
+            is_string = is_escaped or c != '"'
+            is_escaped = c == "\\" and not is_escaped
+        elif c == '"':
+            is_string = True
+        else:
             yield k, c

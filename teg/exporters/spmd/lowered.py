@@ -82,13 +82,13 @@ def read_lowered(explicit: ExplicitGraph, module: str | bytes | Path) -> Lowered
 
 
 def input_name(site: str) -> str:
-    """Return the name that the import gives to a source of the exported step."""
-    return plain(f"w['{site}']")
+    """Return the name that the import gives to a source of the exported step: JAX writes its key as `repr`."""
+    return plain(f"w[{site!r}]")
 
 
 def output_name(site: str) -> str:
     """Return the name that the import gives to an output of the exported step."""
-    return plain(f"result['{site}']")
+    return plain(f"result[{site!r}]")
 
 
 def observed_parts(explicit: ExplicitGraph) -> dict[str, np.ndarray]:

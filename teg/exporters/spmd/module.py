@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Set
 
-from tapestry.teg.exporters.spmd.dictionaries import dictionary_lines, range_text
-from tapestry.teg.exporters.spmd.folding import fold
+from tapestry.teg.exporters.spmd.dictionaries import dictionary_lines, dictionary_of_names, range_text
+from tapestry.teg.exporters.spmd.folding import INDENT, fold
 from tapestry.teg.exporters.spmd.guards import with_joined_guards
 from tapestry.teg.exporters.spmd.layers import constants_first, with_loops
 from tapestry.teg.exporters.spmd.naming import families
@@ -19,6 +19,7 @@ from tapestry.teg.exporters.spmd.shared_functions import with_shared_functions
 from tapestry.teg.exporters.spmd.statements import named, variables_in
 from tapestry.teg.exporters.spmd.target import JAX, TORCH, ProgramTarget
 from tapestry.teg.graph import Graph
+from tapestry.teg.python_text import docstring, quoted, template, visible
 from tapestry.teg.sharding.expand import ExplicitGraph
 
 
@@ -70,7 +71,7 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
         "",
         "",
         "def step(w):",
-        f'    """Run one step of {graph.name}: from sources `w` to outputs by name."""',
+        INDENT + docstring(f"Run one step of {visible(graph.name)}: from sources `w` to outputs by name."),
         *body,
     ]
     stated = [f"MESH = {_mesh(explicit)}"]
@@ -83,21 +84,21 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     imports = runtime.imports_for(
         words_of(code), [text for name, text in target.aliases.items() if name in used]
     )
-    document = f'"""{_docstring(explicit, target, about)}"""'
+    document = docstring(_about(explicit, target, about))
     # The runtime begins with what follows from the mesh.
     return "\n".join([document, "", *imports, "", *stated, *code[2:]]) + "\n"
 
 
 def _mesh(explicit: ExplicitGraph) -> str:
-    sizes = ", ".join(f'"{s.name}": {s.size}' for s in explicit.mesh_shape.sub_axes)
+    sizes = ", ".join(f"{quoted(s.name)}: {s.size}" for s in explicit.mesh_shape.sub_axes)
     return f"{{{sizes}}}"
 
 
-def _docstring(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
-    mesh = ", ".join(f"{name}={size}" for name, size in explicit.mesh_shape.axes)
+def _about(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
+    mesh = ", ".join(f"{visible(name)}={size}" for name, size in explicit.mesh_shape.axes)
     count = explicit.mesh_shape.device_count
     lines = [
-        f"{explicit.abstract.name} on {count} devices ({mesh}).",
+        f"{visible(explicit.abstract.name)} on {count} devices ({mesh}).",
         "",
         f"Run it with: {target.command.format(count=count)}",
         f"It needs: pip install {target.packages}",
@@ -107,8 +108,7 @@ def _docstring(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> st
         lines.append("The plan's physical layouts of tiles mean nothing here and are left out.")
     if about:
         lines += ["", about.strip()]
-    text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
-    return f"{text}\n" if "\n" in text else text
+    return "\n".join(lines)
 
 
 def _joined(parts: Iterable[str]) -> list[str]:
@@ -140,11 +140,11 @@ def _tables(program: RankProgram, graph: Graph, reserved: Set[str], has_constant
         if s.literal is not None
     }
     results = {site: _result(graph, site, text) for site, text in program.output_specs.items()}
-    carried = {sink: f'"{source.site}"' for sink, source in graph.carriers.items()}
+    carried = {sink: source.site for sink, source in graph.carriers.items()}
     lines += dictionary_lines("SOURCES", files, reserved)
     lines += dictionary_lines("CONSTANTS", constants, reserved) if has_constants else []
     lines += dictionary_lines("OUTPUTS", results, reserved)
-    return [*lines, *dictionary_lines("CARRIED", carried, reserved, counted=True)]
+    return [*lines, *dictionary_of_names("CARRIED", carried, reserved)]
 
 
 def _source(graph: Graph, site: str, source: SourceText) -> str:
@@ -179,7 +179,7 @@ def _output_entries(values: Mapping[str, str]) -> list[str]:
         elements = [re.sub(r".*\[(\d+)\]$", r"\1", values[name]) for name in names]
         if not others and form is not None and elements == list(map(str, range(len(names)))):
             pairs = f"zip({range_text(numbers)}, {text[:-2]}, strict=True)"
-            lines.append(f'**{{f"{form.format("{i}")}": x for i, x in {pairs}}}')
+            lines.append(f"**{{{template(form.replace('{}', '{i}'))}: x for i, x in {pairs}}}")
         else:
-            lines += [f'"{name}": {values[name]}' for name in names]
+            lines += [f"{quoted(name)}: {values[name]}" for name in names]
     return lines

@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tapestry.teg.python_text import has_braces
+
 LONGEST = 20
 _NUMBER = re.compile(r"\d+")
 # Letters that look like numbers, which linters refuse.
@@ -64,14 +66,14 @@ def _words(site: str) -> list[str]:
 
 
 def pattern(names: Sequence[str], numbers: Sequence[int] | None = None) -> str | None:
-    """Return an f-string's text for names that differ in numbers that follow from `i`; None for others.
+    """Return the template of names that differ in numbers that follow from `i`; None for others, or with braces.
 
     `numbers` are the values of `i`: 0, 1, ... where they are left out.
     """
     progress = range(len(names)) if numbers is None else numbers
     parts = [_NUMBER.split(name) for name in names]
     columns = list(zip(*(_NUMBER.findall(name) for name in names), strict=False))
-    if any(p != parts[0] for p in parts):
+    if any(p != parts[0] for p in parts) or has_braces(names[0]):
         return None
     text = parts[0][0]
     for column, rest in zip(columns, parts[0][1:], strict=True):
@@ -122,7 +124,7 @@ def families(names: Sequence[str]) -> list[Family]:
 
     Of the numbers in a name, the one that makes fewest groups counts.
     """
-    if any("{" in name or "}" in name for name in names):
+    if any(map(has_braces, names)):
         return [(None, (), (name,)) for name in names]
     most = max(len(_NUMBER.findall(name)) for name in names)
     found = [_families(names, k) for k in range(most)]

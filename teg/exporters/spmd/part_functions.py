@@ -18,7 +18,15 @@ from tapestry.teg.exporters.spmd.jax_text import JaxPartText
 from tapestry.teg.exporters.spmd.naming import ScopeNames, identifier
 from tapestry.teg.exporters.spmd.nesting import nested
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts, axes_text
-from tapestry.teg.exporters.spmd.statements import Statement, StatementList, named, variable, variables_in
+from tapestry.teg.exporters.spmd.statements import (
+    Statement,
+    StatementList,
+    is_temporary_key,
+    named,
+    temporary_key,
+    variable,
+    variables_in,
+)
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 Body = Callable[[ArrayText, Sequence[TextValue]], list[str]]
@@ -42,7 +50,7 @@ def _own(xp: ArrayText, value: TextValue) -> TextValue:
 
 def _plain_name(key: str) -> str:
     """Return the name of a variable without the number of its layer."""
-    return "t" if key.startswith("~") else re.sub(r"_?\d+", "", identifier(key.partition(">")[0])) or "t"
+    return "t" if is_temporary_key(key) else re.sub(r"_?\d+", "", identifier(key.partition(">")[0])) or "t"
 
 
 @dataclass
@@ -89,7 +97,7 @@ class PartFunctions:
         numbers.seen += [np.zeros(self.mesh_shape.device_count, np.int64)]
         numbers.seen += [column for o in operands for column in o.shape.T]
         xp = JaxPartText(numbers, statements, np.ones(self.mesh_shape.device_count, bool))
-        keys = [f"~x{k}" for k in range(len(operands))]
+        keys = [temporary_key(f"x{k}") for k in range(len(operands))]
         given = [replace(o, text=variable(key), level=ATOM) for key, o in zip(keys, operands, strict=True)]
         values = [_own(xp, value) for value in given]
         results = body(xp, values)

@@ -6,10 +6,13 @@ the same everywhere the text shows a plain integer.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from tapestry.teg.exporters.spmd.naming import ScopeNames
+from tapestry.teg.python_text import quoted
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 
@@ -21,7 +24,7 @@ def axes_text(axes: tuple[str, ...], mesh_shape: MeshShape) -> str:
     listed, waiting = [], list(axes)
     while waiting:
         axis = next((a for a, names in every.items() if waiting[: len(names)] == names), None)
-        listed.append(f'"{waiting[0] if axis is None else axis}"')
+        listed.append(quoted(waiting[0] if axis is None else axis))
         del waiting[: 1 if axis is None else len(every[axis])]
     return ", ".join(listed)
 
@@ -99,7 +102,9 @@ class NumberTexts:
         parts = dict.fromkeys(
             a.partition(".")[0] if a.partition(".")[0] in whole else a.replace(".", "_") for a in axes
         )
-        return self.positions.setdefault(axes, "_".join(parts).upper())
+        name = re.sub(r"[^0-9A-Za-z_]", "_", "_".join(parts)).upper()
+        names = ScopeNames({own for known, own in self.positions.items() if known != axes})
+        return self.positions.setdefault(axes, names.fresh(name if name[:1].isalpha() else f"AXIS_{name}"))
 
     def _of(self, axis: str) -> tuple[str, ...]:
         return tuple(s.name for s in self.mesh_shape.sub_axes if s.axis == axis)

@@ -29,10 +29,11 @@ from tapestry.teg.exporters.spmd.variable_names import (
     site_of,
     wanted_name,
 )
+from tapestry.teg.python_text import quoted, template
 
 _ELEMENT = re.compile(r"(\w+)\[(\d+)\]")
 # What comes first in a source's name up to the number of the layer.
-_NUMBERED = re.compile(r'w\[f"([^"{]*\{[^}]*\})')
+_NUMBERED = re.compile(r'w\[f"((?:[^"\\{]|\\.)*\{[^}]*\})')
 # The list in which values are passed on to a function that gives them up, and parameters of all functions.
 PASSED = "given"
 OWN_NAMES = ("w", "i", PASSED)
@@ -310,11 +311,11 @@ class ScopeWriter:
     def _source(self, column: Sequence[str], numbers: Sequence[int]) -> str:
         """Return the text of a source by its names in all rounds."""
         if len(set(column)) == 1:
-            return f'w["{column[0]}"]'
+            return f"w[{quoted(column[0])}]"
         even = pattern(column, numbers)
         if even is not None:
-            return f'w[f"{even}"]'
-        table = f"({', '.join(_quoted(name) for name in column)})"
+            return f"w[{template(even)}]"
+        table = f"({', '.join(quoted(name) for name in column)})"
         if table not in self.tables:
             self.tables.append(table)
         return f"w[NAMES_{self.tables.index(table)}[i]]"
@@ -368,12 +369,8 @@ def _element(texts: Sequence[str]) -> str | None:
     return None if even is None else f"{texts[0].partition('[')[0]}[{even}]"
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def _plain_sources(statement: Statement) -> list[str]:
-    return [f"w[{_quoted(key)}]" for key, is_source in statement.marks if is_source]
+    return [f"w[{quoted(key)}]" for key, is_source in statement.marks if is_source]
 
 
 def _base(loop: Loop, q: int) -> str:

@@ -10,19 +10,26 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from urllib.parse import quote, unquote
 
 import numpy as np
+
+from tapestry.teg.python_text import quoted
 
 _OPEN, _CLOSE, _WEIGHT, _TAKEN, _NUMBER = "\x01", "\x02", "\x03", "\x04", "\x05"
 _SOURCES = (_WEIGHT, _TAKEN)
 _MARK = re.compile(f"[{_OPEN}{_WEIGHT}{_TAKEN}{_NUMBER}]([^{_CLOSE}]*){_CLOSE}")
 
 _STARTED = ">started"
+# What keys of temporary values begin with, and names of users do not, which are printable.
+_TEMPORARY = "\x06"
+# Other characters of keys are escaped in marks, as none of them may be taken for code.
+_PLAIN = "/>:@"
 
 
 def variable(key: str) -> str:
     """Return the text that stands for the variable `key`."""
-    return f"{_OPEN}{key}{_CLOSE}"
+    return f"{_OPEN}{_encoded(key)}{_CLOSE}"
 
 
 def started(key: str) -> str:
@@ -37,12 +44,12 @@ def is_started(key: str) -> bool:
 
 def source_value(site: str) -> str:
     """Return the text that stands for the value of the source `site`."""
-    return f"{_WEIGHT}{site}{_CLOSE}"
+    return f"{_WEIGHT}{_encoded(site)}{_CLOSE}"
 
 
 def taken_source(site: str) -> str:
     """Return the text that stands for the value of the source `site`, which is given up with it."""
-    return f"{_TAKEN}{site}{_CLOSE}"
+    return f"{_TAKEN}{_encoded(site)}{_CLOSE}"
 
 
 def layer_number(number: int) -> str:
@@ -50,11 +57,30 @@ def layer_number(number: int) -> str:
     return f"{_NUMBER}{number}{_CLOSE}"
 
 
+def _encoded(key: str) -> str:
+    return quote(key, safe=_PLAIN, errors="surrogatepass")
+
+
+def _key(mark: re.Match[str]) -> str:
+    """Return the key, or the site, that a mark stands for."""
+    return unquote(mark.group(1), errors="surrogatepass")
+
+
+def temporary_key(name: object) -> str:
+    """Return the key of a temporary value."""
+    return f"{_TEMPORARY}{name}"
+
+
+def is_temporary_key(key: str) -> bool:
+    """Return whether a variable is a temporary value, not a buffer of the plan."""
+    return key.startswith(_TEMPORARY)
+
+
 def apparent_length(text: str) -> int:
     """Return about how long the text will be with names in place of its marks."""
 
     def stand_in(match: re.Match[str]) -> str:
-        key = match.group(1)
+        key = _key(match)
         # Numbers of layers and hashes may be longer or shorter, and equal layers are to look equal.
         length = len(re.sub(r"_?[0-9a-f]*\d[0-9a-f]*", "", key))
         return "x" * (length + 5 if match.group(0)[0] in _SOURCES else min(length, 32))
@@ -84,7 +110,7 @@ class Statement:
     def marks(self) -> tuple[tuple[str, bool], ...]:
         """All marks of values in order of appearance: the key, and whether it is a source."""
         found = (m for _, text in self.lines for m in _MARK.finditer(text))
-        return tuple((m.group(1), m.group(0)[0] in _SOURCES) for m in found if m.group(0)[0] != _NUMBER)
+        return tuple((_key(m), m.group(0)[0] in _SOURCES) for m in found if m.group(0)[0] != _NUMBER)
 
     @cached_property
     def taken(self) -> tuple[bool, ...]:
@@ -136,7 +162,7 @@ class Statement:
         def name(match: re.Match[str]) -> str:
             kind = match.group(0)[0]
             if kind == _OPEN:
-                return names[match.group(1)]
+                return names[_key(match)]
             if kind == _NUMBER:
                 return next(counts)
             source = next(values)
@@ -193,12 +219,14 @@ def _deleted(keys: Sequence[str]) -> list[tuple[int, str]]:
 
 def is_temporary(statement: Statement) -> bool:
     """Return whether a statement is one line that sets a temporary value."""
-    return len(statement.lines) == 1 and len(statement.sets) == 1 and statement.sets[0].startswith("~")
+    return len(statement.lines) == 1 and len(statement.sets) == 1 and is_temporary_key(statement.sets[0])
 
 
 def named(text: str, names: Mapping[str, str]) -> str:
     """Return a text outside all statements, with names in place of marks."""
-    return Statement(((0, text),), ()).rendered(names, [f'w["{key}"]' for key in sources_in(text)])[0][1]
+    return Statement(((0, text),), ()).rendered(names, [f"w[{quoted(key)}]" for key in sources_in(text)])[0][
+        1
+    ]
 
 
 def sources_in(text: str) -> list[str]:
@@ -234,7 +262,7 @@ class StatementList:
     def new_key(self) -> str:
         """Return the key of a new temporary variable."""
         self.temporaries += 1
-        return f"~{self.temporaries}"
+        return temporary_key(self.temporaries)
 
     def temporary(self, text: str) -> str:
         """Append the assignment of a temporary value, and return its key."""

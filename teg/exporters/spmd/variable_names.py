@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tapestry.teg.exporters.spmd.folding import INDENT, WIDTH, fold
 from tapestry.teg.exporters.spmd.layers import Item, Loop
 from tapestry.teg.exporters.spmd.naming import ENDINGS, ScopeNames, identifier
-from tapestry.teg.exporters.spmd.statements import Statement, is_temporary
+from tapestry.teg.exporters.spmd.statements import Statement, is_temporary, is_temporary_key
 
 
 @dataclass
@@ -42,7 +42,7 @@ class VariableNames:
         for key in (*statement.sets, *statement.inner):
             if key not in self.known:
                 chain, maker = [key], statement
-                while chain[-1].startswith("~") and chain[-1] in self.successors:
+                while is_temporary_key(chain[-1]) and chain[-1] in self.successors:
                     maker = self.successors[chain[-1]]
                     chain += maker.sets
                 wanted = wanted_name([maker], chain[-1], self.alike[chain[-1]])
@@ -85,7 +85,7 @@ def _successors(items: Sequence[Item], dying: Sequence[Sequence[str]]) -> dict[s
     """Return, for temporary values, the statement that reads them last and sets another one in their stead."""
     found: dict[str, Statement] = {}
     for item, gone in zip(items, dying, strict=True):
-        temporary = [key for key in gone if key.startswith("~")]
+        temporary = [key for key in gone if is_temporary_key(key)]
         if isinstance(item, Statement) and is_temporary(item) and temporary:
             found[temporary[0]] = item
     return found
@@ -93,7 +93,7 @@ def _successors(items: Sequence[Item], dying: Sequence[Sequence[str]]) -> dict[s
 
 def wanted_name(statements: Sequence[Statement], key: str, like: Sequence[str]) -> str:
     """Return the name that a variable should have: its tensor's, and what was done to it."""
-    if key.startswith("~"):
+    if is_temporary_key(key):
         return "t"
     name = identifier(site_of(key), [site_of(k) for k in like])
     if ">" not in key:

@@ -14,8 +14,9 @@ from tapestry.teg.exporters.tables.table import (
     ShardingTable,
     TensorSharding,
 )
-from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, quoted, reads, sizes
+from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, reads, sizes
 from tapestry.teg.exporters.tables.verdicts import DTENSOR_REDUCTIONS, OK, TARGETS, verdict
+from tapestry.teg.python_text import quoted
 
 DTENSOR = next(target for target in TARGETS if target.name == "dtensor")
 

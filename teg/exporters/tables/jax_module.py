@@ -11,7 +11,7 @@ from tapestry.teg.exporters.tables.table import (
     ShardingTable,
     TensorSharding,
 )
-from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, quoted, reads, sizes
+from tapestry.teg.exporters.tables.text import axis_sizes, dictionary, heading, reads, sizes
 from tapestry.teg.exporters.tables.verdicts import (
     OK,
     TARGETS,
@@ -19,6 +19,7 @@ from tapestry.teg.exporters.tables.verdicts import (
     nearest_axes,
     verdict,
 )
+from tapestry.teg.python_text import quoted
 
 JAX = next(target for target in TARGETS if target.name == "jax")
 

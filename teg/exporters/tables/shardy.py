@@ -127,8 +127,14 @@ def _strip(parsed: Any) -> None:
                     del operation.attributes[name]
 
 
+def _quoted(text: str) -> str:
+    """Return a string literal of MLIR: hexadecimal digits stand for the bytes of all but plain characters."""
+    shown = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
+    return f'"{"".join(shown)}"'
+
+
 def _sharding(axes: Sequence[Sequence[str]]) -> str:
-    dims = ", ".join("{" + ", ".join(f'"{axis}"' for axis in own) + "}" for own in axes)
+    dims = ", ".join("{" + ", ".join(map(_quoted, own)) + "}" for own in axes)
     return f"#sdy.sharding<@{MESH}, [{dims}]>"
 
 
@@ -184,7 +190,7 @@ def _set_ports(
 
 
 def _set_mesh(table: ShardingTable, mlir: SimpleNamespace, parsed: Any) -> None:
-    axes = ", ".join(f'"{name}"={size}' for name, size in table.sizes.items())
+    axes = ", ".join(f"{_quoted(name)}={size}" for name, size in table.sizes.items())
     mesh = mlir.ir.Operation.parse(f"sdy.mesh @{MESH} = <[{axes}]>")
     mlir.ir.InsertionPoint.at_block_begin(parsed.body).insert(mesh)
     number = mlir.ir.IntegerType.get_signless(32)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 from tapestry.teg.exporters.tables.table import INTERMEDIATE, ShardingTable, TensorSharding
 from tapestry.teg.exporters.tables.verdicts import read_tensors
+from tapestry.teg.python_text import docstring, quoted, visible
 
 
 def heading(table: ShardingTable, what: str) -> str:
     """Return the docstring of a module: what it states, and of which plan."""
-    mesh = ", ".join(f"{name}={size}" for name, size in table.mesh)
+    mesh = ", ".join(f"{visible(name)}={size}" for name, size in table.mesh)
     part = f" (the devices {table.devices})" if table.devices else ""
     plan = f"plan {table.plan} of " if table.plan else ""
-    lines = [f"{what} for {plan}{table.program} on a mesh of {mesh}{part}.", ""]
+    lines = [f"{what} for {plan}{visible(table.program)} on a mesh of {mesh}{part}.", ""]
     lines += ["Devices count row-major over the mesh's axes; tensors have the program's names."]
-    return '"""' + "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''") + '\n"""'
+    return docstring("\n".join(lines))
 
 
 def dictionary(name: str, entries: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[str]:
@@ -46,18 +46,13 @@ def reads(
     return found
 
 
-def quoted(text: str) -> str:
-    """Return a string literal of Python."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 def axis_sizes(table: ShardingTable) -> str:
     """Return the line that defines the mesh's axes and sizes."""
     return f"AXES = {{{', '.join(f'{quoted(name)}: {size}' for name, size in table.sizes.items())}}}"
 
 
 def _comment(text: str) -> str:
-    return f"  # {' '.join(text.split())}" if text else ""
+    return f"  # {visible(text)}" if text else ""
 
 
 def sizes(shape: Sequence[int], dtype: str) -> str:

@@ -1,6 +1,6 @@
 """Dictionaries of a module: entries whose names differ in a number are a loop, and make the same dictionary."""
 
-from tapestry.teg.exporters.spmd.dictionaries import dictionary_lines
+from tapestry.teg.exporters.spmd.dictionaries import dictionary_lines, dictionary_of_names
 
 
 def evaluated(lines: list[str]) -> dict[str, object]:
@@ -28,8 +28,8 @@ def test_entries_that_differ_from_the_others_stand_alone() -> None:
 
 
 def test_a_text_may_follow_the_number_of_its_name() -> None:
-    entries = {f"next.{i}.w": f'"h.{i}.w"' for i in range(4)}
-    lines = dictionary_lines("D", entries, set(), counted=True)
+    entries = {f"next.{i}.w": f"h.{i}.w" for i in range(4)}
+    lines = dictionary_of_names("D", entries, set())
     assert len(lines) == 3
     assert evaluated(lines) == {f"next.{i}.w": f"h.{i}.w" for i in range(4)}
 

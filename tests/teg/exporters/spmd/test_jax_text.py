@@ -11,7 +11,7 @@ import pytest
 from tapestry.teg.exporters.spmd.array_text import TextValue
 from tapestry.teg.exporters.spmd.jax_text import JaxPartText
 from tapestry.teg.exporters.spmd.part_functions import PartNumberTexts
-from tapestry.teg.exporters.spmd.statements import StatementList, variable
+from tapestry.teg.exporters.spmd.statements import StatementList, temporary_key, variable
 from tapestry.teg.exporters.spmd.writers import write_operator
 from tapestry.teg.exporters.spmd.writers.operand import TextOperand
 from tapestry.teg.operators.operator import Operator, OperatorExample
@@ -50,7 +50,11 @@ def run_texts(
     ]
     for k, value in enumerate(write_operator(xp, definition, index, operands)):
         statements.assign(f"y{k}", value.text)
-    names = {key: key.replace("~", "t") for s in statements.done for key in (*s.sets, *s.reads, *s.inner)}
+    names = {
+        key: key.replace(temporary_key(""), "t")
+        for s in statements.done
+        for key in (*s.sets, *s.reads, *s.inner)
+    }
     text = "\n".join("    " * n + line for s in statements.done for n, line in s.rendered(names, ()))
     tables = "\n".join(f"{name} = {table}" for table, name in numbers.tables.items())
     for device in np.flatnonzero(active):

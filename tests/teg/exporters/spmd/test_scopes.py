@@ -12,7 +12,13 @@ from tapestry.teg.exporters.spmd.shared_functions import (
     arguments_text,
     with_shared_functions,
 )
-from tapestry.teg.exporters.spmd.statements import Statement, StatementList, source_value, variable
+from tapestry.teg.exporters.spmd.statements import (
+    Statement,
+    StatementList,
+    source_value,
+    temporary_key,
+    variable,
+)
 from tests.teg.exporters.spmd.test_shared_functions import unlike
 
 
@@ -48,11 +54,15 @@ def test_the_last_reader_of_a_source_takes_it() -> None:
 
 def test_a_name_that_values_take_over_from_each_other_is_deleted_after_the_last() -> None:
     statements = StatementList()
-    statements.assign("~1", f"f({variable('x')})")
-    statements.assign("~2", f"{variable('~1')}.add_({variable('z')})")
+    statements.assign(temporary_key("1"), f"f({variable('x')})")
+    statements.assign(temporary_key("2"), f"{variable(temporary_key('1'))}.add_({variable('z')})")
     statements.assign("a", f"f({variable('z')})")
-    statements.assign("b", f"g({variable('~2')}, {variable('a')})")
-    sizes = {**dict.fromkeys(("x", "z", "~1", "~2"), np.array([1])), "a": np.array([9]), "b": np.array([9])}
+    statements.assign("b", f"g({variable(temporary_key('2'))}, {variable('a')})")
+    sizes = {
+        **dict.fromkeys(("x", "z", temporary_key("1"), temporary_key("2")), np.array([1])),
+        "a": np.array([9]),
+        "b": np.array([9]),
+    }
     scope = FunctionScope([list(statements.done)], [0], {"b"})
     writer = ScopeWriter(set(), sizes=sizes)
     writer.shared(SharedFunction("block", scope, ("x", "z"), ("b",), False, False))

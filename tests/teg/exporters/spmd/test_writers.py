@@ -10,7 +10,7 @@ import pytest
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
-from tapestry.teg.exporters.spmd.statements import StatementList, variable
+from tapestry.teg.exporters.spmd.statements import StatementList, temporary_key, variable
 from tapestry.teg.exporters.spmd.torch_text import TextValue, TorchText
 from tapestry.teg.exporters.spmd.writers import write_operator
 from tapestry.teg.exporters.spmd.writers.operand import TextOperand
@@ -55,7 +55,7 @@ def run_texts(
     made = write_operator(xp, definition, index, operands)
     for k, value in enumerate(made):
         statements.assign(f"y{k}", value.text)
-    names = {key: key.replace("~", "t") for s in statements.done for key in (*s.sets, *s.reads)}
+    names = {key: key.replace(temporary_key(""), "t") for s in statements.done for key in (*s.sets, *s.reads)}
     text = "\n".join(line for s in statements.done for _, line in s.rendered(names, ()))
     for device in np.flatnonzero(active):
         scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
