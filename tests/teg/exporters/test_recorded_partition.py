@@ -34,6 +34,8 @@ from tests.teg.exporters.spmd.test_jax_execution import planned_bytes
 from tests.teg.exporters.xla import Kind, compile_program, compile_stablehlo, kinds_of
 from tests.teg.importers.models import GRAPHS
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = GRAPHS / "jax" / "jax_mlp_dp4_tp2_train.stablehlo.mlir.gz"
 MESH = MeshShape.of(data=4, model=2)
 BATCH, HIDDEN = 512, 4096

@@ -23,6 +23,8 @@ from tests.teg.exporters.passes import PASSES
 from tests.teg.exporters.spmd.plans import gathered_twice, placed
 from tests.teg.exporters.xla import Change, changes, compile_program, dumps_of
 
+pytestmark = pytest.mark.slow
+
 PAIR, LINE = MeshShape.of(gpu=2), MeshShape.of(gpu=8)
 
 

@@ -37,6 +37,8 @@ from tests.teg.exporters.spmd.test_execution import assert_close
 from tests.teg.exporters.spmd.test_module import perceptron, reference, split_columns
 from tests.teg.sharding.programs import random_placements, random_program
 
+pytestmark = pytest.mark.slow
+
 PAIR, LINE, GRID = MeshShape.of(gpu=2), MeshShape.of(gpu=8), MeshShape.of(node=2, gpu=4)
 
 

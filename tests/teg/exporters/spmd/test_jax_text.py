@@ -21,6 +21,8 @@ from tapestry.teg.sharding.strategy import Strategy, index_boxes
 from tests.cases import one_in
 from tests.teg.exporters.spmd.cases import CASES, MESH, Parts, assert_parts_of_the_values
 
+pytestmark = pytest.mark.slow
+
 jax = pytest.importorskip("jax")
 
 

@@ -110,6 +110,7 @@ def test_eighty_layers_of_two_kinds_are_hardly_longer_than_a_few(write: Write) -
     assert count(many) <= 1.3 * count(few)
 
 
+@pytest.mark.slow
 def test_functions_that_layers_share_compute_what_each_of_them_did(
     processes: ProcessGroup, tmp_path: Path
 ) -> None:
