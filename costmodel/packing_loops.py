@@ -159,9 +159,8 @@ def _needed_of_others(demand, base, lengths, lengths_base, held, wanted, part):
         needs, own = 1, 1
         for k in range(len(held)):
             needs *= demand[base[k, 0] + held[k] * base[k, 1] + wanted[k] * base[k, 2] + d]
-            if (
-                k > 0
-            ):  # the ranges of two dimensions depend on different axes: each was summed over all devices
+            if k > 0:
+                # Ranges of two dimensions depend on different axes, and each was summed over all devices.
                 needs //= devices
             at = lengths_base[k, 0] + held[k] * lengths_base[k, 1] + wanted[k] * lengths_base[k, 2]
             own *= lengths[at + lengths_base[k, 2] - devices + d]

@@ -15,8 +15,9 @@ from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.brief import shown
 from tapestry.teg.double import coarsest_rounding, in_double, widened
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.exporters.spmd.lowered import LoweredProgram, observed_parts, parts_of, read_lowered
-from tapestry.teg.exporters.spmd.recorded import RecordedProgram, read_recorded
+from tapestry.teg.exporters.spmd.imported_module import ImportedModule, observed_parts, parts_of
+from tapestry.teg.exporters.spmd.lowered import read_lowered
+from tapestry.teg.exporters.spmd.recorded import read_recorded
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -105,7 +106,7 @@ def verify_recorded(
 
 def _compared(
     explicit: ExplicitGraph,
-    module: LoweredProgram | RecordedProgram,
+    module: ImportedModule,
     program: Graph,
     inputs: Mapping[str, np.ndarray],
 ) -> ModuleVerification:

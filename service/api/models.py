@@ -290,7 +290,7 @@ class PlanDetailAnswer(PlanAnswer):
     moves: list[dict[str, Any]]
     placements: dict[str, Any]
     loading: dict[str, Any] | None = Field(
-        description="what is paid once, before the first step, where the program states what loading its inputs takes"
+        description="what loading inputs takes, once, before the first step"
     )
     executions: list[ExecutionAnswer]
     links: dict[str, str]

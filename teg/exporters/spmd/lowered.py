@@ -6,16 +6,21 @@ What devices compute and send is taken from the StableHLO module alone; of the p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tapestry.teg.double import in_double
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.graph import Graph, TensorType
-from tapestry.teg.importers import ImportFailure, from_stablehlo
+from tapestry.teg.exporters.spmd.imported_module import (
+    ImportedModule,
+    given_parts,
+    observed_parts,
+    refuse_module,
+    source_parts,
+)
+from tapestry.teg.graph import TensorType
+from tapestry.teg.importers import from_stablehlo
 from tapestry.teg.importers.stablehlo.naming import plain
 from tapestry.teg.interface import input_faults, pack_inputs, unpack_outputs
 from tapestry.teg.sharding.expand import ExplicitGraph
@@ -23,20 +28,8 @@ from tapestry.teg.sharding.expand import ExplicitGraph
 HINT = "write it with `python plan.py --lower FILE`, where plan.py is this plan's export for JAX"
 
 
-@dataclass(frozen=True)
-class LoweredProgram:
-    """A lowered module of a plan: `graph` computes what all devices do, from rows and to rows, one for each device."""
-
-    explicit: ExplicitGraph
-    graph: Graph
-
-    def in_double(self) -> LoweredProgram:
-        """Return the program in double precision.
-
-        Raises:
-            ValueError: it reads the bits of floats.
-        """
-        return LoweredProgram(self.explicit, in_double(self.graph))
+class LoweredProgram(ImportedModule):
+    """A module of a plan as JAX has lowered it, with rows, one for each device, as inputs and outputs."""
 
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
         """Compute the part of each output that every device has, from whole values of the plan's sources."""
@@ -76,8 +69,7 @@ def read_lowered(explicit: ExplicitGraph, module: str | bytes | Path) -> Lowered
         shape = sink.definition.get("logical_shape", graph.input_types(sink)[0].shape)
         if shape != _room(boxes):
             faults.append(f"output {sink.site!r} must have shape {_room(boxes)}, not {shape}")
-    if faults:
-        raise ImportFailure(f"this is no program of the plan: {'; '.join(faults[:5])}; {HINT}")
+    refuse_module(faults, HINT)
     return LoweredProgram(explicit, graph)
 
 
@@ -89,33 +81,6 @@ def input_name(site: str) -> str:
 def output_name(site: str) -> str:
     """Return the name that the import gives to an output of the exported step."""
     return plain(f"result[{site!r}]")
-
-
-def observed_parts(explicit: ExplicitGraph) -> dict[str, np.ndarray]:
-    """Return the boxes of each output that devices have, `(devices, rank, 2)`, by sink."""
-    sinks = {block.site for block in explicit.abstract.sinks}
-    steps = [slot.step for slot in explicit.slots if slot.step.site in sinks]
-    return {step.site: step.reads[0].wanted for step in steps}
-
-
-def given_parts(explicit: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
-    """Cut whole values of sources into the parts that devices begin with; stored values are the plan's."""
-    data = explicit.abstract.data
-    return {
-        site: parts_of(inputs[site] if site in inputs else data[tensor], boxes)
-        for (site, tensor), boxes in source_parts(explicit).items()
-    }
-
-
-def parts_of(value: np.ndarray, boxes: np.ndarray) -> list[np.ndarray]:
-    """Cut a tensor into the parts that devices have, given their boxes `(devices, rank, 2)`."""
-    return [value[tuple(slice(a, b) for a, b in box)] for box in boxes]
-
-
-def source_parts(explicit: ExplicitGraph) -> dict[tuple[str, str], np.ndarray]:
-    """Return the boxes of each source that devices hold, by its site and tensor."""
-    tensors = [(block.site, block.outputs[0]) for block in explicit.abstract.sources]
-    return {(site, t): explicit.buffers[explicit.sources[t]].boxes for site, t in tensors}
 
 
 def _room(boxes: np.ndarray) -> tuple[int, ...]:

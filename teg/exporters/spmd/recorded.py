@@ -6,39 +6,27 @@ What ranks compute and send is taken from the records alone; of the plan, which 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tapestry.teg.double import in_double
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.exporters.spmd.lowered import given_parts, observed_parts, source_parts
-from tapestry.teg.graph import Graph
-from tapestry.teg.importers import ImportFailure
+from tapestry.teg.exporters.spmd.imported_module import (
+    ImportedModule,
+    given_parts,
+    observed_parts,
+    refuse_module,
+    source_parts,
+)
 from tapestry.teg.importers.torch.ranks.joining import input_name, join, output_name
 from tapestry.teg.importers.torch_import import import_listing
 from tapestry.teg.interface import pack_inputs, unpack_outputs
 from tapestry.teg.sharding.expand import ExplicitGraph
 
-SHOWN = 5
 
-
-@dataclass(frozen=True)
-class RecordedProgram:
-    """A recorded module of a plan: `graph` computes what all ranks do, with sources and sinks for each rank's parts."""
-
-    explicit: ExplicitGraph
-    graph: Graph
-
-    def in_double(self) -> RecordedProgram:
-        """Return the program in double precision.
-
-        Raises:
-            ValueError: it reads the bits of floats.
-        """
-        return RecordedProgram(self.explicit, in_double(self.graph))
+class RecordedProgram(ImportedModule):
+    """A recorded module of a plan, with a source and a sink for each rank's part."""
 
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
         """Compute the part of each output that every rank has, from whole values of the plan's sources."""
@@ -67,10 +55,7 @@ def read_recorded(explicit: ExplicitGraph, ranks: Sequence[Mapping[str, Any]]) -
     Raises:
         ImportFailure: ranks do not meet, operators are unsupported, or parts are not those of the plan.
     """
-    faults = list(_faults(explicit, ranks))
-    if faults:
-        more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise ImportFailure(f"this is no program of the plan: {'; '.join(faults[:SHOWN])}{more}")
+    refuse_module(list(_faults(explicit, ranks)))
     return RecordedProgram(explicit, import_listing(join(ranks, "the module")))
 
 

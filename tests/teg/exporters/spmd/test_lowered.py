@@ -13,7 +13,8 @@ from tapestry.optimizer.analysis.verification import relative_errors
 from tapestry.teg.double import in_double, widened
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.spmd import to_jax
-from tapestry.teg.exporters.spmd.lowered import observed_parts, parts_of, read_lowered
+from tapestry.teg.exporters.spmd.imported_module import observed_parts, parts_of
+from tapestry.teg.exporters.spmd.lowered import read_lowered
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure
 from tapestry.teg.importers.files import read_program

@@ -12,7 +12,7 @@ from tapestry.optimizer.analysis.verification import relative_errors
 from tapestry.teg.double import in_double, widened
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.spmd import to_torch
-from tapestry.teg.exporters.spmd.lowered import observed_parts, parts_of
+from tapestry.teg.exporters.spmd.imported_module import observed_parts, parts_of
 from tapestry.teg.exporters.spmd.recorded import read_recorded
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure
