@@ -6,7 +6,6 @@ runs is the exported text alone. Values do not depend on how much XLA optimizes,
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import os
 import re
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+
+from tests.teg.exporters.loading import load_module
 
 DEVICES = 8
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -83,14 +84,6 @@ def _serve(pipe: Any) -> None:
             pipe.send((function(*arguments), ""))
         except BaseException:
             pipe.send((None, traceback.format_exc()))
-
-
-def load_module(path: Path) -> Any:
-    specification = importlib.util.spec_from_file_location("exported", path)
-    assert specification is not None and specification.loader is not None
-    module: Any = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def _lower(path: Path, lowered: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tapestry.examples.compiler_client.hlo_collectives import CompiledCollective, collectives
 from tests.teg.exporters import jax_process
-from tests.teg.exporters.jax_process import load_module
+from tests.teg.exporters.loading import load_module
 
 DUMP = re.compile(r"\.(\d{4})\.([^.]+)\.after_(.+?)(?:\.before_[^.]+)?\.txt$")
 # The SPMD partitioner's own clean-up: the module before it is nobody's answer.

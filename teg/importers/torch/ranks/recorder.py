@@ -7,13 +7,13 @@ the file, as JSON.
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import os
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,12 @@ def record(path: str, rank: int, count: int, backend: str) -> dict[str, Any]:
 
 
 def _loaded(path: str, name: str) -> Any:
-    specification = importlib.util.spec_from_file_location(name, path)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
+    module = ModuleType(
+        name
+    )  # not by the import system: bytecode cached within the same second would be stale
+    module.__file__ = path
     sys.modules[name] = module
-    specification.loader.exec_module(module)
+    exec(compile(Path(path).read_bytes(), path, "exec"), vars(module))
     missing = [needed for needed in NEEDED if not hasattr(module, needed)]
     if missing:
         raise AttributeError(

@@ -6,7 +6,6 @@ nothing of the project: what the processes run is the exported text alone.
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import os
 import socket
@@ -17,6 +16,8 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.teg.exporters.loading import load_module
 
 RANKS = 4
 
@@ -107,10 +108,7 @@ def _run(
 ) -> RankCounts | str:
     from tests.teg.exporters.spmd.storage_tracker import TERMS, StorageTracker
 
-    specification = importlib.util.spec_from_file_location("exported", path)
-    assert specification is not None and specification.loader is not None
-    module: Any = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = load_module(path)
     given = {"inputs": str(inputs), "weights": str(weights or ""), "outputs": str(outputs)}
     sources, faults = module.load(Namespace(**given, steps=steps))
     if faults:

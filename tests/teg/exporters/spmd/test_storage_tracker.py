@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tapestry.teg.exporters.spmd import to_torch
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tests.teg.exporters.loading import load_module
 from tests.teg.exporters.spmd.test_module import perceptron
 
 torch = pytest.importorskip("torch")
@@ -35,10 +35,7 @@ def peaks(path: Path, sources: dict[str, Any]) -> tuple[int, dict[str, int], int
     """Run the step of a module; return its peak, the terms in it, and the peak without any of them."""
     from tests.teg.exporters.spmd.storage_tracker import TERMS, StorageTracker
 
-    specification = importlib.util.spec_from_file_location("exported", path)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = load_module(path)
     tracker = StorageTracker(str(path))
     for value in sources.values():
         tracker.watch(value, "source")
