@@ -59,6 +59,7 @@ def submitted(client: Client, **options: object) -> str:
     return client.submit(graph, "dgx-h100", **{"objectives": OBJECTIVES, **options}).id  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_program_is_a_file_its_content_or_a_document(client: Client, tmp_path: Path) -> None:
     save(two_layers(), tmp_path / "two.json.gz")
     (tmp_path / "add.mlir").write_text(MLIR)
@@ -119,6 +120,7 @@ def test_a_run_is_followed_to_its_end(client: Client, service: Service) -> None:
     assert list(client.events(run_id, after=seen[-1].number)) == []
 
 
+@pytest.mark.slow
 def test_a_failed_run_raises_and_a_cancelled_one_returns(client: Client, service: Service) -> None:
     failing = submitted(client)
     work(service, "failed", "error")
@@ -133,6 +135,7 @@ def test_a_failed_run_raises_and_a_cancelled_one_returns(client: Client, service
     assert client.cancel(cancelled).status == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_wait_may_have_a_limit_and_the_run_goes_on(client: Client, service: Service) -> None:
     run_id = submitted(client)
     seen: list[EventRecord] = []
@@ -171,6 +174,7 @@ def test_a_plan_is_chosen_by_objective_and_bounds(client: Client, service: Servi
         frontier.fastest(under={"time_s": "1GiB"})
 
 
+@pytest.mark.slow
 def test_plans_whose_checks_failed_are_not_chosen(client: Client, service: Service) -> None:
     submitted(client)
     run_id = work(service)
@@ -185,6 +189,7 @@ def test_plans_whose_checks_failed_are_not_chosen(client: Client, service: Servi
         Frontier.from_json(documents).fastest()
 
 
+@pytest.mark.slow
 def test_a_plan_is_exported(client: Client, service: Service) -> None:
     submitted(client)
     plan = client.frontier(work(service)).fastest()
@@ -204,6 +209,7 @@ def test_a_plan_is_exported(client: Client, service: Service) -> None:
     assert "placements" in refused.value.faults[0].allowed
 
 
+@pytest.mark.slow
 def test_equal_requests_share_a_run_and_then_its_result(client: Client, service: Service) -> None:
     first = submitted(client)
     assert submitted(client) == first  # it waits: both follow one run
@@ -214,6 +220,7 @@ def test_equal_requests_share_a_run_and_then_its_result(client: Client, service:
     assert submitted(client, idempotency_key="mine") == first  # reused by content, not by key
 
 
+@pytest.mark.slow
 def test_a_request_after_a_failed_or_cancelled_run_is_a_new_run(client: Client, service: Service) -> None:
     first = submitted(client)
     client.cancel(first)

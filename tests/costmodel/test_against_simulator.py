@@ -94,6 +94,7 @@ def test_the_honest_predictor_equals_the_simulator(cases: list[Case]) -> None:
         assert predicted[PEAK_FLOPS] == case.run.flops.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(3, MUTANTS))
 def test_a_wrong_predictor_is_caught(name: str, cases: list[Case]) -> None:
     mutant = MUTANTS[name]

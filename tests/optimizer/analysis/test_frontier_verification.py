@@ -38,6 +38,7 @@ def alone(plan: Plan) -> dict[str, object]:
     return verify_plan(plan, EIGHT, cache=ResultCache(used, most=0)).to_json()
 
 
+@pytest.mark.slow
 def test_plans_are_verified_together_as_each_alone(result: Result) -> None:
     verifier = FrontierVerifier(EIGHT)
     assert len(result.frontier) > 5

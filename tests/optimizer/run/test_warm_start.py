@@ -53,7 +53,8 @@ def warm(plans: Any, **options: Any) -> Result:
     return search(graph, seed=7, evaluations=options.pop("evaluations", 20), start_from=plans, **options)
 
 
-@pytest.mark.parametrize("evaluations", [1, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("evaluations", [1, 20_000])
 def test_nothing_of_the_given_frontier_is_lost(earlier: Result, evaluations: int) -> None:
     result = warm(earlier.frontier, evaluations=evaluations)
     assert result.started_from == len(earlier.frontier) > 10

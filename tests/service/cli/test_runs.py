@@ -67,6 +67,7 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
         assert set(verified["values"]) == {"executed", "max_error", "ok"}
 
 
+@pytest.mark.slow
 def test_no_plan_on_the_frontier_is_beaten_by_another(tapestry: Run, document: Path) -> None:
     plans = optimize(tapestry, document, "--json").json["frontier"]
     vectors = [[plan["cost"][name] for name in OBJECTIVES] for plan in plans]
@@ -83,6 +84,7 @@ def test_the_same_evaluations_give_the_same_frontier(tapestry: Run, document: Pa
     assert (first["reused"], second["reused"]) == (False, False)
 
 
+@pytest.mark.slow
 def test_an_equal_request_is_answered_with_the_stored_run(tapestry: Run, document: Path) -> None:
     first = optimize(tapestry, document, "--json").json
     again = optimize(tapestry, document, "--json").json
@@ -96,6 +98,7 @@ def test_an_equal_request_is_answered_with_the_stored_run(tapestry: Run, documen
     assert optimize(tapestry, document, "--json", "--no-store").json["run"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "methods"),
     [("auto", {"dry", "simulated"}), ("dry", {"dry"}), ("execute", {"simulated"})],
@@ -122,6 +125,7 @@ def test_a_program_that_takes_too_long_to_execute_is_only_counted(tapestry: Run,
     assert not any(plan["verified"]["values"]["executed"] for plan in plans)
 
 
+@pytest.mark.slow
 def test_plans_past_the_deadline_are_marked_in_every_form(
     tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +194,7 @@ def test_a_run_is_stored_and_shown(tapestry: Run, document: Path) -> None:
     assert found["frontier"][0]["id"] in tapestry("show", found["run"]).out
 
 
+@pytest.mark.slow
 def test_a_plan_is_shown_with_its_moves_and_executions(tapestry: Run, document: Path) -> None:
     found = optimize(tapestry, document, "--json").json
     plan = next(p for p in found["frontier"] if p["verified"]["values"]["executed"])
@@ -200,6 +205,7 @@ def test_a_plan_is_shown_with_its_moves_and_executions(tapestry: Run, document: 
     assert all(move["rule"] in text for move in plan["moves"])
 
 
+@pytest.mark.slow
 def test_nothing_is_stored_on_request(tapestry: Run, document: Path, home: Path) -> None:
     assert optimize(tapestry, document, "--json", "--no-store").json["run"] is None
     assert not home.exists()
@@ -219,6 +225,7 @@ def test_a_database_that_fails_at_the_end_takes_no_result_away(
     assert answer.err == "tapestry: the database refused to write; nothing was stored: disk is full\n"
 
 
+@pytest.mark.slow
 def test_a_broken_promise_is_reported(tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = frontier_checks.count_plan
 
@@ -287,6 +294,7 @@ def test_simulate_checks_whose_plan_it_is(tapestry: Run, document: Path, tmp_pat
     assert "was found for 'two_layers'" in complaint(tapestry("simulate", other, "--plan", plan, "--dry"))
 
 
+@pytest.mark.slow
 def test_a_run_of_the_service_is_shown_as_it_stands(tapestry: Run, home: Path) -> None:
     """Check that waiting, searching and failed runs of the service are seen from the command line too."""
     store = Store(f"sqlite:///{home / 'tapestry.db'}")

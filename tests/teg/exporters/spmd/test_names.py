@@ -128,6 +128,7 @@ def test_a_name_is_a_name_and_no_code(name: str, write: Callable[[ExplicitGraph]
     assert found["CARRIED"] == {sink: source.site for sink, source in graph.carriers.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [to_torch, to_jax])
 @pytest.mark.parametrize("title", TITLES)
 def test_the_name_of_a_graph_is_text(title: str, write: Callable[[ExplicitGraph], str]) -> None:
