@@ -1,0 +1,25 @@
+"""Seconds, joules and dollars: the one package that converts work to time, for cost model and simulator alike.
+
+Pure functions over numpy arrays, which broadcast. Time is in integer ticks of 1 ps, energy in integer pJ. More work
+never takes less time.
+"""
+
+from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks
+from tapestry.hardware.timing.collectives import STEP_KINDS, step_ticks
+from tapestry.hardware.timing.energy import energy_pj
+from tapestry.hardware.timing.units import LARGEST, PICOJOULES_PER_J, TICKS_PER_S, Ticks, seconds, ticks
+
+__all__ = [
+    "BLOCK_KINDS",
+    "LARGEST",
+    "PICOJOULES_PER_J",
+    "STEP_KINDS",
+    "TICKS_PER_S",
+    "Ticks",
+    "block_ticks",
+    "energy_pj",
+    "move_ticks",
+    "seconds",
+    "step_ticks",
+    "ticks",
+]
