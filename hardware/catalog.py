@@ -64,6 +64,8 @@ def _device(table: Table) -> Device:
         contraction_efficiency=table.number_or("contraction_efficiency", 1.0),
         memory_efficiency=table.number_or("memory_efficiency", 1.0),
         vector_efficiency=table.number_or("vector_efficiency", 1.0),
+        cache_bytes=table.whole("cache_bytes") if table.has("cache_bytes") else None,
+        cache_bytes_per_s=table.optional("cache_bytes_per_s"),
         compute_dtype_default=table.names("compute_dtype_default"),
         tdp_w=table.optional("tdp_w"),
         idle_power_w=table.optional("idle_power_w", zero=True),
@@ -74,6 +76,14 @@ def _device(table: Table) -> Device:
         aliases=table.texts("aliases"),
         sources=table.sources(),
     )
+    if (device.cache_bytes is None) != (device.cache_bytes_per_s is None):
+        table.fault("cache_bytes", "expected together with cache_bytes_per_s: give both or neither")
+    elif device.cache_bytes_per_s is not None and device.cache_bytes_per_s < device.memory_bytes_per_s:
+        table.fault(
+            "cache_bytes_per_s",
+            f"expected at least memory_bytes_per_s, {device.memory_bytes_per_s:g}, "
+            f"not {device.cache_bytes_per_s:g}",
+        )
     for layout in device.layouts:
         try:
             native_named(layout)

@@ -51,9 +51,11 @@ class Device:
     Tables are keyed by short dtype names (`fp32`, `bf16`, `bfp8`, ...), `joules_per_flop` also by `vector`.
     `compute_dtype_default` gives the precision (or `vector`, the vector units) that the vendor uses for contractions
     of a dtype that has no peak. The efficiencies are the shares that kernels reach: contractions of their peak,
-    contractions and moves of the memory's rate, vector kernels of both their rates. `layouts` names the physical
-    layouts that its kernels work in, the default one first. `sources` gives the origin of every figure by field
-    name. A device has one memory: a board with two chips is two devices.
+    contractions and moves of the memory's rate, vector kernels of both their rates. `cache_bytes` is the last cache
+    before the memory, shared by all cores and filled by the hardware, and `cache_bytes_per_s` the rate of reads that
+    hit it; scratchpads that a compiler fills are no cache. `layouts` names the physical layouts that its kernels work
+    in, the default one first. `sources` gives the origin of every figure by field name. A device has one memory: a
+    board with two chips is two devices.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Device:
     contraction_efficiency: float
     memory_efficiency: float
     vector_efficiency: float
+    cache_bytes: int | None = None
+    cache_bytes_per_s: float | None = None
     compute_dtype_default: Mapping[str, str] = field(default_factory=dict, hash=False)
     tdp_w: float | None = None
     idle_power_w: float | None = None

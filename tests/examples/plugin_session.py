@@ -37,7 +37,7 @@ def layer() -> Graph:
 
 
 def main() -> None:
-    program, mesh = layer(), load_mesh("mi300x-platform")
+    program, mesh = layer(), load_mesh("mi325x-platform")
     found = search(
         program,
         mesh,

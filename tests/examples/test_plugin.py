@@ -115,8 +115,8 @@ def test_an_installed_plug_in_adds_what_it_says_and_keeps_every_promise(site: Pa
     assert {name: p["members"] for name, p in found.items()} == {
         "tapestry-swiglu operators swiglu": ["swiglu"],
         "tapestry-swiglu rules swiglu": ["find_swiglu", "expand_swiglu"],
-        "tapestry-swiglu devices swiglu": ["mi300x"],
-        "tapestry-swiglu meshes swiglu": ["mi300x-platform"],
+        "tapestry-swiglu devices swiglu": ["mi325x"],
+        "tapestry-swiglu meshes swiglu": ["mi325x-platform"],
         "tapestry-swiglu objectives swiglu": ["energy_delay_js"],
     }
     assert not any(p["faults"] for p in found.values())
@@ -202,7 +202,7 @@ def test_the_service_stands_and_reports_what_is_broken(
         assert service.get("/readyz")["status"] == "ok"
         faults = {p["name"]: len(p["faults"]) for p in service.get("/v1/plugins")["items"] if p["faults"]}
         devices = {device["name"] for device in service.get("/v1/devices")["items"]}
-        request = {"graph_id": "0" * 32, "mesh": "mi300x-platform", "rules": ["find_swiglu", "fuse_cells"]}
+        request = {"graph_id": "0" * 32, "mesh": "mi325x-platform", "rules": ["find_swiglu", "fuse_cells"]}
         refused = service.http.post("/v1/runs", json=request)
         lines = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
 
@@ -216,7 +216,7 @@ def test_the_service_stands_and_reports_what_is_broken(
         "missing": 1,
         "forms": 2,
     }
-    assert "mi300x" in devices and "half" not in devices
+    assert "mi325x" in devices and "half" not in devices
     assert refused.status_code == 422
     (fault,) = [e for e in refused.json()["errors"] if e["pointer"] == "/rules/0"]
     assert "the name 'find_swiglu' is offered more than once" in fault["detail"]
@@ -237,7 +237,7 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     program, home = tmp_path / "layer.json", ("--database-url", f"sqlite:///{tmp_path / 'runs.db'}")
     save(layer(), program)
     limits = ("--objectives", "time_s,peak_memory_bytes", "--evaluations", "20000", "--islands", "1")
-    requested = ("optimize", str(program), "--mesh", "mi300x-platform", *limits, "--rules", ",".join(RULES))
+    requested = ("optimize", str(program), "--mesh", "mi325x-platform", *limits, "--rules", ",".join(RULES))
     made = tapestry(*requested, "--quiet", "--verify", "none", "--json", *home, folders=(site,))
     assert made.returncode == 0, made.stderr
     run = json.loads(made.stdout)
@@ -254,7 +254,7 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     assert (executed.returncode, again.returncode, elsewhere.returncode) == (2, 2, 2)
     assert "the stored plan cannot be made again here: find_swiglu at " in executed.stderr
     assert "there is no rule 'find_swiglu'; `tapestry plugins` lists the plug-ins" in executed.stderr
-    assert "there is no mesh 'mi300x-platform'" in again.stderr
+    assert "there is no mesh 'mi325x-platform'" in again.stderr
     assert "there is no rule 'find_swiglu'; see `tapestry rules`, and `tapestry plugins`" in elsewhere.stderr
 
 

@@ -87,6 +87,83 @@ def test_a_device_busy_with_arithmetic_and_memory_stays_below_its_tdp(name: str)
         assert drawn_w == pytest.approx(0.95 * device.require("tdp_w"), rel=1e-3)
 
 
+def test_no_two_devices_share_a_name() -> None:
+    devices = [load_device(name) for name in device_names()]
+    names = [alias for device in devices for alias in (device.name, *device.aliases)]
+    assert sorted(names) == sorted(set(names))
+
+
+# Precisions from wide to narrow. A device is no slower in a later one; integers and block formats are apart.
+NARROWING = ("fp64", "fp32", "tf32", "bf16", "fp8", "fp4")
+# The most that one core of a device of 2025 computes in one second, flop/s, by precision: B300's bf16 per
+# multiprocessor is 15e12, and each halving of a precision doubles it. TPUs and CPUs have other cores.
+MOST_PER_CORE = {
+    "fp64": 1e12,
+    "fp32": 1e12,
+    "tf32": 1e13,
+    "fp16": 2e13,
+    "bf16": 2e13,
+    "fp8": 4e13,
+    "fp4": 8e13,
+}
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_narrower_precisions_are_no_slower_and_caches_no_slower_than_memory(name: str) -> None:
+    device = load_device(name)
+    peaks = [device.peak_flops_per_s[dtype] for dtype in NARROWING if dtype in device.peak_flops_per_s]
+    assert peaks == sorted(peaks)
+    if "fp32" in device.peak_flops_per_s:
+        assert device.contraction_flops_per_s("fp16") >= device.peak_flops_per_s["fp32"]
+        assert device.peak_flops_per_s["fp32"] >= device.vector_flops_per_s * 0.99
+    if device.cache_bytes_per_s is not None and device.cache_bytes is not None:
+        assert device.memory_bytes_per_s < device.cache_bytes_per_s < 10 * device.memory_bytes_per_s
+        assert device.cache_bytes < device.memory_bytes / 100
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in device_names() if load_device(name).vendor in ("NVIDIA", "AMD")]
+)
+def test_the_figures_of_a_gpu_are_plausible(name: str) -> None:
+    device = load_device(name)
+    for dtype, most in MOST_PER_CORE.items():
+        assert device.peak_flops_per_s.get(dtype, 0.0) <= most * device.cores
+    assert 3e9 < device.memory_bytes_per_s / device.cores < 1e11
+    assert 4e9 < device.memory_bytes < 3e11
+    assert 0.005 < device.memory_bytes / device.memory_bytes_per_s < 0.1  # seconds to read it all
+
+
+@pytest.mark.parametrize(
+    ("spelled", "name"),
+    [
+        ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm5-80gb"),
+        ("A100", "a100-sxm4-80gb"),
+        ("H20", "h20"),
+        ("AMD Instinct MI210", "mi210"),
+    ],
+)
+def test_measurements_name_devices_as_their_drivers_do(spelled: str, name: str) -> None:
+    assert load_device(spelled).name == name
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        ({"cache_bytes": 100}, "cache_bytes: expected together with cache_bytes_per_s"),
+        ({"cache_bytes_per_s": 1e10}, "cache_bytes: expected together with cache_bytes_per_s"),
+        (
+            {"cache_bytes": 10**4, "cache_bytes_per_s": 1e8},
+            "cache_bytes_per_s: expected at least memory_bytes_per_s",
+        ),
+    ],
+)
+def test_a_cache_has_a_size_and_a_rate_above_the_memory(figures: dict[str, object], message: str) -> None:
+    with pytest.raises(CatalogError, match=message):
+        device_from_dict(OWN_DEVICE | figures)
+
+
 @pytest.mark.parametrize("name", mesh_names())
 def test_every_figure_of_a_mesh_has_a_source(name: str) -> None:
     mesh = load_mesh(name)

@@ -159,6 +159,6 @@ def test_a_plug_in_is_found_beside_an_installed_wheel(elsewhere: Path, tmp_path:
     assert {member for plug_in in found for member in plug_in["members"]} >= {
         "swiglu",
         "find_swiglu",
-        "mi300x",
+        "mi325x",
     }
     assert not any(plug_in["faults"] for plug_in in found)
