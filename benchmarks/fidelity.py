@@ -1,0 +1,95 @@
+"""Fidelity of predicted seconds: every row of files of published measurements, predicted through the product.
+
+    python -m benchmarks.fidelity FILE.json ... [--json OUT]
+
+A file is `{"entries": [{id, group, kind, device_id, inputs, predict, predictable, quality}]}`. A row becomes a
+program, placements and a mesh of the catalog (`benchmarks/measurements/`), and the device simulator times the plan.
+The predictor is given `inputs`, quantity and unit, never the value. Only rows that are predictable and of quality
+"ok" count. Those without a prediction are listed with the reason; training iterations have a total of their own.
+Errors are relative to the measured value; `bias` is the mean logarithm of predicted over measured, and `inside_90` the
+share of measured values inside the 90 % interval that the residuals of their classes give.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measurements import DamagedRowsError, Measurement, Prediction, Systems, predict, read_rows
+from benchmarks.measurements.scores import (
+    TRAINING,
+    errors_of,
+    left_out,
+    tables_of,
+    totals_of,
+    unpredicted,
+)
+from benchmarks.setting import write
+
+COLUMNS = ("rows", "predicted", "mean_error", "median_error", "p90_error", "bias", "inside_90")
+
+
+def show_progress(done: int, count: int) -> None:
+    """Show on a terminal how many rows are done."""
+    if sys.stderr.isatty() and (done % 20 == 0 or done == count):
+        print(f"\r{done} of {count} rows", end="\n" if done == count else "", file=sys.stderr, flush=True)
+
+
+def fidelity(
+    rows: Sequence[Measurement],
+    systems: Systems | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, count: None,
+) -> dict[str, Any]:
+    """Predict all rows that count and return their scores, as the JSON file has them."""
+    counted = [row for row in rows if row.counts]
+    found: list[Prediction] = []
+    for prediction in predict(counted, systems):
+        found.append(prediction)
+        on_progress(len(found), len(counted))
+    scored = [p for p in found if p.row.question.kind != TRAINING]
+    training = [p for p in found if p.row.question.kind == TRAINING]
+    return {
+        **totals_of(scored),
+        "tables": tables_of(scored),
+        "training_iterations": errors_of(training),
+        "unpredicted": unpredicted(found),
+        "left_out": left_out(rows),
+    }
+
+
+def lines_of(report: dict[str, Any]) -> list[str]:
+    """Write a report as lines of text."""
+    head = ("table", "family", *COLUMNS)
+    body = [head, *((t["name"], t["family"], *(t[c] for c in COLUMNS)) for t in report["tables"])]
+    texts = [["-" if value is None else str(value) for value in line] for line in body]
+    widths = [max(len(line[k]) for line in texts) for k in range(len(head))]
+    lines = ["  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in texts]
+    reasons = Counter(entry["reason"] for entry in report["unpredicted"])
+    lines += ["", *(f"not predicted: {count} rows: {reason}" for reason, count in reasons.most_common())]
+    lines += [f"left out: {count} rows: {reason}" for reason, count in report["left_out"].items()]
+    totals = {key: value for key, value in report.items() if not isinstance(value, (list, dict))}
+    return [*lines, "", *(f"{name}: {'-' if value is None else value}" for name, value in totals.items())]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files of measurements, JSON")
+    parser.add_argument(
+        "--json", type=Path, help="write all scores here, with the rows that are not predicted"
+    )
+    arguments = parser.parse_args()
+    try:
+        rows = read_rows(arguments.files)
+    except DamagedRowsError as error:
+        parser.exit(2, "".join(f"{fault}\n" for fault in error.faults))
+    report = fidelity(rows, on_progress=show_progress)
+    print("\n".join(lines_of(report)))
+    write(arguments.json, {"files": [path.name for path in arguments.files], **report})
+
+
+if __name__ == "__main__":
+    main()

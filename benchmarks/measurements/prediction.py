@@ -1,0 +1,79 @@
+"""Predictions of rows through the product: a question becomes a workload, and the simulator times its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from benchmarks.measurements.exchanges import collective, link_bandwidth
+from benchmarks.measurements.kernels import attention, gemm, memory_bound, stream
+from benchmarks.measurements.layers import layer_operator
+from benchmarks.measurements.rows import Measurement, Question
+from benchmarks.measurements.systems import Systems
+from benchmarks.measurements.workload import UnpredictedError, Workload
+from tapestry.hardware.mesh import MissingFigureError
+
+# Kind of a row -> how its workload is built. Rows of other kinds have no prediction.
+KINDS: Mapping[str, Callable[[Question, Systems], Workload]] = {
+    "gemm": gemm,
+    "memory_bound_op": memory_bound,
+    "attention": attention,
+    "memory_bandwidth": stream,
+    "operator": layer_operator,
+    "collective": collective,
+    "link_bandwidth": link_bandwidth,
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The prediction of one row: a value in the row's unit, or the reason why there is none.
+
+    `sigma` is the standard deviation of the logarithm of measured over predicted, None where no figure states it.
+    """
+
+    row: Measurement
+    value: float | None
+    sigma: float | None = None
+    reason: str = ""
+
+    @property
+    def error(self) -> float:
+        """The signed relative error: 0.1 if 10 % more is predicted than measured."""
+        assert self.value is not None
+        return self.value / self.row.value - 1
+
+
+def workload_of(question: Question, systems: Systems) -> Workload:
+    """Build the workload whose time answers a question.
+
+    Raises:
+        UnpredictedError: there is none; the message is the reason.
+    """
+    if question.kind not in KINDS:
+        raise UnpredictedError(
+            f"rows of kind {question.kind!r} have no program; known are {', '.join(KINDS)}"
+        )
+    return KINDS[question.kind](question, systems)
+
+
+def answer(question: Question, systems: Systems) -> float:
+    """Predict what a question asks for, in its unit.
+
+    Raises:
+        UnpredictedError: there is no prediction; the message is the reason.
+    """
+    try:
+        return workload_of(question, systems).value(question.quantity, question.unit)
+    except MissingFigureError as error:
+        raise UnpredictedError(str(error)) from error
+
+
+def predict(rows: Iterable[Measurement], systems: Systems | None = None) -> Iterator[Prediction]:
+    """Predict rows one after the other, on the systems of the catalog unless others are given."""
+    known = Systems.of_catalog() if systems is None else systems
+    for row in rows:
+        try:
+            yield Prediction(row, answer(row.question, known))
+        except UnpredictedError as error:
+            yield Prediction(row, None, reason=str(error))

@@ -1,0 +1,143 @@
+"""The systems that questions are about: devices by id or name, and meshes of the catalog by what the inputs state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from benchmarks.measurements.rows import Question
+from benchmarks.measurements.workload import UnpredictedError, whole
+from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
+from tapestry.hardware.mesh import MeshAxis
+
+MAKERS = {"nvidia", "amd", "intel", "google", "tenstorrent", "instinct", "geforce", "tesla"}
+# How questions name topologies -> the topologies of axes that are one.
+TOPOLOGY_WORDS = {
+    "line": ("line",),
+    "ring": ("ring", "torus"),
+    "torus": ("torus",),
+    "fully connected": ("switch",),
+    "nvswitch": ("switch",),
+}
+NODE = "node"  # the leading axis of a mesh of several nodes
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z0-9]+", text.lower())) - MAKERS
+
+
+@dataclass(frozen=True)
+class RankGroup:
+    """The devices that take part in an exchange: so many nodes with so many ranks each."""
+
+    nodes: int
+    ranks_per_node: int
+
+
+def group_of(question: Question) -> RankGroup:
+    """Return the nodes and ranks that the inputs state: as numbers, or in words as the placement.
+
+    Raises:
+        UnpredictedError: no ranks, or ranks that the nodes do not share evenly.
+    """
+    inputs = question.inputs
+    ranks, placement = whole(inputs, "ranks"), str(inputs.get("placement", ""))
+    counted = re.search(r"(\d+) nodes", placement)
+    if inputs.get("nodes") is not None:
+        nodes = whole(inputs, "nodes")
+    elif inputs.get("ranks_per_node") is not None:
+        nodes = -(-ranks // whole(inputs, "ranks_per_node"))
+    elif counted:
+        nodes = int(counted[1])
+    else:
+        nodes = 2 if "across nodes" in placement else 1
+    if ranks % nodes:
+        raise UnpredictedError(f"{ranks} ranks on {nodes} nodes are not the same number on each")
+    return RankGroup(nodes, ranks // nodes)
+
+
+@dataclass(frozen=True)
+class Systems:
+    """The devices and meshes that questions may be about, by name."""
+
+    devices: Mapping[str, Device]
+    meshes: Mapping[str, Mesh]
+
+    @staticmethod
+    def of_catalog(devices: Iterable[Device] = (), meshes: Iterable[Mesh] = ()) -> Systems:
+        """Return the catalog's, with these in place of those of the same names.
+
+        A device replaces its namesake in the meshes too.
+        """
+        own = {device.name: device for device in devices}
+        known = {name: own.get(name) or load_device(name) for name in device_names()}
+        shipped = {name: load_mesh(name) for name in mesh_names()}
+        placed = {name: replace(mesh, device=known[mesh.device.name]) for name, mesh in shipped.items()}
+        return Systems(known | own, placed | {mesh.name: mesh for mesh in meshes})
+
+    @cached_property
+    def _by_words(self) -> dict[frozenset[str], Device]:
+        named = {alias: d for d in self.devices.values() for alias in (*d.aliases, d.name)}
+        return {_words(name): device for name, device in named.items()}
+
+    def device(self, question: Question) -> Device:
+        """Return the device with the question's id, or else with the name that its inputs state.
+
+        Raises:
+            UnpredictedError: the catalog has neither.
+        """
+        names = [str(n) for n in (question.device_id, question.inputs.get("device")) if n]
+        for name in names:
+            if (device := self._by_words.get(_words(name))) is not None:
+                return device
+        raise UnpredictedError(f"unknown device {names[0]!r}" if names else "no device is stated")
+
+    def alone(self, question: Question) -> Mesh:
+        """Return the mesh of one device that the question is about."""
+        device = self.device(question)
+        return Mesh(device.name, device, (_alone(),))
+
+    def joined(self, question: Question, group: RankGroup) -> Mesh:
+        """Return the mesh of a group's devices: of the nodes of the catalog the one that fits what is stated.
+
+        Raises:
+            UnpredictedError: unknown device, or no node that fits.
+        """
+        device = self.device(question)
+        topology = _topologies(str(question.inputs.get("topology", "")))
+        found = [
+            mesh
+            for mesh in self.meshes.values()
+            if mesh.device.name == device.name
+            and (mesh.axes[0].name == NODE) == (group.nodes > 1)
+            and _fits(mesh.axes[-1], group.ranks_per_node, topology)
+            and len(mesh.axes) == (2 if group.nodes > 1 else 1)
+        ]
+        if not found:
+            linked = f" joined as a {' or '.join(topology)}" if topology else ""
+            several = f" in {group.nodes} nodes" if group.nodes > 1 else ""
+            raise UnpredictedError(f"no node with {group.ranks_per_node} {device.name}{linked}{several}")
+        mesh = min(found, key=lambda m: (m.axes[-1].size, m.name))
+        sizes = ((mesh.axes[0].name, group.nodes),) if group.nodes > 1 else ()
+        if group.nodes > 1:
+            mesh = replace(mesh, axes=(replace(mesh.axes[0], size=group.nodes), *mesh.axes[1:]))
+        return mesh.part((*sizes, (mesh.axes[-1].name, group.ranks_per_node)))
+
+
+def _alone() -> MeshAxis:
+    return MeshAxis("device", 1, "switch", 1.0, 0.0)
+
+
+def _topologies(text: str) -> tuple[str, ...]:
+    """Return the topologies of axes that a text means; none if it states none."""
+    lower = text.lower()
+    return next((names for word, names in TOPOLOGY_WORDS.items() if word in lower), ())
+
+
+def _fits(axis: MeshAxis, ranks: int, topologies: tuple[str, ...]) -> bool:
+    """Tell whether so many ranks on an axis are a group of such a topology: a ring closes around the whole axis."""
+    if topologies == TOPOLOGY_WORDS["ring"] and axis.size != ranks:
+        return False
+    return axis.size >= ranks and (not topologies or axis.topology in topologies)

@@ -1,0 +1,95 @@
+"""Workloads: a program, its placements and a mesh, which the product times; and what a question lacks to become one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator import simulate
+from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE
+from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.teg.faults import value_text
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placements
+
+__all__ = ["COMMUNICATION", "COMPUTE", "DTYPES", "UnpredictedError", "Workload", "stated", "whole"]
+
+# Element types as measurements name them -> as graphs do.
+DTYPES = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+    "int8": "int8",
+    # Block floats are no element types of graphs: their tensors are stored in one byte each.
+    "bfp8": "float8_e4m3fn",
+    "bfp4": "float4_e2m1fn",
+}
+
+
+class UnpredictedError(ValueError):
+    """Error raised for a question without a prediction; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A plan whose time answers a question: that of its blocks or that of its copies, on the slowest device.
+
+    `amounts` are what is divided by the time, by quantity: elements, operations or bytes. `compute_dtype` is the
+    precision of contractions if it is not that of their inputs.
+    """
+
+    graph: Graph
+    placements: Placements
+    mesh: Mesh
+    stream: str
+    amounts: Mapping[str, float] = field(default_factory=dict)
+    compute_dtype: str | None = None
+
+    def time_s(self) -> float:
+        """Compute the seconds by a dry run on the device simulator, whose clocks equal those of the cost model."""
+        program = expand(self.graph, self.placements, MeshShape(self.mesh.axis_sizes))
+        run = simulate(program, self.mesh, dry=True, capacity_check=False, compute_dtype=self.compute_dtype)
+        ticks = run.copy_ticks if self.stream == COMMUNICATION else int(run.compute_ticks.max())
+        return ticks / TICKS_PER_S
+
+    def value(self, quantity: str, unit: str) -> float:
+        """Compute what was measured.
+
+        Raises:
+            UnpredictedError: the workload has no such quantity.
+        """
+        if unit == "s":
+            return self.time_s()
+        if quantity not in self.amounts:
+            raise UnpredictedError(f"unknown quantity {quantity!r} in {unit}")
+        return self.amounts[quantity] / self.time_s()
+
+
+def stated(inputs: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first of these inputs that is stated.
+
+    Raises:
+        UnpredictedError: none is.
+    """
+    for key in keys:
+        if inputs.get(key) is not None:
+            return inputs[key]
+    raise UnpredictedError(f"inputs state no {' or '.join(keys)}")
+
+
+def whole(inputs: Mapping[str, Any], *keys: str) -> int:
+    """Return the first of these inputs that is stated, a whole number above zero.
+
+    Raises:
+        UnpredictedError: none is, or it is something else.
+    """
+    value = stated(inputs, *keys)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 1 or value != int(value):
+        raise UnpredictedError(f"{keys[0]}: expected a whole number above zero, not {value_text(value)}")
+    return int(value)
