@@ -130,10 +130,11 @@ def teams(wanted, block):
 
 
 @njit()
-def fetch_rounds(rows, used, places, granules, windowed, mesh):
+def fetch_rounds(rows, used, places, granules, halo, constant, mesh):
     """Encode kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
 
-    Replicas gather along the sub-axes that split nothing. Windows may be equal by accident where all
+    `halo` `(needed, rank)`: the dimension is read through windows that differ by device; `constant`: through one that
+    does not. Replicas gather along the sub-axes that split nothing. Windows may be equal by accident where all
     sub-axes split something; the whole axis takes part then.
 
     Returns: codes `(holdings, needed, axes, FETCH_ROUNDS)`.
@@ -146,20 +147,24 @@ def fetch_rounds(rows, used, places, granules, windowed, mesh):
         for n in range(places.shape[0]):
             if not used[h, n]:
                 continue
-            regular = not windowed[n] and _granules_agree(rows[h], places[n], granules[n])
             for a in range(axis_count):
-                members, exchange, replicas = 1, False, 1
+                members, exchange, irregular, replicas = 1, False, False, 1
                 for s in range(sub_count):
-                    mine = mesh.owner[s] == a
-                    released[s] = mine and rows[h, s] >= 0 and places[n, s] != rows[h, s]
-                    free[s] = mine and places[n, s] < 0
-                    if released[s]:
-                        members *= mesh.sizes[s]
-                        exchange |= places[n, s] >= 0
+                    mine, k, to = mesh.owner[s] == a, rows[h, s], places[n, s]
+                    free[s] = mine and to < 0
                     if free[s]:
                         replicas *= mesh.sizes[s]
-                if members == 1 or not regular:
+                    moves = to >= 0 and not constant[n, to]
+                    released[s] = mine and k >= 0 and not (moves and to == k)
+                    if released[s]:
+                        members *= mesh.sizes[s]
+                        exchange |= moves
+                    elif mine and k >= 0:
+                        irregular |= halo[n, k] or rows[h, sub_count + k] != granules[n, k]
+                if members == 1:
                     result[h, n, a, 0] = code(FETCH, mesh.axis_sizes[a], 1)
+                elif irregular:
+                    result[h, n, a, 0] = code(EXCHANGE if exchange else GATHER, mesh.axis_sizes[a], 1)
                 else:
                     kind = EXCHANGE if exchange else GATHER
                     result[h, n, a, 0] = code(kind, members, stride_on_axis(released, a, mesh))
@@ -168,16 +173,6 @@ def fetch_rounds(rows, used, places, granules, windowed, mesh):
                 else:
                     result[h, n, a, 1] = code(GATHER, replicas, stride_on_axis(free, a, mesh))
     return result
-
-
-@njit()
-def _granules_agree(row, places, granules):
-    sub_count = places.shape[0]
-    for s in range(sub_count):
-        for r in range(sub_count):
-            if row[s] >= 0 and row[s] == places[r] and row[sub_count + row[s]] != granules[row[s]]:
-                return False
-    return True
 
 
 @njit()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.resharding_loops import GATHER, SCATTER, code, lay, stride_on_axis, volume_of
+from tapestry.costmodel.resharding_loops import REDUCE, SCATTER, code, lay, stride_on_axis, volume_of
 
-# Rounds per mesh axis of a reduction: reduce-scatter, an all-reduce's scatter half, its gather half.
-REDUCE_ROUNDS = 3
+# Rounds per mesh axis of a reduction: reduce-scatter, all-reduce.
+REDUCE_ROUNDS = 2
 
 
 @njit()
@@ -144,7 +144,7 @@ def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
                 k *= mesh.sizes[s]
         if k == 1:
             continue
-        most_scatter, most_gather = 0, 0
+        most = 0
         for d in range(device_count):
             position = 0
             for s in range(sub_count):
@@ -157,11 +157,10 @@ def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
             received, gathered = (k - 1) * (high - low), length - (high - low)
             start[d], end[d] = low, high
             traffic += received + gathered
-            most_scatter, most_gather = max(most_scatter, received), max(most_gather, gathered)
+            most = max(most, received + gathered)
             if first:
                 staging[d] += high - low
-        moved[a, 1], moved[a, 2] = most_scatter, most_gather
-        stride = stride_on_axis(chosen, a, mesh)
-        meta[a, 1], meta[a, 2] = code(SCATTER, k, stride), code(GATHER, k, stride)
+        moved[a, 1] = most
+        meta[a, 1] = code(REDUCE, k, stride_on_axis(chosen, a, mesh))
         first = False
     return traffic

@@ -12,8 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import move_ticks, step_ticks
-from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
+from tapestry.hardware.timing import copy_ticks, move_ticks
+from tapestry.teg.sharding.copies import (
+    CopyPlan,
+    Round,
+    fetch_round,
+    flat_slices,
+    reduce_round,
+    scatter_members,
+)
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes, volumes
 
@@ -32,7 +39,8 @@ class CopyCost(NamedTuple):
 class CopyCounter:
     """A counter of one copy with sets: the elements that a device holds or lacks, and the level they come from.
 
-    `ticks` are those on links, `packing_ticks` those of moves within memories before and after.
+    `rounds` are those on links, each with the most that a device receives, `packing_ticks` are those of moves within
+    memories before and after.
     """
 
     def __init__(self, plan: CopyPlan, shape: tuple[int, ...], item: int, mesh: Mesh) -> None:
@@ -41,7 +49,8 @@ class CopyCounter:
         self.source = boxes(plan.source, shape, self.mesh_shape)
         self.middle = boxes(plan.middle, shape, self.mesh_shape)
         self.wanted = boxes(plan.needed, shape, self.mesh_shape)
-        self.ticks = self.packing_ticks = 0
+        self.rounds: list[tuple[Round, int]] = []
+        self.packing_ticks = 0
         self.traffic = self.moved = 0
         self.staging = [0] * mesh.device_count
 
@@ -52,8 +61,9 @@ class CopyCounter:
             if self.plan.reduces:
                 self._stage(volumes(self.middle))
             kept = self._assembly()
+        on_links = copy_ticks(self.mesh, [r for r, _ in self.rounds], [most for _, most in self.rounds])
         return CopyCost(
-            max(self.ticks, kept) + self.packing_ticks,
+            max(int(on_links), kept) + self.packing_ticks,
             self.traffic * self.item,
             [size * self.item for size in self.staging],
             self.moved * self.item,
@@ -107,13 +117,13 @@ class CopyCounter:
         self.moved += int(sum(sizes))
         self._stage(sizes)
 
-    def _round(self, axis: str, kind: str, members: int, stride: int, received: list[int]) -> None:
+    def _round(self, around: Round, received: list[int]) -> None:
         self.traffic += sum(received)
-        self._time(axis, kind, members, stride, max(received))
+        self._time(around, max(received))
 
-    def _time(self, axis: str, kind: str, members: int, stride: int, most: int) -> None:
+    def _time(self, around: Round, most: int) -> None:
         if most:
-            self.ticks += int(step_ticks(self.mesh.axis(axis), kind, members, most * self.item, stride))
+            self.rounds.append((around, most * self.item))
 
     def _reductions(self) -> None:
         mesh_shape, plan = self.mesh_shape, self.plan
@@ -124,13 +134,7 @@ class CopyCounter:
             members = scatter_members(mesh_shape, plan.scatter, done)
             carried = [int(sum(size[m] for m in members[d])) for d in range(mesh_shape.device_count)]
             around = reduce_round(step, "reduce_scatter", mesh_shape)
-            self._round(
-                around.axis,
-                around.kind,
-                around.members,
-                around.stride,
-                [(around.members - 1) * c for c in carried],
-            )
+            self._round(around, [(around.members - 1) * c for c in carried])
             if first:
                 copies = 2 if len(plan.scatter) > 1 else 1
                 self.staging = [copies * c for c in carried]
@@ -145,18 +149,10 @@ class CopyCounter:
             before = spans[-1][1] - spans[-1][0]
             mine = end - start
             spans.append((start, end))
-            scatter = reduce_round(step, "reduce_scatter", mesh_shape)
-            gather = reduce_round(step, "all_gather", mesh_shape)
-            self._round(
-                scatter.axis,
-                scatter.kind,
-                scatter.members,
-                scatter.stride,
-                [int((scatter.members - 1) * v) for v in mine],
-            )
-            self._round(
-                gather.axis, gather.kind, gather.members, gather.stride, [int(v) for v in before - mine]
-            )
+            around = reduce_round(step, "all_reduce", mesh_shape)
+            own, whole = mine.tolist(), before.tolist()
+            received = [(around.members - 1) * part + n - part for part, n in zip(own, whole, strict=True)]
+            self._round(around, received)
             if first:
                 self._stage(mine)
                 first = False
@@ -183,13 +179,13 @@ class CopyCounter:
             gathered = {name: max(gathered[name], reads[name]) for name in names}
         for name in names:
             around = fetch_round(self.plan.middle, self.plan.needed, name, mesh_shape)
-            self._time(name, around.kind, around.members, around.stride, max(slow[name]))
+            self._time(around, max(slow[name]))
         for name in names:
             used = {a for split in self.plan.needed.dims for a in split.axes}
             mine = tuple(s.name for s in mesh_shape.sub_axes if s.axis == name)
             free = tuple(a for a in mine if a not in used)
             around = reduce_round((name, free or mine), "all_gather", mesh_shape)
-            self._time(name, around.kind, around.members, around.stride, gathered[name])
+            self._time(around, gathered[name])
 
     def _reach(self, d: int, level: int) -> int:
         """Count the elements that `d` needs and that are held by devices equal to it on the `level` slowest axes."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 
-KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all")
-SCATTER, GATHER, FETCH, EXCHANGE = range(4)
+KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all", "all_reduce")
+SCATTER, GATHER, FETCH, EXCHANGE, REDUCE = range(5)
 # Rounds per mesh axis of a fetch: the fetch, then the gather among replicas.
 FETCH_ROUNDS = 2
 

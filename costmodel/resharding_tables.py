@@ -28,7 +28,8 @@ from tapestry.costmodel.resharding_loops import (
     requests,
 )
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import energy_pj, move_ticks, step_ticks
+from tapestry.hardware.timing import copy_ticks, energy_pj, move_ticks
+from tapestry.teg.sharding.copies import Round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, volumes, window_bounds
 
@@ -248,7 +249,7 @@ def _fetched(
     is_sent, landed = packed(tables.flags, tables.flag_base, *ranges)
     by_range = (tables.demand, tables.flag_base, tables.lengths, tables.base, *ranges[:2])
     packs, sent = _packed_rows(most_sent(is_sent, *by_range, boxes, both[0]), both[0])
-    codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.windowed, arrays)
+    codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.halo, wanted.is_constant, arrays)
     ticks = _ticks(moved * item, codes, mesh)
     return _Fetched(nested, same, ticks, traffic, both[0], packs, sent, landed, kept)
 
@@ -293,9 +294,14 @@ class _Lowered:
     constant: np.ndarray
 
     @property
-    def windowed(self) -> np.ndarray:
-        """True for each spec that has a window, `(specs,)`."""
-        return np.asarray(self.window.any(axis=1))
+    def is_constant(self) -> np.ndarray:
+        """True where all devices read the same range through a window, `(specs, rank)`."""
+        return np.asarray(self.constant[..., 0] >= 0)
+
+    @property
+    def halo(self) -> np.ndarray:
+        """True where devices read different ranges through windows, `(specs, rank)`."""
+        return np.asarray(self.window & ~self.is_constant)
 
 
 def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShape) -> _Lowered:
@@ -386,15 +392,21 @@ def _preferences(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarray:
-    """Sum the times of the rounds; `moved` `(..., axes, rounds)` is the most bytes any device receives."""
-    total = np.zeros(moved.shape[:-2], dtype=np.int64)
-    for a, axis in enumerate(mesh.axes):
-        for r in range(moved.shape[-1]):
-            amount = moved[..., a, r]
-            active = amount > 0
-            codes = meta[..., a, r]
-            for code in np.unique(codes[active]):
-                chosen = active & (codes == code)
-                kind, members, stride = int(code) >> 40, (int(code) >> 20) & 0xFFFFF, int(code) & 0xFFFFF
-                total[chosen] += step_ticks(axis, KINDS[kind], members, amount[chosen], stride)
-    return total
+    """Compute the time of the rounds; `moved` `(..., axes, rounds)` is the most bytes any device receives."""
+    most = moved.reshape(-1, moved.shape[-2] * moved.shape[-1])
+    codes = np.where(most > 0, meta.reshape(most.shape), 0)
+    first, number = distinct_rows(codes)
+    total = np.zeros(len(most), dtype=np.int64)
+    for i, at in enumerate(first):
+        (active,) = np.nonzero(codes[at])
+        if not len(active):
+            continue
+        rounds = [_round(int(codes[at, c]), mesh.axes[c // moved.shape[-1]].name) for c in active]
+        chosen = number == i
+        total[chosen] = copy_ticks(mesh, rounds, most[chosen][:, active])
+    return total.reshape(moved.shape[:-2])
+
+
+def _round(code: int, axis: str) -> Round:
+    """Decode a round on a mesh axis."""
+    return Round(axis, KINDS[code >> 40], (code >> 20) & 0xFFFFF, code & 0xFFFFF)

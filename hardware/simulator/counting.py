@@ -128,20 +128,21 @@ def _count_reduce(
     if plan.reduce and not plan.scatter and is_cut(plan, shape, mesh_shape):
         packed.append(around * item_bytes)
         staging += packed[-1]
-    reductions, gathers = [], []
+    exchanges: list[Exchange] = []
     for step, (start, end) in zip(plan.reduce, flat_slices(around, plan.reduce, mesh_shape), strict=True):
         members = group_members(mesh_shape, step[1])
         own_bytes = (end - start) * item_bytes
         received_bytes = (members.shape[1] - 1) * own_bytes
-        reductions.append(Exchange(reduce_round(step, "reduce_scatter", mesh_shape), received_bytes))
         _add_links(links, members, np.broadcast_to(own_bytes[:, None], members.shape))
         gathered_bytes = around * item_bytes - own_bytes
-        gathers.append(Exchange(reduce_round(step, "all_gather", mesh_shape), gathered_bytes))
         _add_links(links, members, own_bytes[members])
-        if not plan.scatter and len(reductions) == 1:
+        exchanges.append(
+            Exchange(reduce_round(step, "all_reduce", mesh_shape), received_bytes + gathered_bytes)
+        )
+        if not plan.scatter and len(exchanges) == 1:
             staging += own_bytes
         around = end - start
-    return [*reductions, *reversed(gathers)]
+    return exchanges
 
 
 def _add_links(links: np.ndarray | None, members: np.ndarray, size_bytes: np.ndarray) -> None:

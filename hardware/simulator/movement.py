@@ -143,29 +143,29 @@ class ArrayMovement:
         flat = [p.reshape(-1) for p in parts]
         begin = np.zeros_like(self.staging_bytes)
         slices = flat_slices(per_device([len(f) for f in flat]), self.plan.reduce, self.mesh_shape)
+        received = [np.zeros_like(self.staging_bytes) for _ in self.plan.reduce]
         for number, (step, (start, end)) in enumerate(zip(self.plan.reduce, slices, strict=True)):
-            received_bytes = np.zeros_like(self.staging_bytes)
             combined: Memo[Array] = Memo()
             reduced = []
             for device, members in enumerate(group_members(self.mesh_shape, step[1])):
                 low, high = int(start[device] - begin[device]), int(end[device] - begin[device])
                 pieces = [flat[m][low:high] for m in members]
                 for member, piece in zip(members, pieces, strict=True):
-                    self._receive(received_bytes, device, int(member), piece)
+                    self._receive(received[number], device, int(member), piece)
                 reduced.append(combined.get(pieces, partial(self._combine, pieces)))
             if number == 0 and not self.plan.scatter:
                 self.staging_bytes += per_device([r.nbytes for r in reduced])
-            self.exchanges.append(
-                Exchange(reduce_round(step, "reduce_scatter", self.mesh_shape), received_bytes)
-            )
             flat, begin = reduced, start
-        for step in reversed(self.plan.reduce):
-            flat = self._gather(flat, step)
+        for step, received_bytes in zip(reversed(self.plan.reduce), reversed(received), strict=True):
+            flat = self._gather(flat, step, received_bytes)
+        self.exchanges += [
+            Exchange(reduce_round(step, "all_reduce", self.mesh_shape), received_bytes)
+            for step, received_bytes in zip(self.plan.reduce, received, strict=True)
+        ]
         return [f.reshape(p.shape) for f, p in zip(flat, parts, strict=True)]
 
-    def _gather(self, flat: Arrays, step: tuple[str, tuple[str, ...]]) -> Arrays:
+    def _gather(self, flat: Arrays, step: tuple[str, tuple[str, ...]], received_bytes: np.ndarray) -> Arrays:
         """Concatenate the slices of the step's members, into one array for all of them."""
-        received_bytes = np.zeros_like(self.staging_bytes)
         joined: Memo[Array] = Memo()
         result = []
         for device, members in enumerate(group_members(self.mesh_shape, step[1])):
@@ -173,7 +173,6 @@ class ArrayMovement:
             for member, piece in zip(members, pieces, strict=True):
                 self._receive(received_bytes, device, int(member), piece)
             result.append(joined.get(pieces, partial(self.xp.concat, pieces, 0)))
-        self.exchanges.append(Exchange(reduce_round(step, "all_gather", self.mesh_shape), received_bytes))
         return result
 
     def _fetch(self, held: Arrays) -> Arrays:

@@ -5,16 +5,19 @@ What counts as traffic is the convention "received bytes" of `docs/sharding.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import move_ticks, step_ticks
+from tapestry.hardware.timing import copy_ticks, move_ticks
 from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
+
+NOTHING_SLOW: Mapping[str, float] = MappingProxyType({})
 
 
 class Exchange(NamedTuple):
@@ -47,15 +50,12 @@ class CopyCounts(NamedTuple):
             total += exchange.received_bytes
         return total
 
-    def ticks(self, mesh: Mesh, slowed: Callable[[str, int], int] = lambda axis, ticks: ticks) -> int:
-        """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes, and beside
-        them the move of what devices keep; besides, what is packed. `slowed(axis, ticks)` lengthens a round over slow
-        links.
+    def ticks(self, mesh: Mesh, slow: Mapping[str, float] = NOTHING_SLOW) -> int:
+        """Compute the duration: that of the rounds, each as long as its busiest receiver takes, beside them the move of
+        what devices keep, and in addition what is packed. `slow` lengthens what crosses the links of mesh axes.
         """
-        total = 0
-        for (name, kind, members, stride), received_bytes in self.exchanges:
-            most = int(received_bytes.max(initial=0))
-            total += slowed(name, int(step_ticks(mesh.axis(name), kind, members, most, stride)))
+        most = [int(exchange.received_bytes.max(initial=0)) for exchange in self.exchanges]
+        total = int(copy_ticks(mesh, [exchange.round for exchange in self.exchanges], most, slow))
         total = max(total, int(move_ticks(mesh.device, self.kept_bytes).max()))
         return total + sum(int(move_ticks(mesh.device, packed).max()) for packed in self.packed_bytes)
 

@@ -217,7 +217,7 @@ class Simulation:
         """Issue a copy: allocate its result and staging at once, and run its time on the other stream."""
         counts = self.backend.copy(copy)
         self.in_flight[copy.result] = copy
-        ticks = counts.ticks(self.mesh, self.slowdown.link) + relayout_ticks(
+        ticks = counts.ticks(self.mesh, self.slowdown.axes) + relayout_ticks(
             self.program, copy, self.mesh.device, self.storage
         )
         start, end = self.clocks.copy(copy.result, ticks)

@@ -5,7 +5,7 @@ never takes less time.
 """
 
 from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks
-from tapestry.hardware.timing.collectives import STEP_KINDS, step_ticks
+from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, step_ticks
 from tapestry.hardware.timing.energy import energy_pj
 from tapestry.hardware.timing.units import LARGEST, PICOJOULES_PER_J, TICKS_PER_S, Ticks, seconds, ticks
 
@@ -17,6 +17,7 @@ __all__ = [
     "TICKS_PER_S",
     "Ticks",
     "block_ticks",
+    "copy_ticks",
     "energy_pj",
     "move_ticks",
     "seconds",

@@ -147,36 +147,44 @@ class Round(NamedTuple):
 
 
 def reduce_round(step: CollectiveStep, kind: str, mesh_shape: MeshShape) -> Round:
-    """Build the round of one reduce-scatter or gather step over named sub-axes."""
+    """Build the round of one step of a collective over named sub-axes."""
     axis, names = step
     return Round(axis, kind, mesh_shape.size_of(names), _stride(names, axis, mesh_shape))
 
 
 def fetch_round(middle: Spec, needed: Spec, axis: str, mesh_shape: MeshShape) -> Round:
-    """Build the round of a fetch over one mesh axis: an all-gather, an all-to-all, or pieces from anywhere.
+    """Build the round of a fetch over one mesh axis: an all-gather, an all-to-all, or pieces from neighbors.
 
-    Sub-axes the consumer spec no longer uses are gathered; ones that move to another dimension exchange all
-    to all; windows and chunks that do not nest are fetched from any device that holds them.
+    The kind follows from what is exchanged, whether or not the reader has windows. Sub-axes along which devices no
+    longer differ in what they hold are gathered; ones that move to another dimension exchange all to all; where none
+    does either, devices fetch halos and pieces of chunks that do not nest. A group is the whole axis where such pieces
+    come in as well.
     """
-    size = dict(mesh_shape.axes)[axis]
     mine = {s.name for s in mesh_shape.sub_axes if s.axis == axis}
-    place = {a: k for k, split in enumerate(needed.dims) for a in split.axes}
-    released = [
-        (a, k) for k, split in enumerate(middle.dims) for a in split.axes if a in mine and place.get(a) != k
-    ]
-    regular = not needed.is_windowed and _granules_agree(middle, needed)
-    if not released or not regular:
-        return Round(axis, "fetch", size, 1)
-    names = mesh_shape.in_order(a for a, _ in released)
-    kind = "all_to_all" if any(a in place for a, _ in released) else "all_gather"
-    return Round(axis, kind, mesh_shape.size_of(names), _stride(names, axis, mesh_shape))
+    place = {a: k for k, split in enumerate(needed.dims) for a in split.axes if not _is_constant(needed, k)}
+    held = [(a, k) for k, split in enumerate(middle.dims) for a in split.axes if a in mine]
+    released = [a for a, k in held if place.get(a) != k]
+    if not released:
+        return Round(axis, "fetch", dict(mesh_shape.axes)[axis], 1)
+    kind = "all_to_all" if any(a in place for a in released) else "all_gather"
+    names = mesh_shape.in_order(released)
+    if any(place.get(a) == k and _is_irregular(middle, needed, k) for a, k in held):
+        names = mesh_shape.in_order(mine)
+    return reduce_round((axis, names), kind, mesh_shape)
 
 
-def _granules_agree(middle: Spec, needed: Spec) -> bool:
-    return all(
-        not (m.axes and n.axes) or m.granule == n.granule
-        for m, n in zip(middle.dims, needed.dims, strict=True)
-    )
+def _is_constant(needed: Spec, dim: int) -> bool:
+    """Return whether all devices read the same range of a dimension."""
+    window = needed.window(dim)
+    return window is not None and window.stride == 0
+
+
+def _is_irregular(middle: Spec, needed: Spec, dim: int) -> bool:
+    """Return whether devices that keep their place in a dimension need more than their chunk of it."""
+    if needed.window(dim) is not None:
+        return not _is_constant(needed, dim)
+    held, wanted = middle.dims[dim], needed.dims[dim]
+    return bool(held.axes and wanted.axes) and held.granule != wanted.granule
 
 
 def _stride(names: tuple[str, ...], axis: str, mesh_shape: MeshShape) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, group_members, plan_copy
+from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, flat_slices, group_members, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains, volumes
 from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
@@ -201,6 +201,19 @@ def test_kinds_of_rounds() -> None:
     assert fetch_round(shards, columns, "gpu", EIGHT).kind == "all_to_all"
     halo = Spec((Split(ALL), WHOLE), windows=(ChunkWindow(8, 1, -1, 3, 0, 8), None))
     assert fetch_round(shards, halo, "gpu", EIGHT).kind == "fetch"
+
+
+def test_a_gather_of_a_window_is_a_gather() -> None:
+    # Given rows on eight devices, a reader of rows 1 to 6, and one of halves of columns with a halo.
+    rows, grid = Spec((Split(ALL), WHOLE)), Spec((Split(ALL[:1]), Split(ALL[1:])))
+    sliced = Spec((WHOLE, WHOLE), windows=(ChunkWindow(8, 0, 1, 6, 0, 8), None))
+    counted = Spec((Split(ALL), WHOLE), windows=(ChunkWindow(8, 0, 1, 6, 0, 8), None))
+    haloed = Spec((WHOLE, Split(ALL[1:])), windows=(None, ChunkWindow(8, 1, -1, 3, 0, 8)))
+    assert fetch_round(rows, sliced, "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
+    assert fetch_round(rows, counted, "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
+    # columns come from neighbors beside the group of the rows, so the group is the whole axis
+    assert fetch_round(grid, haloed, "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
+    assert fetch_round(rows, haloed, "gpu", EIGHT).kind == "all_to_all"
 
 
 class TestWorkedCases:

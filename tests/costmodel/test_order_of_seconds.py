@@ -1,0 +1,135 @@
+"""A hunt for holes in the seconds of plans: no copy or block gets faster by doing more of the same.
+
+A search finds whatever a model of time gets wrong, so what is tried is drawn at random: shardings and shapes on meshes
+of the catalog, and collectives of any size on their axes. What is moved is counted by the simulator, from other code
+than the table that is tried.
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tapestry.costmodel.resharding_tables import copy_table
+from tapestry.hardware import Mesh, MeshAxis, load_mesh, mesh_names
+from tapestry.hardware.simulator.counting import count_copy
+from tapestry.hardware.simulator.rounds import CopyCounts
+from tapestry.hardware.simulator.storage import ShardStorage
+from tapestry.hardware.simulator.work import block_work
+from tapestry.hardware.timing import TICKS_PER_S, step_ticks
+from tapestry.teg.sharding.copies import Round, plan_copy
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tests.cases import examples
+from tests.hardware.simulator.programs import random_placements, random_program
+from tests.teg.sharding.specs import random_needed, random_spec
+
+MESHES = ("dgx-h100", "2x-dgx-h100", "t3000", "tpu-v4-2x2x2", "n300")
+BYTES = 4
+RECEIVED = st.integers(2, 2**33)
+
+
+class Copied(NamedTuple):
+    """A copy: what the table says that it takes, its rounds, and the bytes that the simulator counts."""
+
+    ticks: int
+    rounds: tuple[Round, ...]
+    size_bytes: tuple[int, ...]
+    counts: CopyCounts
+
+
+def random_copies(rng: np.random.Generator, mesh: Mesh) -> list[Copied]:
+    """Draw shardings of tensors of a few sizes, and cost the copies between them."""
+    mesh_shape, rank = MeshShape(mesh.axis_sizes), int(rng.integers(1, 4))
+    found = []
+    shape = tuple(int(n) for n in rng.integers(1, 33, rank))
+    for _ in range(3):
+        shape = tuple(n * int(rng.integers(1, 5)) for n in shape)
+        made = [random_spec(rng, rank, mesh_shape, partial=True) for _ in range(3)]
+        needed = [random_needed(rng, shape, mesh_shape) for _ in range(3)]
+        table = copy_table(shape, BYTES, made, needed, mesh, mesh_shape)
+        for (p, n), ticks in np.ndenumerate(table.ticks):
+            plan = plan_copy(made[p], needed[n], shape, mesh_shape)
+            if plan is not None:
+                found.append(copied(int(ticks), count_copy(plan, shape, mesh_shape, BYTES, False)))
+    return found
+
+
+def copied(ticks: int, counts: CopyCounts) -> Copied:
+    """Describe a copy by its rounds and its bytes: received in each of them, kept, and packed."""
+    received = [int(exchange.received_bytes.max()) for exchange in counts.exchanges]
+    moved = [int(counts.kept_bytes.max()), sum(int(packed.max()) for packed in counts.packed_bytes)]
+    packs = len(counts.packed_bytes)
+    return Copied(ticks, tuple(e.round for e in counts.exchanges), (*received, *moved, packs), counts)
+
+
+@pytest.mark.parametrize("name", MESHES)
+@settings(max_examples=examples(12))
+@given(st.integers(0, 2**32 - 1))
+def test_no_copy_gets_faster_by_moving_more_of_the_same(name: str, seed: int) -> None:
+    groups: dict[tuple[Round, ...], list[Copied]] = defaultdict(list)
+    for copy in random_copies(np.random.default_rng(seed), load_mesh(name)):
+        groups[copy.rounds].append(copy)
+    for copies in groups.values():
+        for less in copies:
+            for more in copies:
+                if np.all(np.array(less.size_bytes) <= more.size_bytes):
+                    assert less.ticks <= more.ticks, (less, more)
+
+
+@settings(max_examples=examples(12))
+@given(st.integers(0, 2**32 - 1))
+def test_nothing_crosses_hosts_faster_than_their_network(seed: int) -> None:
+    mesh = load_mesh("2x-dgx-h100")
+    network, hosts = mesh.axes[0], MeshShape(mesh.axis_sizes).axis_coordinates[:, 0]
+    for copy in random_copies(np.random.default_rng(seed), mesh):
+        links = copy.counts.link_bytes
+        assert links is not None
+        between = np.where(hosts[:, None] != hosts[None, :], links, 0)
+        least_s = int(between.sum(axis=0).max()) / network.bandwidth_bytes_per_s
+        assert copy.ticks >= least_s * TICKS_PER_S
+
+
+@settings(max_examples=examples(20))
+@given(st.integers(0, 2**32 - 1))
+def test_no_block_gets_faster_by_doing_more_of_the_same(seed: int) -> None:
+    rng, mesh = np.random.default_rng(seed), load_mesh("dgx-h100")
+    graph, mesh_shape = random_program(rng), MeshShape(mesh.axis_sizes)
+    whole = expand(graph, Placements({}), mesh_shape)
+    split = expand(graph, random_placements(rng, graph, mesh_shape), mesh_shape)
+    alone, shared = (
+        {
+            slot.step.site: block_work(program, slot.step, mesh.device, ShardStorage(mesh.device))
+            for slot in program.slots
+        }
+        for program in (whole, split)
+    )
+    for site, work in shared.items():
+        grows = (work.flops <= alone[site].flops) & (work.accessed_bytes <= alone[site].accessed_bytes)
+        assert (work.ticks <= alone[site].ticks)[grows].all(), site
+
+
+def groups_of(axis: MeshAxis) -> list[tuple[int, int]]:
+    """Return members and distance of every regular group on an axis."""
+    strides = [s for s in range(1, axis.size) if axis.size % s == 0]
+    return [(p, s) for s in strides for p in range(2, axis.size // s + 1) if axis.size // s % p == 0]
+
+
+@given(name=st.sampled_from(mesh_names()), received=RECEIVED)
+def test_kinds_keep_their_order(name: str, received: int) -> None:
+    for axis in load_mesh(name).axes:
+        for members, stride in groups_of(axis):
+            once, twice = received, 2 * received
+            ticks = {
+                kind: int(step_ticks(axis, kind, members, once, stride))
+                for kind in ("all_gather", "reduce_scatter", "fetch", "all_to_all")
+            }
+            both = int(step_ticks(axis, "all_reduce", members, twice, stride))
+            assert ticks["reduce_scatter"] <= both
+            assert ticks["all_gather"] <= both
+            assert ticks["fetch"] >= ticks["all_gather"]
+            assert ticks["all_to_all"] >= ticks["all_gather"]
