@@ -50,8 +50,15 @@ def _reduced(x: CollectiveCase, read: Placement) -> Workload:
     b.source("terms", (x.mesh.device_count, x.elements), x.dtype)
     b.apply("reduce", ("terms",), site="sum", monoid="sum", labels=("d", "i"), output=("i",))
     b.sink("sum", site="y")
-    terms = _placed(x.axes, ())  # of the source, and of the sum over it
-    return Workload(b.build(), Placements({"terms": terms, "sum": terms, "y": read}), x.mesh, COMMUNICATION)
+    graph = b.build()
+    signature = graph.by_site["sum"].signature
+    assert signature is not None
+    placements = {
+        "terms": _placed(x.axes, ()),
+        "sum": _placed(*(x.axes if dim.name == "d" else () for dim in signature.dims)),
+        "y": read,
+    }
+    return Workload(graph, Placements(placements), x.mesh, COMMUNICATION)
 
 
 def _all_reduce(x: CollectiveCase) -> Workload:

@@ -101,6 +101,7 @@ def test_a_collective_moves_the_bytes_that_it_is_named_for(
 ) -> None:
     run = dry(question("collective", {"op": operation, "ranks": ranks, "bytes": 8 * MIB}))
     assert run.received_bytes.tolist() == received
+    assert len(run.staging_bytes) == 1  # one copy: what is reduced is partial where it is made
 
 
 @pytest.mark.parametrize(
