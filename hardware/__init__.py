@@ -5,17 +5,20 @@ if not __name__.startswith("tapestry."):
 
 
 from tapestry.hardware.catalog import (
+    BY_COUNT,
     device_from_dict,
     device_names,
     load_device,
     load_mesh,
     mesh_from_dict,
     mesh_names,
+    node_names,
 )
 from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis, MissingFigureError
 from tapestry.hardware.tables import CatalogError
 
 __all__ = [
+    "BY_COUNT",
     "CatalogError",
     "Device",
     "MatrixTile",
@@ -28,4 +31,5 @@ __all__ = [
     "load_mesh",
     "mesh_from_dict",
     "mesh_names",
+    "node_names",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -23,6 +24,8 @@ from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, r
 Member = TypeVar("Member", Device, Mesh)
 MESH_NAME = a_value_of((str, PathLike), "a name such as 'dgx-h100' or the path of a TOML file")
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
+NODE = "node"  # the axis between the nodes of a mesh by count
+BY_COUNT = re.compile(r"([+-]?\d{1,12})x-(.+)")  # the name of so many nodes of a mesh
 
 
 def _tile(table: Table) -> MatrixTile:
@@ -99,10 +102,11 @@ def _device(table: Table) -> Device:
     return device
 
 
-def _axis(table: Table) -> MeshAxis:
+def _axis(table: Table, name: str | None = None) -> MeshAxis:
+    """Read an axis, or the network between nodes, whose `name` is given and of which there is one as yet."""
     axis = MeshAxis(
-        name=table.text("name"),
-        size=table.whole("size"),
+        name=table.text("name") if name is None else name,
+        size=table.whole("size") if name is None else 1,
         topology=table.one_of("topology", TOPOLOGIES),
         bandwidth_bytes_per_s=table.number("bandwidth_bytes_per_s"),
         latency_s=table.number("latency_s", zero=True),
@@ -119,6 +123,7 @@ def _axis(table: Table) -> MeshAxis:
 def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True) -> Mesh:
     """Build the mesh described by a table: `name`, `device` (a catalog name or a whole device table) and `axes`.
 
+    It may state the `network` between several such meshes (an axis without name and size), and `systems`.
     `plausible` refuses figures that no machine has (`hardware.ranges`).
 
     Raises:
@@ -130,8 +135,10 @@ def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True)
     name = table.text("name")
     device = _mesh_device(table)
     axes = tuple(_axis(axis) for axis in table.tables("axes"))
+    network = _axis(table.table("network"), NODE) if table.has("network") else None
+    systems = table.texts("systems")
     table.finish()
-    names = [axis.name for axis in axes if axis.name]
+    names = [axis.name for axis in (*axes, *((network,) if network else ())) if axis.name]
     if len(set(names)) < len(names):
         table.fault("axes", f"expected different names, not {', '.join(names)}")
     count = prod(axis.size for axis in axes)
@@ -139,7 +146,7 @@ def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True)
         table.fault("axes", f"{count} devices, at most {LONGEST_MESH} are possible")
     faults.finish()
     assert device is not None
-    return Mesh(name, device, axes)
+    return Mesh(name, device, axes, network, systems)
 
 
 def _mesh_device(table: Table) -> Device | None:
@@ -298,11 +305,34 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
 
 
 def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
-    """Load the mesh of this name in the catalog, or described by the TOML file at that path.
+    """Load the mesh of this name in the catalog, `Nx-` and a name for N nodes of it, or the TOML file at that path.
 
     Raises:
         ArgumentError: neither a name nor a path.
-        CatalogError: unknown name (near ones are listed), unreadable or wrong file.
+        CatalogError: unknown name (near ones are listed), a mesh that is no node, unreadable or wrong file.
     """
     check_arguments({"name_or_path": MESH_NAME}, {"name_or_path": name_or_path})
-    return _load("mesh", name_or_path, _meshes, mesh_from_dict, mesh_plugins)
+    by_count = None if _is_path(name_or_path) else BY_COUNT.fullmatch(fspath(name_or_path))
+    if by_count is None or fspath(name_or_path) in _meshes():
+        return _load("mesh", name_or_path, _meshes, mesh_from_dict, mesh_plugins)
+    return _nodes(int(by_count[1]), _load("mesh", by_count[2], _meshes, mesh_from_dict, mesh_plugins))
+
+
+def node_names() -> tuple[str, ...]:
+    """Return the names of the meshes that state a network, so that `load_mesh` takes any number of them."""
+    return tuple(name for name, mesh in _meshes().items() if mesh.network is not None)
+
+
+def _nodes(count: int, node: Mesh) -> Mesh:
+    """Build a mesh by count."""
+    if node.network is None:
+        raise CatalogError(
+            f"mesh {node.name!r} states no network between nodes; those that do are {', '.join(node_names())}; "
+            f"or write a file of your own with an axis {NODE!r}: `tapestry mesh new FILE --from {node.name}`"
+        )
+    most = LONGEST_MESH // node.device_count
+    if not 1 <= count <= most:
+        raise CatalogError(
+            f"expected from 1 to {most} nodes, not {count}: 2x-{node.name} is two of {node.name!r}"
+        )
+    return node.by_count(count)

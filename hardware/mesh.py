@@ -9,7 +9,7 @@ from math import prod
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.html_table import html_table
 
-TOPOLOGIES = ("switch", "ring", "torus", "line", "tree")
+TOPOLOGIES = ("switch", "fully_connected", "ring", "torus", "line", "tree")
 
 # Element types as graphs write them -> as device files write them. Other integers keep their own names.
 SHORT_DTYPES = {
@@ -165,7 +165,8 @@ class MeshAxis:
     """An axis of a mesh: `size` devices along one named direction, and the links between them.
 
     `bandwidth_bytes_per_s` is per direction: on `switch`, `tree` and `ring` all that one device can receive at
-    once; on `torus` and `line` one link, of which a device has two. `latency_s` is paid per round of a
+    once; on `torus` and `line` one link, of which a device has two; on `fully_connected` one link, of which a
+    device has one to each other. `latency_s` is paid per round of a
     collective. `ramp_s` is the extra time per phase of a collective's bulk protocol (direct sends have none),
     `small_message_bytes_per_s` the rate of the protocol without it; the faster one is used.
     `all_reduce_efficiency` replaces `efficiency` where the links themselves reduce, for the whole axis only.
@@ -189,11 +190,17 @@ class MeshAxis:
 
 @dataclass(frozen=True)
 class Mesh:
-    """A mesh of equal devices on named axes, slowest axis first."""
+    """A mesh of equal devices on named axes, slowest axis first.
+
+    `network` is the axis between several such meshes, of size 1, with the figures of one device's share of the links;
+    None where it is not known. `systems` are names of the machine, or of its network, in reports of measurements.
+    """
 
     name: str
     device: Device
     axes: tuple[MeshAxis, ...]
+    network: MeshAxis | None = None
+    systems: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         axes = listed([f"{axis.name}={axis.size}" for axis in self.axes], 5)
@@ -226,6 +233,19 @@ class Mesh:
     def device_count(self) -> int:
         """The number of devices: the product of the axes' sizes."""
         return prod(axis.size for axis in self.axes)
+
+    def by_count(self, count: int) -> Mesh:
+        """Return the mesh of `count` nodes, each of them this mesh, joined by its network.
+
+        Raises:
+            ValueError: a count below 1, or no network is stated.
+        """
+        if count < 1:
+            raise ValueError(f"expected at least 1 node, not {count}")
+        if self.network is None:
+            raise ValueError(f"mesh {self.name!r} states no network between nodes")
+        axes = (replace(self.network, size=count), *self.axes)
+        return Mesh(f"{count}x-{self.name}", self.device, axes, systems=self.systems)
 
     def part(self, axis_sizes: tuple[tuple[str, int], ...]) -> Mesh:
         """Return the submesh used by a plan that leaves the rest idle: the same axes with fewer devices.

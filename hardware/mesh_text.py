@@ -27,7 +27,11 @@ def mesh_text(mesh: Mesh, with_device: bool = False) -> str:
     head = f"{HEAD}\nname = {_value(mesh.name)}\n\n"
     if not with_device:
         head += f"{DEVICE_HEAD}device = {_value(mesh.device.name)}\n"
+    if mesh.systems:
+        head += f"systems = {_value(mesh.systems)}  # names of the machine or its network in reports\n"
     parts = ["\n".join(_axis(axis)) for axis in mesh.axes]
+    if mesh.network is not None:
+        parts.append("\n".join(_network(mesh.network)))
     if with_device:
         parts.append("\n".join(_device(mesh.device)))
     return head + "\n" + "\n\n".join(parts) + "\n"
@@ -37,6 +41,13 @@ def _axis(axis: MeshAxis) -> Iterator[str]:
     yield "[[axes]]"
     yield from _lines(axis)
     yield from _table("axes.sources", axis.sources, SOURCES_HEAD)
+
+
+def _network(network: MeshAxis) -> Iterator[str]:
+    yield "# Between nodes, for meshes by count such as `2x-NAME`: the figures of one device's share."
+    yield "[network]"
+    yield from (line for line in _lines(network) if not line.startswith(("name =", "size =")))
+    yield from _table("network.sources", network.sources, SOURCES_HEAD)
 
 
 def _device(device: Device) -> Iterator[str]:

@@ -6,7 +6,15 @@ from dataclasses import asdict
 from typing import Any
 
 from tapestry.costmodel.known_objectives import KnownObjectives
-from tapestry.hardware import Mesh, device_names, load_device, load_mesh, mesh_names
+from tapestry.hardware import (
+    BY_COUNT,
+    CatalogError,
+    Mesh,
+    device_names,
+    load_device,
+    load_mesh,
+    mesh_names,
+)
 from tapestry.service.plugins import document, plug_ins
 from tapestry.service.presentation import objective_document
 from tapestry.service.store import mesh_to_document
@@ -14,8 +22,22 @@ from tapestry.teg.operators import catalog as operator_catalog
 
 
 def meshes() -> list[dict[str, Any]]:
-    """Return the meshes, with their devices written out; `device_count` is the product of the axes."""
+    """Return the meshes, with their devices written out; `device_count` is the product of the axes.
+
+    One with a `network` may be taken any number of times: `2x-` and its name is two such nodes.
+    """
     return [mesh_document(load_mesh(name)) for name in mesh_names()]
+
+
+def mesh_by_count(name: str) -> dict[str, Any] | None:
+    """Return the mesh of so many nodes (`2x-dgx-h100`); None if the name is none of such a mesh."""
+    by_count = BY_COUNT.fullmatch(name)
+    if by_count is None or by_count[2] not in mesh_names():  # nor is it the path of a file
+        return None
+    try:
+        return mesh_document(load_mesh(name))
+    except CatalogError:
+        return None
 
 
 def mesh_document(mesh: Mesh) -> dict[str, Any]:

@@ -12,7 +12,15 @@ from typing import Any
 
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.resources import Resource
-from tapestry.hardware import CatalogError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
+from tapestry.hardware import (
+    BY_COUNT,
+    CatalogError,
+    Mesh,
+    device_names,
+    load_mesh,
+    mesh_from_dict,
+    mesh_names,
+)
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.service.settings import Limits
@@ -84,7 +92,14 @@ def _greatest(limits: Limits) -> dict[str, float]:
 
 def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     if isinstance(given, str):
-        return load_mesh(given) if faults.one_of("/mesh", given, mesh_names(), "mesh") else None
+        by_count = BY_COUNT.fullmatch(given)
+        if not faults.one_of("/mesh", by_count[2] if by_count else given, mesh_names(), "mesh"):
+            return None
+        try:
+            return load_mesh(given)
+        except CatalogError as error:
+            faults.add("/mesh", str(error))
+            return None
     before = len(faults.found)
     _check_plain(given, "/mesh", faults)
     if len(faults.found) > before:

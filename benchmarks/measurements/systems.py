@@ -18,10 +18,9 @@ TOPOLOGY_WORDS = {
     "line": ("line",),
     "ring": ("ring", "torus"),
     "torus": ("torus",),
-    "fully connected": ("switch",),
+    "fully connected": ("fully_connected",),
     "nvswitch": ("switch",),
 }
-NODE = "node"  # the leading axis of a mesh of several nodes
 
 
 def _words(text: str) -> frozenset[str]:
@@ -102,28 +101,37 @@ class Systems:
     def joined(self, question: Question, group: RankGroup) -> Mesh:
         """Return the mesh of a group's devices: of the nodes of the catalog the one that fits what is stated.
 
+        A node that is known by names of its own, such as a provider's, fits where the inputs state one of them. A
+        network whose rate per node is stated has that rate.
+
         Raises:
             UnpredictedError: unknown device, or no node that fits.
         """
         device = self.device(question)
-        topology = _topologies(str(question.inputs.get("topology", "")))
+        topologies = _topologies(str(question.inputs.get("topology", "")))
+        words = _words(" ".join(str(value) for value in question.inputs.values()))
         found = [
-            mesh
+            (named, mesh)
             for mesh in self.meshes.values()
             if mesh.device.name == device.name
-            and (mesh.axes[0].name == NODE) == (group.nodes > 1)
-            and _fits(mesh.axes[-1], group.ranks_per_node, topology)
-            and len(mesh.axes) == (2 if group.nodes > 1 else 1)
+            and len(mesh.axes) == 1
+            and _fits(mesh.axes[0], group.ranks_per_node, topologies)
+            and (named := _named(mesh, words)) is not None
+            and (group.nodes == 1 or mesh.network is not None)
         ]
         if not found:
-            linked = f" joined as a {' or '.join(topology)}" if topology else ""
-            several = f" in {group.nodes} nodes" if group.nodes > 1 else ""
+            linked = f" joined as a {' or '.join(topologies)}" if topologies else ""
+            several = f", and a network for {group.nodes} of them" if group.nodes > 1 else ""
             raise UnpredictedError(f"no node with {group.ranks_per_node} {device.name}{linked}{several}")
-        mesh = min(found, key=lambda m: (m.axes[-1].size, m.name))
-        sizes = ((mesh.axes[0].name, group.nodes),) if group.nodes > 1 else ()
-        if group.nodes > 1:
-            mesh = replace(mesh, axes=(replace(mesh.axes[0], size=group.nodes), *mesh.axes[1:]))
-        return mesh.part((*sizes, (mesh.axes[-1].name, group.ranks_per_node)))
+        named, node = min(found, key=lambda pair: (-pair[0], pair[1].axes[0].size, pair[1].name))
+        part = node.part(((node.axes[0].name, group.ranks_per_node),))
+        if group.nodes == 1:
+            return part
+        rate = None if named else _bytes_per_s(str(question.inputs.get("network", "")))
+        if rate is not None and part.network is not None:
+            share = rate / node.device_count
+            part = replace(part, network=replace(part.network, bandwidth_bytes_per_s=share))
+        return part.by_count(group.nodes)
 
 
 def _alone() -> MeshAxis:
@@ -141,3 +149,15 @@ def _fits(axis: MeshAxis, ranks: int, topologies: tuple[str, ...]) -> bool:
     if topologies == TOPOLOGY_WORDS["ring"] and axis.size != ranks:
         return False
     return axis.size >= ranks and (not topologies or axis.topology in topologies)
+
+
+def _named(mesh: Mesh, words: frozenset[str]) -> int | None:
+    """Count the words of the longest name of a system that are all stated; 0 without names, None if none is stated."""
+    stated = [len(_words(name)) for name in mesh.systems if _words(name) <= words]
+    return max(stated) if stated else None if mesh.systems else 0
+
+
+def _bytes_per_s(text: str) -> float | None:
+    """Return the rate of a node's links that a text states, such as `8x200 Gb/s`; None if it states none."""
+    found = re.search(r"(\d+) ?x ?(\d+) ?Gb/s", text)
+    return int(found[1]) * int(found[2]) * 1e9 / 8 if found else None

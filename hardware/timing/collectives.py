@@ -28,6 +28,8 @@ def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tu
     phases = 2 if kind == "all_reduce" else 1
     if axis.topology == "switch":
         return phases, 1.0
+    if axis.topology == "fully_connected":  # every other member is behind a link of its own
+        return phases, 1.0 if kind == "fetch" else 1 / (members - 1)
     if axis.topology == "tree":
         rounds = phases * ceil(np.log2(members))
         return rounds, members / (members - 1) if kind == "all_reduce" else 1.0
@@ -59,7 +61,8 @@ def step_ticks(
     links of a ring, torus or line. Zero bytes, or one member, take 0 ticks.
 
     alpha-beta: latency per round + bytes on the busiest link / bandwidth; rounds and load per topology:
-    switch: one round per phase (fits measurements better than log2 p or p-1). ring, one way: p-1 rounds,
+    switch: one round per phase (fits measurements better than log2 p or p-1). fully connected: likewise, the bytes
+    over p-1 links, but those of a fetch over one. ring, one way: p-1 rounds,
     scattered load p/2. line: p-1 rounds, scattered load floor(p/2) ceil(p/2) / (p-1). torus, two ways: half
     of a line's loads, p/2 rounds. tree: log2 p rounds, all-reduce 2n. A group that does not reach around the
     axis (members x stride < size) is a line on a torus; one that does, whatever its stride, is a ring.

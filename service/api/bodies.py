@@ -26,8 +26,9 @@ class RunBody(RequestBody):
 
     graph_id: str = Field(description="the program", pattern="^[0-9a-f]{32}$")
     mesh: Text | dict[str, Any] = Field(
-        description="the name of a mesh (`/v1/meshes`), or an object with the fields of a mesh file: name, "
-        "device (a name of `/v1/devices`, or an object with its fields) and axes",
+        description="the name of a mesh (`/v1/meshes`), `Nx-` and the name of one with a `network` for N such nodes "
+        "(`2x-dgx-h100`), or an object with the fields of a mesh file: name, device (a name of `/v1/devices`, or an "
+        "object with its fields) and axes",
         examples=list(mesh_names()),
     )
     fresh: bool = Field(

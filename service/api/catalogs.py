@@ -20,6 +20,7 @@ from tapestry.teg.faults import Fault, near_names
 FOR_A_MINUTE = "private, max-age=60"
 PLUGINS = "What others have added by installing it, and what of it was left out and why."
 Read = Callable[[], list[dict[str, Any]]]
+Find = Callable[[str], dict[str, Any] | None]
 CATALOGS: tuple[tuple[str, Read, str], ...] = (
     ("meshes", catalogs.meshes, "Meshes that plans can be made for."),
     ("devices", catalogs.devices, "Devices that meshes are made of, every figure with its unit."),
@@ -35,7 +36,7 @@ def new_router() -> APIRouter:
     for name, read, summary in CATALOGS:
         kept = cache(read)
         _add_list(router, name, kept, summary)
-        _add_member(router, name, kept, summary)
+        _add_member(router, name, kept, summary, catalogs.mesh_by_count if name == "meshes" else _none)
     _add_list(router, "plugins", cache(catalogs.plugins), PLUGINS)
     return router
 
@@ -55,14 +56,20 @@ def _add_list(router: APIRouter, name: str, read: Read, summary: str) -> None:
     )
 
 
-def _add_member(router: APIRouter, name: str, read: Read, summary: str) -> None:
+def _none(name: str) -> dict[str, Any] | None:
+    """Return None: a catalog whose members are all listed."""
+    return None
+
+
+def _add_member(router: APIRouter, name: str, read: Read, summary: str, unlisted: Find) -> None:
     def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
         by_name = {item["name"]: item for item in read()}
-        if member not in by_name:
+        found = by_name.get(member) or unlisted(member)
+        if found is None:
             message = f"nothing among the {name} is called {member[:80]!r}"
             near = near_names(member, by_name)
             raise Problem(404, "unknown_id", message, (Fault("#path/member", message, near),))
-        return revalidated(request, by_name[member], FOR_A_MINUTE)
+        return revalidated(request, found, FOR_A_MINUTE)
 
     get_one.__doc__ = f"One of the {name} by its name."
     router.add_api_route(

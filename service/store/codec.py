@@ -67,7 +67,12 @@ def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
     document = asdict(mesh)
     device = document["device"]
     axes = [_known(axis) for axis in document["axes"]]
-    known = json.loads(json.dumps({"name": mesh.name, "device": _known(device), "axes": axes}))
+    fields = {"name": mesh.name, "device": _known(device), "axes": axes, "systems": mesh.systems}
+    if mesh.network is not None:  # its name and size are not stated
+        fields["network"] = {
+            k: v for k, v in _known(document["network"]).items() if k not in ("name", "size")
+        }
+    known = json.loads(json.dumps(_known(fields)))
     assert isinstance(known, dict)
     return known
 

@@ -29,7 +29,7 @@ def _device(device: Device) -> str:
 
 def mesh_table() -> str:
     """Build the table of meshes with their devices and links."""
-    lines = ["| mesh | devices | axes, slowest first |", "| --- | --- | --- |"]
+    lines = ["| mesh | devices | axes, slowest first | network between nodes |", "| --- | --- | --- | --- |"]
     return "\n".join([*lines, *(_mesh(load_mesh(name)) for name in mesh_names())])
 
 
@@ -37,7 +37,9 @@ def _mesh(mesh: Mesh) -> str:
     axes = ", ".join(
         f"{a.name} {a.size} ({a.topology}, {a.bandwidth_bytes_per_s / 1e9:g} GB/s)" for a in mesh.axes
     )
-    return f"| `{mesh.name}` | {mesh.device_count} x `{mesh.device.name}` | {axes} |"
+    network = mesh.network
+    between = f"{network.topology}, {network.bandwidth_bytes_per_s / 1e9:g} GB/s" if network else ""
+    return f"| `{mesh.name}` | {mesh.device_count} x `{mesh.device.name}` | {axes} | {between} |"
 
 
 def devices_page() -> str:

@@ -19,7 +19,9 @@ from tapestry.hardware import (
     load_mesh,
     mesh_from_dict,
     mesh_names,
+    node_names,
 )
+from tapestry.hardware.timing import seconds, step_ticks
 
 FIGURES = (int, float, Mapping)
 OWN_MESH = """
@@ -169,8 +171,8 @@ def test_every_figure_of_a_mesh_has_a_source(name: str) -> None:
     mesh = load_mesh(name)
     assert mesh.name == name
     assert mesh.device == load_device(mesh.device.name)
-    for axis in mesh.axes:
-        assert unsourced(axis) == []
+    for axis in (*mesh.axes, *((mesh.network,) if mesh.network else ())):
+        assert [name for name in unsourced(axis) if (axis, name) != (mesh.network, "size")] == []
         assert axis.sources["topology"]
 
 
@@ -181,6 +183,9 @@ def test_every_figure_of_a_mesh_has_a_source(name: str) -> None:
         ("dgx-h100", (("gpu", 8),), 8),
         ("dgx-h200", (("gpu", 8),), 8),
         ("2x-dgx-h100", (("node", 2), ("gpu", 8)), 16),
+        ("128x-aws-p5", (("node", 128), ("gpu", 8)), 1024),
+        ("1x-dgx-a100", (("node", 1), ("gpu", 8)), 8),
+        ("hgx-a100-4", (("gpu", 4),), 4),
         ("p3-16xlarge", (("gpu", 8),), 8),
         ("tpu-v5e-4x4", (("x", 4), ("y", 4)), 16),
         ("cpu-node", (("socket", 2),), 2),
@@ -366,3 +371,56 @@ def test_a_notebook_shows_a_mesh_as_a_table_of_its_axes() -> None:
     shown = replace(load_mesh("tpu-v5p-4x4x4"), name="<b>")._repr_html_()
     assert "Mesh &lt;b&gt;: 64 devices" in shown and "<b>" not in shown
     assert shown.count("<tr><td>") == 3
+
+
+@pytest.mark.parametrize("name", node_names())
+def test_any_number_of_nodes_is_a_mesh_over_the_network_of_one(name: str) -> None:
+    node, three = load_mesh(name), load_mesh(f"3x-{name}")
+    assert node.network is not None
+    assert three.axes == (replace(node.network, size=3), *node.axes)
+    assert (three.name, three.device, three.device_count) == (
+        f"3x-{name}",
+        node.device,
+        3 * node.device_count,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("0x-dgx-h100", "expected from 1 to 125000 nodes, not 0"),
+        ("-2x-dgx-h100", "expected from 1 to 125000 nodes, not -2"),
+        ("125001x-dgx-h100", "expected from 1 to 125000 nodes, not 125001"),
+        ("2x-n300", "mesh 'n300' states no network between nodes; those that do are "),
+        ("2x-dgx-h10", "there is no mesh 'dgx-h10'; did you mean dgx-h100"),
+        ("2x-2x-dgx-h100", "there is no mesh '2x-dgx-h100'"),
+    ],
+)
+def test_names_that_make_no_mesh_are_refused_with_what_to_do_instead(name: str, fault: str) -> None:
+    with pytest.raises(CatalogError) as caught:
+        load_mesh(name)
+    assert fault in str(caught.value)
+
+
+def test_a_network_is_an_axis_without_name_and_size() -> None:
+    links = {"topology": "switch", "bandwidth_bytes_per_s": 1e10, "latency_s": 1e-6}
+    content = {"name": "mine", "device": "a100-80", "axes": [{"name": "gpu", "size": 4, **links}]}
+    mesh = mesh_from_dict({**content, "network": links})
+    assert mesh.by_count(5).axis_sizes == (("node", 5), ("gpu", 4))
+    with pytest.raises(CatalogError) as caught:
+        mesh_from_dict({**content, "network": {**links, "size": 2, "bandwidth_bytes_per_s": -1.0}})
+    assert [fault.split(": ")[2] for fault in caught.value.faults] == ["bandwidth_bytes_per_s", "size"]
+    with pytest.raises(ValueError, match="states no network"):
+        mesh_from_dict(content).by_count(2)
+
+
+def test_a_full_connection_has_a_link_for_each_pair() -> None:
+    """Given 7 links to 7 others, an all-gather uses all of them and a transfer from one peer a single one."""
+    (axis,) = load_mesh("mi300x-8").axes
+    rate = axis.bandwidth_bytes_per_s * axis.efficiency
+    gathered, fetched = (
+        float(seconds(step_ticks(replace(axis, small_message_bytes_per_s=None), kind, 8, 7 * 10**9)))
+        for kind in ("all_gather", "fetch")
+    )
+    assert gathered == pytest.approx(10**9 / rate, rel=1e-2)
+    assert fetched == pytest.approx(7 * 10**9 / rate, rel=1e-2)

@@ -52,7 +52,7 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
         "name: missing",
         "device: there is no device 'h10'",
         "axes[0]: size: expected a whole number above zero, not 0",
-        "axes[0]: topology: expected one of switch, ring, torus, line, tree, not 'swich'",
+        "axes[0]: topology: expected one of switch, fully_connected, ring, torus, line, tree, not 'swich'",
         "axes[0]: bandwidth_bytes_per_s: missing",
         "axes[0]: latency_s: expected a number from 0 to 1 s, not 4",
         "axes[0]: eficiency: unknown key",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
+from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names, node_names
 from tapestry.service.cli.errors import OK
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.store import mesh_to_document
@@ -57,3 +57,4 @@ def _meshes(meshes: list[Mesh], as_json: bool) -> None:
         for mesh in meshes
     ]
     print_table(("mesh", "devices", "device", "axes, slowest first"), rows, right=(1,))
+    print(f"\nAny number N of nodes, named Nx-MESH (2x-dgx-h100), of {', '.join(node_names())}")

@@ -89,6 +89,30 @@ def test_a_mesh_of_the_catalog_can_be_changed_and_posted_back(shared: Service) -
     assert shared.submit(mesh=mesh).status_code == 202
 
 
+def test_a_mesh_may_be_any_number_of_nodes(shared: Service) -> None:
+    answer = shared.submit(mesh="3x-dgx-h100")
+    run = shared.http.get(answer.headers["location"]).json()
+    assert (answer.status_code, run["mesh_document"]) == (202, mesh_to_document(load_mesh("3x-dgx-h100")))
+    assert shared.http.get("/v1/meshes/3x-dgx-h100").json()["device_count"] == 24
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [
+        ("0x-dgx-h100", "expected from 1 to 125000 nodes, not 0"),
+        ("2x-n300", "states no network"),
+        ("2x-./mine.toml", "there is no mesh './mine.toml'"),
+    ],
+)
+def test_a_mesh_that_is_no_number_of_nodes_is_refused_by_pointer(
+    shared: Service, name: str, detail: str
+) -> None:
+    (fault,) = complaint(shared.submit(mesh=name), 422, "invalid")["errors"]
+    assert fault["pointer"] == "/mesh" and detail in fault["detail"]
+    if "/" not in name:
+        complaint(shared.http.get(f"/v1/meshes/{name}"), 404, "unknown_id")
+
+
 def test_a_run_may_start_from_another_of_the_same_graph(service: Service) -> None:
     finished = service.finished()
     assert service.submit(start_from=finished).status_code == 202

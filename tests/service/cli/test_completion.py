@@ -71,7 +71,7 @@ def test_zsh_reads_its_script(tapestry: Run, tmp_path: Path) -> None:
     script.write_text(tapestry("completion", "zsh").out)
     assert script.read_text().startswith("#compdef tapestry\n")
     assert "'--mesh|" not in script.read_text()
-    assert "'optimize|--mesh') offered=('2x-dgx-h100' " in script.read_text()
+    assert "'optimize|--mesh') offered=('aws-p4d' " in script.read_text()
     if shutil.which("zsh"):
         assert out("zsh", "-n", str(script)) == ""
         assert out(

@@ -141,6 +141,7 @@ def test_meshes_can_be_read_back(tapestry: Run) -> None:
     assert [mesh_from_dict(mesh).name for mesh in listed] == list(mesh_names())
     shown = tapestry("meshes").out
     assert all(name in shown for name in mesh_names())
+    assert "Any number N of nodes" in shown
 
 
 def test_rules(tapestry: Run) -> None:

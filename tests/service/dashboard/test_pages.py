@@ -173,10 +173,11 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
 
     page.get_by_label("Seconds of searching").fill("2.5")
     page.get_by_label("Start from").fill("")
+    page.get_by_label("Nodes, joined by its network").fill("2")
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
     run = idle_service.get(f"/v1/runs/{page.url.rpartition('/')[2]}")
-    assert (run["graph"], run["mesh"], run["status"]) == ("by the form", "dgx-h100", "queued")
+    assert (run["graph"], run["mesh"], run["status"]) == ("by the form", "2x-dgx-h100", "queued")
     assert run["constraints"] == ["peak_memory_bytes<=2GiB"]
     assert run["budget"] == {"seconds": 2.5, "evaluations": None, "deadline_seconds": None}
     expect(page.get_by_role("heading", level=1)).to_have_text("by the form")

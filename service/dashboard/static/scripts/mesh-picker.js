@@ -19,6 +19,7 @@ export class MeshPicker {
     for (const input of document.querySelectorAll("input[name=mesh-source]"))
       input.addEventListener("change", () => this.#source());
     byId("mesh").addEventListener("change", () => this.#show());
+    byId("nodes").addEventListener("input", () => this.#show());
     byId("mesh-json").addEventListener("input", () => this.#read());
   }
 
@@ -31,10 +32,19 @@ export class MeshPicker {
     this.choose(USUAL);
   }
 
-  /** @param {string} name */
+  /** Choose a mesh, or so many nodes of it (`2x-dgx-h100`). @param {string} name */
   choose(name) {
-    if (this.meshes.some((mesh) => mesh.name === name)) byId("mesh").value = name;
+    const [, nodes, node] = this.#chosen(name) ? [name, "1", name] : (/^(\d+)x-(.+)$/.exec(name) ?? []);
+    if (node && this.#chosen(node)) {
+      byId("mesh").value = node;
+      byId("nodes").value = nodes;
+    }
     this.#show();
+  }
+
+  /** The mesh of the catalog that is called so. @param {string} name */
+  #chosen(name = byId("mesh").value) {
+    return this.meshes.find((mesh) => mesh.name === name);
   }
 
   /** Choose what a request says of its mesh: a name, or an object. @param {any} mesh */
@@ -51,7 +61,13 @@ export class MeshPicker {
 
   /** @returns {any} a name or an object; null where the text is no JSON */
   get mesh() {
-    return this.isInline ? this.#read() : byId("mesh").value;
+    if (this.isInline) return this.#read();
+    return this.#nodes === "1" ? byId("mesh").value : `${this.#nodes}x-${byId("mesh").value}`;
+  }
+
+  /** The number of nodes, as it was typed; one where the mesh states no network. */
+  get #nodes() {
+    return this.#chosen()?.network ? byId("nodes").value : "1";
   }
 
   #source() {
@@ -63,7 +79,7 @@ export class MeshPicker {
 
   /** The chosen mesh, to be changed. */
   #template() {
-    const mesh = this.meshes.find((one) => one.name === byId("mesh").value);
+    const mesh = this.#chosen();
     if (!mesh) return "";
     const axes = mesh.axes.map((/** @type {any} */ { sources, ...axis }) => axis);
     return JSON.stringify({ name: `my-${mesh.name}`, device: mesh.device.name, axes }, null, 2);
@@ -87,9 +103,13 @@ export class MeshPicker {
   }
 
   #show() {
-    const mesh = this.meshes.find((one) => one.name === byId("mesh").value);
+    const mesh = this.#chosen();
     if (!mesh) return;
-    const { device, axes } = mesh;
+    byId("mesh-nodes").hidden = !mesh.network;
+    const { device } = mesh;
+    const nodes = Number(this.#nodes);
+    const axes = nodes > 1 ? [{ name: "node", size: nodes, ...mesh.network }, ...mesh.axes] : mesh.axes;
+    const count = mesh.device_count * Math.max(nodes, 1);
     const peaks = Object.entries(device.peak_flops_per_s).map(
       ([dtype, peak]) => `${dtype} ${rounded(/** @type {number} */ (peak), "flop/s")}`,
     );
@@ -103,7 +123,7 @@ export class MeshPicker {
     fill(
       byId("mesh-facts"),
       pairs([
-        ["Device", `${device.name} by ${device.vendor}, ${several(mesh.device_count, "of them", "of them")}`],
+        ["Device", `${device.name} by ${device.vendor}, ${several(count, "of them", "of them")}`],
         [
           "Memory",
           `${rounded(device.memory_bytes, "GB")} each, read at ${rounded(device.memory_bytes_per_s, "B/s")}`,
