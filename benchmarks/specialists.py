@@ -31,6 +31,7 @@ from benchmarks.specialist_plans import (
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Budget, Plan, Result, Verification, verify_plan
+from tapestry.optimizer.archive.constraints import fits
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.optimizer.run.search import search
 from tapestry.rewrites import RULES, saturate
@@ -82,7 +83,7 @@ def hand_made(recipe: Recipe, graph: Graph, mesh: Mesh) -> Plan:
     """Build a recipe's plan, with its costs by the reference cost model."""
     placements = lay(recipe, graph, MeshShape(mesh.axis_sizes))
     cost = costs_of(reference_cost(graph, placements, mesh).vector(), mesh)
-    return Plan(graph, placements, (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
+    return Plan(graph, placements, (), cost, fits(cost, mesh))
 
 
 def dominating(plan: Plan, result: Result) -> Plan | None:

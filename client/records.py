@@ -148,7 +148,10 @@ class PlanRecord(Record):
 
 @dataclass(frozen=True, repr=False)
 class PlanDetail(PlanRecord):
-    """A plan with its decisions, history and executions; `loading` is what is paid once, before its first step."""
+    """A plan with its decisions, history and executions.
+
+    `loading` is what is paid once, before its first step; `memory` what the fullest device holds, in bytes by term.
+    """
 
     run: str
     graph_id: str
@@ -158,6 +161,7 @@ class PlanDetail(PlanRecord):
     moves: tuple[Mapping[str, Any], ...]
     placements: Mapping[str, Any]
     loading: Mapping[str, Any] | None
+    memory: Mapping[str, int]
     executions: tuple[Mapping[str, Any], ...]
     links: Mapping[str, str]
 

@@ -1,7 +1,7 @@
 """Expressions over named costs: terms, their values, and the forms in which the search computes them.
 
 A term is a number, a name, or an operation on terms. It is evaluated on one plan's costs (`evaluate`), reduced to
-weights where it is linear (`linear_weights`), and otherwise compiled to a postfix program (`postfix`) that the
+weights where it is linear (`affine_weights`), and otherwise compiled to a postfix program (`postfix`) that the
 search runs in its compiled loop. `costmodel.expression_parser` reads terms from text.
 """
 
@@ -149,21 +149,13 @@ _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
 }
 
 
-def linear_weights(term: Term) -> dict[str, float] | None:
-    """Compute the weights by name with which a term sums its names; None where it is no such sum."""
-    found = _affine(term)
-    if found is None or found[0] != 0:
-        return None
-    return found[1]
-
-
-def _affine(term: Term) -> tuple[float, dict[str, float]] | None:
-    """Split a term into a constant and weights by name; None where it is not linear."""
+def affine_weights(term: Term) -> tuple[float, dict[str, float]] | None:
+    """Split a term into a constant and the weights by name of its sum; None where it is no such sum."""
     if isinstance(term, NumberTerm):
         return term.value, {}
     if isinstance(term, NamedTerm):
         return 0.0, {term.name: 1.0}
-    parts = [_affine(operand) for operand in term.operands]
+    parts = [affine_weights(operand) for operand in term.operands]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

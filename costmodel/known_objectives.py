@@ -11,13 +11,13 @@ from tapestry.costmodel.expressions import (
     NamedTerm,
     NumberTerm,
     Term,
-    linear_weights,
+    affine_weights,
     names_in,
     quoted,
     substitute,
 )
 from tapestry.costmodel.kernel_arrays import COLUMNS
-from tapestry.costmodel.objective import COLUMN_FIGURES, DEVICE_COUNT, DEVICE_FIGURES, QUANTITIES, Objective
+from tapestry.costmodel.objective import COLUMN_FIGURES, DEVICE_FIGURES, MESH_COUNTS, QUANTITIES, Objective
 from tapestry.costmodel.objectives import catalog, plug_ins
 from tapestry.costmodel.resources import PEAK, Resource, check_names, resources_of
 from tapestry.hardware.mesh import Device, Mesh
@@ -61,8 +61,8 @@ class KnownObjectives:
                 raise self._unknown(name, text, term)
         if isinstance(term, NamedTerm) and term.name in self.by_name:
             return self.by_name[term.name]
-        weights = linear_weights(term)
-        if not names_in(term) or (weights is not None and not any(w > 0 for w in weights.values())):
+        affine = affine_weights(term)
+        if not names_in(term) or (affine is not None and not any(w > 0 for w in affine[1].values())):
             raise ValueError(
                 f"objective {text!r} grows with no cost: less is better, so name one it grows with"
             )
@@ -125,7 +125,10 @@ class KnownObjectives:
         def bound(name: str) -> Term:
             if name in self.columns:
                 return NamedTerm(name)
-            return NumberTerm(mesh.device_count if name == DEVICE_COUNT else mesh.device.require(name))
+            if name in MESH_COUNTS:
+                return NumberTerm(MESH_COUNTS[name](mesh))
+            number = mesh.device.require(name)
+            return NumberTerm(int(number) if isinstance(getattr(mesh.device, name), int) else number)
 
         return substitute(self._open(objective.term), bound)
 

@@ -31,6 +31,15 @@ OBJECTIVES: tuple[Objective, ...] = (
         "peak memory",
     ),
     Objective(
+        "device_memory_bytes",
+        "B",
+        "what a device has to hold: peak memory, and what the process takes beside its tensors: context, libraries' "
+        "workspaces, the allocator's rounding, and buffers of collectives along each axis",
+        "peak_memory_bytes + context_bytes + workspace_bytes + allocator_bytes "
+        "+ communicator_bytes * communicator_count",
+        "device memory",
+    ),
+    Objective(
         "total_memory_bytes", "B", "sum over devices of their peaks", "total_memory_bytes", "total memory"
     ),
     Objective(

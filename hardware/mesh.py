@@ -53,9 +53,11 @@ class Device:
     of a dtype that has no peak. The efficiencies are the shares that kernels reach: contractions of their peak,
     contractions and moves of the memory's rate, vector kernels of both their rates. `cache_bytes` is the last cache
     before the memory, shared by all cores and filled by the hardware, and `cache_bytes_per_s` the rate of reads that
-    hit it; scratchpads that a compiler fills are no cache. `layouts` names the physical layouts that its kernels work
-    in, the default one first. `sources` gives the origin of every figure by field name. A device has one memory: a
-    board with two chips is two devices.
+    hit it; scratchpads that a compiler fills are no cache. A process holds memory beside its tensors: `context_bytes`
+    for driver, runtime and code, `workspace_bytes` for the scratch memory of libraries, `allocator_bytes` lost to
+    rounding at most, `communicator_bytes` for the buffers of the collectives along one axis of a mesh. `layouts` names
+    the physical layouts that its kernels work in, the default one first. `sources` gives the origin of every figure by
+    field name. A device has one memory: a board with two chips is two devices.
     """
 
     name: str
@@ -75,6 +77,10 @@ class Device:
     cache_bytes: int | None = None
     cache_bytes_per_s: float | None = None
     compute_dtype_default: Mapping[str, str] = field(default_factory=dict, hash=False)
+    context_bytes: int | None = None
+    workspace_bytes: int | None = None
+    allocator_bytes: int | None = None
+    communicator_bytes: int | None = None
     tdp_w: float | None = None
     idle_power_w: float | None = None
     joules_per_flop: Mapping[str, float] | None = field(default=None, hash=False)

@@ -116,18 +116,28 @@ class Table:
         return found
 
     def whole(self, key: str) -> int:
-        expected = "a whole number above zero"
+        """Return the whole number of `key`; it is above zero unless its range begins there."""
+        known = RANGES.get(key)
+        is_zero_allowed = known is not None and known.least == 0
+        expected = f"a whole number{', zero or more' if is_zero_allowed else ' above zero'}"
         value = self.get(key, expected)
         if value is _MISSING:
             return 1
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or value < 0
+            or (value == 0 and not is_zero_allowed)
+        ):
             self.fault(key, f"expected {expected}, not {value_text(value)}")
             return 1
-        known = RANGES.get(key)
         if self.faults.plausible and known is not None and not known.holds(value):
             wanted = known.expected.replace("a number", "a whole number")
             self.fault(key, f"expected {wanted}, not {value}{known.hint(_as_float(value))}")
         return value
+
+    def optional_whole(self, key: str) -> int | None:
+        return self.whole(key) if self.has(key) else None
 
     def _expected(self, figure: str, plain: str) -> str:
         return RANGES[figure].expected if self.faults.plausible else plain

@@ -17,6 +17,7 @@ from tapestry.hardware.simulator import Execution as Run
 from tapestry.hardware.simulator import to_perfetto
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Plan, canonicalize, verify_plan
+from tapestry.optimizer.archive.constraints import fits
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.service.store.records import NewExecution
 from tapestry.service.verdicts import is_refuted
@@ -86,7 +87,7 @@ def abstract_plan(graph: Graph, mesh: Mesh, compute_dtype: str | None = None) ->
     known = known_objectives(graph)
     tally = reference_cost(graph, Placements(), mesh, compute_dtype, resources=known.resources)
     cost = costs_of(tally.vector(), mesh, known)
-    return Plan(graph, Placements(), (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
+    return Plan(graph, Placements(), (), cost, fits(cost, mesh))
 
 
 def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tapestry.costmodel.known_objectives import KnownObjectives
-from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.mesh import Device, Mesh
 from tapestry.teg.arguments import NUMBER, TEXT, check_arguments
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.known_fields import known_fields
@@ -92,10 +92,30 @@ def parse_constraint(text: str, known: KnownObjectives | None = None) -> Constra
 def all_constraints(
     given: Sequence[Constraint | str], mesh: Mesh, known: KnownObjectives | None = None
 ) -> tuple[Constraint, ...]:
-    """Return the given constraints and, unless one bounds it already, the device's capacity."""
+    """Return the given constraints and, unless one bounds it already, the device's capacity.
+
+    A device without figures of what processes take beside their tensors is to hold the tensors at least.
+    """
+    known = known or KnownObjectives()
     parsed = tuple(parse_constraint(c, known) if isinstance(c, str) else c for c in given)
-    capacity = Constraint("peak_memory_bytes", float(mesh.device.memory_bytes), "B")
+    capacity = Constraint(memory_objective(mesh.device, known), float(mesh.device.memory_bytes), "B")
     is_bounded = any(
         c.objective == capacity.objective and not c.is_relative and c.bound <= capacity.bound for c in parsed
     )
     return parsed if is_bounded else (*parsed, capacity)
+
+
+def memory_objective(device: Device, known: KnownObjectives | None = None) -> str:
+    """Return the name of the objective that the capacity of a device bounds."""
+    known = known or KnownObjectives()
+    is_known = known.missing(known.by_name["device_memory_bytes"], device) is None
+    return "device_memory_bytes" if is_known else "peak_memory_bytes"
+
+
+def fits(cost: Mapping[str, float], mesh: Mesh) -> bool:
+    """Return whether a plan of this cost fits into the memory of each device of a mesh.
+
+    Costs that an earlier release stored may have the peak memory only.
+    """
+    name = memory_objective(mesh.device)
+    return cost[name if name in cost else "peak_memory_bytes"] <= mesh.device.memory_bytes

@@ -1,6 +1,6 @@
 """The goal of a search in arrays: its objectives and bounds as forms of a plan's integer costs, all in numba.
 
-A form is a weighted sum of the costs or, where that does not do, a postfix program over them
+A form is a constant and a weighted sum of the costs or, where that does not do, a postfix program over them
 (`costmodel.expressions`), run for every plan by a small stack machine: what is not linear needs no Python in the
 loop either, and behaves alike in every worker process.
 
@@ -29,7 +29,7 @@ from tapestry.costmodel.expressions import (
     PUSH_CONSTANT,
     SUBTRACT,
     Term,
-    linear_weights,
+    affine_weights,
     postfix,
     stack_depth,
 )
@@ -41,10 +41,12 @@ LEAST_OFFSET = 1e-12
 class Goal(NamedTuple):
     """The minimized objectives, then the absolute bounds, then the relative ones: `forms` of a plan's integer costs.
 
-    A form's program is `program[program_start[f]:program_start[f + 1]]`; an empty one means that its weights count.
+    A form's program is `program[program_start[f]:program_start[f + 1]]`; an empty one means that its constant
+    and weights count.
     """
 
     weights: np.ndarray  # (forms, columns)
+    constants: np.ndarray  # (forms,): added to the weighted sums
     term_start: np.ndarray  # (forms + 1,): a form's weights that are not zero, by column
     term_column: np.ndarray
     term_weight: np.ndarray
@@ -71,14 +73,15 @@ def new_goal(
 ) -> Goal:
     """Build a goal from terms over `columns`: objectives, bounds with their values, relative ones with their shares."""
     terms = [*objectives, *(term for term, _ in bounds), *(term for term, _ in shares)]
-    weights = np.zeros((len(terms), len(columns)))
+    weights, constants = np.zeros((len(terms), len(columns))), np.zeros(len(terms))
     programs: list[list[tuple[int, float]]] = []
     for f, term in enumerate(terms):
-        linear = linear_weights(term)
-        if linear is None or not all(0 <= weight <= LARGEST_COST for weight in linear.values()):
+        constant, linear = affine_weights(term) or (-1.0, {})
+        if not all(0 <= value <= LARGEST_COST for value in (constant, *linear.values())):
             programs.append(postfix(term, columns))
             continue
         programs.append([])
+        constants[f] = constant
         for name, weight in linear.items():
             weights[f, columns.index(name)] = weight
     steps = [step for program in programs for step in program]
@@ -86,6 +89,7 @@ def new_goal(
     forms, used = np.nonzero(weights)
     return Goal(
         weights,
+        constants,
         np.searchsorted(forms, np.arange(len(terms) + 1)).astype(np.int64),
         used.astype(np.int64),
         weights[forms, used],
@@ -142,7 +146,7 @@ def _form(goal, form, raw):
     """Compute the value of a form."""
     if goal.program_start[form] < goal.program_start[form + 1]:
         return _run(goal, form, raw)
-    total = 0.0
+    total = goal.constants[form]
     for i in range(goal.term_start[form], goal.term_start[form + 1]):
         total += goal.term_weight[i] * raw[goal.term_column[i]]
     return total

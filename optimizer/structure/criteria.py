@@ -21,7 +21,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tapestry.costmodel.expressions import NamedTerm, Term, linear_weights, names_in, substitute
+from tapestry.costmodel.expressions import (
+    NamedTerm,
+    NumberTerm,
+    OperationTerm,
+    Term,
+    affine_weights,
+    names_in,
+    substitute,
+)
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.resources import Resource
@@ -94,8 +102,14 @@ def _distinct(forms: Iterable[Term], unchanged: AbstractSet[str]) -> list[Term]:
     for form in forms:
         if not unchanged >= set(names_in(form)):
             weights = _weights(form)
-            found.setdefault(frozenset(weights) if len(weights) == 1 else str(form), form)
+            found.setdefault(frozenset(weights) if len(weights) == 1 else str(form), _without_constant(form))
     return list(found.values())
+
+
+def _without_constant(form: Term) -> Term:
+    """Return a form less what it adds to every program, which would hide how they differ."""
+    constant, _ = affine_weights(form) or (0.0, {})
+    return OperationTerm("-", (form, NumberTerm(constant))) if constant else form
 
 
 def _is_memory(form: Term) -> bool:
@@ -103,4 +117,5 @@ def _is_memory(form: Term) -> bool:
 
 
 def _weights(form: Term) -> Mapping[str, float]:
-    return {name: weight for name, weight in (linear_weights(form) or {}).items() if weight > 0}
+    _, weights = affine_weights(form) or (0.0, {})
+    return {name: weight for name, weight in weights.items() if weight > 0}

@@ -252,6 +252,13 @@ EXAMPLES: dict[str, Any] = {
         "moves": _MOVES,
         "placements": {"format": "tapestry.placements", "version": 1},
         "loading": None,
+        "memory": {
+            "peak_memory_bytes": 122880,
+            "context_bytes": 314572800,
+            "workspace_bytes": 33554432,
+            "allocator_bytes": 25165824,
+            "communicator_bytes": 754974720,
+        },
         "executions": [_EXECUTION],
         "links": {"self": f"/v1/plans/{PLAN_ID}", "graph": f"/v1/plans/{PLAN_ID}/graph"},
     },

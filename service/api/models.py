@@ -292,6 +292,10 @@ class PlanDetailAnswer(PlanAnswer):
     loading: dict[str, Any] | None = Field(
         description="what loading inputs takes, once, before the first step"
     )
+    memory: dict[str, int] = Field(
+        description="what the fullest device holds, by term of device_memory_bytes; empty where its device lacks a "
+        "figure"
+    )
     executions: list[ExecutionAnswer]
     links: dict[str, str]
 

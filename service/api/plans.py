@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, File, Query, Request, Response, UploadFile
 from pydantic import Field
 
+from tapestry.costmodel.device_memory import device_memory_terms
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import packed, revalidated
 from tapestry.service.api.context import Context, Parts
@@ -27,7 +28,7 @@ from tapestry.service.api.plan_exports import (
 from tapestry.service.api.problems import Problem
 from tapestry.service.plan_tables import TableForm
 from tapestry.service.presentation import shown_plan_document
-from tapestry.service.store import StoredPlan
+from tapestry.service.store import StoredPlan, mesh_of
 from tapestry.service.tensor_moves import loading_document
 from tapestry.teg.faults import Fault
 from tapestry.teg.sharding.explicit_parts import GraphPart
@@ -85,6 +86,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
         "moves": [dict(move) for move in plan.moves],
         "placements": dict(plan.placements or {}),
         "loading": loading_document(parts.store, plan),
+        "memory": device_memory_terms(plan.cost, mesh_of(parts.store.runs.request(plan.run_id).mesh).device),
         "executions": [execution_document(execution) for execution in executions],
         "links": {
             "self": path,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
-from tapestry.service.cli.output import column, paint, print_table
+from tapestry.service.cli.output import column, paint, print_table, quantity
 from tapestry.service.presentation import title_of
 from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, verdict_of
 
@@ -48,3 +48,9 @@ def checks_of(verified: Mapping[str, Any] | None) -> str:
     if verdict == UNTRUSTED:
         return paint("NOT TRUSTED", "red")
     return "proven, counted, executed" if verified["values"]["executed"] else "proven, counted"
+
+
+def memory_text(terms: Mapping[str, float]) -> str:
+    """Format the terms of what a device holds: `1.50 GiB peak memory + 300 MiB context`."""
+    named = ((name.removesuffix("_bytes").replace("_", " "), size) for name, size in terms.items())
+    return " + ".join(f"{quantity(size, 'B')} {name}" for name, size in named)

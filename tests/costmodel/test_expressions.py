@@ -14,8 +14,8 @@ from tapestry.costmodel.expressions import (
     NumberTerm,
     OperationTerm,
     Term,
+    affine_weights,
     evaluate,
-    linear_weights,
     names_in,
     postfix,
     stack_depth,
@@ -76,24 +76,32 @@ def test_the_order_of_columns_means_nothing(term: Term, order: list[int], costs:
 
 
 @pytest.mark.parametrize(
-    ("text", "weights"),
+    ("text", "split"),
     [
-        ("a", {"a": 1.0}),
-        ("0.7*a + 0.3*b", {"a": 0.7, "b": 0.3}),
-        ("a/4 - b", {"a": 0.25, "b": -1.0}),
-        ("(a + 3*b) * 2 / (1 + 3)", {"a": 0.5, "b": 1.5}),
-        ("-(a - b)", {"a": -1.0, "b": 1.0}),
-        ("max(2, 3) * a", {"a": 3.0}),
+        ("a", (0, {"a": 1.0})),
+        ("0.7*a + 0.3*b", (0, {"a": 0.7, "b": 0.3})),
+        ("a/4 - b", (0, {"a": 0.25, "b": -1.0})),
+        ("(a + 3*b) * 2 / (1 + 3)", (0, {"a": 0.5, "b": 1.5})),
+        ("-(a - b)", (0, {"a": -1.0, "b": 1.0})),
+        ("max(2, 3) * a", (0, {"a": 3.0})),
+        ("2 * (a + 1) - 5", (-3, {"a": 2.0})),
         ("a*b", None),
-        ("a + 1", None),
         ("2 / a", None),
         ("a / 0", None),
         ("a^2", None),
         ("max(a, b)", None),
     ],
 )
-def test_what_is_a_weighted_sum_is_recognized(text: str, weights: dict[str, float] | None) -> None:
-    assert linear_weights(parse(text)) == weights
+def test_a_constant_and_a_weighted_sum_are_recognized(
+    text: str, split: tuple[float, dict[str, float]] | None
+) -> None:
+    assert affine_weights(parse(text)) == split
+
+
+def test_a_constant_needs_no_program() -> None:
+    goal = new_goal([parse("2*a + 7"), parse("2*a - 7")], [(parse("a + 1"), 4.0)], [], COLUMNS, 0.01)
+    assert np.diff(goal.program_start).tolist() == [0, 5, 0]
+    assert goal.constants.tolist() == [7.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ ROUND = {
     "joules_per_memory_byte": 1e-11,
     "joules_per_link_byte": 1e-10,
     "price_usd_per_hour": 3.6,
+    "context_bytes": 1000,
+    "workspace_bytes": 200,
+    "allocator_bytes": 30,
+    "communicator_bytes": 4,
 }
 PAIR = {
     "name": "pair",
@@ -93,9 +97,32 @@ def test_objectives_in_their_units() -> None:
     assert cost["price_usd"] == pytest.approx(2 * 3.6 / 3600 * 2.129024e-6, rel=1e-12)
     assert cost["traffic_bytes"] == 256
     assert isinstance(cost["peak_memory_bytes"], int)
-    forms = goal_of(OBJECTIVES, (), mesh, 0.005).weights
-    for objective, form in zip(OBJECTIVES, forms, strict=True):
-        assert form @ raw == pytest.approx(cost[objective.name], rel=1e-12), objective.name
+    goal = goal_of(OBJECTIVES, (), mesh, 0.005)
+    for objective, form, constant in zip(OBJECTIVES, goal.weights, goal.constants, strict=True):
+        assert form @ raw + constant == pytest.approx(cost[objective.name], rel=1e-12), objective.name
+
+
+def test_a_device_holds_more_than_tensors_and_buffers_of_each_axis_in_use() -> None:
+    two_axes = PAIR | {"axes": [PAIR["axes"][0], PAIR["axes"][0] | {"name": "h", "size": 3}]}  # type: ignore[index]
+    mesh = mesh_from_dict(two_axes)
+    for part, communicators in (
+        (mesh, 2),
+        (mesh.part((("g", 1), ("h", 3))), 1),
+        (mesh.part((("g", 1), ("h", 1))), 0),
+    ):
+        space = PlanSpace(product_of(8, 8, 8), part)
+        cost = costs_of(space.evaluate(space.abstract_genes()), part)
+        assert cost["device_memory_bytes"] - cost["peak_memory_bytes"] == 1230 + 4 * communicators
+        assert isinstance(cost["device_memory_bytes"], int)
+
+
+@pytest.mark.parametrize(
+    "figure", ["context_bytes", "workspace_bytes", "allocator_bytes", "communicator_bytes"]
+)
+def test_device_memory_is_refused_by_the_figure_that_is_missing(figure: str) -> None:
+    mesh = mesh_from_dict(PAIR | {"device": {name: of for name, of in ROUND.items() if name != figure}})
+    with pytest.raises(ValueError, match=f"'device_memory_bytes' cannot be computed: .*no {figure}"):
+        KnownObjectives().require(["device_memory_bytes"], mesh.device)
 
 
 def test_idle_power_and_price_count_the_devices_of_the_part_that_is_used() -> None:

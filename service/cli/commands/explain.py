@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tapestry.costmodel.device_memory import device_memory_terms
 from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.costmodel.version import cost_model_note
 from tapestry.hardware import Mesh
 from tapestry.optimizer import canonicalize, explain
 from tapestry.rewrites import Move, Provenance, RuleError, StaleMove
 from tapestry.service.cli.errors import FAILED, OK, CommandError
-from tapestry.service.cli.frontier import unit_of
+from tapestry.service.cli.frontier import memory_text, unit_of
 from tapestry.service.cli.history import History, is_file, read_history
 from tapestry.service.cli.output import column, paint, print_json, print_table
 from tapestry.service.cli.progress import Reporter, reporter
@@ -78,6 +79,7 @@ def run(arguments: Namespace) -> int:
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
         **explanation_document(explanation, objectives, history.cost or None, history.cost_model),
+        "memory": device_memory_terms(explanation.cost, subject.mesh.device),
     }
     if arguments.json:
         print_json(document)
@@ -242,6 +244,8 @@ def _print(document: Mapping[str, Any]) -> None:
         "what each move changed.\n'without it': what the finished plan would lose without the move "
         f"({title_of(first)}) nor those that build on it, which stand behind it by their numbers."
     )
+    if document["memory"]:
+        print(f"The fullest device holds {memory_text(document['memory'])}.")
 
 
 def _effects(document: Mapping[str, Any], name: str) -> tuple[str, list[str]]:

@@ -6,17 +6,18 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from tapestry.costmodel.device_memory import device_memory_terms
 from tapestry.costmodel.version import cost_model_note
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.frontier import checks_of, print_frontier, unit_of
+from tapestry.service.cli.frontier import checks_of, memory_text, print_frontier, unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.lifecycle import is_ended
 from tapestry.service.presentation import run_document, stored_plan_document, title_of
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.recosting import model_notes
-from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError
+from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError, mesh_of
 from tapestry.service.tensor_moves import loading_document
 from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
 from tapestry.teg.brief import counted
@@ -125,10 +126,12 @@ def _run(found: StoredRun, as_json: bool) -> None:
 def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     executions = store.executions.of_plan(plan.key)
     loading = _loading(store, plan)
+    memory = device_memory_terms(plan.cost, mesh_of(store.runs.request(plan.run_id).mesh).device)
     document = {
         "run": plan.run_id,
         **stored_plan_document(plan),
         "loading": loading,
+        "memory": memory,
         "executions": [
             {
                 "id": e.id,
@@ -148,6 +151,8 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
     costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
+    if memory:
+        print(f"the fullest device holds {memory_text(memory)}")
     if loading is not None:
         paid = f"{quantity(loading['time_s'], 's')}, {quantity(loading['traffic_bytes'], 'B')} of traffic"
         print(f"once, before the first step, inputs are loaded: {paid}")

@@ -19,6 +19,7 @@ from tapestry.costmodel.version import cost_model_note
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan, knee
 from tapestry.optimizer.analysis.affordability import fits_in_memory
+from tapestry.optimizer.archive.constraints import fits
 from tapestry.service.checking import (
     abstract_plan,
     execute_plan,
@@ -322,7 +323,7 @@ def _document(simulated: Simulated) -> dict[str, Any]:
         "plan": subject.plan.id,
         **cost_model_document(subject.plan.cost_model),
         "is_stored": subject.key is not None,
-        "fits": subject.plan.cost["peak_memory_bytes"] <= subject.mesh.device.memory_bytes,
+        "fits": fits(subject.plan.cost, subject.mesh),
         "backend": execution.backend,
         "seed": execution.seed,
         "counts": dict(execution.counts),
@@ -352,8 +353,8 @@ def _print(subject: SimulatedPlan, executions: Sequence[NewExecution]) -> None:
     if note := cost_model_note(subject.plan.cost_model):
         print(f"{note}: counts that differ from its predictions are no fault of the plan")
     capacity = subject.mesh.device.memory_bytes
-    fits = subject.plan.cost["peak_memory_bytes"] <= capacity
-    print(f"\nfits into {quantity(capacity, 'B')} per device: {verdict(fits, 'yes', 'NO')}")
+    is_held = fits(subject.plan.cost, subject.mesh)
+    print(f"\nfits into {quantity(capacity, 'B')} per device: {verdict(is_held, 'yes', 'NO')}")
     print(f"sharding proven: {verdict(execution.verified['sharding']['ok'], 'yes', 'NO')}")
     values = execution.verified["values"]
     if not values["executed"]:

@@ -1,10 +1,12 @@
 """Tests of constraints: written as by people, refused with what is known, explained if nothing satisfies them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, Constraint, Result, parse_constraint
-from tapestry.optimizer.archive.constraints import all_constraints
+from tapestry.optimizer.archive.constraints import all_constraints, fits
 from tapestry.optimizer.run.search import search
 from tests.costmodel.programs import GRAPHS
 
@@ -51,13 +53,30 @@ def test_what_is_no_bound_is_refused_with_an_example(text: str, message: str) ->
 
 
 def test_the_devices_capacity_is_a_bound_unless_a_tighter_one_is_given() -> None:
-    capacity = Constraint("peak_memory_bytes", float(EIGHT.device.memory_bytes), "B")
+    capacity = Constraint("device_memory_bytes", float(EIGHT.device.memory_bytes), "B")
     assert all_constraints((), EIGHT) == (capacity,)
     assert all_constraints(("time_s<=1",), EIGHT) == (Constraint("time_s", 1.0, "s"), capacity)
-    assert all_constraints(("peak_memory_bytes<=1GiB",), EIGHT) == (
-        Constraint("peak_memory_bytes", 2.0**30, "B"),
+    assert all_constraints(("device_memory_bytes<=1GiB",), EIGHT) == (
+        Constraint("device_memory_bytes", 2.0**30, "B"),
     )
-    assert all_constraints(("peak_memory_bytes<=9TiB",), EIGHT)[1] == capacity
+    assert all_constraints(("device_memory_bytes<=9TiB",), EIGHT)[1] == capacity
+    assert all_constraints(("peak_memory_bytes<=1GiB",), EIGHT)[1] == capacity
+
+
+def test_the_capacity_holds_the_tensors_where_nothing_else_is_known_of_a_device() -> None:
+    bare = replace(EIGHT, device=replace(EIGHT.device, context_bytes=None))
+    assert all_constraints((), bare) == (
+        Constraint("peak_memory_bytes", float(bare.device.memory_bytes), "B"),
+    )
+
+
+def test_a_plan_fits_only_beside_what_the_process_takes() -> None:
+    tensors = {"peak_memory_bytes": 1e9}
+    needed = tensors | {"device_memory_bytes": 2e9}
+    for memory_bytes, is_held in ((2 * 10**9, True), (15 * 10**8, False)):
+        mesh = replace(EIGHT, device=replace(EIGHT.device, memory_bytes=memory_bytes))
+        assert fits(needed, mesh) is is_held
+        assert fits(tensors, mesh)  # costs of an earlier release
 
 
 def search_within(*constraints: str) -> Result:

@@ -5,7 +5,7 @@
 
 import { element, fill } from "./dom.js";
 import { meter } from "./meters.js";
-import { column, plain } from "./units.js";
+import { column, plain, quantity } from "./units.js";
 
 /** @typedef {{name: string, unit: string, title: string, description?: string}} Objective */
 
@@ -15,8 +15,9 @@ import { column, plain } from "./units.js";
  * @param {import("./marks.js").Plan[]} others the plans of the run's frontier
  * @param {Objective[]} catalog
  * @param {string[]} chosen the run's objectives
+ * @param {Record<string, number>} memory what the fullest device holds, by term
  */
-export function showCosts(place, cost, others, catalog, chosen) {
+export function showCosts(place, cost, others, catalog, chosen, memory) {
   const known = catalog.filter(({ name }) => name in cost);
   const sorted = [...known].sort((a, b) => rank(a.name, chosen) - rank(b.name, chosen));
   const rows = sorted.map(({ name, unit, title, description }) => {
@@ -46,7 +47,17 @@ export function showCosts(place, cost, others, catalog, chosen) {
   fill(
     place,
     element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    ...memoryLine(memory),
   );
+}
+
+/** @param {Record<string, number>} memory */
+function memoryLine(memory) {
+  const terms = Object.entries(memory).map(
+    ([name, size]) => `${quantity(size, "B")} ${name.replace(/_bytes$/, "").replaceAll("_", " ")}`,
+  );
+  if (!terms.length) return [];
+  return [element("p", { class: "muted small" }, `The fullest device holds ${terms.join(" + ")}.`)];
 }
 
 /** @param {number} ratio */

@@ -45,3 +45,22 @@ def test_loading_is_predicted_beside_the_costs_of_a_step(tapestry: Run, tmp_path
         [shown["loading"], None, None],
     ]
     assert "once, before the first step, inputs are loaded: 50" in tapestry("show", f"{run}/{plan}").out
+
+
+def test_what_a_device_holds_is_broken_down(tapestry: Run, tmp_path: Path) -> None:
+    with library.program("held") as p:
+        p.output("y", p.input("x", 64, 64).relu())
+    document = tmp_path / "held.teg.json"
+    save(p.graph, document)
+    limits = ("--evaluations", 50, "--islands", 1, "--quiet", "--objectives", "device_memory_bytes,time_s")
+    run = tapestry("optimize", document, "--mesh", "dgx-h100", *limits, "--json").json["run"]
+    plan = tapestry("show", run, "--json").json["frontier"][0]["id"]
+
+    shown = tapestry("show", f"{run}/{plan}", "--json").json
+    explained = tapestry("explain", f"{run}/{plan}", "--quiet", "--json").json
+
+    assert sum(shown["memory"].values()) == shown["cost"]["device_memory_bytes"]
+    assert explained["memory"] == shown["memory"]
+    for command in (("show",), ("explain", "--quiet")):
+        out = tapestry(command[0], f"{run}/{plan}", *command[1:]).out
+        assert "fullest device holds" in out and "+ 300.0 MiB context +" in out

@@ -57,7 +57,7 @@ function show(plan, run, frontier, objectives, graph) {
   fill(byId("chips"), ...marks.map(markChip), ...left, ...infeasible, ...checkChips(plan.verified));
   enableExplicit(plan);
   showCostModel(byId("cost-model"), [plan]);
-  showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives);
+  showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives, plan.memory);
   showVerification(byId("verification"), plan.verified);
   new Executions(path, plan.executions, run.mesh_document.device.memory_bytes);
   showPlacements(plan, graph);
