@@ -8,10 +8,13 @@ from tapestry.hardware.catalog import (
     BY_COUNT,
     device_from_dict,
     device_names,
+    device_schema,
     load_device,
+    load_file,
     load_mesh,
     mesh_from_dict,
     mesh_names,
+    mesh_schema,
     node_names,
 )
 from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis, MissingFigureError
@@ -27,9 +30,12 @@ __all__ = [
     "MissingFigureError",
     "device_from_dict",
     "device_names",
+    "device_schema",
     "load_device",
+    "load_file",
     "load_mesh",
     "mesh_from_dict",
     "mesh_names",
+    "mesh_schema",
     "node_names",
 ]

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
 from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, MatrixTile, Mesh, MeshAxis
-from tapestry.hardware.tables import CUTOFF, CatalogError, Faults, Table, parsed
+from tapestry.hardware.schema import Schema, recorded
+from tapestry.hardware.tables import CUTOFF, MISSING, CatalogError, Faults, Table, parsed
 from tapestry.teg.arguments import a_value_of, check_arguments
 from tapestry.teg.faults import near_hint, no_such, value_text
 from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, require_name
@@ -91,6 +92,8 @@ def _device(table: Table) -> Device:
             f"expected at least memory_bytes_per_s, {device.memory_bytes_per_s:g}, "
             f"not {device.cache_bytes_per_s:g}",
         )
+    if (idle := device.idle_power_w) is not None and device.tdp_w is not None and idle > device.tdp_w:
+        table.fault("idle_power_w", f"expected at most tdp_w, {device.tdp_w:g} W, not {idle:g}")
     for layout in device.layouts:
         try:
             native_named(layout)
@@ -135,12 +138,19 @@ def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True)
             catalog; it lists all of them.
     """
     faults = Faults(plausible)
-    table = Table(content, where, faults)
+    mesh = _mesh(Table(content, where, faults))
+    faults.finish()
+    return mesh
+
+
+def _mesh(table: Table) -> Mesh:
+    """Read a mesh; it may hold placeholders where the table's `faults` has any."""
     name = table.text("name")
     device = _mesh_device(table)
     axes = tuple(_axis(axis) for axis in table.tables("axes"))
     network = _axis(table.table("network"), NODE) if table.has("network") else None
     systems = table.texts("systems")
+    stated = table.optional_whole("device_count")
     table.finish()
     names = [axis.name for axis in (*axes, *((network,) if network else ())) if axis.name]
     if len(set(names)) < len(names):
@@ -148,13 +158,14 @@ def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True)
     count = prod(axis.size for axis in axes)
     if count > LONGEST_MESH:
         table.fault("axes", f"{count} devices, at most {LONGEST_MESH} are possible")
-    faults.finish()
-    assert device is not None
+    if stated is not None and stated != count:
+        sizes = " x ".join(str(axis.size) for axis in axes)
+        table.fault("device_count", f"expected the product of the axes, {sizes} = {count}, not {stated}")
     return Mesh(name, device, axes, network, systems)
 
 
-def _mesh_device(table: Table) -> Device | None:
-    """Read the device of a mesh, from the catalog or written out; None if it is neither, which is noted."""
+def _mesh_device(table: Table) -> Device:
+    """Read the device of a mesh, from the catalog or written out; a placeholder if it is neither, which is noted."""
     stated = table.get("device", "a device's name or table")
     if not isinstance(stated, str):
         return _device(Table(stated, table.at("device"), table.faults))
@@ -163,7 +174,20 @@ def _mesh_device(table: Table) -> Device | None:
     except CatalogError as error:
         for fault in error.faults:
             table.fault("device", fault)
-        return None
+        return _device(Table(MISSING, table.where, Faults()))
+
+
+def device_schema() -> Schema:
+    """Return the JSON Schema of device files."""
+    return recorded("A device", _device)
+
+
+def mesh_schema() -> Schema:
+    """Return the JSON Schema of mesh files, whose device is a name or a table."""
+    schema, device = recorded("A mesh", _mesh), recorded("A device", _device)
+    tabled = {key: value for key, value in device.items() if key not in ("$schema", "title")}
+    schema["properties"]["device"] |= {"anyOf": [{"type": "string"}, tabled]}
+    return schema
 
 
 def _own_file(path: str) -> object:
@@ -306,6 +330,17 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
         CatalogError: unknown name (near ones are listed), unreadable or wrong file.
     """
     return _load("device", name_or_path, lambda: _by_alias(_devices()), device_from_dict, device_plugins)
+
+
+def load_file(path: str) -> Device | Mesh:
+    """Load the device or mesh that a TOML file describes: without axes and a device of its own, it is one itself.
+
+    Raises:
+        CatalogError: an unreadable or wrong file; it lists all faults.
+    """
+    content = _own_file(path)
+    is_device = isinstance(content, dict) and not {"axes", "device"} & content.keys() and "vendor" in content
+    return device_from_dict(content, path) if is_device else mesh_from_dict(content, path)
 
 
 def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:

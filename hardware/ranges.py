@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -29,6 +30,19 @@ class Range(NamedTuple):
         """Return whether a value is plausible; a share is above zero."""
         return self.least <= value <= self.most and (self.unit != "share" or value > 0)
 
+    def text_hint(self, text: str) -> str:
+        """Return what to write instead of a text with a unit, as the end of a message."""
+        found, scales = _QUANTITY.fullmatch(text), _TEXTS.get(self.unit, {})
+        if found is None:
+            return ""
+        if found[2] and found[2] not in scales:
+            known = f" (known are {', '.join(scales)})" if scales else ""
+            return f"; unknown unit {found[2]!r}{known}"
+        try:
+            return f"; write {float(found[1]) * scales.get(found[2], 1.0):g}, without quotes"
+        except ValueError:
+            return ""
+
     def hint(self, value: float) -> str:
         """Return the likely mistake behind an implausible value, as the end of a message; empty if none stands out."""
         if self.unit == "share":
@@ -37,6 +51,19 @@ class Range(NamedTuple):
         is_meant = (value > self.most if factor < 1 else value < self.least) and self.holds(value * factor)
         return f"; {value:g} {meant} is {value * factor:g}" if is_meant and value else ""
 
+
+# Unit of a figure -> the texts of its multiples, as people write them behind a number.
+_TEXTS: Mapping[str, Mapping[str, float]] = {
+    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9},
+    "bytes": {"B": 1.0, "MB": 1e6, "GB": 1e9, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30},
+    "bytes/s": {"MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12, "Gb/s": 1.25e8, "Gbps": 1.25e8},
+    "flop/s": {"Gflop/s": 1e9, "Tflop/s": 1e12, "TFLOP/s": 1e12, "TFLOPS": 1e12, "Pflop/s": 1e15},
+    "J": {"pJ": 1e-12, "nJ": 1e-9, "J": 1.0},
+    "W": {"W": 1.0, "kW": 1e3, "mW": 1e-3},
+    "USD/h": {"USD/h": 1.0},
+    "share": {"%": 0.01},
+}
+_QUANTITY = re.compile(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(\S*)\s*")
 
 # The unit that a figure was probably written in, and its size in the file's unit.
 _MISTAKEN = {

@@ -27,7 +27,7 @@ class CatalogError(ValueError):
         return CatalogError, self.faults
 
 
-_MISSING = object()  # the value of a key that is not there, which has been noted as a fault
+MISSING = object()  # the value of a key that is not there, which has been noted as a fault
 
 
 class Faults:
@@ -63,7 +63,7 @@ class Table:
         self.where = where
         self.faults = faults
         self.read: list[str] = []
-        if not self.is_table and content is not _MISSING:
+        if not self.is_table and content is not MISSING:
             faults.add(where, f"expected a table, not {value_text(content)}")
 
     def at(self, key: str) -> str:
@@ -73,11 +73,11 @@ class Table:
         self.faults.add(self.at(key), text)
 
     def get(self, key: str, expected: str) -> object:
-        """Return the value of `key`; if there is none, note that and return `_MISSING`."""
+        """Return the value of `key`; if there is none, note that and return `MISSING`."""
         self.read.append(key)
         if key not in self.content and self.is_table:
             self.fault(key, f"missing; expected {expected}")
-        return self.content.get(key, _MISSING)
+        return self.content.get(key, MISSING)
 
     def has(self, key: str) -> bool:
         self.read.append(key)
@@ -87,7 +87,7 @@ class Table:
         value = self.get(key, "a text")
         if isinstance(value, str) and value:
             return value
-        if value is not _MISSING:
+        if value is not MISSING:
             self.fault(key, f"expected a text, not {value_text(value)}")
         return ""
 
@@ -103,10 +103,11 @@ class Table:
         """Return the number of `key`, in the range of `figure` (the key itself unless given)."""
         expected = self._expected(figure or key, "a number, zero or more" if zero else "a number above zero")
         value = self.get(key, expected)
-        if value is _MISSING:
+        if value is MISSING:
             return nan
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.fault(key, f"expected {expected}, not {value_text(value)}")
+            hint = RANGES[figure or key].text_hint(value) if isinstance(value, str) else ""
+            self.fault(key, f"expected {expected}, not {value_text(value)}{hint}")
             return nan
         known, found = RANGES[figure or key], _as_float(value)
         if not isfinite(found) or found < 0 or (found == 0 and not zero):
@@ -121,7 +122,7 @@ class Table:
         is_zero_allowed = known is not None and known.least == 0
         expected = f"a whole number{', zero or more' if is_zero_allowed else ' above zero'}"
         value = self.get(key, expected)
-        if value is _MISSING:
+        if value is MISSING:
             return 1
         if (
             isinstance(value, bool)
@@ -152,7 +153,7 @@ class Table:
         value = self.get(key, "a list")
         if isinstance(value, list) and value:
             return value
-        if value is not _MISSING:
+        if value is not MISSING:
             self.fault(key, f"expected a list that is not empty, not {value_text(value)}")
         return []
 
@@ -185,9 +186,14 @@ class Table:
         return {SHORT_DTYPES.get(name, name): table.text(name) for name in table.content}
 
     def sources(self) -> dict[str, str]:
+        """Return the sources of figures by their keys, which have been read before."""
         if not self.has("sources"):
             return {}
         table = self.table("sources")
+        for name in table.content:
+            if name not in self.read:
+                hint = near_hint(str(name), sorted(set(self.read)), cutoff=CUTOFF)
+                table.fault(str(name), f"source of an unknown key; {hint}")
         return {name: table.text(name) for name in table.content}
 
     def finish(self) -> None:

@@ -86,7 +86,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "layout", "describe or draw where the elements of a tensor lie in memory", programs.layout, "layout"
     ),
-    Command("mesh", "start, check or show a mesh file", programs.mesh, "mesh"),
+    Command("mesh", "start, check or show a mesh file, or print what may be in one", programs.mesh, "mesh"),
     Command(
         "completion",
         "print a script by which a shell completes commands, options and names",

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
+from tapestry.hardware import (
+    Device,
+    Mesh,
+    device_names,
+    device_schema,
+    load_device,
+    load_mesh,
+    mesh_names,
+    mesh_schema,
+)
 from tests.docs.generated import FOLDER, page, write
 
 
@@ -56,7 +66,64 @@ def devices_page() -> str:
     )
 
 
-PAGES: dict[Path, Callable[[], str]] = {FOLDER / "devices.md": devices_page}
+def _rows(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """Yield a line of a table for each key that a file may have, those of tables in it after it."""
+    for key, kept in schema["properties"].items():
+        name, needed = f"{place}{key}", "" if key in schema.get("required", ()) else "optional"
+        member = kept.get("items", kept)
+        if not isinstance(member.get("additionalProperties"), dict):
+            named, what = name, member
+        else:
+            named, what = f"{name}.NAME", member["additionalProperties"]
+        meaning = kept.get("description") or what.get("description", "")
+        yield f"| `{named}` | {_kind(what, kept)} | {needed} | {meaning} |"
+        if what.get("properties"):
+            yield from _rows(what, f"{named}{'[]' if 'items' in kept else ''}.")
+
+
+def _kind(what: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
+    """Word the kind of a value and its range."""
+    if "enum" in what:
+        return "one of " + ", ".join(f"`{value}`" for value in what["enum"])
+    if "anyOf" in what:
+        return "text or table"
+    kinds = {
+        "number": "number",
+        "integer": "whole number",
+        "string": "text",
+        "object": "table",
+        "array": "list",
+    }
+    kind = kinds.get(what.get("type", ""), "value")
+    if kept.get("type") == "array" and "items" in kept:
+        kind = f"list of {kind}s"
+    low, high = what.get("minimum", what.get("exclusiveMinimum")), what.get("maximum")
+    if low is None:
+        return kind
+    above = "above " if "exclusiveMinimum" in what else "from "
+    return f"{kind}, {above}{low:g} to {high:g}" if high is not None else f"{kind}, at least {low:g}"
+
+
+def fields_page() -> str:
+    """Build the page of all keys of mesh and device files."""
+    head = ["| key | value | | meaning |", "| --- | --- | --- | --- |"]
+    return page(
+        "Keys of device and mesh files",
+        "tests.docs.devices",
+        "`[]` stands for each table of a list, `NAME` for a name that the file chooses. `tapestry mesh schema` prints "
+        "the same as a JSON Schema, with `--device` that of device files. [Devices and meshes](../meshes.md) explains "
+        "the figures.",
+        "## Meshes",
+        "\n".join([*head, *_rows(mesh_schema())]),
+        "## Devices",
+        "\n".join([*head, *_rows(device_schema())]),
+    )
+
+
+PAGES: dict[Path, Callable[[], str]] = {
+    FOLDER / "devices.md": devices_page,
+    FOLDER / "mesh-files.md": fields_page,
+}
 
 if __name__ == "__main__":
     write(PAGES)

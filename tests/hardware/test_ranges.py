@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tapestry.hardware import CatalogError, load_mesh, mesh_from_dict
+from tapestry.hardware import CatalogError, device_from_dict, load_file, load_mesh, mesh_from_dict
 from tapestry.hardware.ranges import RANGES
 from tapestry.teg.faults import joined
 
@@ -85,3 +86,57 @@ def test_a_range_has_room_and_names_its_unit(name: str) -> None:
     for ending, unit in units.items():
         if name.endswith(ending) and not (ending == "_s" and name.endswith("_per_s")):
             assert found.unit.endswith(unit)
+
+
+def test_every_kind_of_fault_of_a_device_is_listed_with_key_and_what_is_expected(tmp_path: Path) -> None:
+    text = (Path("hardware/devices") / "v100-sxm2-16gb.toml").read_text()
+    for before, after in (
+        ("tdp_w =", "tdpw ="),
+        ("cores = 80", "cores = -80"),
+        ("idle_power_w =", 'idle_power_w = "60 mW" #'),
+        ("[sources]", '[sources]\nmemory_byte = "a data sheet"'),
+    ):
+        assert before in text
+        text = text.replace(before, after, 1)
+    (file := tmp_path / "device.toml").write_text(text)
+    with pytest.raises(CatalogError) as caught:
+        load_file(str(file))
+    reported = [fault.removeprefix(f"{file}: ") for fault in caught.value.faults]
+    assert [fault.split("; did you mean")[0] for fault in reported] == [
+        "cores: expected a whole number above zero, not -80",
+        "idle_power_w: expected a number from 0 to 1e+06 W, not '60 mW'; write 0.06, without quotes",
+        "sources: memory_byte: source of an unknown key",
+        "tdpw: unknown key",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ({"latency_s": "4 us"}, "not '4 us'; write 4e-06, without quotes"),
+        ({"bandwidth_bytes_per_s": "400 Gb/s"}, "not '400 Gb/s'; write 5e+10, without quotes"),
+        ({"latency_s": "4 fortnights"}, "unknown unit 'fortnights' (known are s, ms, us, µs, ns)"),
+        ({"efficiency": "80 %"}, "write 0.8, without quotes"),
+    ],
+)
+def test_a_figure_with_a_unit_is_refused_with_the_number_to_write(
+    figure: dict[str, str], message: str
+) -> None:
+    with pytest.raises(CatalogError, match="expected") as caught:
+        mesh_from_dict({"name": "m", "device": "v100", "axes": [AXIS | figure]})
+    assert message in str(caught.value)
+
+
+def test_axes_that_do_not_multiply_out_are_refused() -> None:
+    content = {"name": "m", "device": "v100", "axes": [AXIS, AXIS | {"name": "node", "size": 3}]}
+    assert mesh_from_dict({**content, "device_count": 12}).device_count == 12
+    with pytest.raises(CatalogError) as caught:
+        mesh_from_dict({**content, "device_count": 16})
+    assert str(caught.value) == "mesh: device_count: expected the product of the axes, 4 x 3 = 12, not 16"
+
+
+def test_a_device_that_idles_above_its_power_is_refused() -> None:
+    text = (Path("hardware/devices") / "v100-sxm2-16gb.toml").read_text()
+    content = tomllib.loads(text) | {"idle_power_w": 301.0}
+    with pytest.raises(CatalogError, match="idle_power_w: expected at most tdp_w, 300 W, not 301"):
+        device_from_dict(content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from tapestry.hardware import CatalogError, Mesh, load_mesh
+from tapestry.hardware import CatalogError, Mesh, device_schema, load_file, mesh_schema
 from tapestry.hardware.mesh_text import mesh_text
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import paint, print_json, print_table, quantity
@@ -16,7 +16,8 @@ from tapestry.teg.brief import counted
 
 def run(arguments: Namespace) -> int:
     """Carry out the action."""
-    return {"new": _new, "check": _check, "show": _show}[arguments.action](arguments)
+    actions = {"new": _new, "check": _check, "show": _show, "schema": _schema}
+    return actions[arguments.action](arguments)
 
 
 def _new(arguments: Namespace) -> int:
@@ -46,7 +47,7 @@ def _check(arguments: Namespace) -> int:
         raise CommandError(f"{arguments.file!r}: a mesh file ends in .toml")
     faults: tuple[str, ...] = ()
     try:
-        load_mesh(arguments.file)
+        load_file(arguments.file)
     except CatalogError as error:
         faults = error.faults
     if arguments.json:
@@ -57,6 +58,11 @@ def _check(arguments: Namespace) -> int:
     count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
     print(paint(count, "red") if faults else f"{arguments.file}: {paint('ok', 'green')}")
     return FAILED if faults else OK
+
+
+def _schema(arguments: Namespace) -> int:
+    print_json(device_schema() if arguments.device else mesh_schema())
+    return OK
 
 
 def _show(arguments: Namespace) -> int:

@@ -87,9 +87,11 @@ def mesh(parser: Parser) -> None:
         "--with-device", action="store_true", help="write the device's figures out, to change them too"
     )
     new.add_argument("--force", action="store_true", help="replace FILE if it exists")
-    check = actions.add_parser("check", help="report all faults of a mesh file at once")
-    check.add_argument("file", metavar="FILE", help="the mesh file (.toml)")
+    check = actions.add_parser("check", help="report all faults of a mesh or device file at once")
+    check.add_argument("file", metavar="FILE", help="the file (.toml)")
     show = actions.add_parser("show", help="print a mesh: its axes, their links, and its device")
     show.add_argument("mesh", metavar="NAME|FILE", help="a mesh of the catalog, or a TOML file")
-    for action in (new, check, show):
+    schema = actions.add_parser("schema", help="print the JSON Schema of mesh files, or of device files")
+    schema.add_argument("--device", action="store_true", help="that of device files")
+    for action in (new, check, show, schema):
         as_json(action)

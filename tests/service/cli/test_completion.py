@@ -13,7 +13,7 @@ from tests.service.conftest import Run
 CASES = [
     (["opti"], ["optimize"]),
     ([""], sorted(command.name for command in COMMANDS)),
-    (["mesh", ""], ["check", "new", "show"]),
+    (["mesh", ""], ["check", "new", "schema", "show"]),
     (["mesh", "new", "--fro"], ["--from"]),
     (["optimize", "model.onnx", "--mesh", "dgx"], ["dgx-a100", "dgx-h100", "dgx-h200"]),
     (["optimize", "--mesh", ""], sorted(mesh_names())),

@@ -53,3 +53,18 @@ def test_a_mesh_is_shown_with_its_links_and_device(tapestry: Run) -> None:
     assert all(figure in shown for figure in ("450 GB/s", "7.000 us", "switch", "74.51 GiB", "bf16 989.4"))
     document = tapestry("mesh", "show", "dgx-h100", "--json").json
     assert (document["device_count"], document["axes"][0]["size"]) == (8, 8)
+
+
+def test_the_schemas_of_both_files_are_printed(tapestry: Run) -> None:
+    mesh, device = tapestry("mesh", "schema").json, tapestry("mesh", "schema", "--device").json
+    assert "axes" in mesh["required"] and "memory_bytes" in device["required"]
+
+
+def test_a_device_file_is_checked_too(tapestry: Run, tmp_path: Path) -> None:
+    file = tmp_path / "device.toml"
+    file.write_text(
+        (Path("hardware/devices") / "v100-sxm2-16gb.toml").read_text().replace("cores = 80", "core = 80")
+    )
+    answer = tapestry("mesh", "check", file)
+    assert answer.code == 1
+    assert "cores: missing" in answer.out and "core: unknown key; did you mean cores" in answer.out
