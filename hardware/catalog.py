@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from tapestry.hardware.collective_tables import ALGORITHMS, MEASURED_KINDS, CollectiveTable, distinct
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
 from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, MatrixTile, Mesh, MeshAxis
@@ -121,10 +122,50 @@ def _axis(table: Table, name: str | None = None) -> MeshAxis:
         all_reduce_efficiency=table.optional("all_reduce_efficiency"),
         ramp_s=table.number_or("ramp_s", 0.0, zero=True),
         small_message_bytes_per_s=table.optional("small_message_bytes_per_s"),
+        collectives=_collectives(table, name is not None),
         sources=table.sources(),
     )
     table.finish()
     return axis
+
+
+def _collectives(table: Table, is_network: bool) -> tuple[CollectiveTable, ...]:
+    """Read the measurements of an axis or a network: its own, then those of the mesh of the catalog that it names."""
+    own = _own_collectives(table)
+    if not table.has("collectives_from"):
+        return distinct(own)
+    name = table.text("collectives_from")
+    content = _shipped("meshes").get(name)
+    if content is None:
+        table.fault("collectives_from", f"expected a mesh that comes with Tapestry, not {value_text(name)}")
+        return distinct(own)
+    other = Table(content, f"meshes/{name}.toml", table.faults)
+    place = other.table("network") if is_network else other.tables("axes")[-1]
+    return distinct([*own, *_own_collectives(place)])
+
+
+def _own_collectives(table: Table) -> list[CollectiveTable]:
+    return [_collective(each) for each in table.tables("collectives")] if table.has("collectives") else []
+
+
+def _collective(table: Table) -> CollectiveTable:
+    """Read the measurements of a collective: lists of equal length that ascend."""
+    found = CollectiveTable(
+        kind=table.one_of("kind", tuple(MEASURED_KINDS)),
+        members=table.whole("members"),
+        bytes=table.ascending("bytes", "message_bytes"),
+        seconds=table.ascending("seconds", "collective_s"),
+        error=table.number("error", "error", zero=True),
+        source=table.text("source"),
+        inside=table.whole("inside") if table.has("inside") else 1,
+        algorithm=table.one_of("algorithm", ALGORITHMS) if table.has("algorithm") else "any",
+    )
+    if len(found.bytes) != len(found.seconds):
+        table.fault("seconds", f"expected as many as bytes, {len(found.bytes)}, not {len(found.seconds)}")
+    if found.members == 1:
+        table.fault("members", "expected at least 2")
+    table.finish()
+    return found
 
 
 def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True) -> Mesh:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tapestry.hardware.collective_tables import CollectiveTable
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.html_table import html_table
 
@@ -176,6 +177,8 @@ class MeshAxis:
     collective. `ramp_s` is the extra time per phase of a collective's bulk protocol (direct sends have none),
     `small_message_bytes_per_s` the rate of the protocol without it; the faster one is used.
     `all_reduce_efficiency` replaces `efficiency` where the links themselves reduce, for the whole axis only.
+    `collectives` are measurements, from which times follow where there are any. `part_of` is the axis that this one
+    is a part of.
     """
 
     name: str
@@ -187,7 +190,14 @@ class MeshAxis:
     all_reduce_efficiency: float | None = None
     ramp_s: float = 0.0
     small_message_bytes_per_s: float | None = None
+    collectives: tuple[CollectiveTable, ...] = ()
+    part_of: MeshAxis | None = None
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def whole(self) -> MeshAxis:
+        """The axis that this one is a part of, or itself."""
+        return self.part_of or self
 
     def __repr__(self) -> str:
         rate = f"{self.bandwidth_bytes_per_s / 1e9:,.4g} GB/s"
@@ -263,6 +273,10 @@ class Mesh:
         sizes = dict(axis_sizes)
         return replace(self, axes=tuple(_shortened(axis, sizes[axis.name]) for axis in self.axes))
 
+    def without_in_switch(self) -> Mesh:
+        """Return the mesh with links that do not reduce themselves, as where the library is told so."""
+        return replace(self, axes=tuple(_unreducing(axis) for axis in self.axes))
+
     def axis(self, name: str) -> MeshAxis:
         """Return the axis called `name`.
 
@@ -281,4 +295,10 @@ def _shortened(axis: MeshAxis, size: int) -> MeshAxis:
     if size == axis.size:
         return axis
     topology = "line" if axis.topology == "torus" else axis.topology
-    return replace(axis, size=size, topology=topology, all_reduce_efficiency=None)
+    return replace(axis, size=size, topology=topology, all_reduce_efficiency=None, part_of=axis.whole)
+
+
+def _unreducing(axis: MeshAxis) -> MeshAxis:
+    kept = tuple(table for table in axis.collectives if table.algorithm != "in_switch")
+    whole = None if axis.part_of is None else _unreducing(axis.part_of)
+    return replace(axis, all_reduce_efficiency=None, collectives=kept, part_of=whole)

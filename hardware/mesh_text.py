@@ -16,6 +16,9 @@ HEAD = """\
 DEVICE_HEAD = (
     "# A name of the catalog (`tapestry devices`), a path ending in .toml, or a table [device] of its own.\n"
 )
+COLLECTIVES_HEAD = (
+    "# Measurements, which correct what follows from the figures; leave them out for links of other rates.\n"
+)
 SOURCES_HEAD = "# Where the figures come from, by key; replace what you replaced.\n"
 
 
@@ -41,6 +44,7 @@ def _axis(axis: MeshAxis) -> Iterator[str]:
     yield "[[axes]]"
     yield from _lines(axis)
     yield from _table("axes.sources", axis.sources, SOURCES_HEAD)
+    yield from _collectives("axes", axis)
 
 
 def _network(network: MeshAxis) -> Iterator[str]:
@@ -48,6 +52,13 @@ def _network(network: MeshAxis) -> Iterator[str]:
     yield "[network]"
     yield from (line for line in _lines(network) if not line.startswith(("name =", "size =")))
     yield from _table("network.sources", network.sources, SOURCES_HEAD)
+    yield from _collectives("network", network)
+
+
+def _collectives(parent: str, axis: MeshAxis) -> Iterator[str]:
+    for k, table in enumerate(axis.collectives):
+        yield f"\n{COLLECTIVES_HEAD if k == 0 else ''}[[{parent}.collectives]]"
+        yield from _lines(table)
 
 
 def _device(device: Device) -> Iterator[str]:
@@ -73,10 +84,12 @@ def _lines(record: Any) -> Iterator[str]:
             note = "  # number of devices along the axis"
         elif field.name == "topology":
             note = f"  # one of {', '.join(TOPOLOGIES)}"
+        if field.name == "part_of":
+            continue
         if value is None:
             yield f"# {field.name} = ...{note}"
         elif isinstance(value, (str, int, float)) or (
-            isinstance(value, tuple) and value and all(isinstance(part, str) for part in value)
+            isinstance(value, tuple) and value and all(isinstance(part, (str, int, float)) for part in value)
         ):
             yield f"{field.name} = {_value(value)}{note}"
 

@@ -116,5 +116,9 @@ RANGES: Mapping[str, Range] = {
     # Above 1 where the links reduce: then fewer bytes are sent than the formula counts.
     "all_reduce_efficiency": _share("share for all-reduce, where the links themselves reduce", 2.0),
     "ramp_s": Range(0.0, 1.0, "s", "further time per phase of a collective's bulk protocol"),
+    # Measured collectives.
+    "message_bytes": Range(1, 1e15, "bytes", "size of a collective"),
+    "collective_s": Range(1e-9, 1e5, "s", "time of a collective"),
+    "error": Range(0.0, 3.0, "", "standard deviation of the logarithm of measured over predicted times"),
     "small_message_bytes_per_s": Range(1e3, 1e15, "bytes/s", "rate of the protocol without a ramp"),
 }

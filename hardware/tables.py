@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from itertools import pairwise
 from math import inf, isfinite, nan
 
 from tapestry.hardware.mesh import SHORT_DTYPES
@@ -171,6 +172,18 @@ class Table:
         if wrong:
             self.fault(key, f"expected a list of texts, not {value_text(wrong[0])} in it")
         return tuple(value for value in values if isinstance(value, str))
+
+    def ascending(self, key: str, figure: str) -> tuple[float, ...]:
+        """Return the list of numbers of `key`, each in the range of `figure`, none smaller than the one before."""
+        values = self.items(key)
+        listed = Table({f"{key}[{k}]": value for k, value in enumerate(values)}, self.where, self.faults)
+        found = tuple(listed.number(name, figure) for name in listed.content)
+        for k, (before, after) in enumerate(pairwise(found), start=1):
+            if after < before:
+                self.fault(
+                    f"{key}[{k}]", f"expected at least {before:g}, the number before it, not {after:g}"
+                )
+        return found
 
     def table(self, key: str) -> Table:
         return Table(self.get(key, "a table"), self.at(key), self.faults)

@@ -57,6 +57,16 @@ def group_of(question: Question) -> RankGroup:
     return RankGroup(nodes, ranks // nodes)
 
 
+def reduces_in_switch(question: Question) -> bool | None:
+    """Return whether the inputs state that links reduce (NVLS), or that they do not; None if they do neither."""
+    used, algorithm = question.inputs.get("nvls_used"), str(question.inputs.get("algo", "")).lower()
+    if isinstance(used, bool):
+        return used
+    if re.search(r"nvls off|no nvls|^ring|^tree", algorithm):
+        return False
+    return True if "nvls" in algorithm else None
+
+
 @dataclass(frozen=True)
 class Systems:
     """The devices and meshes that questions may be about, by name."""
@@ -125,12 +135,15 @@ class Systems:
             raise UnpredictedError(f"no node with {group.ranks_per_node} {device.name}{linked}{several}")
         named, node = min(found, key=lambda pair: (-pair[0], pair[1].axes[0].size, pair[1].name))
         part = node.part(((node.axes[0].name, group.ranks_per_node),))
+        if reduces_in_switch(question) is False:
+            part = part.without_in_switch()
         if group.nodes == 1:
             return part
         rate = None if named else _bytes_per_s(str(question.inputs.get("network", "")))
         if rate is not None and part.network is not None:
             share = rate / node.device_count
-            part = replace(part, network=replace(part.network, bandwidth_bytes_per_s=share))
+            network = replace(part.network, bandwidth_bytes_per_s=share, collectives=())
+            part = replace(part, network=network)
         return part.by_count(group.nodes)
 
 

@@ -7,18 +7,23 @@ work on pieces one after another: while one piece is on a fast axis, the one bef
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from math import ceil
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tapestry.hardware.collective_tables import nearest_table
 from tapestry.hardware.mesh import Mesh, MeshAxis
-from tapestry.hardware.timing.units import Floats, Ticks, ticks
+from tapestry.hardware.timing.units import Floats, Ticks, seconds, ticks
 from tapestry.teg.sharding.copies import Round
 
 RAMPS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 0, "fetch": 0}  # bulk phases
 STEP_KINDS = tuple(RAMPS)
+TINY_S = 1e-15  # less than a tick; its logarithm is finite
 REDUCTIONS = ("reduce_scatter", "all_reduce")  # the phase of a copy before its fetch
 
 
@@ -93,14 +98,76 @@ def step_ticks(
 
 def _step_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
     """Compute the seconds of one step, with the order among kinds that `step_ticks` states."""
-    time_s = _alpha_beta_s(axis, kind, members, received, stride)
-    if kind == "all_gather" and members == 2:
-        time_s = np.minimum(time_s, _alpha_beta_s(axis, "fetch", members, received, stride))
+    time_s = _calibrated_s(axis, kind, members, received, stride)
+    if kind == "all_gather" and members == 2 and not is_measured(axis, kind):
+        sent_s = _calibrated_s(axis, "fetch", members, received, stride)
+        time_s = sent_s if is_measured(axis, "fetch") else np.minimum(time_s, sent_s)
     if kind in {"all_gather", "reduce_scatter"}:
-        return np.minimum(time_s, _alpha_beta_s(axis, "all_reduce", members, 2 * received, stride))
-    if kind in {"all_to_all", "fetch"}:
+        return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, 2 * received, stride))
+    if kind == "fetch" or (kind == "all_to_all" and not is_measured(axis, kind)):
         return np.maximum(time_s, _step_s(axis, "all_gather", members, received, stride))
     return time_s
+
+
+def is_measured(axis: MeshAxis, kind: str) -> bool:
+    """Return whether the axis has measurements of a step kind, among however many devices."""
+    return any(table.kind == _measured(kind) and table.inside == 1 for table in axis.collectives)
+
+
+def _measured(kind: str) -> str:
+    """Return what a step kind is called where it is measured: a fetch among pairs is a send and a receive."""
+    return "send_recv" if kind == "fetch" else kind
+
+
+def _calibrated_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
+    """Compute the seconds of one step from the figures of the axis, corrected by the nearest measurements of it."""
+    time_s = _alpha_beta_s(axis, kind, members, received, stride)
+    curve = _curve(axis, kind, members)
+    return time_s if curve is None else curve.corrected(time_s)
+
+
+class Curve(NamedTuple):
+    """Measured times by the times that alpha-beta gives for the same exchanges, logarithms of both ascending.
+
+    A correction by time rather than by size serves other groups and kinds too: where alpha-beta has one exchange take
+    longer than another, it still does so afterwards.
+    """
+
+    computed: Floats
+    measured: Floats
+
+    def corrected(self, time_s: Floats) -> Floats:
+        """Interpolate between logarithms; beyond the first and the last measurement the ratio stays."""
+        computed = np.log(np.maximum(time_s, TINY_S))
+        inside = np.clip(computed, self.computed[0], self.computed[-1])
+        return np.asarray(np.exp(np.interp(inside, self.computed, self.measured) + computed - inside))
+
+    @staticmethod
+    def of(computed_s: Floats, measured_s: ArrayLike) -> Curve:
+        """Build a curve from times, ascending both; equal computed ones count once, as the last of them."""
+        last = np.append(np.diff(computed_s) > 0, True)
+        return Curve(np.log(computed_s[last]), np.log(np.asarray(measured_s, dtype=np.float64)[last]))
+
+
+@lru_cache(maxsize=4096)
+def _curve(axis: MeshAxis, kind: str, members: int) -> Curve | None:
+    """Build the curve of the nearest measurements on an axis; None if there are none."""
+    table = nearest_table(axis.collectives, _measured(kind), members)
+    if table is None:
+        return None
+    as_step = "fetch" if table.kind == "send_recv" else table.kind
+    received = np.array(table.bytes) * received_share(table.kind, table.members)
+    return Curve.of(_alpha_beta_s(axis.whole, as_step, table.members, received, 1), table.seconds)
+
+
+def received_share(kind: str, members: int) -> float:
+    """Return the bytes that a device receives per byte that the measurement of a collective counts.
+
+    Source: nccl-tests PERFORMANCE.md.
+    """
+    if kind in {"send_recv", "fetch"}:
+        return 1.0
+    return (2 if kind == "all_reduce" else 1) * (members - 1) / members
 
 
 def _alpha_beta_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
@@ -137,18 +204,54 @@ def copy_ticks(
     received = np.asarray(max_received_bytes, dtype=np.int64)
     total = np.zeros(received.shape[:-1], dtype=np.int64)
     for reduces in (True, False):
-        longest = np.zeros_like(total)
-        by_axis: dict[str, Ticks] = {}
-        for k, (axis, kind, members, stride) in enumerate(rounds):
-            if (kind in REDUCTIONS) != reduces:
-                continue
-            least = step_ticks(mesh.axis(axis), kind, members, 1, stride)
-            taken = step_ticks(mesh.axis(axis), kind, members, received[..., k], stride)
-            if axis in slow:
-                least, taken = (np.ceil(each * slow[axis]).astype(np.int64) for each in (least, taken))
-            least = np.minimum(least, taken)
-            total += least
-            by_axis[axis] = by_axis.get(axis, 0) + taken - least
-            longest = np.maximum(longest, by_axis[axis])
-        total += longest
+        phase = [k for k, each in enumerate(rounds) if (each.kind in REDUCTIONS) == reduces]
+        taken = _pipelined(mesh, [rounds[k] for k in phase], received[..., phase], slow)
+        curve = _group_curve(mesh, frozenset(rounds[k][:2] for k in phase))
+        total += taken if curve is None else _corrected(curve, taken)
     return total
+
+
+def _corrected(curve: Curve, taken: Ticks) -> Ticks:
+    return np.where(taken == 0, 0, ticks(curve.corrected(seconds(taken))))
+
+
+def _pipelined(mesh: Mesh, rounds: Sequence[Round], received: Ticks, slow: Mapping[str, float]) -> Ticks:
+    """Compute the ticks of the rounds of one phase, `(...)`, from the most bytes received, `(..., rounds)`."""
+    total = np.zeros(received.shape[:-1], dtype=np.int64)
+    longest = np.zeros_like(total)
+    by_axis: dict[str, Ticks] = {}
+    for k, (axis, kind, members, stride) in enumerate(rounds):
+        least = step_ticks(mesh.axis(axis), kind, members, 1, stride)
+        taken = step_ticks(mesh.axis(axis), kind, members, received[..., k], stride)
+        if axis in slow:
+            least, taken = (np.ceil(each * slow[axis]).astype(np.int64) for each in (least, taken))
+        least = np.minimum(least, taken)
+        total += least
+        by_axis[axis] = by_axis.get(axis, 0) + taken - least
+        longest = np.maximum(longest, by_axis[axis])
+    return total + longest
+
+
+@lru_cache(maxsize=4096)
+def _group_curve(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> Curve | None:
+    """Build the curve of measurements of groups over the slowest two axes that a phase uses; None without any.
+
+    `rounds` are the axes and kinds of the phase. A curve holds for collectives over both axes, not for pieces from
+    anywhere.
+    """
+    names = [axis.name for axis in mesh.axes if axis.name in {name for name, _ in rounds}]
+    if len(names) < 2 or any(kind in {"fetch", "all_to_all"} for _, kind in rounds):
+        return None
+    slow, fast = (mesh.axis(name).whole for name in names[:2])
+    table = nearest_table(slow.collectives, "all_reduce", slow.size, fast.size)
+    if table is None:
+        return None
+    slow = replace(slow, size=max(slow.size, table.members))
+    fast = replace(fast, size=max(fast.size, table.inside))
+    sizes = np.array(table.bytes)
+    within = sizes * received_share("all_reduce", table.inside)
+    across = sizes / table.inside * received_share("all_reduce", table.members)
+    both = [Round(fast.name, "all_reduce", table.inside, 1), Round(slow.name, "all_reduce", table.members, 1)]
+    received = np.stack([within, across], axis=-1).astype(np.int64)
+    whole = replace(mesh, axes=(slow, fast))
+    return Curve.of(seconds(_pipelined(whole, both, received, MappingProxyType({}))), table.seconds)

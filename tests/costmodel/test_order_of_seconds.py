@@ -20,6 +20,7 @@ from tapestry.hardware.simulator.rounds import CopyCounts
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import block_work
 from tapestry.hardware.timing import TICKS_PER_S, step_ticks
+from tapestry.hardware.timing.collectives import is_measured
 from tapestry.teg.sharding.copies import Round, plan_copy
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -132,4 +133,5 @@ def test_kinds_keep_their_order(name: str, received: int) -> None:
             assert ticks["reduce_scatter"] <= both
             assert ticks["all_gather"] <= both
             assert ticks["fetch"] >= ticks["all_gather"]
-            assert ticks["all_to_all"] >= ticks["all_gather"]
+            if not is_measured(axis, "all_to_all"):
+                assert ticks["all_to_all"] >= ticks["all_gather"]

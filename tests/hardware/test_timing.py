@@ -1,5 +1,7 @@
 """Tests of time, energy and price to the tick, against figures computed by hand; more work never takes less."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from tapestry.hardware import (
     Device,
     MatrixTile,
+    Mesh,
     MeshAxis,
     MissingFigureError,
     device_names,
@@ -15,14 +18,17 @@ from tapestry.hardware import (
     load_mesh,
     mesh_names,
 )
+from tapestry.hardware.collective_tables import CollectiveTable
 from tapestry.hardware.timing import (
     STEP_KINDS,
     block_ticks,
+    copy_ticks,
     energy_pj,
     seconds,
     step_ticks,
     ticks,
 )
+from tapestry.teg.sharding.copies import Round
 
 ROUND = Device(  # 1 Tflop/s of contractions, 0.1 Tflop/s of vectors, 1 TB/s of memory
     name="round",
@@ -50,7 +56,7 @@ AMOUNTS = st.integers(0, 2**40)
 SIZES = st.integers(1, 4096)
 
 
-def axis(topology: str, size: int = 8, **others: float) -> MeshAxis:
+def axis(topology: str, size: int = 8, **others: Any) -> MeshAxis:
     """Build a mesh axis with 1 byte per tick; a round costs 100 ticks."""
     return MeshAxis("a", size, topology, 1e12, 100e-12, **others)
 
@@ -227,6 +233,58 @@ def test_a_switch_that_reduces_does_so_for_the_whole_axis_only() -> None:
     reducing = axis("switch", efficiency=0.5, all_reduce_efficiency=1.0)
     assert step_ticks(reducing, "all_reduce", 8, 1000) == 200 + 1000
     assert step_ticks(reducing, "all_reduce", 4, 1000) == 200 + 2000
+
+
+def measured(**others: Any) -> CollectiveTable:
+    """Build measurements of an all-reduce among 8: twice what alpha-beta gives for 8 bytes, as much for 8000."""
+    fields = {"kind": "all_reduce", "members": 8, "bytes": (8, 8000), "seconds": (428e-12, 14_200e-12)}
+    return CollectiveTable(**{**fields, "error": 0.1, "source": "made up", **others})
+
+
+def test_measurements_correct_alpha_beta() -> None:
+    # Given 214 ticks computed and 428 measured for 8 bytes, 14,200 of both for 8000: between, the logarithms of both.
+    known = axis("switch", collectives=(measured(),))
+    taken = step_ticks(known, "all_reduce", 8, [7, 14, 14_000, 28_000])
+    assert taken.tolist() == pytest.approx([2 * 207, 428, 14_200, 28_200], abs=1)
+    share = np.log(1600 / 214) / np.log(14_200 / 214)
+    assert step_ticks(known, "all_reduce", 8, 1400) == pytest.approx(428 * (14_200 / 428) ** share, abs=1)
+
+
+def test_other_groups_and_kinds_follow_from_the_nearest_measurements() -> None:
+    pairs = measured(members=2, bytes=(8, 8000), seconds=(832e-12, 8200e-12))
+    known = axis("switch", collectives=(measured(), pairs))
+    assert step_ticks(known, "all_reduce", 8, 14_000) == 14_200
+    assert step_ticks(known, "all_reduce", 4, 14_000) == 14_200  # as near to 8 as to 2: the larger group
+    assert step_ticks(known, "all_reduce", 2, 8) == pytest.approx(832, abs=1)
+    assert step_ticks(known, "reduce_scatter", 8, 114) == pytest.approx(
+        428, abs=1
+    )  # computed as for the 8 bytes
+
+
+def test_measurements_of_a_network_hold_for_groups_over_both_axes() -> None:
+    # Given two nodes of 8: 16 ticks more than 400 of latency computed for 8 bytes, 1500 measured.
+    table = measured(members=2, inside=8, bytes=(8, 80_000), seconds=(1500e-12, 280_000e-12))
+    network = MeshAxis("node", 2, "switch", 1e12, 100e-12, collectives=(table,))
+    mesh = Mesh("two", ROUND, (network, axis("switch")))
+    rounds = [Round("a", "all_reduce", 8, 1), Round("node", "all_reduce", 2, 1)]
+    assert copy_ticks(mesh, rounds, [14, 1]) == pytest.approx(1500, rel=0.01)
+    assert copy_ticks(mesh, rounds, [140_000, 10_000]) == pytest.approx(280_000, rel=0.01)
+    assert copy_ticks(mesh, rounds[1:], [10_000]) == 10_200  # the network alone is not measured
+
+
+def test_measurements_with_a_switch_that_reduces_can_be_left_out() -> None:
+    ring = measured(algorithm="ring", seconds=(428e-12, 28_400e-12))
+    known = axis("switch", all_reduce_efficiency=1.0, collectives=(measured(algorithm="in_switch"), ring))
+    mesh = Mesh("one", ROUND, (known,))
+    assert step_ticks(known, "all_reduce", 8, 14_000) == 14_200
+    assert step_ticks(mesh.without_in_switch().axes[0], "all_reduce", 8, 14_000) == 28_400
+
+
+def test_part_of_an_axis_keeps_its_measurements() -> None:
+    mesh = Mesh("one", ROUND, (axis("torus", collectives=(measured(seconds=(2e-9, 9e-9)),)),))
+    part = mesh.part((("a", 4),)).axes[0]
+    assert part.topology == "line"
+    assert step_ticks(part, "all_gather", 4, 3000) < step_ticks(axis("line", 4), "all_gather", 4, 3000) * 2
 
 
 def test_nothing_received_takes_no_time() -> None:

@@ -1,0 +1,346 @@
+"""Fits of the tables `collectives` in the mesh files, from published measurements of collectives.
+
+    python -m benchmarks.collective_fit FILE.json ... [--write] [--json OUT]
+
+Rows of one mesh, kind and group make a table: a smooth curve through their times, drawn towards each of them. Errors
+are those of the product's predictions in five folds, in each of which a fifth of every table's sizes is left out of
+the fit. `--write` puts the tables and their errors into `hardware/meshes/*.toml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+from benchmarks.measurements import DamagedRowsError, Measurement, Systems, predict, read_rows
+from benchmarks.measurements.systems import group_of, reduces_in_switch
+from benchmarks.measurements.workload import UnpredictedError
+from benchmarks.setting import write
+from tapestry.hardware import Mesh, MeshAxis
+from tapestry.hardware.collective_tables import CollectiveTable, distinct
+from tapestry.hardware.timing.collectives import received_share
+
+FOLDS = 5
+POWERS = (0.0, 0.5, 1.0)  # of the size, in a smooth curve with weights of at least zero
+FEWEST = 3  # sizes of a table that a smooth curve is fitted to
+BEYOND = 4.0  # a smooth curve counts from the smallest size by this ratio to the largest times it
+DRAWN = 0.9  # share of its distance from the smooth curve by which a table is drawn towards a measurement
+SAME_SIZE = 1.03  # ratio of sizes whose times are one point, the median
+EXACT = 0.004  # logarithm of time that leaving out a point of a table may change
+LEAST_ERROR, LONE_ERROR = (
+    0.02,
+    0.15,
+)  # of a table; of one without folds, as of a table that is left out as a whole
+NORMAL_90 = 1.645  # standard deviations that hold 90 % of a normal distribution on both sides
+MESHES = Path(__file__).parents[1] / "hardware" / "meshes"
+
+
+class MeasuredGroup(NamedTuple):
+    """The table that a row belongs to: the file of its node, the axis or the network in it, kind and group."""
+
+    mesh: str
+    is_network: bool
+    kind: str
+    members: int
+    inside: int
+    algorithm: str
+
+
+class Sample(NamedTuple):
+    """A measurement of a collective as its table counts it."""
+
+    row: Measurement
+    place: MeasuredGroup
+    size_bytes: float
+    time_s: float
+
+
+def sample_of(row: Measurement, systems: Systems) -> Sample | None:
+    """Return the sample of a row; None if no mesh fits it or it is no collective."""
+    if row.question.kind != "collective":
+        return None
+    try:
+        group = group_of(row.question)
+        mesh = systems.joined(row.question, group)
+    except UnpredictedError:
+        return None
+    kind, size = str(row.question.inputs["op"]), float(row.question.inputs["bytes"])
+    ranks = group.nodes * group.ranks_per_node
+    is_network, node = group.nodes > 1, mesh.name.removeprefix(f"{group.nodes}x-")
+    members = group.nodes if is_network else ranks
+    inside = group.ranks_per_node if is_network and kind != "send_recv" else 1
+    place = MeasuredGroup(
+        node,
+        is_network,
+        kind,
+        2 if kind == "send_recv" else members,
+        inside,
+        _algorithm(row, kind, group.nodes, ranks, systems.meshes[node]),
+    )
+    return Sample(row, place, size, _time_s(row, kind, ranks, size))
+
+
+def _algorithm(row: Measurement, kind: str, nodes: int, ranks: int, node: Mesh) -> str:
+    """Return how an all-reduce within a node was carried out, where the links may reduce."""
+    stated, axis = reduces_in_switch(row.question), node.axes[-1]
+    if kind != "all_reduce" or nodes > 1 or axis.all_reduce_efficiency is None:
+        return "any"
+    if stated is False:
+        return "ring"
+    return "in_switch" if stated or ranks == axis.size else "any"
+
+
+def _time_s(row: Measurement, kind: str, ranks: int, size: float) -> float:
+    share = {"bus_bandwidth": received_share(kind, ranks), "algorithm_bandwidth": 1.0}
+    return share[row.question.quantity] * size / row.value if row.question.quantity in share else row.value
+
+
+def table_of(place: MeasuredGroup, samples: Sequence[Sample], mesh: Mesh) -> CollectiveTable:
+    """Fit the table of one place; `mesh` has the tables of the meshes that this one is like."""
+    size, time_s = points_of(samples)
+    known = _like(place, mesh)
+    if len(size) >= FEWEST:
+        smooth = _smooth(size, time_s)
+        steps = 4.0 ** np.arange(
+            np.ceil(np.log(size[0] / BEYOND) / np.log(4)), np.log(size[-1] * BEYOND) / np.log(4)
+        )
+        sizes = np.unique(np.concatenate([size, steps]))
+        first = np.log(smooth(sizes))
+        drawn = DRAWN * (np.log(time_s) - np.log(smooth(size)))
+    elif known is not None:
+        sizes = np.unique(np.concatenate([known.bytes, size]))
+        first = _interpolated(sizes, known)
+        drawn = np.log(time_s) - _interpolated(size, known)
+    else:
+        sizes, first, drawn = size, np.log(time_s), np.zeros(len(size))
+    logarithms = np.maximum.accumulate(first + np.interp(np.log(sizes), np.log(size), drawn))
+    kept = np.isin(sizes, size)
+    kept[_needed(np.log(sizes), logarithms)] = True
+    groups = sorted({sample.row.group for sample in samples})
+    return CollectiveTable(
+        place.kind,
+        place.members,
+        tuple(float(f"{n:.6g}") for n in sizes[kept]),
+        tuple(float(f"{t:.4g}") for t in np.exp(logarithms[kept])),
+        LONE_ERROR,
+        f"fitted by benchmarks/collective_fit.py on {len(samples)} rows of {', '.join(groups)}",
+        place.inside,
+        place.algorithm,
+    )
+
+
+def points_of(samples: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray]:
+    """Return sizes, ascending, and times: the medians of samples of almost the same size."""
+    ordered = sorted((sample.size_bytes, sample.time_s) for sample in samples)
+    starts = [0, *(k for k, (a, b) in enumerate(pairwise(ordered), 1) if b[0] > a[0] * SAME_SIZE)]
+    parts = [np.log(ordered[a:b]) for a, b in pairwise([*starts, len(ordered)])]
+    size, time_s = np.exp([np.median(part, axis=0) for part in parts]).T
+    return size, time_s
+
+
+def _smooth(size: np.ndarray, time_s: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Fit a sum of powers of the size with least squares of relative errors: it ascends."""
+    scale = size[-1]
+
+    def terms(of: np.ndarray) -> np.ndarray:
+        return np.stack([(of / scale) ** power for power in POWERS], axis=1)
+
+    weights, _ = nnls(terms(size) / time_s[:, None], np.ones(len(size)))
+    return lambda of: terms(of) @ weights
+
+
+def _like(place: MeasuredGroup, mesh: Mesh) -> CollectiveTable | None:
+    """Return the table of the same place in the mesh that this one is like, if there is one."""
+    axis = mesh.network if place.is_network else mesh.axes[-1]
+    assert axis is not None
+    wanted = place[2:]
+    same = [t for t in axis.collectives if (t.kind, t.members, t.inside, t.algorithm) == wanted]
+    return same[0] if same else None
+
+
+def _interpolated(size: np.ndarray, table: CollectiveTable) -> np.ndarray:
+    """Interpolate the logarithms of a table's times; beyond its ends the size counts in full, or not at all."""
+    known = np.log(table.bytes)
+    beyond = np.maximum(np.log(size) - known[-1], 0)
+    return np.interp(np.log(size), known, np.log(table.seconds)) + beyond
+
+
+def _needed(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the points that a line through the others misses, as positions (Douglas and Peucker 1973)."""
+    kept = {0, len(x) - 1}
+    parts = [(0, len(x) - 1)]
+    while parts:
+        a, b = parts.pop()
+        if b - a < 2:
+            continue
+        off = np.abs(y[a : b + 1] - np.interp(x[a : b + 1], x[[a, b]], y[[a, b]]))
+        worst = a + int(off.argmax())
+        if off.max() > EXACT:
+            kept.add(worst)
+            parts += [(a, worst), (worst, b)]
+    return np.array(sorted(kept))
+
+
+@cache
+def likenesses() -> dict[tuple[str, bool], str]:
+    """Return the meshes whose tables others take over, by the file of these, and whether for its network."""
+    found = {}
+    for path in sorted(MESHES.glob("*.toml")):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        for is_network, table in ((False, content["axes"][-1]), (True, content.get("network", {}))):
+            if "collectives_from" in table:
+                found[content["name"], is_network] = table["collectives_from"]
+    return found
+
+
+def fitted(samples: Iterable[Sample], systems: Systems) -> dict[MeasuredGroup, CollectiveTable]:
+    """Fit the tables of all places; those that others are like come first."""
+    by_place = {p: list(g) for p, g in groupby(sorted(samples, key=lambda s: s.place), key=lambda s: s.place)}
+    found: dict[MeasuredGroup, CollectiveTable] = {}
+    like = likenesses()
+    for place in sorted(by_place, key=lambda p: (p[:2] in like, p)):
+        mesh = with_tables(systems.meshes[place.mesh], found)
+        found[place] = table_of(place, by_place[place], mesh)
+    return found
+
+
+def with_tables(mesh: Mesh, tables: Mapping[MeasuredGroup, CollectiveTable]) -> Mesh:
+    """Return a mesh with these tables in place of its own, and with those of the meshes that it is like."""
+
+    like = likenesses()
+
+    def filled(axis: MeshAxis, is_network: bool) -> MeshAxis:
+        names = (mesh.name, like.get((mesh.name, is_network)))
+        found = [t for name in names for p, t in tables.items() if p[:2] == (name, is_network)]
+        return replace(axis, collectives=distinct(found))
+
+    network = None if mesh.network is None else filled(mesh.network, True)
+    return replace(mesh, axes=(*mesh.axes[:-1], filled(mesh.axes[-1], False)), network=network)
+
+
+def fold_errors(samples: Sequence[Sample], systems: Systems) -> dict[str, float]:
+    """Predict each sample from the tables without its fold; return log of predicted over measured by row."""
+    numbers: dict[str, int] = {}
+    for place in {sample.place for sample in samples}:
+        sizes = sorted({s.size_bytes for s in samples if s.place == place})
+        for sample in samples:
+            if sample.place == place:
+                numbers[sample.row.id] = sizes.index(sample.size_bytes) % FOLDS
+    errors: dict[str, float] = {}
+    for fold in range(FOLDS):
+        kept = [s for s in samples if numbers[s.row.id] != fold]
+        tables = fitted(kept, systems)
+        meshes = [with_tables(mesh, tables) for mesh in systems.meshes.values()]
+        without = Systems(systems.devices, {mesh.name: mesh for mesh in meshes})
+        held = [s.row for s in samples if numbers[s.row.id] == fold]
+        for prediction in predict(held, without):
+            if prediction.value is not None:
+                ratio = np.log(prediction.value / prediction.row.value)
+                is_rate = prediction.row.question.quantity != "time"
+                errors[prediction.row.id] = float(-ratio if is_rate else ratio)
+    return errors
+
+
+def errors_of(
+    tables: Mapping[MeasuredGroup, CollectiveTable], samples: Sequence[Sample], errors: Mapping[str, float]
+) -> dict[MeasuredGroup, CollectiveTable]:
+    """Return the tables with their errors in folds: the normal distribution with their interval of 90 %."""
+    found = {}
+    for place, table in tables.items():
+        mine = [s for s in samples if s.place == place]
+        logs = [abs(errors[s.row.id]) for s in mine if s.row.id in errors]
+        enough = len({s.size_bytes for s in mine}) >= FEWEST and logs
+        sigma = float(np.quantile(logs, 0.9)) / NORMAL_90 if enough else LONE_ERROR
+        found[place] = replace(table, error=round(max(LEAST_ERROR, sigma), 3))
+    return found
+
+
+def table_text(table: CollectiveTable, parent: str) -> str:
+    """Write a table as TOML."""
+    lines = [f"[[{parent}.collectives]]", f'kind = "{table.kind}"', f"members = {table.members}"]
+    lines += [f"inside = {table.inside}"] if table.inside > 1 else []
+    lines += [f'algorithm = "{table.algorithm}"'] if table.algorithm != "any" else []
+    sizes = ", ".join(f"{n:.0f}" for n in table.bytes)
+    times = ", ".join(f"{t:g}" for t in table.seconds)
+    lines += [
+        f"bytes = [{sizes}]",
+        f"seconds = [{times}]",
+        f"error = {table.error:g}",
+        f'source = "{table.source}"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_mesh(path: Path, tables: Mapping[MeasuredGroup, CollectiveTable]) -> None:
+    """Replace the tables of the last axis and of the network in a mesh file."""
+    parts = path.read_text(encoding="utf-8").split("\n[")
+    kept = [part for part in parts if not part.startswith(("[axes.collectives]]", "[network.collectives]]"))]
+    for parent, is_network in (("axes", False), ("network", True)):
+        written = [table_text(t, parent) for p, t in sorted(tables.items()) if p.is_network == is_network]
+        if written:
+            heads = ("[axes]]", "axes.sources]") if parent == "axes" else ("network]", "network.sources]")
+            at = max(k for k, part in enumerate(kept) if part.startswith(heads)) + 1
+            kept[at:at] = [text.removeprefix("[") for text in written]
+    path.write_text("\n[".join(part.rstrip("\n") + "\n" for part in kept), encoding="utf-8")
+
+
+def report(samples: Sequence[Sample], errors: Mapping[str, float]) -> list[dict[str, object]]:
+    """Return the errors in folds by table of measurements and by size of all-reduces, and of all rows."""
+    scopes: dict[str, list[float]] = {}
+    for row, place, size, _ in samples:
+        names = ["all collectives", row.group]
+        if place.kind == "all_reduce":
+            names += [f"all-reduce of {m} MB and more" for m in (1, 64) if size >= m * 1e6]
+            names += ["all-reduce of several nodes"] if place.is_network else []
+        for name in names:
+            scopes.setdefault(name, []).append(errors.get(row.id, np.nan))
+    return [
+        {
+            "table": name,
+            "rows": len(logs),
+            "mean_error": round(float(np.nanmean(np.abs(np.expm1(logs)))), 4),
+            "median_error": round(float(np.nanmedian(np.abs(np.expm1(logs)))), 4),
+            "bias": round(float(np.nanmean(logs)), 4),
+        }
+        for name, logs in sorted(scopes.items())
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files of measurements, JSON")
+    parser.add_argument("--write", action="store_true", help="write the tables into hardware/meshes/*.toml")
+    parser.add_argument("--json", type=Path, help="write the errors here")
+    arguments = parser.parse_args()
+    try:
+        rows = read_rows(arguments.files)
+    except DamagedRowsError as error:
+        parser.exit(2, "".join(f"{fault}\n" for fault in error.faults))
+    systems = Systems.of_catalog()
+    samples = [s for row in rows if row.counts and (s := sample_of(row, systems)) is not None]
+    errors = fold_errors(samples, systems)
+    lines = report(samples, errors)
+    for line in lines:
+        print("  ".join(f"{key} {value}" for key, value in line.items()))
+    if arguments.write:
+        tables = errors_of(fitted(samples, systems), samples, errors)
+        for name in sorted({place.mesh for place in tables}):
+            mine = {place: table for place, table in tables.items() if place.mesh == name}
+            write_mesh(MESHES / f"{name}.toml", mine)
+    if arguments.json:
+        write(arguments.json, {"folds": lines})
+
+
+if __name__ == "__main__":
+    main()
