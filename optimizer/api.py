@@ -20,7 +20,7 @@ from tapestry.hardware.simulator import Execution
 from tapestry.hardware.simulator import simulate as simulate_program
 from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.analysis.affordability import fits_in_memory, is_affordable
-from tapestry.optimizer.analysis.verification import Verification, verify_plan
+from tapestry.optimizer.analysis.verification import Verification, reference_outputs, verify_plan
 from tapestry.optimizer.archive.report import representative_plans
 from tapestry.optimizer.placement.toolbox import toolbox_faults
 from tapestry.optimizer.requests import MeshLike, ProgramLike, mesh_of, program_of, read_request
@@ -50,7 +50,7 @@ from tapestry.teg.arguments import (
     optional,
 )
 from tapestry.teg.arrays import arrays_named
-from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.exporters.tables.build import sharding_table as table_of_plan
 from tapestry.teg.exporters.tables.table import ShardingTable
 from tapestry.teg.faults import ArgumentError, Fault, near_hint, one_of, refuse
@@ -96,6 +96,7 @@ def optimize(
     dims: Mapping[str, int] | None = None,
     external_data: str | PathLike[str] | None = None,
     pins_from: str | PathLike[str] | None = None,
+    dtype: str | None = None,
     **options: Any,
 ) -> Result:
     """Search the plans of a program on a mesh; return the frontier over `objectives`.
@@ -108,6 +109,7 @@ def optimize(
     - `pins_from` is a file of shardings, whose tensors are pinned as it states: a table in JSON, a Python module of
       PartitionSpecs, DTensor placements or mesh mappers of ttnn, a StableHLO module with Shardy attributes, or tensors
       with a metal_layout.
+    - `dtype` stores the program's parameters and activations in another precision: `bf16`, `fp16` or `fp8`.
     - `executor` runs the islands; by default several have a process each.
     - `search=False` returns the frontier of the first plans; these come from propagation, with `seeds=False` from the
       abstract plan alone.
@@ -117,8 +119,7 @@ def optimize(
       while graphs are compiled; once it is true the search ends (`stopped` is "cancelled") with the frontier found,
       which is empty before the first plan. Ctrl-C keeps the frontier found (`stopped` is "interrupted").
     - `on_checkpoint` is called about every `checkpoint_s` seconds with the state between two rounds, and once at the
-      end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
-      stopped.
+      end; an exception it raises ends the search. `resume` continues from such a state as if it had never stopped.
     - `toolbox` holds operators of selection and variation (see `tapestry.default_toolbox`).
 
     The result is determined by `seed`, `islands` (default: one per core) and the evaluations done. `seconds` are those
@@ -144,9 +145,9 @@ def optimize(
     run_options, faults = options_and_faults(
         keywords.pop("options", None),
         keywords,
-        ("options", "dims", "external_data", "pins_from", *PARAMETERS),
+        ("options", "dims", "external_data", "pins_from", "dtype", *PARAMETERS),
     )
-    request = read_request(program, mesh, run_options, dims, external_data, pins_from)
+    request = read_request(program, mesh, run_options, dims, external_data, pins_from, dtype)
     lines = [fault_line(fault) for fault in (*request.faults, *faults, *_not_here(run_options))]
     lines += argument_faults(PARAMETERS, parameters)
     if isinstance(toolbox := parameters.get("toolbox"), Toolbox):
@@ -205,7 +206,7 @@ def verify(
         subject.mesh,
         inputs=_of_sources(subject.plan.graph, values),
         execute=True,
-        reference=evaluate(subject.program, values),
+        reference=reference_outputs(subject.program, values),
         compute_dtype=subject.compute_dtype,
     )
 

@@ -11,6 +11,7 @@ from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.request_faults import option_faults
+from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
 from tapestry.teg.faults import ArgumentError, Fault, expected, refuse
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
@@ -31,12 +32,16 @@ ELSEWHERE = "import others by from_onnx, from_stablehlo, from_jax or from_torch"
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """A request of a search, as far as it could be read, with all its faults."""
+    """A request of a search, as far as it could be read, with all its faults.
+
+    `given` is the program before it was stored in another precision.
+    """
 
     graph: Graph | None
     mesh: Mesh | None
     options: RunOptions
     faults: tuple[Fault, ...]
+    given: Graph | None = None
 
 
 def read_request(
@@ -46,10 +51,12 @@ def read_request(
     dims: Mapping[str, int] | None = None,
     external_data: str | PathLike[str] | None = None,
     pins_from: str | PathLike[str] | None = None,
+    dtype: str | None = None,
 ) -> ReadRequest:
     """Read program and mesh, and check the options against both; pins of a builder's program join those of `options`.
 
-    So do those that the shardings in the file `pins_from` are for this program on this mesh.
+    So do those that the shardings in the file `pins_from` are for this program on this mesh. With `dtype` the program
+    is stored in that precision (`rewrites.storage_precision`).
     Where the program cannot be read, objectives are checked against the catalog, and pins in their form alone.
 
     Raises:
@@ -63,6 +70,13 @@ def read_request(
             options = options.changed(pins=pins | dict(options.pins))
     except (ArgumentError, GraphFileError, ProgramError, InvalidGraphError) as error:
         faults += _faults_at("/program", error)
+    given = graph
+    if dtype is not None and graph is not None:
+        try:
+            check(graph)
+            graph = stored_in(graph, dtype)
+        except (InvalidGraphError, StoragePrecisionError) as error:
+            faults += _faults_at("/dtype", error)
     try:
         read_mesh = mesh_of(mesh)
     except (ArgumentError, CatalogError) as error:
@@ -85,7 +99,7 @@ def read_request(
         except ValueError as error:
             faults += _faults_at("/program", error)
     faults += option_faults(options, read_mesh, known, canonical)
-    return ReadRequest(graph, read_mesh, options, tuple(faults))
+    return ReadRequest(graph, read_mesh, options, tuple(faults), given)
 
 
 def _pins_in(path: str | PathLike[str], graph: Graph, mesh: Mesh) -> dict[str, str]:

@@ -17,6 +17,7 @@ from tapestry.hardware.simulator import Execution as Run
 from tapestry.hardware.simulator import to_perfetto
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Plan, canonicalize, verify_plan
+from tapestry.optimizer.analysis.verification import reference_outputs
 from tapestry.optimizer.archive.constraints import fits
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.service.store.records import NewExecution
@@ -94,7 +95,7 @@ def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], di
     """Return seeded values for a program's inputs and weights, and the outputs of the unsharded program for them."""
     graph = canonicalize(graph)
     inputs = random_inputs(graph, np.random.default_rng(seed))
-    return inputs, evaluate(graph, inputs)
+    return inputs, reference_outputs(graph, inputs)
 
 
 def given_values(
@@ -107,7 +108,7 @@ def given_values(
     """
     graph = canonicalize(graph)
     inputs = pack_inputs(graph, arrays)
-    return inputs, evaluate(graph, inputs)
+    return inputs, reference_outputs(graph, inputs)
 
 
 def next_step(

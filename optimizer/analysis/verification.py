@@ -10,13 +10,16 @@ import numpy as np
 
 from tapestry.costmodel.resources import declared_resources
 from tapestry.costmodel.version import COST_MODEL_VERSION, cost_model_note
-from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.mesh import VECTOR, Mesh
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.hardware.simulator.steps import check_state
 from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import shown
 from tapestry.teg.costs import Amount
+from tapestry.teg.double import coarsest_rounding, in_double, widened
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.result_cache import ResultCache
@@ -24,6 +27,7 @@ from tapestry.teg.sharding.verify import verify
 from tapestry.teg.stopping import CheckStop, never_stop
 
 TOLERANCE = 1e-4
+COARSE = 1e-4  # of the relative distance between neighboring floats: half precision and narrower
 
 
 @dataclass(frozen=True)
@@ -128,11 +132,11 @@ def verify_plan(
 ) -> Verification:
     """Prove the plan's sharding and run it on the device simulator, with numbers when `execute` is set.
 
-    `inputs` are whole arrays by source site (values supplied with the program may be left out); `reference`
-    the observed values of the unsharded program. `after` is the run of the step before: carried state begins as its
-    devices hold it. `cache`, of the mesh shape that the plan uses, keeps what other plans on this mesh share with it:
-    see `FrontierVerifier`. `check_stop` is called before each slot of the run. `xp` computes, numpy
-    or torch.
+    `inputs` are whole arrays by source site (values supplied with the program may be left out); `reference` the
+    observed values of the unsharded program (`reference_outputs`). `after` is the run of the step before: carried state
+    begins as its devices hold it. `cache`, of the mesh shape that the plan uses, keeps what other plans on this mesh
+    share with it: see `FrontierVerifier`. `check_stop` is called before each slot of the run. `xp` computes, numpy or
+    torch.
 
     Raises:
         ValueError: inputs are missing or do not fit.
@@ -158,17 +162,61 @@ def verify_plan(
     )
     method = "simulated" if execute else "dry"
     compared = reference if execute and reference is not None else {}
+    exact = _outputs_in_double(plan, mesh, inputs or {}, check_stop, xp) if compared else None
+    outputs = execution.outputs if exact is None else exact
     return Verification(
         issues,
         Counted(int(plan.cost["peak_memory_bytes"]), int(execution.peak_memory_bytes.max()), method),
         Counted(int(plan.cost["traffic_bytes"]), execution.traffic_bytes, method),
         execute,
-        relative_errors(execution.outputs, compared),
+        relative_errors(outputs, compared),
         execution,
         declared_resources(plan.graph, plan.placements, mesh_shape),
-        value_issues(execution.outputs, compared),
+        value_issues(outputs, compared),
         plan.cost_model,
     )
+
+
+def in_compared_precision(graph: Graph) -> Graph | None:
+    """Return a program in double precision if it stores floats so coarse that their rounding hides whether two forms of
+    it compute the same; None for others, and for one that carries state or reads the bits of floats.
+    """
+    if coarsest_rounding(graph) <= COARSE or graph.carriers:
+        return None
+    try:
+        return in_double(graph)
+    except ValueError:
+        return None
+
+
+def reference_outputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Compute the observed values with which those of plans are compared: of a coarse program in double precision."""
+    double = in_compared_precision(graph)
+    if double is None:
+        return evaluate(graph, inputs)
+    return evaluate(double, {site: widened(value) for site, value in inputs.items()})
+
+
+def _outputs_in_double(
+    plan: Plan, mesh: Mesh, inputs: Mapping[str, np.ndarray], check_stop: CheckStop, xp: ArrayNamespace
+) -> Mapping[str, np.ndarray] | None:
+    """Compute a plan's outputs on the simulated devices with double precision in place of all floats; None for one
+    that is compared as it is.
+    """
+    double = in_compared_precision(plan.graph)
+    if double is None:
+        return None
+    program = expand(double, plan.placements, MeshShape(mesh.axis_sizes))
+    execution = simulate(
+        program,
+        mesh.part(program.mesh_shape.axes),
+        {site: widened(value) for site, value in inputs.items()},
+        capacity_check=False,
+        compute_dtype=VECTOR,
+        check_stop=check_stop,
+        xp=xp,
+    )
+    return execution.outputs
 
 
 def relative_errors(

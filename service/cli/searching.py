@@ -17,6 +17,7 @@ from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
 from tapestry.service.checking import CheckResults
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
@@ -30,6 +31,7 @@ from tapestry.service.store.codec import graph_values
 from tapestry.teg.document import DocumentError, save
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
+from tapestry.teg.validate import InvalidGraphError, check
 
 # The share of a deadline that loading and reading may have taken where processes are started.
 STARTING_SHARE = 0.2
@@ -74,11 +76,26 @@ def open_store(url: str | None) -> Store:
         raise CommandError(str(error)) from error
 
 
-def read_graph(path: str, dims: Sequence[tuple[str, int]], external_data: str | None = None) -> Graph:
-    """Read the program in a file."""
+def read_graph(
+    path: str,
+    dims: Sequence[tuple[str, int]],
+    external_data: str | None = None,
+    dtype: str | None = None,
+) -> Graph:
+    """Read the program in a file; with `dtype`, store it in that precision."""
     try:
-        return read_program(path, dims=dict(dims), external_data=external_data)
+        graph = read_program(path, dims=dict(dims), external_data=external_data)
     except GraphFileError as error:
+        raise CommandError(str(error)) from error
+    return graph if dtype is None else in_precision(graph, dtype)
+
+
+def in_precision(graph: Graph, dtype: str) -> Graph:
+    """Store parameters and activations of a program in a precision."""
+    try:
+        check(graph)
+        return stored_in(graph, dtype)
+    except (InvalidGraphError, StoragePrecisionError) as error:
         raise CommandError(str(error)) from error
 
 

@@ -123,7 +123,7 @@ def _given(arguments: Namespace) -> ExplainedPlan:
     if arguments.mesh is None and not history.mesh:
         raise CommandError(f"{arguments.plan!r} names no mesh; give one by --mesh")
     mesh = read_mesh(arguments.mesh or history.mesh)
-    graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data))
+    graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype))
     dtype = arguments.compute_dtype or history.compute_dtype
     return ExplainedPlan(replace(history, compute_dtype=dtype), graph, mesh)
 
@@ -146,7 +146,7 @@ def _found(store: Store, arguments: Namespace) -> ExplainedPlan:
     run = store.runs.find(plan.run_id)
     graph = store.graphs.load(run.summary.graph_id)
     if arguments.graph is not None:
-        given = read_graph(arguments.graph, arguments.dim, arguments.external_data)
+        given = read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype)
         if given.structural_hash != graph.structural_hash:
             raise CommandError(
                 f"plan {plan.id} was found for {graph.name!r}, which is not what {arguments.graph!r} holds"

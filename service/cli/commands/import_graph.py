@@ -6,23 +6,28 @@ from argparse import Namespace
 
 from tapestry.service.cli.errors import OK
 from tapestry.service.cli.output import print_json, print_table, quantity
-from tapestry.service.cli.searching import read_graph, write_graph
+from tapestry.service.cli.searching import in_precision, read_graph, write_graph
 from tapestry.service.graphs import GraphSummary, SourceSummary, summarize
+from tapestry.service.storage import storage_document, storage_text
 from tapestry.teg.brief import counted
 
 
 def run(arguments: Namespace) -> int:
     """Read a program, write it if requested, and print a summary."""
-    graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
+    graph = given = read_graph(arguments.graph, arguments.dim, arguments.external_data)
+    if arguments.dtype is not None:
+        graph = in_precision(given, arguments.dtype)
     if arguments.output is not None:
         write_graph(graph, arguments.output)
     summary = summarize(graph)
+    stored = None if arguments.dtype is None else storage_document(given, graph, arguments.dtype)
     if arguments.json:
-        print_json(
-            {**summary.to_json(), "structural_hash": graph.structural_hash, "output": arguments.output}
-        )
+        more = {"structural_hash": graph.structural_hash, "output": arguments.output, "stored": stored}
+        print_json({**summary.to_json(), **more})
         return OK
     _print(summary)
+    if stored is not None:
+        print(f"\n{storage_text(stored)}")
     if arguments.output is not None:
         print(f"\nwritten to {arguments.output}")
     return OK

@@ -30,6 +30,7 @@ from tapestry.service.cli.searching import (
     store_outcome,
 )
 from tapestry.service.presentation import result_document, run_document
+from tapestry.service.storage import storage_document, storage_text
 from tapestry.service.store import Store, StoredRun
 from tapestry.service.verdicts import verdict_counts_text
 from tapestry.teg.brief import counted
@@ -40,7 +41,8 @@ def run(arguments: Namespace) -> int:
     """Search, verify, store and print a frontier."""
     store = None if arguments.no_store and not arguments.start_from else open_store(arguments.database_url)
     try:
-        request = _request(arguments, store)
+        found = _found(arguments)
+        request = _request(arguments, found, store)
         known = None if _is_fresh(arguments) or store is None else answered_before(store, request)
         if known is not None:
             return _report_known(known, arguments.json)
@@ -55,6 +57,9 @@ def run(arguments: Namespace) -> int:
         "reused": False,
         **result_document(outcome.result, outcome.checked, request.options),
     }
+    if arguments.dtype is not None and found.given is not None:
+        seed = request.options.seed
+        document["stored"] = storage_document(found.given, request.graph, arguments.dtype, seed)
     if arguments.json:
         print_json(document)
     else:
@@ -119,21 +124,25 @@ def _read(arguments: Namespace, options: RunOptions, dims: Sequence[tuple[str, i
         dims=dict(dims),
         external_data=arguments.external_data,
         pins_from=arguments.pins_from,
+        dtype=arguments.dtype,
     )
 
 
-def _request(arguments: Namespace, store: Store | None) -> Request:
-    options = options_of(arguments)
-    found = _read(arguments, options, arguments.dim)
-    if found.faults or found.graph is None or found.mesh is None:
+def _found(arguments: Namespace) -> ReadRequest:
+    found = _read(arguments, options_of(arguments), arguments.dim)
+    if found.faults:
         raise CommandError(joined([option_fault_line(fault) for fault in found.faults]))
+    return found
+
+
+def _request(arguments: Namespace, found: ReadRequest, store: Store | None) -> Request:
+    options = found.options
+    assert found.graph is not None and found.mesh is not None
     start_from = plans_of(store, options.start_from, found.graph) if store and options.start_from else ()
     deadline = (
         None if options.deadline_seconds is None else Deadline(arguments.began_s + options.deadline_seconds)
     )
-    return Request(
-        found.graph, found.mesh, found.options, start_from, deadline, is_stored=not arguments.no_store
-    )
+    return Request(found.graph, found.mesh, options, start_from, deadline, is_stored=not arguments.no_store)
 
 
 def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
@@ -145,5 +154,7 @@ def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
         f"seed {result.seed}, {counted(result.islands, 'island')}; "
         f"{verdict_counts_text(document['checks'], document['unchecked_because'])}"
     )
+    if "stored" in document:
+        print(storage_text(document["stored"]))
     if document["run"] is not None:
         print(f"stored as run {document['run']}; `tapestry show PLAN` shows a plan")

@@ -29,7 +29,7 @@ MOVES_WANTED = "expected a JSON file of moves, such as `tapestry rewrite --list 
 def run(arguments: Namespace) -> int:
     """List the candidate moves, or apply rules and write the program."""
     request = _request_of(arguments)
-    graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
+    graph = read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype)
     try:
         if arguments.list:
             reported = listing(graph, request)

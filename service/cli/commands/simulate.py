@@ -192,7 +192,7 @@ def _given(arguments: Namespace) -> tuple[Graph, Mesh]:
             "give a GRAPH and a --mesh, or a stored --plan or --run; see tapestry simulate --help"
         )
     mesh = read_mesh(arguments.mesh)
-    return read_graph(arguments.graph, arguments.dim, arguments.external_data), mesh
+    return read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype), mesh
 
 
 def _abstract(graph: Graph, mesh: Mesh, arguments: Namespace) -> SimulatedPlan:
@@ -218,7 +218,7 @@ def _stored(store: Store, arguments: Namespace) -> SimulatedPlan:
         mesh = mesh_of(run.mesh)
     graph = store.graphs.load(run.summary.graph_id)
     if arguments.graph is not None:
-        given = read_graph(arguments.graph, arguments.dim, arguments.external_data)
+        given = read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype)
         if given.structural_hash != graph.structural_hash:
             raise CommandError(
                 f"plan {found.id} was found for {graph.name!r}, which is not what {arguments.graph!r} holds"

@@ -14,6 +14,7 @@ from tapestry.teg.faults import expected, joined, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
 SHELLS = ("bash", "zsh", "fish")
+PRECISIONS = ("bf16", "fp16", "fp8")  # those of rewrites.storage_precision, which takes longer to load
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -145,7 +146,7 @@ def graph(parser: Parser, optional: bool = False) -> None:
 
 
 def dims(parser: Parser) -> None:
-    """Add the options for reading a program: sizes of dynamic dimensions and the folder of external data."""
+    """Add the options for reading a program: sizes of dynamic dimensions, folder of external data, precision."""
     parser.add_argument(
         "--dim",
         type=dimension,
@@ -158,6 +159,11 @@ def dims(parser: Parser) -> None:
         "--external-data",
         metavar="FOLDER",
         help="where an ONNX file's data in other files lies; no other file is read (default: none is)",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=PRECISIONS,
+        help="store parameters and activations of the program in this precision (default: as the file has them)",
     )
 
 
