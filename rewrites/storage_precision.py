@@ -35,7 +35,7 @@ AS_GIVEN = ("external", "onnx_fallback")  # operators whose attributes state the
 
 
 class StoragePrecisionError(ValueError):
-    """Error raised for a program that is not stored in another precision; the message names the place and the remedy."""
+    """Error raised for a program that is not stored in another precision; the message names place and remedy."""
 
 
 def stored_in(graph: Graph, precision: str) -> Graph:

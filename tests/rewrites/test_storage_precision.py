@@ -163,5 +163,5 @@ def test_a_search_in_half_precision_moves_and_holds_half_the_bytes() -> None:
         tapestry.optimize(p, "dgx-h100", dtype="half", evaluations=1)
 
 
-def test_the_command_line_offers_every_precision() -> None:
+def test_the_command_line_has_every_precision() -> None:
     assert tuple(PRECISIONS) == shared.PRECISIONS
