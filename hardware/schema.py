@@ -24,6 +24,15 @@ MEANINGS = {
     "layouts": "physical layouts that kernels work in, the default one first",
     "tiles": "blocks of a product that one core computes at a time",
     "compute_dtype_default": "the precision, or `vector`, of products of element types without a peak",
+    "collectives": "measured collectives, from which times follow",
+    "collectives_from": "a mesh that comes with Tapestry, whose measured collectives hold here too",
+    "kind": "the collective",
+    "members": "devices that take part, along the axis",
+    "inside": "devices of faster axes that take part with each member",
+    "algorithm": "how the library carries it out",
+    "bytes": "sizes; of the whole tensor, in `all_to_all` of what one device holds",
+    "seconds": "the time of each size",
+    "source": "where the measurements come from",
     "sources": "where a figure comes from, by its key",
 }
 ANY_NAME = "<name>"  # a key of a table whose keys are names, such as precisions
@@ -78,6 +87,11 @@ class Recorder(Table):
     def items(self, key: str) -> list[object]:
         self.properties[key] = {"type": "array", "minItems": 1}
         return []
+
+    def ascending(self, key: str, figure: str) -> tuple[float, ...]:
+        items = _figure(figure, "number", zero=False)
+        self.properties[key] = {"type": "array", "minItems": 1, "items": items}
+        return ()
 
     def tables(self, key: str) -> list[Table]:
         member = Recorder(f"{self.at(key)}[0]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.measurements.rows import Question
@@ -71,7 +72,8 @@ def product(question: Question, systems: Systems, batch: int, m: int, n: int, k:
     found = block_workload(b, ("product",), mesh, {"achieved_flops": flops})
     fidelity = question.inputs.get("math_fidelity")
     if fidelity is None:
-        return found
+        precision = "tf32" if question.inputs.get("dtype") == "tf32" else None
+        return replace(found, compute_dtype=precision)
     if fidelity not in FIDELITIES:
         raise UnpredictedError(f"unknown math fidelity {fidelity!r}; known are {', '.join(FIDELITIES)}")
     return Workload(found.graph, found.placements, mesh, COMPUTE, found.amounts, FIDELITIES[str(fidelity)])
@@ -151,6 +153,7 @@ ROWWISE: Mapping[str, Callable[[GraphBuilder, Shape, str], str]] = {
     "rmsnorm": _rms_norm,
     "rms_norm": _rms_norm,
     "sum": _sum_rows,
+    "reduce_sum": _sum_rows,
 }
 
 
@@ -222,7 +225,7 @@ def on_elements(
 
 
 def attention(question: Question, systems: Systems) -> Workload:
-    """Build the workload of streaming attention forward, whole rows of scores; heads default to a width of 2048.
+    """Build the workload of streaming attention forward; heads default to a width of 2048, causal flops are half.
 
     Raises:
         UnpredictedError: sizes or device that are not stated or unknown, or another kernel.
@@ -236,7 +239,10 @@ def attention(question: Question, systems: Systems) -> Workload:
     shape = (batch, heads, length, width)
     for name in ("q", "k", "v"):
         b.source(name, shape, dtype)
-    scale = ("mul", _X, ("const", width**-0.5))
+    causal = bool(inputs.get("causal", "causal" in str(inputs.get("kernel", "")).lower()))
+    scale: Any = ("mul", _X, ("const", width**-0.5))
+    if causal:
+        scale = ("where", ("le", ("index", "t"), ("index", "s")), scale, ("const", -1e9))
     dims = (("b", batch), ("h", heads), ("s", length), ("t", length))
     scores, names = ("b", "h", "s", "t"), ("b", "h", "s", "d")
     body = (
@@ -246,7 +252,7 @@ def attention(question: Question, systems: Systems) -> Workload:
         ("contract", attributes(labels=(scores, ("b", "h", "t", "e")), output=("b", "h", "s", "e")), (5, 2)),
     )
     b.apply("fused", ("q", "k", "v"), site="attention", body=body, types=((shape, dtype),) * 3, results=(6,))
-    flops = 4.0 * batch * heads * length * length * width
+    flops = (2.0 if causal else 4.0) * batch * heads * length * length * width
     return block_workload(b, ("attention",), systems.alone(question), {"achieved_flops": flops})
 
 

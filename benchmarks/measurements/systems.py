@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
+from typing import NamedTuple
 
 from benchmarks.measurements.rows import Question
 from benchmarks.measurements.workload import UnpredictedError, whole
 from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
-from tapestry.hardware.mesh import MeshAxis
+from tapestry.hardware.mesh import TOPOLOGIES, MeshAxis
 
 MAKERS = {"nvidia", "amd", "intel", "google", "tenstorrent", "instinct", "geforce", "tesla"}
 # How questions name topologies -> the topologies of axes that are one.
@@ -101,6 +103,13 @@ class Systems:
         for name in names:
             if (device := self._by_words.get(_words(name))) is not None:
                 return device
+        if question.device_id is None and names:  # `4x A100-SXM4-80GB, NVLink`: the longest name in the text
+            words = _words(names[0])
+            found = sorted((w for w in self._by_words if w <= words), key=len, reverse=True)
+            if found and {self._by_words[w].name for w in found if len(w) == len(found[0])} == {
+                self._by_words[found[0]].name
+            }:
+                return self._by_words[found[0]]
         raise UnpredictedError(f"unknown device {names[0]!r}" if names else "no device is stated")
 
     def alone(self, question: Question) -> Mesh:
@@ -120,31 +129,49 @@ class Systems:
         device = self.device(question)
         topologies = _topologies(str(question.inputs.get("topology", "")))
         words = _words(" ".join(str(value) for value in question.inputs.values()))
-        found = [
-            (named, mesh)
+        if (slice_ := self._slice(device, group, str(question.inputs.get("topology", "")))) is not None:
+            return slice_
+        fitting = [
+            NodePart(-named, axis.topology not in (topologies or TOPOLOGIES), axis.size, mesh.name, part)
             for mesh in self.meshes.values()
             if mesh.device.name == device.name
-            and len(mesh.axes) == 1
-            and _fits(mesh.axes[0], group.ranks_per_node, topologies)
             and (named := _named(mesh, words)) is not None
             and (group.nodes == 1 or mesh.network is not None)
+            for axis in mesh.axes
+            if (part := _part(mesh, axis, group.ranks_per_node, topologies)) is not None
         ]
-        if not found:
+        if not fitting:
             linked = f" joined as a {' or '.join(topologies)}" if topologies else ""
             several = f", and a network for {group.nodes} of them" if group.nodes > 1 else ""
             raise UnpredictedError(f"no node with {group.ranks_per_node} {device.name}{linked}{several}")
-        named, node = min(found, key=lambda pair: (-pair[0], pair[1].axes[0].size, pair[1].name))
-        part = node.part(((node.axes[0].name, group.ranks_per_node),))
+        unnamed, _, _, name, part = min(fitting, key=lambda candidate: candidate[:4])
         if reduces_in_switch(question) is False:
             part = part.without_in_switch()
         if group.nodes == 1:
             return part
-        rate = None if named else _bytes_per_s(str(question.inputs.get("network", "")))
+        rate = None if unnamed else _bytes_per_s(str(question.inputs.get("network", "")))
         if rate is not None and part.network is not None:
-            share = rate / node.device_count
+            share = rate / self.meshes[name].device_count
             network = replace(part.network, bandwidth_bytes_per_s=share, collectives=())
             part = replace(part, network=network)
         return part.by_count(group.nodes)
+
+    def _slice(self, device: Device, group: RankGroup, topology: str) -> Mesh | None:
+        """Return the part of a mesh that a topology such as `4x8` states; None if it states none, or none has it."""
+        shape = [int(size) for size in re.findall(r"(?<=x)\d+|\d+(?=x\d)", topology)]
+        if len(shape) < 2 or prod(shape) != group.ranks_per_node or group.nodes > 1:
+            return None
+        found = [
+            mesh
+            for mesh in self.meshes.values()
+            if mesh.device.name == device.name
+            and len(mesh.axes) == len(shape)
+            and all(axis.size >= size for axis, size in zip(mesh.axes, shape, strict=True))
+        ]
+        if not found:
+            return None
+        mesh = min(found, key=lambda m: (m.device_count, m.name))
+        return mesh.part(tuple((axis.name, n) for axis, n in zip(mesh.axes, shape, strict=True)))
 
 
 def _alone() -> MeshAxis:
@@ -157,11 +184,35 @@ def _topologies(text: str) -> tuple[str, ...]:
     return next((names for word, names in TOPOLOGY_WORDS.items() if word in lower), ())
 
 
-def _fits(axis: MeshAxis, ranks: int, topologies: tuple[str, ...]) -> bool:
-    """Tell whether so many ranks on an axis are a group of such a topology: a ring closes around the whole axis."""
-    if topologies == TOPOLOGY_WORDS["ring"] and axis.size != ranks:
-        return False
-    return axis.size >= ranks and (not topologies or axis.topology in topologies)
+class NodePart(NamedTuple):
+    """A part of a node that fits a group; better ones come first.
+
+    `unnamed` falls with the words of its name that are stated; `unlike` ones are joined otherwise, but for this part.
+    """
+
+    unnamed: int
+    unlike: bool
+    size: int
+    name: str
+    part: Mesh
+
+
+def _part(mesh: Mesh, axis: MeshAxis, ranks: int, topologies: tuple[str, ...]) -> Mesh | None:
+    """Return the part of a node that is so many ranks along one axis, joined in a topology; None if there is none.
+
+    A part of a torus is a line, and so is a whole one whose ends are not joined. Two rows of an axis close to a ring.
+    """
+    if axis.size < ranks:
+        return None
+    part = mesh.part(tuple((other.name, ranks if other is axis else 1) for other in mesh.axes))
+    (kept,) = (other for other in part.axes if other.name == axis.name)
+    part = replace(part, axes=(kept,))
+    if not topologies or kept.topology in topologies:
+        return part
+    if topologies == TOPOLOGY_WORDS["line"] and kept.topology == "torus":
+        return replace(part, axes=(replace(kept, topology="line"),))
+    is_closed = topologies == TOPOLOGY_WORDS["ring"] and axis.topology == "torus" and ranks % 2 == 0
+    return replace(part, axes=(replace(axis, size=ranks),)) if is_closed else None
 
 
 def _named(mesh: Mesh, words: frozenset[str]) -> int | None:

@@ -22,6 +22,7 @@ __all__ = ["COMMUNICATION", "COMPUTE", "DTYPES", "UnpredictedError", "Workload",
 DTYPES = {
     "fp64": "float64",
     "fp32": "float32",
+    "tf32": "float32",
     "fp16": "float16",
     "bf16": "bfloat16",
     "fp8": "float8_e4m3fn",

@@ -246,3 +246,52 @@ def test_the_command_prints_tables_and_writes_them_as_json(tmp_path: Path) -> No
     assert {"name", "family", "rows", "predicted", "mean_error", "median_error", "bias", "inside_90"} <= set(
         report["tables"][0]
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "inputs", "mesh", "axes"),
+    [
+        ("wormhole-n300", {"ranks": 2, "topology": "line"}, "n300", [("line", 2)]),
+        ("wormhole-n300", {"ranks": 8, "topology": "ring"}, "t3000-ring", [("torus", 8)]),
+        ("wormhole-n300", {"ranks": 8, "topology": "line"}, "t3000-ring", [("line", 8)]),
+        ("blackhole-p150", {"ranks": 8, "topology": "ring"}, "blackhole-galaxy-4x8", [("torus", 8)]),
+        ("blackhole-p150", {"ranks": 2, "topology": "line"}, "p150-x4", [("line", 2)]),
+        ("tpu-v5e", {"ranks": 16, "topology": "2D torus 4x4"}, "tpu-v5e-4x4", [("line", 4), ("line", 4)]),
+        ("h100-sxm5-80gb", {"ranks": 16, "nodes": 2, "network": "EFAv2"}, "2x-aws-p5", [("switch", 2), ("switch", 8)]),
+        ("h100-sxm5-80gb", {"ranks": 8, "ranks_per_node": 4}, "2x-dgx-h100", [("switch", 2), ("switch", 4)]),
+        (A100, {"ranks": 4}, "dgx-a100", [("switch", 4)]),
+        (A100, {"ranks": 4, "topology": "fully connected, 4 GPUs"}, "hgx-a100-4", [("fully_connected", 4)]),
+        (A100, {"ranks": 16, "placement": "16 GPUs/2 nodes"}, "2x-dgx-a100", [("switch", 2), ("switch", 8)]),
+    ],
+)  # fmt: skip
+def test_a_mesh_is_chosen_by_what_is_stated(
+    device: str, inputs: dict[str, Any], mesh: str, axes: list[tuple[str, int]]
+) -> None:
+    posed = question("collective", {"op": "all_gather", "bytes": 4096, **inputs}, device)
+    found = workload_of(posed, Systems.of_catalog()).mesh
+    assert (found.name, [(axis.topology, axis.size) for axis in found.axes]) == (mesh, axes)
+
+
+def test_a_stated_rate_of_the_network_counts() -> None:
+    slow, fast = (
+        question("collective", {"op": "send_recv", "ranks": 2, "nodes": 2, "bytes": 2**30, "network": text})
+        for text in ("RoCE 8x25 Gb/s", "RoCE 8x400 Gb/s")
+    )
+    systems = Systems.of_catalog()
+    assert answer(slow, systems) > 4 * answer(fast, systems)
+
+
+def test_a_device_is_found_by_the_longest_name_in_a_text() -> None:
+    systems = Systems.of_catalog()
+    for text, name in (("4x A100-SXM4-80GB, NVLink", A100), ("A100 80GB PCIe pairs", "a100-pcie-80gb")):
+        posed = replace(question("gemm", {**PRODUCT, "device": text}), device_id=None)
+        assert systems.device(posed).name == name
+
+
+def test_a_causal_mask_halves_the_work_that_is_counted() -> None:
+    inputs = {"batch": 1, "seq_len": 4096, "head_dim": 128, "kernel": "FlashAttention-2 forward"}
+    whole, causal = (
+        workload_of(question("attention", {**inputs, "causal": masked}), Systems.of_catalog()).amounts
+        for masked in (False, True)
+    )
+    assert whole["achieved_flops"] == 2 * causal["achieved_flops"] == 4 * 16 * 4096**2 * 128
