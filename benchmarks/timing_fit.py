@@ -1,11 +1,11 @@
-"""Fit of the catalog's efficiency constants to published measurements, and scores of the catalog against them.
+"""Fit of the catalog's constants of links to published collectives, and scores of the catalog against them.
 
     python -m benchmarks.timing_fit --data published.json --json FILE
 
 `--data` is a list of measurements `{"entries": [{group, kind, device_id, inputs, predict, predictable, quality}]}`.
 Only rows that are predictable and of quality "ok" count, and of each only `inputs` and the measured value. The
 scores are in-sample: the same rows served to fit. The
-constants found go by hand into `hardware/devices` and `hardware/meshes`, with the groups as their source.
+constants found go by hand into `hardware/meshes`, with the groups as their source.
 """
 
 import argparse
@@ -17,20 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.hardware import Device, MeshAxis, load_device, load_mesh
-from tapestry.hardware.timing import block_ticks, seconds, step_ticks
+from tapestry.hardware import MeshAxis, load_mesh
+from tapestry.hardware.timing import seconds, step_ticks
 
-DEVICES = ("a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb", "wormhole-n150", "blackhole-p150")
 MESHES = {"a100-sxm4-80gb": "dgx-a100", "h100-sxm5-80gb": "dgx-h100", "h200-sxm-141gb": "dgx-h200"}
 LOUDBOX = {"line": "n300", "ring": "t3000-ring"}  # rows of "wormhole-n300" are of chips of one LoudBox
-ITEM_BYTES = {"fp16": 2, "bf16": 2, "fp8": 1, "fp32": 4, "bfp8": 1088 / 1024, "bfp4": 576 / 1024}
-FIDELITY_OF_PEAK = {"bf16": "HiFi4", "bfp8": "HiFi2", "bfp4": "LoFi"}  # at which Tenstorrent states its peaks
-DISPATCH_S = (
-    140e-6  # untraced Tenstorrent rows contain 90 to 140 us of the host's dispatch; shorter ones are it
-)
-EAGER_HOST_S = (
-    25e-6  # rows of eager PyTorch (llmcompass_*) contain the host's launch; fitted on them, used here only
-)
 CLOUD_FLOOR_BYTES = 16 * 2**20  # below it the Azure rows measure the virtual machine, not the switch
 
 Row = Mapping[str, Any]
@@ -39,65 +30,18 @@ Constants = dict[str, float]
 
 @dataclass(frozen=True)
 class TimingCase:
-    """A measured time and the inputs of its predictor: a block (flops, bytes, sizes) or a step (members, bytes)."""
+    """A measured time of a collective, and the inputs of its predictor: operation, members and bytes received."""
 
     group: str
-    kind: str
     device: str
     measured_s: float
-    host_s: float
-    dtype: str = "fp16"
-    sizes: tuple[int, int, int] | None = None
-    moved_bytes: float = 0.0
-    members: int = 0
-    operation: str = ""
-    mesh: str = ""  # whose last axis a collective runs on
-
-    def block_s(self, device: Device) -> float:
-        m, n, k = self.sizes or (0, 0, 0)
-        sizes = {"m": m, "n": n, "k": k} if self.sizes else {}
-        kind = "contraction" if self.sizes else "vector"
-        time = block_ticks(device, kind, 2.0 * m * n * k, self.moved_bytes, self.dtype, **sizes)
-        return float(seconds(time)) + self.host_s
+    moved_bytes: float
+    members: int
+    operation: str
+    mesh: str  # whose last axis it runs on
 
     def step_s(self, axis: MeshAxis) -> float:
         return float(seconds(step_ticks(axis, self.operation, self.members, self.moved_bytes)))
-
-
-def block_case(row: Row, reported: Row, value: float, quantity: str) -> TimingCase | None:
-    host_s = EAGER_HOST_S if str(row["group"]).startswith("llmcompass") else 0.0
-    common = {
-        "group": str(row["group"]),
-        "kind": str(row["kind"]),
-        "device": str(row["device_id"]),
-        "host_s": host_s,
-    }
-    if row["kind"] == "gemm":
-        fidelity = reported.get("math_fidelity")
-        if fidelity is not None and (fidelity != FIDELITY_OF_PEAK[reported["dtype"]] or value < DISPATCH_S):
-            return None
-        m, n, k = (int(reported[key]) for key in "MNK")
-        item = ITEM_BYTES[reported["dtype"]]
-        moved = item * (m * k + k * n + m * n)
-        time_s = value if quantity == "time" else 2 * m * n * k / value
-        return TimingCase(
-            **common, measured_s=time_s, dtype=reported["dtype"], sizes=(m, n, k), moved_bytes=moved
-        )
-    if row["kind"] == "memory_bound_op":
-        if "operator" in reported:
-            width = (
-                reported["ffn"] / reported["tensor_parallel"]
-                if reported["operator"] == "mlp_act"
-                else reported["hidden"]
-            )
-            elements, tensors = reported["num_tokens"] * width, 2 if "norm" in reported["operator"] else 3
-        else:
-            elements, tensors = reported.get("elements") or reported["M"] * reported["N"], 2
-        time_s = value if quantity == "time" else elements / value
-        return TimingCase(
-            **common, measured_s=time_s, moved_bytes=ITEM_BYTES[reported["dtype"]] * elements * tensors
-        )
-    return None
 
 
 def step_case(row: Row, reported: Row, value: float, quantity: str) -> TimingCase | None:
@@ -116,25 +60,17 @@ def step_case(row: Row, reported: Row, value: float, quantity: str) -> TimingCas
         return None  # the same machine with its switch reduction turned off
     received = share * float(reported["bytes"])
     time_s = value if quantity == "time" else received / value
-    common = {
-        "group": str(row["group"]),
-        "kind": "collective",
-        "device": str(row["device_id"]),
-        "host_s": 0.0,
-    }
-    return TimingCase(
-        **common, measured_s=time_s, members=members, operation=operation, moved_bytes=received, mesh=mesh
-    )
+    return TimingCase(str(row["group"]), str(row["device_id"]), time_s, received, members, operation, mesh)
 
 
 def read_cases(path: Path) -> list[TimingCase]:
-    cases, known = [], {*DEVICES, "wormhole-n300"}
+    cases, known = [], {*MESHES, "wormhole-n300"}
     for row in json.loads(path.read_text(encoding="utf-8"))["entries"]:
         if not row.get("predictable") or row.get("quality") != "ok" or row.get("device_id") not in known:
             continue
-        build = step_case if row["kind"] == "collective" else block_case
-        predict = row["predict"]
-        cases.append(build(row, row["inputs"], float(predict["value"]), predict["quantity"]))
+        if row["kind"] == "collective":
+            predict = row["predict"]
+            cases.append(step_case(row, row["inputs"], float(predict["value"]), predict["quantity"]))
     return [case for case in cases if case is not None]
 
 
@@ -156,27 +92,6 @@ def descend(
 
 def mean_log_error(cases: list[TimingCase], predict: Callable[[TimingCase], float]) -> float:
     return float(np.mean([abs(np.log(predict(case) / case.measured_s)) for case in cases]))
-
-
-def fit_device(name: str, cases: list[TimingCase]) -> Constants:
-    mine = [case for case in cases if case.device == name and case.kind in {"gemm", "memory_bound_op"}]
-    device = load_device(name)
-    grids = {
-        "contraction_efficiency": np.arange(50, 101) / 100,
-        "memory_efficiency": np.arange(50, 101, 2) / 100,
-        "vector_efficiency": np.arange(30, 101, 2) / 100,
-        "launch_overhead_s": np.arange(1, 13) / 2 * 1e-6,
-        "contraction_overhead_s": np.arange(0, 13) / 2 * 1e-6,
-    }
-    if all(case.sizes for case in mine):  # nothing that distinguishes memory from launches
-        grids = {"contraction_efficiency": grids["contraction_efficiency"]}
-    start = {key: float(getattr(device, key)) for key in grids}
-
-    def loss(constants: Constants) -> float:
-        trial = replace(device, **constants)
-        return mean_log_error(mine, lambda case: case.block_s(trial))
-
-    return descend(loss, grids, start)
 
 
 def fit_axis(name: str, cases: list[TimingCase]) -> Constants:
@@ -211,10 +126,9 @@ def score(cases: list[TimingCase]) -> list[dict[str, object]]:
     axes = {name: load_mesh(name).axes[-1] for name in (*MESHES.values(), *LOUDBOX.values())}
     groups: dict[tuple[str, str, str], list[float]] = {}
     for case in cases:
-        collective = case.kind == "collective"
-        predicted_s = case.step_s(axes[case.mesh]) if collective else case.block_s(load_device(case.device))
+        predicted_s = case.step_s(axes[case.mesh])
         for group in (case.group, "all"):
-            kind = "send_recv" if case.operation == "fetch" else case.kind
+            kind = "send_recv" if case.operation == "fetch" else "collective"
             groups.setdefault((case.device, kind, group), []).append(abs(predicted_s / case.measured_s - 1))
     return [
         {
@@ -246,8 +160,7 @@ def main() -> None:
                 **line
             )
         )
-    fitted = {name: fit_device(name, cases) for name in DEVICES}
-    fitted |= {name: fit_axis(name, cases) for name in (*MESHES.values(), *LOUDBOX.values())}
+    fitted = {name: fit_axis(name, cases) for name in (*MESHES.values(), *LOUDBOX.values())}
     for name, constants in fitted.items():
         print(name, ", ".join(f"{key} = {value:.3g}" for key, value in constants.items()))
     if arguments.json:

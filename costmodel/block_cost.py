@@ -17,7 +17,15 @@ from tapestry.teg.costs import amounts
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import Work, flops_of, own_work, part_amounts, work_dtype, work_of
+from tapestry.teg.operators.operator import (
+    Work,
+    flops_of,
+    kernel_sizes,
+    own_work,
+    part_amounts,
+    work_dtype,
+    work_of,
+)
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import chunk_bounds
 from tapestry.teg.sharding.strategy import Strategy
@@ -95,7 +103,8 @@ def block_costs(
         flops,
         moved,
         dtype,
-        **tile_sizes(definition, work, sizes),
+        **kernel_sizes(work, names, sizes),
+        kernel=work.kernel_class,
         compute_dtype=compute_dtype,
         parts=steps,
     )
@@ -116,18 +125,6 @@ def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarra
         return None
     dims = definition.signature.dims if definition.signature is not None else ()
     return amounts(cost, [d.name for d in dims], sizes)
-
-
-def tile_sizes(definition: Definition, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:
-    """Compute the local m, n, k and batch of a contraction, from `sizes` `(..., dims)`; empty for other kinds."""
-    if work.kind != "contraction" or not work.roles or definition.signature is None:
-        return {}
-    result = {role: np.ones(sizes.shape[:-1], dtype=np.int64) for role in ("m", "n", "k", "batch")}
-    for k, d in enumerate(definition.signature.dims):
-        if d.name in work.roles:
-            result[work.roles[d.name]] = result[work.roles[d.name]] * sizes[..., k]
-    result["k"] = result["k"] * work.k_factor
-    return result
 
 
 def _index(definition: Definition, strategies: Sequence[Strategy], mesh_shape: MeshShape) -> np.ndarray:

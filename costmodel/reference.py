@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tapestry.costmodel.block_cost import base_flops, tile_sizes
+from tapestry.costmodel.block_cost import base_flops
 from tapestry.costmodel.reference_copies import CopyCost, CopyCounter
 from tapestry.costmodel.resources import Resource, resources_of
 from tapestry.costmodel.space_compiler import LIVES_ON
@@ -24,7 +24,7 @@ from tapestry.teg.costs import amounts
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.operators.operator import flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -227,7 +227,6 @@ class _Plain:
                     moved += self._accessed(size, self.program.buffers[read.buffer], read.part[d])
                 for key in step.outputs:
                     moved += self._sizes(key)[d]
-            tiles = tile_sizes(block.definition, work, sizes)
             device = self.mesh.device
             ticks = block_ticks(
                 device,
@@ -235,7 +234,8 @@ class _Plain:
                 flops,
                 moved,
                 dtype,
-                **tiles,
+                **kernel_sizes(work, dims, sizes),
+                kernel=work.kernel_class,
                 compute_dtype=self.compute_dtype,
                 parts=parts,
             )

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.block_cost import given, tile_sizes
+from tapestry.costmodel.block_cost import given
 from tapestry.costmodel.resources import Resource, counted
 from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally
@@ -32,7 +32,7 @@ from tapestry.hardware.timing import block_ticks, energy_pj
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.operators.operator import Work, flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, scheduled_blocks
 
 # Columns that are zero for every unsharded program.
@@ -145,7 +145,8 @@ class UnshardedCosts:
             dtype,
             compute_dtype=self.compute_dtype,
             parts=parts,
-            **tile_sizes(definition, work, sizes),
+            **kernel_sizes(work, names, sizes),
+            kernel=work.kernel_class,
         )
         energy = 0
         if self.device.missing_energy_figure is None:

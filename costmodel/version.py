@@ -13,11 +13,12 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
 5. A copy is timed by what is exchanged: gathers of windows are gathers, an all-reduce is one exchange. The mesh axes of
    a phase work on different pieces at one time.
 6. Tables of measured collectives correct what follows from the figures of links.
+7. Blocks are timed by the class of their kernel, rows, and the level of memory that holds them.
 """
 
 from __future__ import annotations
 
-COST_MODEL_VERSION = 6
+COST_MODEL_VERSION = 7
 UNVERSIONED = 1  # the version of costs that name none
 
 

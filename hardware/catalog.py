@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from tapestry.hardware.collective_tables import ALGORITHMS, MEASURED_KINDS, CollectiveTable, distinct
+from tapestry.hardware.kernel_tables import kernels_of, own_kernels, relative_of
+from tapestry.hardware.kernels import Donor
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
 from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, MatrixTile, Mesh, MeshAxis
@@ -38,6 +40,18 @@ def _tile(table: Table) -> MatrixTile:
     return tile
 
 
+@cache
+def _donors() -> tuple[Donor, ...]:
+    """Return the catalog's devices with measured kernels."""
+    found = []
+    for name, content in _shipped("devices").items():
+        table = Table(content, f"devices/{name}.toml", Faults())
+        relative = relative_of(table.content)
+        if table.has("kernels") and relative is not None:
+            found.append(Donor(name, relative, own_kernels(table)))
+    return tuple(found)
+
+
 def device_from_dict(content: object, where: str = "device", plausible: bool = True) -> Device:
     """Build the device described by a table with the fields of `Device`; `where` opens every error message.
 
@@ -57,6 +71,7 @@ def _device(table: Table) -> Device:
     device = Device(
         name=table.text("name"),
         vendor=table.text("vendor"),
+        architecture=table.text("architecture") if table.has("architecture") else "",
         memory_bytes=table.whole("memory_bytes"),
         memory_bytes_per_s=table.number("memory_bytes_per_s"),
         peak_flops_per_s=table.rates("peak_flops_per_s"),
@@ -71,6 +86,7 @@ def _device(table: Table) -> Device:
         vector_efficiency=table.number_or("vector_efficiency", 1.0),
         cache_bytes=table.optional_whole("cache_bytes"),
         cache_bytes_per_s=table.optional("cache_bytes_per_s"),
+        kernels=kernels_of(table, _donors),
         compute_dtype_default=table.names("compute_dtype_default"),
         context_bytes=table.optional_whole("context_bytes"),
         workspace_bytes=table.optional_whole("workspace_bytes"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from tapestry.hardware.collective_tables import CollectiveTable
+from tapestry.hardware.kernels import KernelFigures, figures_of
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.html_table import html_table
 
@@ -52,7 +53,8 @@ class Device:
     Tables are keyed by short dtype names (`fp32`, `bf16`, `bfp8`, ...), `joules_per_flop` also by `vector`.
     `compute_dtype_default` gives the precision (or `vector`, the vector units) that the vendor uses for contractions
     of a dtype that has no peak. The efficiencies are the shares that kernels reach: contractions of their peak,
-    contractions and moves of the memory's rate, vector kernels of both their rates. `cache_bytes` is the last cache
+    contractions and moves of the memory's rate, vector kernels of both their rates; the tables `kernels`, keyed by
+    class or `class.precision`, say more (`hardware/kernels.py`) and count instead. `cache_bytes` is the last cache
     before the memory, shared by all cores and filled by the hardware, and `cache_bytes_per_s` the rate of reads that
     hit it; scratchpads that a compiler fills are no cache. A process holds memory beside its tensors: `context_bytes`
     for driver, runtime and code, `workspace_bytes` for the scratch memory of libraries, `allocator_bytes` lost to
@@ -71,12 +73,13 @@ class Device:
     tiles: tuple[MatrixTile, ...]
     layouts: tuple[str, ...]
     launch_overhead_s: float
-    contraction_overhead_s: float
-    contraction_efficiency: float
-    memory_efficiency: float
-    vector_efficiency: float
+    contraction_overhead_s: float = 0.0
+    contraction_efficiency: float = 1.0
+    memory_efficiency: float = 1.0
+    vector_efficiency: float = 1.0
     cache_bytes: int | None = None
     cache_bytes_per_s: float | None = None
+    kernels: Mapping[str, KernelFigures] = field(default_factory=dict, hash=False)
     compute_dtype_default: Mapping[str, str] = field(default_factory=dict, hash=False)
     context_bytes: int | None = None
     workspace_bytes: int | None = None
@@ -88,6 +91,7 @@ class Device:
     joules_per_memory_byte: float | None = None
     joules_per_link_byte: float | None = None
     price_usd_per_hour: float | None = None
+    architecture: str = ""
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -150,6 +154,29 @@ class Device:
         """Return the peak rate of contractions of `dtype`, flop/s; errors as `contraction_dtype`."""
         precision = self.contraction_dtype(dtype)
         return self.vector_flops_per_s if precision == VECTOR else self.peak_flops_per_s[precision]
+
+    def figures(
+        self, kernel: str, dtype: str, kind: str = "vector", contracts: bool = False
+    ) -> KernelFigures:
+        """Return what kernels of a class reach at the precision `dtype`; by the device's efficiencies without a table.
+
+        `kind` and `contracts` are those of the work: they decide among the efficiencies.
+        """
+        found = figures_of(self.kernels, kernel, SHORT_DTYPES.get(dtype, dtype))
+        if found is not None:
+            return found
+        if contracts:
+            efficiencies = (self.contraction_efficiency, self.memory_efficiency)
+            return KernelFigures(*efficiencies, overhead_s=self.contraction_overhead_s)
+        reached = self.memory_efficiency if kind == "move" else self.vector_efficiency
+        return KernelFigures(self.vector_efficiency, reached)
+
+    def launched(self, launch: str) -> Device:
+        """Return the device with kernels launched `captured` in a graph or `eager`, one by one by the host."""
+        if launch == "captured":
+            return self
+        eager = {name: each.launched_eagerly() for name, each in self.kernels.items()}
+        return replace(self, kernels=eager)
 
     def flop_joules(self, dtype: str) -> float:
         """Return the energy of one flop of a contraction in `dtype`, or on the vector units if `dtype` is `vector`,

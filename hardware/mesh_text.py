@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from tapestry.hardware.kernel_tables import kernel_lines
+from tapestry.hardware.kernels import EFFICIENCIES
 from tapestry.hardware.mesh import TOPOLOGIES, Device, Mesh, MeshAxis
 from tapestry.hardware.ranges import RANGES
 
@@ -63,7 +65,10 @@ def _collectives(parent: str, axis: MeshAxis) -> Iterator[str]:
 
 def _device(device: Device) -> Iterator[str]:
     yield "[device]"
-    yield from _lines(device)
+    yield from _lines(device, without=EFFICIENCIES if device.kernels else ())
+    for key, figures in device.kernels.items():
+        yield f"\n[device.kernels.{_key(key)}]"
+        yield from kernel_lines(figures)
     for name in ("peak_flops_per_s", "joules_per_flop", "compute_dtype_default"):
         known = RANGES.get(name)
         note = f"# {known.about}, {known.unit}: {known.expected}\n" if known else ""
@@ -74,10 +79,12 @@ def _device(device: Device) -> Iterator[str]:
     yield from _table("device.sources", device.sources, SOURCES_HEAD)
 
 
-def _lines(record: Any) -> Iterator[str]:
+def _lines(record: Any, without: Sequence[str] = ()) -> Iterator[str]:
     """Yield one line per field that is a figure, a text or a list of texts; an unknown one as a comment."""
     for field in fields(record):
         value = getattr(record, field.name)
+        if field.name in without or value == "":
+            continue
         known = RANGES.get(field.name)
         note = f"  # {known.about}; {known.expected}" if known else ""
         if field.name == "size":

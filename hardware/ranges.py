@@ -103,6 +103,18 @@ RANGES: Mapping[str, Range] = {
     "joules_per_memory_byte": Range(0.0, 1e-3, "J", "energy of one byte read or written"),
     "joules_per_link_byte": Range(0.0, 1e-3, "J", "energy of one byte sent"),
     "price_usd_per_hour": Range(0.0, 1e5, "USD/h", "price of one device"),
+    # Classes of kernels, whose efficiency and memory_efficiency are shares as above.
+    "cache_efficiency": _share("share of the cache's rate that kernels reach"),
+    "overhead_s": Range(0.0, 1.0, "s", "further time of a kernel beside its launch"),
+    "eager_s": Range(0.0, 1.0, "s", "what the host adds where it launches kernels one by one"),
+    "row_bytes_per_s": Range(1e3, 1e15, "bytes/s", "rate at which one core works along a row"),
+    "k_step": Range(1, 1e6, "", "granularity of a product's reduction"),
+    "k_prologue": Range(0.0, 1e6, "", "steps that filling a tile's pipeline is worth"),
+    "wave_share": Range(0.0, 1.0, "", "share of an unfilled last wave that is lost"),
+    "wide_columns": Range(0.0, 100.0, "", "further time of very wide outputs"),
+    "tile_exponent": Range(1e-3, 10.0, "", "power of the relative rates of small tiles"),
+    "split_k": Range(1, 16, "", "most parts of a split reduction"),
+    "sharpness": Range(1.0, 100.0, "", "exponent that joins arithmetic and memory"),
     # Tiles of contractions.
     "m": Range(1, 1e6, "", "rows of a tile"),
     "n": Range(1, 1e6, "", "columns of a tile"),

@@ -13,6 +13,11 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MEANINGS = {
     "name": "what it is called; of an axis, its name in shardings",
     "vendor": "who makes it",
+    "architecture": "the generation of chips; a device that names it inherits kernels that it does not state",
+    "kernels": "what kernels of a class reach, by class such as `softmax`, or class and precision as `softmax.fp16`",
+    "rows": "pairs of a row's length and the share of the memory's rate that is reached",
+    "overlaps": "whether matrix units and vector units work at the same time",
+    "origin": "the devices that figures are inherited from",
     "aliases": "further names",
     "systems": "names of the machine, or of its network, in reports of measurements",
     "device": "a name of the catalog, the path of a TOML file, or a device's table",

@@ -114,7 +114,7 @@ class Systems:
 
     def alone(self, question: Question) -> Mesh:
         """Return the mesh of one device that the question is about."""
-        device = self.device(question)
+        device = self.device(question).launched(question.launch)
         return Mesh(device.name, device, (_alone(),))
 
     def joined(self, question: Question, group: RankGroup) -> Mesh:

@@ -30,7 +30,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Definition, Graph, index_sizes
 from tapestry.teg.operators import catalog, operator_named
 from tapestry.teg.operators.collecting import continues, is_continuation
-from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.operators.operator import Work, flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.materialize import origin_of
 from tapestry.teg.sharding.partition import is_run
 from tapestry.teg.signature import rows_of
@@ -283,7 +283,6 @@ class _Run:
         flops = ceil(given["flops"]) if "flops" in given else int(flops_of(work, names, extents))
         moved = ceil(given["bytes"]) if "bytes" in given else self._moved(block, work, sizes)
         self.flops[device] += flops
-        tiles = _tiles(work, sizes)
         dtype = work_dtype(inputs, outputs)
         ticks = block_ticks(
             self.mesh.device,
@@ -293,7 +292,8 @@ class _Run:
             dtype,
             compute_dtype=self.compute_dtype,
             parts=part_amounts(work, names, extents),
-            **tiles,
+            **kernel_sizes(work, names, extents),
+            kernel=work.kernel_class,
         )
         return int(ticks)
 
@@ -381,14 +381,3 @@ def _continued(graph: Graph) -> frozenset[str]:
         and b.device == graph.producers[b.inputs[0]].device
         and continues(graph.producers[b.inputs[0]].definition, b.definition)
     )
-
-
-def _tiles(work: Work, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Compute m, n, k and batch of a contraction."""
-    if work.kind != "contraction" or not work.roles:
-        return {}
-    found = dict.fromkeys(("m", "n", "k", "batch"), 1)
-    for dim, role in work.roles.items():
-        found[role] *= sizes[dim]
-    found["k"] *= work.k_factor
-    return found

@@ -15,7 +15,7 @@ from tapestry.hardware.timing import block_ticks
 from tapestry.teg.costs import amounts
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.operators.operator import Work, flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
 from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.spec import volumes
@@ -87,7 +87,8 @@ def block_work(
         dtype,
         compute_dtype=compute_dtype,
         parts=part_amounts(work, names, sizes),
-        **_matrix_sizes(step, work, sizes),
+        **kernel_sizes(work, names, sizes),
+        kernel=work.kernel_class,
     )
     return BlockWork(flops, accessed, ticks)
 
@@ -127,16 +128,3 @@ def _accessed_bytes(
     for key in step.outputs:
         total += storage.part_bytes(program.buffers[key], program.buffers[key].boxes)
     return total
-
-
-def _matrix_sizes(step: ComputeStep, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:
-    """Compute the local m, n, k and batch of a contraction, `(devices,)` each."""
-    signature = step.definition.signature
-    if work.kind != "contraction" or not work.roles or signature is None:
-        return {}
-    result = {}
-    for role in ("m", "n", "k", "batch"):
-        mine = [k for k, d in enumerate(signature.dims) if work.roles.get(d.name) == role]
-        result[role] = np.prod(sizes[:, mine], axis=1, dtype=np.int64)
-    result["k"] = result["k"] * work.k_factor
-    return result

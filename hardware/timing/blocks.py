@@ -1,4 +1,4 @@
-"""Seconds of blocks: a roofline of arithmetic and memory, plus launch overhead."""
+"""Seconds of blocks: launch, and the roofline of arithmetic and memory by the figures of the kernel's class."""
 
 from __future__ import annotations
 
@@ -7,32 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tapestry.hardware.kernels import KernelFigures
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing.units import Floats, Ticks, ticks
+from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND
 from tapestry.teg.operators.operator import PartAmounts
 
-BLOCK_KINDS = ("contraction", "vector", "move", "none", "fused")
-
-
-def _contraction_s(
-    device: Device,
-    precision: str,
-    flops: Floats,
-    sizes: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike] | None,
-) -> Floats:
-    """Compute seconds of arithmetic. With sizes (m, n, k, batch): whole tiles, in whole waves over the cores."""
-    rate = device.contraction_flops_per_s(precision) * device.contraction_efficiency
-    plain = flops / rate
-    if sizes is None:
-        return plain
-    m, n, k, batch = (np.asarray(size, dtype=np.float64) for size in sizes)
-    shapes = []
-    for tile in device.tiles:
-        blocks = batch * np.ceil(m / tile.m) * np.ceil(n / tile.n)
-        tile_flops = 2.0 * tile.m * tile.n * (np.ceil(k / tile.k) * tile.k)
-        waves = np.ceil(blocks / device.cores)
-        shapes.append(waves * (tile_flops * device.cores) / (rate * tile.efficiency))
-    return np.maximum(plain, np.minimum.reduce(shapes))
+BLOCK_KINDS = tuple(KERNEL_OF_KIND)
+SPLITS = (1, 2, 4, 8, 16)  # parts of a reduction that libraries compute side by side
+ROW_SHARPNESS = 2.5  # of the time of one row and that of all rows together
+WIDE_COLUMNS = 20_000  # where `wide_columns` is half of its full effect
+Sizes = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 
 
 def block_ticks(
@@ -42,6 +27,9 @@ def block_ticks(
     memory_bytes: ArrayLike,
     dtype: str,
     *,
+    kernel: str | None = None,
+    row: ArrayLike = 1,
+    rows: ArrayLike | None = None,
     m: ArrayLike | None = None,
     n: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -49,15 +37,17 @@ def block_ticks(
     compute_dtype: str | None = None,
     parts: Sequence[PartAmounts] = (),
 ) -> Ticks:
-    """Compute the ticks that one device takes for one block: roofline max(arithmetic, memory) plus launch overhead.
+    """Compute the ticks that one device takes for one block: launch, and the longer of arithmetic and memory.
 
     `kind` is `contraction` (matrix units, at `compute_dtype` or else at the device's precision for
     `dtype`), `vector` (vector units), `move` (memory only), `none` (no work at all: a view) or `fused`
-    (`parts` whose arithmetic takes turns, beside one stream of bytes and with one launch). `flops` and
-    `memory_bytes` (read + written) are per device. A contraction that gives its output `m` x `n`, reduction
-    `k` and `batch` (default 1) pays for padding to the device's tiles and for waves of tiles that do not
-    fill the cores; the best tile shape is taken. A device without work, zero flops and zero bytes, takes 0
-    ticks.
+    (`parts` beside one stream of bytes and with one launch). `kernel` is the class whose figures count, by default
+    that of the kind. `flops` and `memory_bytes` (read + written) are per device; `row` is the length of the `rows` that
+    a kernel works along, each on one core. A contraction that gives its output `m` x `n`, reduction `k` and `batch`
+    (default 1) pays for padding to the device's tiles and for waves of tiles that do not fill the cores; the best tile
+    and the best split of the reduction are taken. A device without work, zero flops and zero bytes, takes 0 ticks.
+    More work never takes less time, and no block is faster than the rates of the arithmetic units and of the memory
+    it works in.
 
     Returns:
         int64 array of the broadcast shape of all array arguments.
@@ -67,7 +57,7 @@ def block_ticks(
         MissingFigureError: the device has no peak for this precision.
 
     Source: roofline, Williams et al., CACM 2009; waves and tiles, NVIDIA's Matrix Multiplication Background
-    guide.
+    guide; classes of kernels with a rate each, docs/timing.md.
     """
     if kind not in BLOCK_KINDS:
         raise ValueError(f"expected a block kind among {', '.join(BLOCK_KINDS)}, not {kind!r}")
@@ -75,24 +65,28 @@ def block_ticks(
     if kind == "none":
         return np.zeros(work.shape, np.int64)
     contracts = kind == "contraction" or any(part.kind == "contraction" for part in parts)
-    is_vector = kind == "vector" or (kind == "fused" and not contracts)
-    reached = device.vector_efficiency if is_vector else device.memory_efficiency
-    memory_s = moved / (device.memory_bytes_per_s * reached)
-    overhead_s = device.launch_overhead_s + (device.contraction_overhead_s if contracts else 0.0)
+    precision = device.contraction_dtype(compute_dtype or dtype) if contracts else dtype
+    usual = "fused_product" if contracts and kind == "fused" else KERNEL_OF_KIND[kind]
+    figures = device.figures(kernel or usual, precision, kind, contracts)
     if kind == "contraction":
         sizes = None
         if m is not None and n is not None and k is not None:
             sizes = (m, n, k, 1 if batch is None else batch)
         elif (m, n, k, batch) != (None, None, None, None):
             raise ValueError("a contraction gives all of m, n and k, or none of m, n, k and batch")
-        compute_s = _contraction_s(device, compute_dtype or dtype, work, sizes)
+        compute_s = _product_s(device, figures, compute_dtype or dtype, work, sizes)
     elif kind == "vector":
-        compute_s = work / (device.vector_flops_per_s * reached)
+        compute_s = work / (device.vector_flops_per_s * figures.efficiency)
     elif kind == "fused":
-        compute_s = sum((_part_s(device, part, compute_dtype) for part in parts), np.zeros_like(work))
+        compute_s = _parts_s(device, figures, parts, compute_dtype, work.shape)
     else:
         compute_s = np.zeros_like(work)
-    busy_s = np.maximum(compute_s, memory_s) + overhead_s
+    stream_s = memory_s(device, figures, moved, row)
+    if rows is not None and figures.row_bytes_per_s is not None:
+        one_row_s = moved / np.maximum(rows, 1) / figures.row_bytes_per_s
+        stream_s = _joined(stream_s, one_row_s, ROW_SHARPNESS)
+    busy_s = _joined(compute_s, stream_s, figures.sharpness)
+    busy_s = busy_s + (device.launch_overhead_s + figures.overhead_s)
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
 
 
@@ -101,12 +95,85 @@ def move_ticks(device: Device, size_bytes: ArrayLike) -> Ticks:
     return block_ticks(device, "move", 0, 2 * np.asarray(size_bytes, np.int64), "float32")
 
 
-def _part_s(device: Device, part: PartAmounts, compute_dtype: str | None) -> Floats:
-    """Compute the seconds of arithmetic of one part of a fused block."""
-    flops = np.asarray(part.flops, np.float64)
-    if part.kind != "contraction":
-        return np.asarray(flops / (device.vector_flops_per_s * device.vector_efficiency))
-    tiles = part.tiles
-    sizes = (tiles["m"], tiles["n"], tiles["k"], tiles["batch"]) if tiles else None
-    busy_s = _contraction_s(device, compute_dtype or part.dtype, flops, sizes)
-    return np.asarray(np.where(flops > 0, busy_s, 0.0))
+def memory_s(device: Device, figures: KernelFigures, moved_bytes: ArrayLike, row: ArrayLike = 1) -> Floats:
+    """Compute the seconds of reading and writing so many bytes, in the level of memory that holds them.
+
+    Bytes up to the size of the cache come from there; from twice its size on none do, for a stream evicts what it
+    will read again.
+    """
+    moved = np.asarray(moved_bytes, np.float64)
+    rate = device.memory_bytes_per_s * figures.memory_efficiency
+    cached_rate, cached = rate, np.zeros_like(moved)
+    if figures.cache_efficiency and device.cache_bytes is not None and device.cache_bytes_per_s is not None:
+        cached_rate = max(rate, device.cache_bytes_per_s * figures.cache_efficiency)
+        cached = np.minimum(moved, np.clip(2.0 * device.cache_bytes - moved, 0.0, device.cache_bytes))
+    busy_s = (moved - cached) / rate + cached / cached_rate
+    if figures.rows:
+        lengths, shares = np.log(np.array(figures.rows)).T
+        busy_s = busy_s / np.exp(np.interp(np.log(np.maximum(row, 1)), lengths, shares))
+    return np.asarray(busy_s)
+
+
+def _joined(one_s: Floats, other_s: Floats, sharpness: float | None) -> Floats:
+    """Compute the time of two streams of work side by side: the longer one, and more where both take long."""
+    longer = np.maximum(one_s, other_s)
+    if sharpness is None:
+        return longer
+    share = np.minimum(one_s, other_s) / np.where(longer > 0, longer, 1.0)
+    return np.asarray(longer * (1.0 + share**sharpness) ** (1.0 / sharpness))
+
+
+def _product_s(
+    device: Device, figures: KernelFigures, precision: str, flops: Floats, sizes: Sizes | None
+) -> Floats:
+    """Compute the seconds of arithmetic of a product; with sizes (m, n, k, batch), of whole tiles in waves."""
+    rate = device.contraction_flops_per_s(precision) * figures.efficiency
+    plain = flops / rate
+    if sizes is None:
+        return plain
+    m, n, k, batch = (np.asarray(size, dtype=np.float64) for size in sizes)
+    best = None
+    for tile in device.tiles:
+        step = figures.k_step or tile.k
+        blocks = batch * np.ceil(m / tile.m) * np.ceil(n / tile.n)
+        flops_per_step = 2.0 * tile.m * tile.n * device.cores
+        tile_rate = rate * tile.efficiency**figures.tile_exponent
+        for parts in (split for split in SPLITS if split <= figures.split_k):
+            steps = np.ceil(k / (parts * step)) * step + figures.k_prologue
+            taken = _waves(blocks * parts / device.cores, figures.wave_share) * steps * flops_per_step
+            taken = taken / tile_rate
+            if parts > 1:  # partial sums are written, and read to be added
+                taken = taken + 8.0 * parts * m * n * batch / device.memory_bytes_per_s
+            best = taken if best is None else np.minimum(best, taken)
+    assert best is not None
+    if figures.wide_columns:
+        best = best * (1.0 + figures.wide_columns / (1.0 + (WIDE_COLUMNS / np.maximum(n, 1.0)) ** 4))
+    return np.asarray(np.maximum(plain, best))
+
+
+def _waves(filled: Floats, wave_share: float) -> Floats:
+    """Compute the waves that so many fillings of all cores take: the last one costs `wave_share` of what it lacks."""
+    whole = np.ceil(filled)
+    return np.asarray(np.maximum(np.minimum(whole, 1.0), wave_share * whole + (1.0 - wave_share) * filled))
+
+
+def _parts_s(
+    device: Device,
+    figures: KernelFigures,
+    parts: Sequence[PartAmounts],
+    compute_dtype: str | None,
+    shape: tuple[int, ...],
+) -> Floats:
+    """Compute the seconds of arithmetic of a fused block: its parts take turns, unless its units overlap."""
+    products_s, vectors_s = np.zeros(shape), np.zeros(shape)
+    efficiency = device.figures("elementwise", "fp32", "vector").efficiency
+    for part in parts:
+        flops = np.asarray(part.flops, np.float64)
+        if part.kind != "contraction":
+            vectors_s = vectors_s + flops / (device.vector_flops_per_s * efficiency)
+            continue
+        tiles = part.tiles
+        sizes = (tiles["m"], tiles["n"], tiles["k"], tiles["batch"]) if tiles else None
+        busy_s = _product_s(device, figures, compute_dtype or part.dtype, flops, sizes)
+        products_s = products_s + np.where(flops > 0, busy_s, 0.0)
+    return np.maximum(products_s, vectors_s) if figures.overlaps else products_s + vectors_s

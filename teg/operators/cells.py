@@ -17,11 +17,13 @@ from tapestry.teg.operators.expressions import (
     Expression,
     SubExpression,
     cell_flops,
+    functions_of,
     inputs_of,
     run_steps,
     steps_of,
     substitute,
 )
+from tapestry.teg.operators.kernel_classes import of_cells
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import known_dtype, settings
 from tapestry.teg.signature import IndexDim, Row, Signature, projection
@@ -160,7 +162,11 @@ def aligned(xp: ArrayNamespace, array: Array, labels: Sequence[str], names: Sequ
 
 
 def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
-    return Work("vector", flops=cell_flops(definition["expr"]))
+    expr = definition["expr"]
+    flops, read = cell_flops(expr), sum(bool(names) for names in definition["labels"])
+    kernel, names = of_cells(flops, functions_of(expr), read), [name for name, _ in definition["dims"]]
+    along = tuple(names[-1:]) if kernel == "gated" and len(names) > 1 else ()
+    return Work("vector", flops=flops, kernel=kernel, row_dims=along)
 
 
 _ROWS, _COLUMNS = ("row", 4), ("column", 6)

@@ -87,7 +87,10 @@ def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorTy
     labels, output = definition["labels"], definition["output"]
     roles = roles_of(labels, output)
     if len(labels) == 1:
-        return Work("vector", flops=1.0) if "k" in roles.values() else Work("move")
+        reduced = tuple(name for name, role in roles.items() if role == "k")
+        if reduced:
+            return Work("vector", flops=1.0, kernel="reduction", row_dims=reduced)
+        return Work("move", kernel="copy" if labels[0] == output else "transposition")
     # Per point one multiplication for each input after the first, and the addition to the sum.
     return Work("contraction", flops=float(len(labels)), roles=roles)
 

@@ -21,6 +21,7 @@ __all__ = [
     "CellFunction",
     "Expression",
     "cell_flops",
+    "functions_of",
     "inputs_of",
     "run_steps",
     "steps_of",
@@ -89,13 +90,19 @@ def _parsed(e: Any) -> tuple[str, Any, Sequence[Any]]:
 
 def cell_flops(expression: Expression) -> float:
     """Count the flops per element; a sub-expression that occurs twice is computed once."""
-    return _flops(expression, repr(expression))
+    return sum(_flops(expression, repr(expression)))
+
+
+def functions_of(expression: Expression) -> int:
+    """Count the distinct applications of functions that cost flops."""
+    return sum(flops > 0 for flops in _flops(expression, repr(expression)))
 
 
 @lru_cache(maxsize=1 << 14)
-def _flops(expression: Expression, _: str) -> float:
-    """Compute `cell_flops`, cached by expression and text: `==` confuses constants that the text distinguishes."""
-    return sum(CELL_FUNCTIONS[s.name].flops for s in steps_of(expression) if s.name in CELL_FUNCTIONS)
+def _flops(expression: Expression, _: str) -> tuple[float, ...]:
+    """Compute the flops of every step, cached by expression and text: `==` confuses constants that the text
+    distinguishes."""
+    return tuple(CELL_FUNCTIONS[s.name].flops for s in steps_of(expression) if s.name in CELL_FUNCTIONS)
 
 
 @lru_cache(maxsize=1 << 14)

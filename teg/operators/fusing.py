@@ -11,6 +11,7 @@ computes it in small parts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from tapestry.teg.operators.fused_body import FUSED, FusedBody, FusedStep, read_
 from tapestry.teg.operators.fused_examples import EXAMPLES
 from tapestry.teg.operators.fused_space import FusedIndexSpace, space_of
 from tapestry.teg.operators.fused_values import run_body
+from tapestry.teg.operators.kernel_classes import StepKernel, of_fused
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, Work, WorkPart, work_dtype
 from tapestry.teg.zspace import ZRange
 
@@ -65,7 +67,7 @@ class _Fusing:
 
 def _work(body: FusedBody, space: FusedIndexSpace) -> Work:
     """Collect the steps' work, done one after the other; memory sees the block's inputs and outputs only."""
-    parts, reads = [], dict[int, tuple[str, ...]]()
+    parts, reads, kernels = [], dict[int, tuple[str, ...]](), list[StepKernel]()
     total = 0.0
     for s, step in enumerate(body.steps):
         types = [body.types[v] for v in step.reads], [body.types[v] for v in step.makes]
@@ -74,9 +76,23 @@ def _work(body: FusedBody, space: FusedIndexSpace) -> Work:
         if work.kind in ("contraction", "vector"):
             parts.append(_part(step, space.split(s), space, work, work_dtype(*types)))
         reads.update(_counted(body, s, space, work))
+        kernels.append(_kernel(step, space.split(s), space, work))
+    kernel, row, along = of_fused(kernels, len(body.inputs))
     if not parts:
-        return Work("move", reads=reads)
-    return Work("fused", total / max(space.signature.index_range.size, 1), reads=reads, parts=tuple(parts))
+        return Work("move", reads=reads, kernel=kernel)
+    flops = total / max(space.signature.index_range.size, 1)
+    return Work("fused", flops, {}, 1, reads, tuple(parts), kernel, row, along)
+
+
+def _kernel(step: FusedStep, along: Sequence[int], space: FusedIndexSpace, work: Work) -> StepKernel:
+    """Find the rows of a step in the block's dimensions; the others of its own are whole in every part."""
+    assert step.definition.signature is not None
+    places = {d.name: (k, d.size) for d, k in zip(step.definition.signature.dims, along, strict=True)}
+    mine = [places[name] for name in work.row_dims]
+    row = work.row * math.prod(size for k, size in mine if k < 0)
+    return StepKernel(
+        work.kernel_class, work.flops, row, tuple(space.signature.dims[k].name for k, _ in mine if k >= 0)
+    )
 
 
 def _points(step: FusedStep) -> int:

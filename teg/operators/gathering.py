@@ -80,7 +80,7 @@ def _evaluate(
 
 
 def _work(definition: Definition, _: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:
-    return Work("move", reads={0: dim_names(len(outputs[0].shape))})
+    return Work("move", reads={0: dim_names(len(outputs[0].shape))}, kernel="gather")
 
 
 GATHER = Operator(

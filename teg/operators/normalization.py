@@ -78,18 +78,21 @@ def _elements(definition: Definition, inputs: Sequence[TensorType]) -> int:
 
 def _work_softmax(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
     # Per element: compare, subtract, exponential (8), add, divide (4); weights as in `expressions`.
-    return Work("vector", flops=15.0 * _elements(definition, inputs))
+    size = _elements(definition, inputs)
+    return Work("vector", flops=15.0 * size, kernel="softmax", row=size)
 
 
 def _work_log_softmax(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
     # Per element: compare, subtract, exponential (8), add, subtract; one logarithm (8) per row.
-    return Work("vector", flops=12.0 * _elements(definition, inputs) + 8.0)
+    size = _elements(definition, inputs)
+    return Work("vector", flops=12.0 * size + 8.0, kernel="softmax", row=size)
 
 
 def _work_layer_norm(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
     # Per element: add, subtract, square, add, multiply, and one each for scale and bias; per row a division
     # for the mean and for the variance, the sum with eps, a square root and a reciprocal (4 each but the sum).
-    return Work("vector", flops=(4.0 + len(inputs)) * _elements(definition, inputs) + 17.0)
+    size = _elements(definition, inputs)
+    return Work("vector", flops=(4.0 + len(inputs)) * size + 17.0, kernel="normalization", row=size)
 
 
 _ROWS = TensorType((3, 4, 6), "float32")

@@ -14,6 +14,7 @@ import numpy as np
 
 from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType
+from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND
 from tapestry.teg.signature import Signature
 from tapestry.teg.zspace import ZRange
 
@@ -58,7 +59,9 @@ class Work:
     dimensions whose sizes count the elements really read where that is less than the projected box (a
     gather reads rows): the convention "declared reads" of `docs/sharding.md`. `kind`: "contraction" (matrix
     unit), "vector", "move" (memory only), "none" (free), or "fused": several `parts`, whose flops count
-    instead (`flops` is then their mean per point).
+    instead (`flops` is then their mean per point). `kernel` is the class of kernels that does it
+    (`kernel_classes.py`; by default that of the kind). A kernel that works along rows has rows of `row` elements
+    for each point of the index dimensions `row_dims`.
     """
 
     kind: str
@@ -67,6 +70,14 @@ class Work:
     k_factor: int = 1
     reads: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     parts: tuple[WorkPart, ...] = ()
+    kernel: str = ""
+    row: int = 1
+    row_dims: tuple[str, ...] = ()
+
+    @property
+    def kernel_class(self) -> str:
+        """The class of kernels that does the work."""
+        return self.kernel or KERNEL_OF_KIND[self.kind]
 
     @property
     def contracts(self) -> bool:
@@ -89,6 +100,24 @@ def flops_of(work: Work, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
         return np.asarray(sum(p.flops for p in part_amounts(work, names, sizes)))
     points = np.prod(sizes, axis=-1, dtype=np.int64)
     return np.asarray(np.ceil(points * work.flops)).astype(np.int64)
+
+
+def kernel_sizes(work: Work, names: Sequence[str], sizes: np.ndarray) -> dict[str, np.ndarray]:
+    """Compute what a kernel's speed depends on, for parts of `sizes` `(..., dims)`: m, n, k and batch, or
+    the length of its `row` and its `rows`.
+    """
+    result = {}
+    if work.kind == "contraction" and work.roles:
+        for role in ("m", "n", "k", "batch"):
+            mine = [k for k, name in enumerate(names) if work.roles.get(name) == role]
+            result[role] = np.prod(sizes[..., mine], axis=-1, dtype=np.int64)
+        result["k"] = result["k"] * work.k_factor
+    elif work.row > 1 or work.row_dims:
+        along = [names.index(name) for name in work.row_dims]
+        length = np.prod(sizes[..., along], axis=-1, dtype=np.int64)
+        result["row"] = length * work.row
+        result["rows"] = np.prod(sizes, axis=-1, dtype=np.int64) // np.maximum(length, 1)
+    return result
 
 
 def part_amounts(work: Work, names: Sequence[str], sizes: np.ndarray) -> list[PartAmounts]:
@@ -138,7 +167,7 @@ def own_work(
     complete = with_signature(operator, definition, inputs)
     work = operator.work(complete, inputs, outputs)
     if complete.signature is None or work.kind in ("none", "move"):
-        return replace(work, reads={})
+        return replace(work, reads={}, row_dims=())
     names = [d.name for d in complete.signature.dims]
     sizes = np.array([d.size for d in complete.signature.dims], dtype=np.int64)
     return replace(work, **_in_one_point(work, names, sizes, work_dtype(inputs, outputs)))
@@ -155,8 +184,18 @@ def _in_one_point(work: Work, names: Sequence[str], sizes: np.ndarray, dtype: st
         for a in amounts
     )
     flops = float(flops_of(work, names, sizes))
-    kind = "fused" if found else work.kind
-    return {"kind": kind, "flops": flops, "roles": {}, "k_factor": 1, "reads": {}, "parts": found}
+    found_row = kernel_sizes(work, names, sizes).get("row", np.int64(1))
+    return {
+        "kind": "fused" if found else work.kind,
+        "flops": flops,
+        "roles": {},
+        "k_factor": 1,
+        "reads": {},
+        "parts": found,
+        "kernel": work.kernel_class,
+        "row": int(found_row),
+        "row_dims": (),
+    }
 
 
 def with_signature(operator: Operator, definition: Definition, inputs: Sequence[TensorType]) -> Definition:

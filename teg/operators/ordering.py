@@ -92,7 +92,12 @@ def _line(definition: Definition, inputs: Sequence[TensorType]) -> int:
 
 def _work_arg_sort(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
     size = _line(definition, inputs)
-    return Work("vector", flops=size * max(1.0, math.log2(max(size, 1))))
+    return Work("vector", flops=size * max(1.0, math.log2(max(size, 1))), kernel="sort", row=size)
+
+
+def _work_arg_reduce(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
+    size = _line(definition, inputs)
+    return Work("vector", flops=float(size), kernel="reduction", row=size)
 
 
 _EXAMPLE = TensorType((4, 5, 3), "float32")
@@ -101,7 +106,7 @@ ARG_REDUCE = Operator(
     name="arg_reduce",
     infer=_infer_arg_reduce,
     evaluate=_evaluate_arg_reduce,
-    work=lambda definition, inputs, _: Work("vector", flops=float(_line(definition, inputs))),
+    work=_work_arg_reduce,
     examples=(
         OperatorExample(attributes(axis=1, kind="max"), (_EXAMPLE,)),
         OperatorExample(attributes(axis=2, kind="min"), (_EXAMPLE,)),

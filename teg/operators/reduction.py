@@ -77,9 +77,12 @@ def _evaluate(
 
 def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
     if len(definition["output"]) == len(definition["labels"]):
-        return Work("move")
+        in_order = definition["output"] == definition["labels"]
+        return Work("move", kernel="copy" if in_order else "transposition")
     # A logsumexp compares, subtracts, exponentiates (8, as in `expressions`) and adds.
-    return Work("vector", flops=11.0 if definition["monoid"] == "logsumexp" else 1.0)
+    flops = 11.0 if definition["monoid"] == "logsumexp" else 1.0
+    reduced = tuple(name for name in definition["labels"] if name not in definition["output"])
+    return Work("vector", flops=flops, kernel="reduction", row_dims=reduced)
 
 
 def _example(monoid: str, dtype: str, scale: float = 1.0, keep: tuple[int, ...] = ()) -> OperatorExample:

@@ -59,7 +59,8 @@ def _evaluate(
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
     """Return the work per point; the axis is no index dimension, so a point is a whole line."""
     each = 11.0 if definition["monoid"] == "logsumexp" else 1.0
-    return Work("vector", flops=each * inputs[0].shape[definition["axis"]])
+    size = inputs[0].shape[definition["axis"]]
+    return Work("vector", flops=each * size, kernel="scan", row=size)
 
 
 SCAN = Operator(

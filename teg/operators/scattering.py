@@ -121,7 +121,9 @@ def _evaluate(
 def _work(definition: Definition, _: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:
     """Return the work per point; each update meets one place along the axis, not all of them."""
     size = outputs[0].shape[definition["axis"]]
-    return Work("move") if definition["monoid"] == "last" or not size else Work("vector", flops=1.0 / size)
+    if definition["monoid"] == "last" or not size:
+        return Work("move", kernel="gather")
+    return Work("vector", flops=1.0 / size, kernel="gather")
 
 
 def _example(

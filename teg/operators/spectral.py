@@ -42,7 +42,7 @@ def _evaluate(
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
     """Return the work of a point, a line of n elements: 5 n log2 n operations (Cooley and Tukey 1965, radix 2)."""
     size = inputs[0].shape[definition["axis"]]
-    return Work("vector", flops=5.0 * size * math.log2(max(size, 2)))
+    return Work("vector", flops=5.0 * size * math.log2(max(size, 2)), kernel="scan", row=size)
 
 
 FFT = Operator(

@@ -25,6 +25,7 @@ from tapestry.teg.builder import define
 from tapestry.teg.dtypes import HALF, is_float, numpy_dtype
 from tapestry.teg.evaluate import input_boxes, output_boxes, run_block
 from tapestry.teg.graph import Definition, TensorType
+from tapestry.teg.operators.kernel_classes import KERNEL_CLASSES
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import Operator, OperatorExample
 from tapestry.teg.signature import PARALLEL, Signature
@@ -97,6 +98,9 @@ def work_described(operator: Operator, example: OperatorExample, _: np.random.Ge
     work = operator.work(definition, example.inputs, outputs)
     names = {d.name for d in definition.signature.dims} if definition.signature else set()
     _expect(work.kind in WORK_KINDS, f"work of kind {work.kind!r}, known are {WORK_KINDS}")
+    _expect(work.kernel_class in KERNEL_CLASSES, f"kernel {work.kernel!r}, known are {KERNEL_CLASSES}")
+    along = set(work.row_dims) <= names and work.row >= 1
+    _expect(along, f"rows of {work.row} along {work.row_dims}, dimensions are {sorted(names)}")
     _expect(work.flops >= 0 and work.k_factor >= 1, f"{work.flops} flops, k_factor {work.k_factor}")
     _expect(set(work.roles) <= names, f"roles of {sorted(work.roles)}, dimensions are {sorted(names)}")
     _expect(set(work.roles.values()) <= set(ROLES), f"roles {work.roles}, known are {ROLES}")

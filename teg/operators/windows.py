@@ -169,11 +169,14 @@ def _work_conv(definition: Definition, inputs: Sequence[TensorType], _: Sequence
     taps = math.prod(inputs[1].shape[2:])
     spatial = {f"y{k}": "m" for k in range(len(inputs[1].shape) - 2)}
     if definition["groups"] == 1:
-        return Work("contraction", 2.0 * taps, {"n": "m", **spatial, "o": "n", "c": "k"}, k_factor=taps)
+        roles = {"n": "m", **spatial, "o": "n", "c": "k"}
+        return Work("contraction", 2.0 * taps, roles, k_factor=taps, kernel="convolution")
     # A point is one group: its output channels, each a sum over its input channels and taps.
     out, channels = inputs[1].shape[0] // definition["groups"], inputs[1].shape[1]
     roles = {"n": "m", **spatial, "g": "batch"}
-    return Work("contraction", 2.0 * taps * channels * out, roles, k_factor=taps * channels)
+    return Work(
+        "contraction", 2.0 * taps * channels * out, roles, k_factor=taps * channels, kernel="convolution"
+    )
 
 
 def _infer_pool(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:

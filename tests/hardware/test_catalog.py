@@ -41,7 +41,7 @@ def unsourced(value: Device | MeshAxis) -> list[str]:
     return [
         field.name
         for field in fields(value)
-        if field.name != "sources"
+        if field.name not in ("sources", "kernels")
         and isinstance(figure := getattr(value, field.name), FIGURES)
         and figure != field.default
         and not value.sources.get(field.name, "").strip()
@@ -53,7 +53,9 @@ def test_every_figure_of_a_device_has_a_source(name: str) -> None:
     device = load_device(name)
     assert unsourced(device) == []
     assert device.sources["tiles"]
-    assert set(device.sources) <= {field.name for field in fields(device)}
+    own = {f"kernels.{key}" for key, figures in device.kernels.items() if not figures.origin}
+    assert {key for key in device.sources if key.startswith("kernels.")} == own
+    assert set(device.sources) - own <= {field.name for field in fields(device)}
 
 
 @pytest.mark.parametrize("name", device_names())

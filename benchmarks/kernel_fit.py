@@ -1,0 +1,229 @@
+"""Fits of kernel classes: few figures per class and device, by coordinate descent on logarithms of times.
+
+The loss is the mean absolute logarithm of predicted over measured, and a pull towards the figures that all devices of
+the vendor have together, which weighs as much as a few samples. A longer row never takes less time by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.kernel_samples import Samples
+from tapestry.hardware.kernels import KernelFigures
+from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, ROW_CLASSES
+
+# Lengths at which shares of row classes may be stated: octaves, and what models have between them.
+ROW_LENGTHS = (32, 128, 512, 1024, 1280, 1600, 2048, 2560, 3072, 4096, 5120, 6400, 8192, 10240, 16384, 32768)
+PULL = 0.08  # weight of the vendor's figures, in samples times logarithm of time per unit of a figure
+SMOOTH = 0.2  # the same for the shares of neighboring row lengths
+COARSEST, FINEST = 2.0, 0.04  # steps, in units of a figure
+INFORMATIVE = 4  # samples that a figure which not all samples inform needs
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that is fitted: bounds and unit of its steps, which are factors if it is a `factor`.
+
+    `values` are all that a whole number may be.
+    """
+
+    name: str
+    least: float
+    most: float
+    unit: float
+    values: tuple[int, ...] = ()
+    factor: bool = False
+
+    def gap(self, one: KernelFigures, other: KernelFigures) -> float:
+        """Return the distance of two classes in this figure, in its units."""
+        a, b = getattr(one, self.name), getattr(other, self.name)
+        if a is None or b is None or self.values:
+            return 0.0
+        return abs(float(np.log(a / b)) if self.factor else a - b) / self.unit
+
+    def neighbors(self, figures: KernelFigures, step: float) -> list[KernelFigures]:
+        """Return the figures a step away along this one."""
+        value = getattr(figures, self.name)
+        if self.values:
+            found = [each for each in self.values if each != value]
+        elif self.factor:
+            found = [value * float(np.exp(sign * step * self.unit)) for sign in (1, -1)]
+        else:
+            found = [value + sign * step * self.unit for sign in (1, -1)]
+            found = [float(np.clip(each, self.least, self.most)) for each in found]
+        return [replace(figures, **{self.name: each}) for each in found if each != value]
+
+
+# No kernel streams faster than the best benchmark of a memory: BabelStream's 0.93 of a V100's rate.
+MEMORY = Figure("memory_efficiency", 0.2, 0.93, 0.1)
+OVERHEAD = Figure("overhead_s", 0.0, 2e-5, 2e-6)
+EAGER = Figure("eager_s", 0.0, 6e-5, 1e-5)
+ROW_RATE = Figure("row_bytes_per_s", 1e9, 1e12, 0.3, factor=True)
+CACHE = Figure("cache_efficiency", 0.3, 1.0, 0.1)
+PRODUCT = (
+    Figure("efficiency", 0.3, 1.0, 0.1),
+    MEMORY,
+    OVERHEAD,
+    Figure("k_prologue", 0.0, 256.0, 32.0),
+    Figure("wave_share", 0.0, 1.0, 0.3),
+    Figure("wide_columns", 0.0, 2.0, 0.3),
+    Figure("tile_exponent", 0.2, 3.0, 0.5),
+    Figure("sharpness", 1.5, 12.0, 2.0),
+    Figure("k_step", 8, 128, 1.0, (8, 16, 32, 64, 128)),
+)
+START_OF_PRODUCTS = KernelFigures(
+    0.85, 0.8, overhead_s=2e-6, k_step=32, wave_share=0.5, split_k=16, sharpness=4.0
+)
+
+
+def fit(samples: Sequence[Samples], prior: KernelFigures | None = None) -> KernelFigures:
+    """Fit a class's figures to samples of one device, or of several that are taken for one."""
+    chosen, start = _chosen(samples, prior)
+    if samples[0].kernel in ROW_CLASSES:
+        return _fit_rows(samples, chosen, start, prior)
+    return _descended(samples, chosen, start, prior)
+
+
+def log_errors(samples: Sequence[Samples], figures: KernelFigures) -> np.ndarray:
+    """Compute the logarithms of predicted over measured of all samples."""
+    return np.concatenate([each.log_errors(figures) for each in samples])
+
+
+def _chosen(
+    samples: Sequence[Samples], prior: KernelFigures | None
+) -> tuple[tuple[Figure, ...], KernelFigures]:
+    """Return the figures that the samples inform, and where the search starts."""
+    kernel = samples[0].kernel
+    start = START_OF_PRODUCTS if kernel in PRODUCT_CLASSES else KernelFigures(memory_efficiency=0.85)
+    start = prior or start
+    if kernel in PRODUCT_CLASSES:
+        chosen: tuple[Figure, ...] = PRODUCT
+    else:
+        chosen = (OVERHEAD,) if kernel in ROW_CLASSES else (MEMORY, OVERHEAD)
+    if all(each.eager.all() for each in samples):  # nothing tells the kernel's own overhead from the host's
+        chosen = tuple(figure for figure in chosen if figure is not OVERHEAD)
+    if any(each.eager.any() for each in samples):
+        chosen = (*chosen, EAGER)
+    if sum(map(_few_rows, samples)) > INFORMATIVE:
+        chosen, start = (*chosen, ROW_RATE), replace(start, row_bytes_per_s=start.row_bytes_per_s or 1e10)
+    if kernel not in (*PRODUCT_CLASSES, *ROW_CLASSES) and sum(map(_in_cache, samples)) > INFORMATIVE:
+        chosen, start = (*chosen, CACHE), replace(start, cache_efficiency=start.cache_efficiency or 0.9)
+    return chosen, start
+
+
+def _few_rows(samples: Samples) -> int:
+    """Count the samples with fewer rows than cores, launched back to back."""
+    if "rows" not in samples.sizes:
+        return 0
+    return int(np.sum((samples.sizes["rows"] < samples.device.cores) & ~samples.eager))
+
+
+def _in_cache(samples: Samples) -> int:
+    """Count the samples whose bytes fit into the cache, launched back to back."""
+    return int(np.sum((samples.moved < (samples.device.cache_bytes or 0)) & ~samples.eager))
+
+
+def _descended(
+    samples: Sequence[Samples],
+    chosen: Sequence[Figure],
+    start: KernelFigures,
+    prior: KernelFigures | None,
+) -> KernelFigures:
+    """Minimize the loss by coordinate descent with steps that shrink."""
+
+    def loss(figures: KernelFigures) -> float:
+        errors = log_errors(samples, figures)
+        gap = sum(figure.gap(figures, prior) for figure in chosen) if prior is not None else 0.0
+        return float(np.mean(np.abs(errors)) + 0.2 * np.sqrt(np.mean(errors**2)) + PULL * gap / len(errors))
+
+    return _minimized(loss, start, lambda best, step: [n for f in chosen for n in f.neighbors(best, step)])
+
+
+def _minimized(
+    loss: Callable[[KernelFigures], float],
+    start: KernelFigures,
+    neighbors: Callable[[KernelFigures, float], Sequence[KernelFigures]],
+) -> KernelFigures:
+    best, best_loss, step = start, loss(start), COARSEST
+    while step > FINEST:
+        improved = False
+        for trial in neighbors(best, step):
+            if (found := loss(trial)) < best_loss - 1e-7:
+                best, best_loss, improved = trial, found, True
+        step = step if improved else step / 2
+    return best
+
+
+def _fit_rows(
+    samples: Sequence[Samples],
+    chosen: Sequence[Figure],
+    start: KernelFigures,
+    prior: KernelFigures | None,
+) -> KernelFigures:
+    """Fit shares of the memory's rate by row length, and the other figures, in turns."""
+    lengths = {float(x) for each in samples for x in _nodes(each.sizes["row"])}
+    shares = dict.fromkeys(sorted(lengths), 0.6)
+    if prior is not None:
+        logs, known = np.log(np.array(prior.rows)).T
+        shares = {
+            x: float(np.exp(np.interp(np.log(x), logs, known))) for x in sorted({*shares, *dict(prior.rows)})
+        }
+    expected = dict(shares) if prior is not None else None
+    figures = replace(start, memory_efficiency=1.0, rows=monotone(shares))
+    for _ in range(3):
+        figures = _descended(samples, chosen, figures, prior)
+        figures = _fit_shares(samples, figures, expected)
+    return figures
+
+
+def _fit_shares(
+    samples: Sequence[Samples], figures: KernelFigures, expected: Mapping[float, float] | None
+) -> KernelFigures:
+    count = sum(len(each.moved) for each in samples)
+
+    def loss(trial: KernelFigures) -> float:
+        logs = np.log([share for _, share in trial.rows])
+        if expected is None:
+            drawn = SMOOTH * float(np.sum(np.abs(np.diff(logs))))
+        else:
+            apart = logs - np.log([expected[x] for x, _ in trial.rows])
+            drawn = SMOOTH * float(np.sum(np.abs(np.diff(apart)))) + PULL * float(np.mean(np.abs(apart)))
+        return float(np.mean(np.abs(log_errors(samples, trial)))) + drawn / count
+
+    def neighbors(best: KernelFigures, step: float) -> list[KernelFigures]:
+        shares = dict(best.rows)
+        factors = (1 + step / 8, 1 / (1 + step / 8))
+        runs = [[x] for x in shares] + [[y for y in shares if y >= x] for x in shares]
+        trials = [
+            {x: min(1.0, share * factor) if x in run else share for x, share in shares.items()}
+            for run in runs
+            for factor in factors
+        ]
+        return [replace(best, rows=monotone(trial)) for trial in trials]
+
+    return _minimized(loss, figures, neighbors)
+
+
+def _nodes(lengths: np.ndarray) -> set[int]:
+    """Return the standard row lengths next to those that occur."""
+    standard = np.array(ROW_LENGTHS)
+    return {int(standard[np.argmin(np.abs(np.log(standard / length)))]) for length in np.unique(lengths)}
+
+
+def monotone(shares: Mapping[float, float]) -> tuple[tuple[float, float], ...]:
+    """Return pairs of length and share in which a longer row never takes less time: violators share their mean.
+
+    Pools of adjacent violators, Barlow et al. 1972.
+    """
+    lengths = sorted(shares)
+    pools: list[tuple[float, int]] = []  # mean of log(length / share), number of lengths
+    for length in lengths:
+        pools.append((float(np.log(length / shares[length])), 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (a, m), (b, n) = pools[-2:]
+            pools[-2:] = [((a * m + b * n) / (m + n), m + n)]
+    times = [mean for mean, count in pools for _ in range(count)]
+    return tuple((x, min(1.0, float(x / np.exp(t)))) for x, t in zip(lengths, times, strict=True))

@@ -1,0 +1,169 @@
+"""Tests of kernel classes in time: by hand, monotone in every amount, and never below the roofline."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tapestry.hardware import Device, device_names, load_device
+from tapestry.hardware.kernels import KernelFigures
+from tapestry.hardware.timing import block_ticks, seconds
+from tapestry.teg.operators.kernel_classes import KERNEL_CLASSES, PRODUCT_CLASSES
+from tests.cases import examples
+from tests.hardware.test_timing import ROUND
+
+CACHED = replace(ROUND, cache_bytes=1000, cache_bytes_per_s=8e12)
+SIZES = st.integers(1, 40_000)
+AMOUNTS = st.integers(0, 2**36)
+PRODUCT_FIGURES = st.builds(
+    KernelFigures,
+    efficiency=st.floats(0.3, 1.0),
+    memory_efficiency=st.floats(0.5, 0.95),
+    k_step=st.sampled_from((None, 8, 32, 128)),
+    k_prologue=st.floats(0.0, 256.0),
+    wave_share=st.floats(0.0, 1.0),
+    wide_columns=st.floats(0.0, 2.0),
+    tile_exponent=st.floats(0.2, 3.0),
+    split_k=st.sampled_from((1, 4, 16)),
+    sharpness=st.none() | st.floats(1.5, 12.0),
+)
+
+
+def with_figures(device: Device, kernels: Mapping[str, KernelFigures]) -> Device:
+    """Return the device with these kernel classes alone."""
+    return replace(device, kernels=dict(kernels))
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"),
+    [
+        (500, 500 / 8 / 0.5),  # all from the cache: 8 bytes per tick, half of it reached
+        (1500, 1000 / 0.5 + 500 / 4),  # 500 of 1500 bytes are still there
+        (2000, 2000 / 0.5),  # none: what is read next has been evicted
+    ],
+)
+def test_the_level_of_memory_that_holds_the_working_set(moved: int, expected: float) -> None:
+    device = with_figures(CACHED, {"elementwise": KernelFigures(memory_efficiency=0.5, cache_efficiency=0.5)})
+    assert block_ticks(device, "vector", 0, moved, "float32") == np.ceil(expected)
+
+
+def test_rows_have_the_share_of_their_length_and_one_core_each() -> None:
+    # Given shares of 0.8 up to rows of 64 and 0.2 from 1024: 0.4 between them, in logarithms.
+    figures = KernelFigures(rows=((64, 0.8), (1024, 0.2)))
+    device = with_figures(ROUND, {"softmax": figures})
+    for row, share in ((8, 0.8), (64, 0.8), (256, 0.4), (4096, 0.2)):
+        assert block_ticks(device, "vector", 0, 800, "float32", kernel="softmax", row=row) == round(
+            800 / share
+        )
+    # When a core reads 0.01 bytes per tick, then one row of 800 bytes takes 80,000 ticks, and many rows do not.
+    slow = with_figures(ROUND, {"softmax": replace(figures, row_bytes_per_s=1e10)})
+    one, many = block_ticks(slow, "vector", 0, [800, 8e9], "float32", kernel="softmax", row=8, rows=[1, 1e7])
+    assert one == pytest.approx(80_000, rel=1e-3)
+    assert many == pytest.approx(1e10, rel=1e-3)
+
+
+def test_a_long_reduction_of_a_small_output_is_split() -> None:
+    figures = KernelFigures(efficiency=0.5)
+    sizes = {"m": 16, "n": 16, "k": 4096}
+    flops = 2 * 16 * 16 * 4096
+    one, four = (
+        block_ticks(
+            with_figures(ROUND, {"matrix_product": replace(figures, split_k=split)}),
+            *("contraction", flops, 0, "float32"),
+            **sizes,
+        )
+        for split in (1, 4)
+    )
+    partial_sums = 8 * 4 * 16 * 16  # bytes, at 1 byte per tick
+    assert one == 4 * flops / 0.5  # one core of four
+    assert four == flops / 0.5 + partial_sums
+
+
+def test_an_eager_launch_adds_the_time_of_the_host() -> None:
+    device = with_figures(ROUND, {"elementwise": KernelFigures(eager_s=5e-6)})
+    captured, eager = (
+        block_ticks(device.launched(launch), "vector", 0, 1000, "float32") for launch in ("captured", "eager")
+    )
+    assert eager - captured == 5_000_000
+
+
+@settings(max_examples=examples(60))
+@given(
+    name=st.sampled_from(device_names()),
+    kernel=st.sampled_from([name for name in KERNEL_CLASSES if name not in PRODUCT_CLASSES]),
+    moved=AMOUNTS,
+    more=AMOUNTS,
+    rows=st.integers(1, 2**20),
+    dtype=st.sampled_from(("float32", "float16")),
+)
+def test_more_bytes_never_take_less_time_nor_beat_their_memory(
+    name: str, kernel: str, moved: int, more: int, rows: int, dtype: str
+) -> None:
+    device = load_device(name)
+    amounts = np.array([moved, moved + more])
+    less, other = block_ticks(device, "vector", 0, amounts, dtype, kernel=kernel, row=64, rows=rows)
+    assert less <= other
+    cached = device.cache_bytes if device.cache_bytes is not None else 0
+    fastest = np.where(
+        amounts < 2 * cached, device.cache_bytes_per_s or device.memory_bytes_per_s, device.memory_bytes_per_s
+    )
+    assert np.all(seconds(np.array([less, other])) >= amounts / fastest)
+
+
+@settings(max_examples=examples(60))
+@given(
+    name=st.sampled_from(device_names()),
+    kernel=st.sampled_from(KERNEL_CLASSES),
+    row=SIZES,
+    longer=SIZES,
+    rows=st.integers(1, 2**16),
+)
+def test_longer_rows_never_take_less_time(name: str, kernel: str, row: int, longer: int, rows: int) -> None:
+    lengths = np.array([row, row + longer])
+    less, other = block_ticks(
+        load_device(name), "vector", 0, 4 * lengths * rows, "float32", kernel=kernel, row=lengths, rows=rows
+    )
+    assert less <= other
+
+
+@settings(max_examples=examples(100))
+@given(
+    figures=PRODUCT_FIGURES,
+    sizes=st.tuples(SIZES, SIZES, SIZES, st.integers(1, 64)),
+    more=SIZES,
+    name=st.sampled_from(("h100", "a100", "v100", "n150")),
+)
+def test_a_larger_product_never_takes_less_time_nor_beats_the_peak(
+    figures: KernelFigures, sizes: tuple[int, int, int, int], more: int, name: str
+) -> None:
+    device = with_figures(load_device(name), {"matrix_product": figures})
+    grown = np.array(sizes) + more * np.vstack([np.zeros(4), np.eye(4)]).astype(int)
+    m, n, k, batch = grown.T
+    flops = 2 * grown.prod(1).astype(float)
+    moved = 2 * batch * (m * k + k * n + m * n)
+    taken = block_ticks(device, "contraction", flops, moved, "bf16", m=m, n=n, k=k, batch=batch)
+    assert np.all(taken[0] <= taken[1:])
+    least = np.maximum(flops / device.contraction_flops_per_s("bf16"), moved / device.memory_bytes_per_s)
+    assert np.all(seconds(taken) >= least)
+
+
+@settings(max_examples=examples(100))
+@given(
+    kernel=st.sampled_from(KERNEL_CLASSES),
+    flops=AMOUNTS,
+    moved=AMOUNTS,
+    sizes=st.tuples(SIZES, SIZES, SIZES),
+)
+def test_an_h200_is_never_slower_than_an_h100(
+    kernel: str, flops: int, moved: int, sizes: tuple[int, int, int]
+) -> None:
+    kind = "contraction" if kernel in PRODUCT_CLASSES else "vector"
+    shape = dict(zip(("m", "n", "k"), sizes, strict=True)) if kind == "contraction" else {"row": sizes[0]}
+    h100, h200 = (
+        block_ticks(load_device(name), kind, flops, moved, "float16", kernel=kernel, **shape)  # type: ignore[arg-type]
+        for name in ("h100", "h200")
+    )
+    assert h200 <= h100
