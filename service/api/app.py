@@ -19,6 +19,7 @@ from tapestry.service.api import (
     layouts,
     login,
     plans,
+    precisions,
     reference,
     rewrites,
     runs,
@@ -69,7 +70,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     )
     app.state.context = context
     routers = (
-        *(graphs.router, rewrites.router, runs.router, events.router, plans.router),
+        *(graphs.router, rewrites.router, precisions.router, runs.router, events.router, plans.router),
         *(executions.forms, executions.router, tensors.router),
         *(new_router(), layouts.router),
         *(health.router, metrics_router(metrics), reference.router, login.router, dashboard),

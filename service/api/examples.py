@@ -203,6 +203,11 @@ EXAMPLES: dict[str, Any] = {
         "flops": {"before": 4210688, "after": 4210688},
         "stages": [_STAGE],
     },
+    "PrecisionAnswer": {
+        "graph": _GRAPH,
+        "source": GRAPH_ID,
+        "stored": {"dtype": "bf16", "max_error": {"y": 0.004}},
+    },
     "GraphHistoryAnswer": {
         "graph_id": GRAPH_ID,
         "items": [
