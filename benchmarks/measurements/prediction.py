@@ -11,7 +11,6 @@ from benchmarks.measurements.layers import layer_operator
 from benchmarks.measurements.rows import Measurement, Question
 from benchmarks.measurements.systems import Systems
 from benchmarks.measurements.workload import UnpredictedError, Workload
-from tapestry.hardware.mesh import MissingFigureError
 
 # Kind of a row -> how its workload is built. Rows of other kinds have no prediction.
 KINDS: Mapping[str, Callable[[Question, Systems], Workload]] = {
@@ -65,7 +64,9 @@ def answer(question: Question, systems: Systems) -> float:
     """
     try:
         return workload_of(question, systems).value(question.quantity, question.unit)
-    except MissingFigureError as error:
+    except UnpredictedError:
+        raise
+    except (ValueError, OverflowError) as error:  # a missing figure, or sizes beyond what the product counts
         raise UnpredictedError(str(error)) from error
 
 

@@ -53,10 +53,16 @@ class Workload:
     compute_dtype: str | None = None
 
     def time_s(self) -> float:
-        """Compute the seconds by a dry run on the device simulator, whose clocks equal those of the cost model."""
+        """Compute the seconds by a dry run on the device simulator, whose clocks equal those of the cost model.
+
+        Raises:
+            UnpredictedError: it takes no time.
+        """
         program = expand(self.graph, self.placements, MeshShape(self.mesh.axis_sizes))
         run = simulate(program, self.mesh, dry=True, capacity_check=False, compute_dtype=self.compute_dtype)
         ticks = run.copy_ticks if self.stream == COMMUNICATION else int(run.compute_ticks.max())
+        if not ticks:
+            raise UnpredictedError("nothing is computed or moved that takes time")
         return ticks / TICKS_PER_S
 
     def value(self, quantity: str, unit: str) -> float:

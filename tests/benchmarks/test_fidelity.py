@@ -168,6 +168,11 @@ def row_of(posed: Question, predictable: bool = True, quality: str = "ok") -> Me
             "no node with 64",
         ),
         (question("collective", {"op": "gossip", "ranks": 8, "bytes": 8}), "unknown collective 'gossip'"),
+        (
+            question("collective", {"op": "all_reduce", "ranks": 1, "bytes": 8}),
+            "nothing is computed or moved",
+        ),
+        (question("gemm", {**PRODUCT, "dtype": "fp64"}, "wormhole-n150"), "has no peak for contractions in"),
         (question("seance", {}), "rows of kind 'seance' have no program"),
     ],
 )
