@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchmarks.measurements.exchanges import collective, link_bandwidth
 from benchmarks.measurements.kernels import attention, gemm, memory_bound, stream
@@ -24,11 +25,18 @@ KINDS: Mapping[str, Callable[[Question, Systems], Workload]] = {
 }
 
 
+class PredictedValue(NamedTuple):
+    """A predicted value and the standard deviation of the logarithm of measured over predicted."""
+
+    value: float
+    sigma: float
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The prediction of one row: a value in the row's unit, or the reason why there is none.
 
-    `sigma` is the standard deviation of the logarithm of measured over predicted, None where no figure states it.
+    `sigma` is the standard deviation of the logarithm of measured over predicted.
     """
 
     row: Measurement
@@ -56,14 +64,15 @@ def workload_of(question: Question, systems: Systems) -> Workload:
     return KINDS[question.kind](question, systems)
 
 
-def answer(question: Question, systems: Systems) -> float:
+def answer(question: Question, systems: Systems) -> PredictedValue:
     """Predict what a question asks for, in its unit.
 
     Raises:
         UnpredictedError: there is no prediction; the message is the reason.
     """
     try:
-        return workload_of(question, systems).value(question.quantity, question.unit)
+        workload = workload_of(question, systems)
+        return PredictedValue(workload.value(question.quantity, question.unit), workload.error())
     except UnpredictedError:
         raise
     except (ValueError, OverflowError) as error:  # a missing figure, or sizes beyond what the product counts
@@ -75,6 +84,7 @@ def predict(rows: Iterable[Measurement], systems: Systems | None = None) -> Iter
     known = Systems.of_catalog() if systems is None else systems
     for row in rows:
         try:
-            yield Prediction(row, answer(row.question, known))
+            value, sigma = answer(row.question, known)
+            yield Prediction(row, value, sigma)
         except UnpredictedError as error:
             yield Prediction(row, None, reason=str(error))

@@ -45,7 +45,7 @@ def errors_of(predictions: Sequence[Prediction]) -> dict[str, float | int | None
     """Compute the scores of predictions, rounded to four digits; None without any.
 
     Errors are relative to the measured value, in the quantity of the row. `bias` is the mean logarithm of predicted
-    over measured. `inside_90` is the share of measured values inside the 90 % interval, over the rows that have one.
+    over measured. `inside_90` is the share of predicted rows whose measured value is inside the 90 % interval.
     """
     known = [p for p in predictions if p.value is not None]
     found: dict[str, float | int | None] = {"rows": len(predictions), "predicted": len(known)}
@@ -80,7 +80,8 @@ def totals_of(predictions: Sequence[Prediction]) -> dict[str, object]:
     }
     known = sum(p.value is not None for p in predictions)
     share = round(known / len(predictions), 4) if predictions else None
-    return {"rows": len(predictions), "predicted": known, "predicted_share": share} | totals
+    inside = {"inside_90": errors_of(predictions)["inside_90"]}
+    return {"rows": len(predictions), "predicted": known, "predicted_share": share} | totals | inside
 
 
 def unpredicted(predictions: Iterable[Prediction]) -> list[dict[str, str]]:

@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import simulate
+from tapestry.hardware.simulator.dry_run import DryRunBackend
 from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE
-from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.hardware.simulator.storage import ShardStorage
+from tapestry.hardware.timing import TICKS_PER_S, block_error, copy_error
 from tapestry.teg.faults import value_text
-from tapestry.teg.graph import Graph
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
@@ -64,6 +70,34 @@ class Workload:
         if not ticks:
             raise UnpredictedError("nothing is computed or moved that takes time")
         return ticks / TICKS_PER_S
+
+    def error(self) -> float:
+        """Return the standard deviation of the logarithm of measured over predicted, that of the block known least."""
+        if self.stream == COMPUTE:
+            return max(
+                self._block_error(block)
+                for block in self.graph.blocks
+                if block.operator not in ("source", "sink")
+            )
+        program = expand(self.graph, self.placements, MeshShape(self.mesh.axis_sizes))
+        backend = DryRunBackend(program, ShardStorage(self.mesh.device))
+        copies = [copy for slot in program.slots for copy in slot.issued]
+        rounds = [exchange.round for copy in copies for exchange in backend.copy(copy).exchanges]
+        return copy_error(self.mesh, rounds)
+
+    def _block_error(self, block: Block) -> float:
+        inputs, outputs = self.graph.input_types(block), self.graph.output_types(block)
+        work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
+        dims = block.signature.dims if block.signature is not None else ()
+        parts = part_amounts(work, [dim.name for dim in dims], np.array([dim.size for dim in dims]))
+        return block_error(
+            self.mesh.device,
+            work.kind,
+            work_dtype(inputs, outputs),
+            kernel=work.kernel_class,
+            compute_dtype=self.compute_dtype,
+            parts=parts,
+        )
 
     def value(self, quantity: str, unit: str) -> float:
         """Compute what was measured.

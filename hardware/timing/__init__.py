@@ -7,6 +7,7 @@ never takes less time.
 from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks
 from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, step_ticks
 from tapestry.hardware.timing.energy import energy_pj
+from tapestry.hardware.timing.errors import block_error, copy_error
 from tapestry.hardware.timing.units import LARGEST, PICOJOULES_PER_J, TICKS_PER_S, Ticks, seconds, ticks
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "STEP_KINDS",
     "TICKS_PER_S",
     "Ticks",
+    "block_error",
     "block_ticks",
+    "copy_error",
     "copy_ticks",
     "energy_pj",
     "move_ticks",

@@ -64,10 +64,7 @@ def block_ticks(
     work, moved = np.broadcast_arrays(np.asarray(flops, np.float64), np.asarray(memory_bytes, np.float64))
     if kind == "none":
         return np.zeros(work.shape, np.int64)
-    contracts = kind == "contraction" or any(part.kind == "contraction" for part in parts)
-    precision = device.contraction_dtype(compute_dtype or dtype) if contracts else dtype
-    usual = "fused_product" if contracts and kind == "fused" else KERNEL_OF_KIND[kind]
-    figures = device.figures(kernel or usual, precision, kind, contracts)
+    figures = kernel_figures(device, kind, dtype, kernel, compute_dtype, parts)
     if kind == "contraction":
         sizes = None
         if m is not None and n is not None and k is not None:
@@ -88,6 +85,21 @@ def block_ticks(
     busy_s = _joined(compute_s, stream_s, figures.sharpness)
     busy_s = busy_s + (device.launch_overhead_s + figures.overhead_s)
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
+
+
+def kernel_figures(
+    device: Device,
+    kind: str,
+    dtype: str,
+    kernel: str | None,
+    compute_dtype: str | None,
+    parts: Sequence[PartAmounts],
+) -> KernelFigures:
+    """Return what the kernel of a block reaches on a device; the arguments are those of `block_ticks`."""
+    contracts = kind == "contraction" or any(part.kind == "contraction" for part in parts)
+    precision = device.contraction_dtype(compute_dtype or dtype) if contracts else dtype
+    usual = "fused_product" if contracts and kind == "fused" else KERNEL_OF_KIND[kind]
+    return device.figures(kernel or usual, precision, kind, contracts)
 
 
 def move_ticks(device: Device, size_bytes: ArrayLike) -> Ticks:

@@ -111,10 +111,10 @@ def _step_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: i
 
 def is_measured(axis: MeshAxis, kind: str) -> bool:
     """Return whether the axis has measurements of a step kind, among however many devices."""
-    return any(table.kind == _measured(kind) and table.inside == 1 for table in axis.collectives)
+    return any(table.kind == measured_kind(kind) and table.inside == 1 for table in axis.collectives)
 
 
-def _measured(kind: str) -> str:
+def measured_kind(kind: str) -> str:
     """Return what a step kind is called where it is measured: a fetch among pairs is a send and a receive."""
     return "send_recv" if kind == "fetch" else kind
 
@@ -152,7 +152,7 @@ class Curve(NamedTuple):
 @lru_cache(maxsize=4096)
 def _curve(axis: MeshAxis, kind: str, members: int) -> Curve | None:
     """Build the curve of the nearest measurements on an axis; None if there are none."""
-    table = nearest_table(axis.collectives, _measured(kind), members)
+    table = nearest_table(axis.collectives, measured_kind(kind), members)
     if table is None:
         return None
     as_step = "fetch" if table.kind == "send_recv" else table.kind

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,10 @@ def dry(posed: Question) -> Execution:
     return simulate(program, work.mesh, dry=True, capacity_check=False)
 
 
+def predicted(posed: Question, systems: Systems) -> float:
+    return answer(posed, systems).value
+
+
 def answers(rows: list[Measurement], systems: Systems | None = None) -> list[float | None]:
     return [p.value for p in predict(rows, systems)]
 
@@ -70,8 +75,8 @@ def test_the_figures_of_a_device_decide() -> None:
         question("memory_bound_op", elementwise("relu").inputs, "h100-sxm5-80gb"),
     )
     known, changed = Systems.of_catalog(), Systems.of_catalog(devices=[slow])
-    assert answer(kernel, changed) > 3 * answer(kernel, known)
-    assert answer(other, changed) == answer(other, known)
+    assert predicted(kernel, changed) > 3 * predicted(kernel, known)
+    assert predicted(other, changed) == predicted(other, known)
 
 
 def test_the_links_of_a_mesh_decide() -> None:
@@ -84,8 +89,8 @@ def test_the_links_of_a_mesh_decide() -> None:
     slow = replace(plain, axes=(replace(plain.axes[0], bandwidth_bytes_per_s=rate),))
     gathered = question("collective", {"op": "all_gather", "ranks": 8, "bytes": 256 * MIB})
     known, changed = Systems.of_catalog(meshes=[plain]), Systems.of_catalog(meshes=[slow])
-    assert answer(gathered, changed) > 3 * answer(gathered, known)
-    assert answer(elementwise("relu"), changed) == answer(elementwise("relu"), known)
+    assert predicted(gathered, changed) > 3 * predicted(gathered, known)
+    assert predicted(elementwise("relu"), changed) == predicted(elementwise("relu"), known)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +203,7 @@ def test_rows_that_do_not_count_are_left_out_and_training_iterations_stand_apart
 
 def test_errors_are_relative_to_what_was_measured() -> None:
     posed = elementwise("relu")
-    time_s = answer(posed, Systems.of_catalog())
+    time_s = predicted(posed, Systems.of_catalog())
     report = fidelity([replace(row_of(posed), value=time_s * factor) for factor in (1.0, 2.0, 0.8)])
     (table,) = report["tables"]
     assert (table["mean_error"], table["median_error"]) == (0.25, 0.25)  # of 0, 0.5 and 0.25
@@ -283,7 +288,7 @@ def test_a_stated_rate_of_the_network_counts() -> None:
         for text in ("RoCE 8x25 Gb/s", "RoCE 8x400 Gb/s")
     )
     systems = Systems.of_catalog()
-    assert answer(slow, systems) > 4 * answer(fast, systems)
+    assert predicted(slow, systems) > 4 * predicted(fast, systems)
 
 
 def test_a_device_is_found_by_the_longest_name_in_a_text() -> None:
@@ -291,6 +296,13 @@ def test_a_device_is_found_by_the_longest_name_in_a_text() -> None:
     for text, name in (("4x A100-SXM4-80GB, NVLink", A100), ("A100 80GB PCIe pairs", "a100-pcie-80gb")):
         posed = replace(question("gemm", {**PRODUCT, "device": text}), device_id=None)
         assert systems.device(posed).name == name
+
+
+def test_measured_values_are_inside_the_interval_by_their_classes_error() -> None:
+    posed = elementwise("relu")
+    value, sigma = answer(posed, Systems.of_catalog())
+    report = fidelity([replace(row_of(posed), value=value * exp(x * sigma)) for x in (0, 1.6, -1.6, 1.7)])
+    assert sigma > 0 and report["inside_90"] == report["tables"][0]["inside_90"] == 0.75
 
 
 def test_a_causal_mask_halves_the_work_that_is_counted() -> None:
