@@ -83,8 +83,13 @@ def mesh_of(document: Mapping[str, Any]) -> Mesh:
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the fields that are unknown: a file leaves them out."""
-    return {name: value for name, value in fields.items() if value is not None and value not in ((), {})}
+    """Remove the fields that are unknown, in tables of tables too: a file leaves them out."""
+    kept = {
+        name: _known(value) if isinstance(value, Mapping) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+    return {name: value for name, value in kept.items() if value not in ((), {}, "")}
 
 
 def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:

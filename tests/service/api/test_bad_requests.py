@@ -9,6 +9,7 @@ import pytest
 
 from tapestry.costmodel.objectives import NAMES
 from tapestry.hardware import load_mesh, mesh_names
+from tapestry.hardware.mesh import TOPOLOGIES
 from tapestry.optimizer.run.options import OPTIONS
 from tapestry.rewrites import catalog
 from tapestry.service.api.bodies import RunBody
@@ -64,7 +65,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("mesh", axis(size=0), "/mesh/axes/0/size", None),
     ("mesh", axis(size=True), "/mesh/axes/0/size", None),
     ("mesh", axis(size=10**400), "/mesh/axes/0/size", None),
-    ("mesh", axis(topology="star"), "/mesh/axes/0/topology", ["switch", "ring", "torus", "line", "tree"]),
+    ("mesh", axis(topology="star"), "/mesh/axes/0/topology", list(TOPOLOGIES)),
     ("mesh", axis(latency_s=-1), "/mesh/axes/0/latency_s", None),
     ("mesh", axis(bandwidth_bytes_per_s="fast"), "/mesh/axes/0/bandwidth_bytes_per_s", None),
     ("mesh", axis(bandwidth_bytes_per_s=1e300), "/mesh/axes/0/bandwidth_bytes_per_s", None),
