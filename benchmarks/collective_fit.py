@@ -4,7 +4,8 @@
 
 Rows of one mesh, kind and group make a table: a smooth curve through their times, drawn towards each of them. Errors
 are those of the product's predictions in five folds, in each of which a fifth of every table's sizes is left out of
-the fit. `--write` puts the tables and their errors into `hardware/meshes/*.toml`.
+the fit. `--write` puts the tables and their errors into `hardware/meshes/*.toml`. The figures of axes that fit best
+without tables are printed beside those of the catalog; they go by hand into the files, with their sources.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
+from benchmarks.axis_fit import MeasuredCollective, fit_axis
 from benchmarks.measurements import DamagedRowsError, Measurement, Systems, predict, read_rows
 from benchmarks.measurements.systems import group_of, reduces_in_switch
 from benchmarks.measurements.workload import UnpredictedError
@@ -129,7 +131,7 @@ def table_of(place: MeasuredGroup, samples: Sequence[Sample], mesh: Mesh) -> Col
     return CollectiveTable(
         place.kind,
         place.members,
-        tuple(float(f"{n:.6g}") for n in sizes[kept]),
+        tuple(float(round(n)) for n in sizes[kept]),
         tuple(float(f"{t:.4g}") for t in np.exp(logarithms[kept])),
         LONE_ERROR,
         f"fitted by benchmarks/collective_fit.py on {len(samples)} rows of {', '.join(groups)}",
@@ -259,7 +261,7 @@ def errors_of(
         mine = [s for s in samples if s.place == place]
         logs = [abs(errors[s.row.id]) for s in mine if s.row.id in errors]
         enough = len({s.size_bytes for s in mine}) >= FEWEST and logs
-        sigma = float(np.quantile(logs, 0.9)) / NORMAL_90 if enough else LONE_ERROR
+        sigma = float(np.quantile(logs, 0.9, method="higher")) / NORMAL_90 if enough else LONE_ERROR
         found[place] = replace(table, error=round(max(LEAST_ERROR, sigma), 3))
     return found
 
@@ -293,26 +295,55 @@ def write_mesh(path: Path, tables: Mapping[MeasuredGroup, CollectiveTable]) -> N
     path.write_text("\n[".join(part.rstrip("\n") + "\n" for part in kept), encoding="utf-8")
 
 
-def report(samples: Sequence[Sample], errors: Mapping[str, float]) -> list[dict[str, object]]:
-    """Return the errors in folds by table of measurements and by size of all-reduces, and of all rows."""
-    scopes: dict[str, list[float]] = {}
+def report(
+    samples: Sequence[Sample], errors: Mapping[str, float], tables: Mapping[MeasuredGroup, CollectiveTable]
+) -> list[dict[str, object]]:
+    """Return the errors in folds by table of measurements and by size of all-reduces, and of all rows.
+
+    `inside_90` is the share of them inside the interval of 90 % that the table states.
+    """
+    scopes: dict[str, list[tuple[float, bool]]] = {}
     for row, place, size, _ in samples:
+        if row.id not in errors:
+            continue
+        error = errors[row.id]
+        is_inside = abs(error) <= NORMAL_90 * tables[place].error
         names = ["all collectives", row.group]
         if place.kind == "all_reduce":
             names += [f"all-reduce of {m} MB and more" for m in (1, 64) if size >= m * 1e6]
             names += ["all-reduce of several nodes"] if place.is_network else []
         for name in names:
-            scopes.setdefault(name, []).append(errors.get(row.id, np.nan))
-    return [
-        {
-            "table": name,
-            "rows": len(logs),
-            "mean_error": round(float(np.nanmean(np.abs(np.expm1(logs)))), 4),
-            "median_error": round(float(np.nanmedian(np.abs(np.expm1(logs)))), 4),
-            "bias": round(float(np.nanmean(logs)), 4),
-        }
-        for name, logs in sorted(scopes.items())
-    ]
+            scopes.setdefault(name, []).append((error, is_inside))
+    return [_scores(name, *zip(*found, strict=True)) for name, found in sorted(scopes.items())]
+
+
+def _scores(name: str, logs: Sequence[float], is_inside: Sequence[bool]) -> dict[str, object]:
+    relative = np.abs(np.expm1(logs))
+    return {
+        "table": name,
+        "rows": len(logs),
+        "mean_error": round(float(np.mean(relative)), 4),
+        "median_error": round(float(np.median(relative)), 4),
+        "bias": round(float(np.mean(logs)), 4),
+        "inside_90": round(float(np.mean(is_inside)), 3),
+    }
+
+
+def figures_of(samples: Sequence[Sample], systems: Systems) -> list[dict[str, object]]:
+    """Return the figures of the axis within each node that fit best, and those of the catalog."""
+    found: list[dict[str, object]] = []
+    inside = [s for s in samples if not s.place.is_network and s.place.algorithm != "ring"]
+    for name in sorted({sample.place.mesh for sample in inside}):
+        axis = systems.meshes[name].axes[-1]
+        measured = [
+            MeasuredCollective(s.place.kind, s.place.members, s.size_bytes, s.time_s)
+            for s in inside
+            if s.place.mesh == name
+        ]
+        best = fit_axis(axis, measured)
+        known = {figure: getattr(axis, figure) for figure in best}
+        found.append({"mesh": name, "rows": len(measured), "fitted": best, "catalog": known})
+    return found
 
 
 def main() -> None:
@@ -330,16 +361,19 @@ def main() -> None:
     systems = Systems.of_catalog()
     samples = [s for row in rows if row.counts and (s := sample_of(row, systems)) is not None]
     errors = fold_errors(samples, systems)
-    lines = report(samples, errors)
+    tables = errors_of(fitted(samples, systems), samples, errors)
+    lines = report(samples, errors, tables)
     for line in lines:
         print("  ".join(f"{key} {value}" for key, value in line.items()))
+    figures = figures_of(samples, systems)
+    for line in figures:
+        print("  ".join(f"{key} {value}" for key, value in line.items()))
     if arguments.write:
-        tables = errors_of(fitted(samples, systems), samples, errors)
         for name in sorted({place.mesh for place in tables}):
             mine = {place: table for place, table in tables.items() if place.mesh == name}
             write_mesh(MESHES / f"{name}.toml", mine)
     if arguments.json:
-        write(arguments.json, {"folds": lines})
+        write(arguments.json, {"folds": lines, "figures": figures})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tapestry.hardware.collective_tables import nearest_table
+from tapestry.hardware.collective_tables import CollectiveTable, nearest_table
 from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.hardware.timing.units import Floats, Ticks, seconds, ticks
 from tapestry.teg.sharding.copies import Round
@@ -234,24 +234,33 @@ def _pipelined(mesh: Mesh, rounds: Sequence[Round], received: Ticks, slow: Mappi
 
 @lru_cache(maxsize=4096)
 def _group_curve(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> Curve | None:
-    """Build the curve of measurements of groups over the slowest two axes that a phase uses; None without any.
-
-    `rounds` are the axes and kinds of the phase. A curve holds for collectives over both axes, not for pieces from
-    anywhere.
-    """
-    names = [axis.name for axis in mesh.axes if axis.name in {name for name, _ in rounds}]
-    if len(names) < 2 or any(kind in {"fetch", "all_to_all"} for _, kind in rounds):
-        return None
-    slow, fast = (mesh.axis(name).whole for name in names[:2])
-    table = nearest_table(slow.collectives, "all_reduce", slow.size, fast.size)
+    """Build the curve of measurements of groups over the slowest two axes that a phase uses; None without any."""
+    table = _group_table(mesh, rounds)
     if table is None:
         return None
+    slow, fast = _slowest_two(mesh, rounds)
     slow = replace(slow, size=max(slow.size, table.members))
     fast = replace(fast, size=max(fast.size, table.inside))
     sizes = np.array(table.bytes)
-    within = sizes * received_share("all_reduce", table.inside)
-    across = sizes / table.inside * received_share("all_reduce", table.members)
-    both = [Round(fast.name, "all_reduce", table.inside, 1), Round(slow.name, "all_reduce", table.members, 1)]
+    within = sizes * received_share(table.kind, table.inside)
+    across = sizes / table.inside * received_share(table.kind, table.members)
+    both = [Round(fast.name, table.kind, table.inside, 1), Round(slow.name, table.kind, table.members, 1)]
     received = np.stack([within, across], axis=-1).astype(np.int64)
     whole = replace(mesh, axes=(slow, fast))
     return Curve.of(seconds(_pipelined(whole, both, received, MappingProxyType({}))), table.seconds)
+
+
+def _group_table(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> CollectiveTable | None:
+    """Return the measurements of groups over the slowest two axes of a phase, given its axes and kinds.
+
+    They hold for collectives over both axes, not for pieces from anywhere.
+    """
+    if len({axis for axis, _ in rounds}) < 2 or any(kind in {"fetch", "all_to_all"} for _, kind in rounds):
+        return None
+    slow, fast = _slowest_two(mesh, rounds)
+    return nearest_table(slow.collectives, "all_reduce", slow.size, fast.size)
+
+
+def _slowest_two(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> list[MeshAxis]:
+    used = {axis for axis, _ in rounds}
+    return [axis.whole for axis in mesh.axes if axis.name in used][:2]
