@@ -1,0 +1,124 @@
+"""Device files: tables of TOML become devices, which inherit the kernel classes they lack."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from tapestry.hardware.kernel_tables import kernels_of, own_kernels, relative_of
+from tapestry.hardware.kernels import Donor
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
+from tapestry.hardware.mesh import VECTOR, Device, MatrixTile
+from tapestry.hardware.schema import Schema, recorded
+from tapestry.hardware.tables import Faults, Table, parsed
+
+
+@cache
+def shipped(folder: str) -> dict[str, object]:
+    """Read every TOML file in one folder of this package: file name without ending -> content."""
+    entries = sorted(files("tapestry.hardware").joinpath(folder).iterdir(), key=lambda entry: entry.name)
+    return {
+        entry.name.removesuffix(".toml"): parsed(entry.read_text(encoding="utf-8"), f"{folder}/{entry.name}")
+        for entry in entries
+        if entry.name.endswith(".toml")
+    }
+
+
+def _tile(table: Table) -> MatrixTile:
+    tile = MatrixTile(
+        table.whole("m"), table.whole("n"), table.whole("k"), table.number_or("efficiency", 1.0)
+    )
+    table.finish()
+    return tile
+
+
+@cache
+def _donors() -> tuple[Donor, ...]:
+    """Return the catalog's devices with measured kernels."""
+    found = []
+    for name, content in shipped("devices").items():
+        table = Table(content, f"devices/{name}.toml", Faults())
+        relative = relative_of(table.content)
+        if table.has("kernels") and relative is not None:
+            found.append(Donor(name, relative, own_kernels(table)))
+    return tuple(found)
+
+
+def device_from_dict(content: object, where: str = "device", plausible: bool = True) -> Device:
+    """Build the device described by a table with the fields of `Device`; `where` opens every error message.
+
+    `plausible` refuses figures that no device has (`hardware.ranges`).
+
+    Raises:
+        CatalogError: keys are missing, unknown, of the wrong kind or out of range; it lists all of them.
+    """
+    faults = Faults(plausible)
+    device = read_device(Table(content, where, faults))
+    faults.finish()
+    return device
+
+
+def read_device(table: Table) -> Device:
+    """Read a device; it may hold placeholders where the table's `faults` has any."""
+    device = Device(
+        name=table.text("name"),
+        vendor=table.text("vendor"),
+        architecture=table.text("architecture") if table.has("architecture") else "",
+        memory_bytes=table.whole("memory_bytes"),
+        memory_bytes_per_s=table.number("memory_bytes_per_s"),
+        peak_flops_per_s=table.rates("peak_flops_per_s"),
+        vector_flops_per_s=table.number("vector_flops_per_s"),
+        cores=table.whole("cores"),
+        tiles=tuple(_tile(tile) for tile in table.tables("tiles")),
+        layouts=table.texts("layouts") or (ROW_MAJOR.name,),
+        launch_overhead_s=table.number("launch_overhead_s", zero=True),
+        contraction_overhead_s=table.number_or("contraction_overhead_s", 0.0, zero=True),
+        contraction_efficiency=table.number_or("contraction_efficiency", 1.0),
+        memory_efficiency=table.number_or("memory_efficiency", 1.0),
+        vector_efficiency=table.number_or("vector_efficiency", 1.0),
+        cache_bytes=table.optional_whole("cache_bytes"),
+        cache_bytes_per_s=table.optional("cache_bytes_per_s"),
+        kernels=kernels_of(table, _donors),
+        compute_dtype_default=table.names("compute_dtype_default"),
+        context_bytes=table.optional_whole("context_bytes"),
+        workspace_bytes=table.optional_whole("workspace_bytes"),
+        allocator_bytes=table.optional_whole("allocator_bytes"),
+        communicator_bytes=table.optional_whole("communicator_bytes"),
+        tdp_w=table.optional("tdp_w"),
+        idle_power_w=table.optional("idle_power_w", zero=True),
+        joules_per_flop=table.rates("joules_per_flop") if table.has("joules_per_flop") else None,
+        joules_per_memory_byte=table.optional("joules_per_memory_byte", zero=True),
+        joules_per_link_byte=table.optional("joules_per_link_byte", zero=True),
+        price_usd_per_hour=table.optional("price_usd_per_hour", zero=True),
+        aliases=table.texts("aliases"),
+        sources=table.sources(),
+    )
+    if (device.cache_bytes is None) != (device.cache_bytes_per_s is None):
+        table.fault("cache_bytes", "expected together with cache_bytes_per_s: give both or neither")
+    elif device.cache_bytes_per_s is not None and device.cache_bytes_per_s < device.memory_bytes_per_s:
+        table.fault(
+            "cache_bytes_per_s",
+            f"expected at least memory_bytes_per_s, {device.memory_bytes_per_s:g}, "
+            f"not {device.cache_bytes_per_s:g}",
+        )
+    if (idle := device.idle_power_w) is not None and device.tdp_w is not None and idle > device.tdp_w:
+        table.fault("idle_power_w", f"expected at most tdp_w, {device.tdp_w:g} W, not {idle:g}")
+    for layout in device.layouts:
+        try:
+            native_named(layout)
+        except LayoutError as error:
+            table.fault("layouts", str(error))
+    for dtype, precision in device.compute_dtype_default.items():
+        if precision and device.peak_flops_per_s and precision not in (VECTOR, *device.peak_flops_per_s):
+            table.fault(
+                f"compute_dtype_default.{dtype}",
+                f"expected {VECTOR!r} or a key of peak_flops_per_s, not {precision!r}",
+            )
+    table.finish()
+    return device
+
+
+def device_schema() -> Schema:
+    """Return the JSON Schema of device files."""
+    return recorded("A device", read_device)
