@@ -225,6 +225,14 @@ def without_sources(document: Any) -> Any:
     return [without_sources(value) for value in document] if isinstance(document, list) else document
 
 
+def test_what_a_device_holds_is_broken_down(service: Service, hostile_run: str, visit: Open) -> None:
+    plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]["id"]
+    page = visit(service, f"/plans/{plan}")
+    expect(page.locator("#costs p")).to_contain_text("The fullest device holds")
+    for term in service.get(f"/v1/plans/{plan}")["memory"]:
+        expect(page.locator("#costs p")).to_contain_text(term.removesuffix("_bytes").replace("_", " "))
+
+
 def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: Open, tmp_path: Path) -> None:
     plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]["id"]
     page = visit(service, f"/plans/{plan}")
