@@ -6,9 +6,7 @@ if not __name__.startswith("tapestry."):
 
 from tapestry.hardware.catalog import (
     BY_COUNT,
-    device_from_dict,
     device_names,
-    device_schema,
     load_device,
     load_file,
     load_mesh,
@@ -17,6 +15,7 @@ from tapestry.hardware.catalog import (
     mesh_schema,
     node_names,
 )
+from tapestry.hardware.device_files import device_from_dict, device_schema
 from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis, MissingFigureError
 from tapestry.hardware.tables import CatalogError
 

@@ -1,4 +1,4 @@
-"""How far a program stored in another precision is from the one that was given, where computing both takes seconds."""
+"""The distance of a program stored in another precision from the given one, where computing both takes seconds."""
 
 from __future__ import annotations
 
