@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import tapestry as library
 from tapestry.rewrites.storage_precision import stored_in
@@ -35,6 +36,7 @@ def test_import_writes_the_program_in_its_new_precision_and_says_how_far_it_is_o
     assert tapestry("import", given, "--json").json["stored"] is None
 
 
+@pytest.mark.slow
 def test_a_search_reports_the_error_and_verifies_its_plans(tapestry: Run, tmp_path: Path) -> None:
     given = tmp_path / "layer.teg.json"
     save(layer(), given)
@@ -52,9 +54,9 @@ def test_numbers_beyond_the_range_are_reported() -> None:
     assert "output y leaves its range" in storage_text(found)
 
 
-def test_an_error_that_takes_long_is_not_computed(monkeypatch: object) -> None:
+def test_an_error_that_takes_long_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = storage_document(layer(), stored_in(layer(), "bf16"), "bf16")
     assert np.isfinite(found["max_error"]["y"])
-    monkeypatch.setattr(storage, "LONGEST_S", 0.0)  # type: ignore[attr-defined]
+    monkeypatch.setattr(storage, "LONGEST_S", 0.0)
     late = storage_document(layer(), stored_in(layer(), "bf16"), "bf16")
     assert late["max_error"] is None and "would take too long" in storage_text(late)
