@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 from tapestry.hardware import CatalogError, Mesh, device_schema, load_file, mesh_schema
@@ -77,16 +78,17 @@ def _show(arguments: Namespace) -> int:
 def _print(mesh: Mesh) -> None:
     device = mesh.device
     print(f"{mesh.name}: {counted(mesh.device_count, 'device')}, {device.name} ({device.vendor})\n")
+    network = (replace(mesh.network, name="between nodes"),) if mesh.network else ()
     rows = [
         (
             axis.name,
-            str(axis.size),
+            str(axis.size) if axis in mesh.axes else "any",
             axis.topology,
             f"{axis.bandwidth_bytes_per_s / 1e9:,g} GB/s",
             f"{axis.efficiency:.0%}",
             quantity(axis.latency_s, "s"),
         )
-        for axis in mesh.axes
+        for axis in (*network, *mesh.axes)
     ]
     print_table(("axis", "devices", "topology", "bandwidth", "reached", "latency"), rows, right=(1, 3, 4, 5))
     peaks = ", ".join(f"{dtype} {rate / 1e12:,.4g}" for dtype, rate in device.peak_flops_per_s.items())

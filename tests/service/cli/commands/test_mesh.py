@@ -68,3 +68,11 @@ def test_a_device_file_is_checked_too(tapestry: Run, tmp_path: Path) -> None:
     answer = tapestry("mesh", "check", file)
     assert answer.code == 1
     assert "cores: missing" in answer.out and "core: unknown key; did you mean cores" in answer.out
+
+
+def test_the_network_of_a_node_is_shown(tapestry: Run) -> None:
+    (line,) = (
+        line for line in tapestry("mesh", "show", "dgx-h100").out.splitlines() if "between nodes" in line
+    )
+    assert "any" in line and "50 GB/s" in line
+    assert "between nodes" not in tapestry("mesh", "show", "2x-dgx-h100").out
