@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.costmodel.exchange_times import exchange_ticks
 from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, overlaps, teams
 from tapestry.costmodel.packing_loops import cuts, demands, most_sent, packed
 from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_loops import (
-    KINDS,
     MeshArrays,
     distinct_rows,
     lay_all,
@@ -28,8 +28,7 @@ from tapestry.costmodel.resharding_loops import (
     requests,
 )
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import copy_ticks, energy_pj, move_ticks
-from tapestry.teg.sharding.copies import Round
+from tapestry.hardware.timing import energy_pj, move_ticks
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, volumes, window_bounds
 
@@ -205,7 +204,7 @@ def _reduced(
         shape, rows, scattered, held.boxes, held.places, of, arrays
     )
     packing_ticks = move_ticks(mesh.device, packed_elements[:, 0] * item)
-    ticks = _ticks(moved * item, codes, mesh)
+    ticks = exchange_ticks(moved * item, codes, mesh)
     return _Reduced(request, rows, ticks, traffic, staging, packing_ticks, packed_elements[:, 1])
 
 
@@ -250,7 +249,7 @@ def _fetched(
     by_range = (tables.demand, tables.flag_base, tables.lengths, tables.base, *ranges[:2])
     packs, sent = _packed_rows(most_sent(is_sent, *by_range, boxes, both[0]), both[0])
     codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.halo, wanted.is_constant, arrays)
-    ticks = _ticks(moved * item, codes, mesh)
+    ticks = exchange_ticks(moved * item, codes, mesh)
     return _Fetched(nested, same, ticks, traffic, both[0], packs, sent, landed, kept)
 
 
@@ -389,24 +388,3 @@ def _preferences(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
     counts = (wanted.places >= 0) & ~np.take_along_axis(wanted.window, split, axis=1)
     granule = np.take_along_axis(wanted.granules, split, axis=1)
     return np.where(counts, wanted.places, -1), np.where(counts, granule, 1)
-
-
-def _ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarray:
-    """Compute the time of the rounds; `moved` `(..., axes, rounds)` is the most bytes any device receives."""
-    most = moved.reshape(-1, moved.shape[-2] * moved.shape[-1])
-    codes = np.where(most > 0, meta.reshape(most.shape), 0)
-    first, number = distinct_rows(codes)
-    total = np.zeros(len(most), dtype=np.int64)
-    for i, at in enumerate(first):
-        (active,) = np.nonzero(codes[at])
-        if not len(active):
-            continue
-        rounds = [_round(int(codes[at, c]), mesh.axes[c // moved.shape[-1]].name) for c in active]
-        chosen = number == i
-        total[chosen] = copy_ticks(mesh, rounds, most[chosen][:, active])
-    return total.reshape(moved.shape[:-2])
-
-
-def _round(code: int, axis: str) -> Round:
-    """Decode a round on a mesh axis."""
-    return Round(axis, KINDS[code >> 40], (code >> 20) & 0xFFFFF, code & 0xFFFFF)

@@ -5,7 +5,7 @@ never takes less time.
 """
 
 from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks
-from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, step_ticks
+from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, phase_ticks, start_ticks, step_ticks
 from tapestry.hardware.timing.energy import energy_pj
 from tapestry.hardware.timing.errors import block_error, copy_error
 from tapestry.hardware.timing.units import LARGEST, PICOJOULES_PER_J, TICKS_PER_S, Ticks, seconds, ticks
@@ -23,7 +23,9 @@ __all__ = [
     "copy_ticks",
     "energy_pj",
     "move_ticks",
+    "phase_ticks",
     "seconds",
+    "start_ticks",
     "step_ticks",
     "ticks",
 ]

@@ -204,32 +204,41 @@ def copy_ticks(
     received = np.asarray(max_received_bytes, dtype=np.int64)
     total = np.zeros(received.shape[:-1], dtype=np.int64)
     for reduces in (True, False):
-        phase = [k for k, each in enumerate(rounds) if (each.kind in REDUCTIONS) == reduces]
-        taken = _pipelined(mesh, [rounds[k] for k in phase], received[..., phase], slow)
-        curve = _group_curve(mesh, frozenset(rounds[k][:2] for k in phase))
-        total += taken if curve is None else _corrected(curve, taken)
+        mine = (k for k, each in enumerate(rounds) if (each.kind in REDUCTIONS) == reduces)
+        phase = [k for k in mine if received[..., k].any()]
+        shape = (*total.shape, len(mesh.axes))
+        taken, least = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for k in phase:
+            axis, kind, members, stride = rounds[k]
+            own = step_ticks(mesh.axis(axis), kind, members, received[..., k], stride)
+            start = np.minimum(own, start_ticks(mesh.axis(axis), kind, members, stride))
+            if axis in slow:
+                own, start = (np.ceil(each * slow[axis]).astype(np.int64) for each in (own, start))
+            at = mesh.axes.index(mesh.axis(axis))
+            taken[..., at] += own
+            least[..., at] += start
+        total += phase_ticks(mesh, frozenset(rounds[k][:2] for k in phase), taken, least)
     return total
 
 
-def _corrected(curve: Curve, taken: Ticks) -> Ticks:
-    return np.where(taken == 0, 0, ticks(curve.corrected(seconds(taken))))
+@lru_cache(maxsize=65536)
+def start_ticks(axis: MeshAxis, kind: str, members: int, stride: int = 1) -> int:
+    """Compute the ticks of a step that moves a single byte: what does not shrink with the pieces it is cut in."""
+    return int(step_ticks(axis, kind, members, 1, stride))
 
 
-def _pipelined(mesh: Mesh, rounds: Sequence[Round], received: Ticks, slow: Mapping[str, float]) -> Ticks:
-    """Compute the ticks of the rounds of one phase, `(...)`, from the most bytes received, `(..., rounds)`."""
-    total = np.zeros(received.shape[:-1], dtype=np.int64)
-    longest = np.zeros_like(total)
-    by_axis: dict[str, Ticks] = {}
-    for k, (axis, kind, members, stride) in enumerate(rounds):
-        least = step_ticks(mesh.axis(axis), kind, members, 1, stride)
-        taken = step_ticks(mesh.axis(axis), kind, members, received[..., k], stride)
-        if axis in slow:
-            least, taken = (np.ceil(each * slow[axis]).astype(np.int64) for each in (least, taken))
-        least = np.minimum(least, taken)
-        total += least
-        by_axis[axis] = by_axis.get(axis, 0) + taken - least
-        longest = np.maximum(longest, by_axis[axis])
-    return total + longest
+def phase_ticks(mesh: Mesh, used: frozenset[tuple[str, str]], taken: Ticks, least: Ticks) -> Ticks:
+    """Compute the ticks of one phase of copies whose rounds are on the same axes and of the same kinds.
+
+    `used` are these axes and kinds; `taken` and `least`, `(..., axes)`, are the sums over the rounds of each axis of
+    their ticks and of those of their starts.
+
+    Returns:
+        int64 array of shape `(...)`.
+    """
+    total = least.sum(axis=-1) + (taken - least).max(axis=-1, initial=0)
+    curve = _group_curve(mesh, used) if len(used) > 1 else None
+    return total if curve is None else np.where(total == 0, 0, ticks(curve.corrected(seconds(total))))
 
 
 @lru_cache(maxsize=4096)
@@ -246,8 +255,8 @@ def _group_curve(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> Curve | None
     across = sizes / table.inside * received_share(table.kind, table.members)
     both = [Round(fast.name, table.kind, table.inside, 1), Round(slow.name, table.kind, table.members, 1)]
     received = np.stack([within, across], axis=-1).astype(np.int64)
-    whole = replace(mesh, axes=(slow, fast))
-    return Curve.of(seconds(_pipelined(whole, both, received, MappingProxyType({}))), table.seconds)
+    bare = replace(slow, collectives=tuple(each for each in slow.collectives if each.inside == 1))
+    return Curve.of(seconds(copy_ticks(replace(mesh, axes=(bare, fast)), both, received)), table.seconds)
 
 
 def _group_table(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> CollectiveTable | None:

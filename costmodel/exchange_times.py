@@ -1,0 +1,44 @@
+"""The time of the rounds of many copies at once, from what the compiled loops count of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapestry.costmodel.resharding_loops import KINDS
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import phase_ticks, start_ticks, step_ticks
+
+
+def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarray:
+    """Compute the time of a phase; `moved` `(..., axes, rounds)` is the most bytes that any device receives.
+
+    `meta` are the codes of the rounds (`resharding_loops.code`), of the same shape.
+
+    Returns:
+        int64 array of shape `(...)`.
+    """
+    taken = np.zeros(moved.shape[:-1], dtype=np.int64)
+    least, used = np.zeros_like(taken), np.zeros(moved.shape[:-2], dtype=np.int64)
+    for a, axis in enumerate(mesh.axes):
+        for r in range(moved.shape[-1]):
+            amount = moved[..., a, r]
+            active = amount > 0
+            codes = meta[..., a, r]
+            for code in np.unique(codes[active]):
+                chosen = active & (codes == code)
+                kind, members, stride = int(code) >> 40, (int(code) >> 20) & 0xFFFFF, int(code) & 0xFFFFF
+                ticks = step_ticks(axis, KINDS[kind], members, amount[chosen], stride)
+                taken[..., a][chosen] += ticks
+                least[..., a][chosen] += np.minimum(ticks, start_ticks(axis, KINDS[kind], members, stride))
+                used[chosen] |= 1 << (a * len(KINDS) + kind)
+    total = np.zeros_like(used)
+    for bits in np.unique(used[used > 0]):
+        chosen = used == bits
+        total[chosen] = phase_ticks(mesh, _axes_and_kinds(int(bits), mesh), taken[chosen], least[chosen])
+    return total
+
+
+def _axes_and_kinds(bits: int, mesh: Mesh) -> frozenset[tuple[str, str]]:
+    """Return the mesh axes and the kinds of exchange of a phase, each pair a bit."""
+    pairs = [(axis.name, kind) for axis in mesh.axes for kind in KINDS]
+    return frozenset(pair for k, pair in enumerate(pairs) if bits >> k & 1)
