@@ -11,6 +11,7 @@ from benchmarks.measurements.kernels import attention, gemm, memory_bound, strea
 from benchmarks.measurements.layers import layer_operator
 from benchmarks.measurements.rows import Measurement, Question
 from benchmarks.measurements.systems import Systems
+from benchmarks.measurements.training_layer import training_layer
 from benchmarks.measurements.workload import UnpredictedError, Workload
 
 # Kind of a row -> how its workload is built. Rows of other kinds have no prediction.
@@ -20,6 +21,7 @@ KINDS: Mapping[str, Callable[[Question, Systems], Workload]] = {
     "attention": attention,
     "memory_bandwidth": stream,
     "operator": layer_operator,
+    "layer_time": training_layer,
     "collective": collective,
     "link_bandwidth": link_bandwidth,
 }

@@ -22,7 +22,17 @@ from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
-__all__ = ["COMMUNICATION", "COMPUTE", "DTYPES", "UnpredictedError", "Workload", "stated", "whole"]
+MAKESPAN = "makespan"
+__all__ = [
+    "COMMUNICATION",
+    "COMPUTE",
+    "DTYPES",
+    "MAKESPAN",
+    "UnpredictedError",
+    "Workload",
+    "stated",
+    "whole",
+]
 
 # Element types as measurements name them -> as graphs do.
 DTYPES = {
@@ -45,7 +55,7 @@ class UnpredictedError(ValueError):
 
 @dataclass(frozen=True)
 class Workload:
-    """A plan whose time answers a question: that of its blocks or that of its copies, on the slowest device.
+    """A plan whose time answers a question: that of its blocks, that of its copies, or the makespan of both.
 
     `amounts` are what is divided by the time, by quantity: elements, operations or bytes. `compute_dtype` is the
     precision of contractions if it is not that of their inputs.
@@ -66,14 +76,17 @@ class Workload:
         """
         program = expand(self.graph, self.placements, MeshShape(self.mesh.axis_sizes))
         run = simulate(program, self.mesh, dry=True, capacity_check=False, compute_dtype=self.compute_dtype)
-        ticks = run.copy_ticks if self.stream == COMMUNICATION else int(run.compute_ticks.max())
+        if self.stream == MAKESPAN:
+            ticks = run.makespan_ticks
+        else:
+            ticks = run.copy_ticks if self.stream == COMMUNICATION else int(run.compute_ticks.max())
         if not ticks:
             raise UnpredictedError("nothing is computed or moved that takes time")
         return ticks / TICKS_PER_S
 
     def error(self) -> float:
         """Return the standard deviation of the logarithm of measured over predicted, that of the block known least."""
-        if self.stream == COMPUTE:
+        if self.stream != COMMUNICATION:  # copies of whole programs are known better than their blocks
             return max(
                 self._block_error(block)
                 for block in self.graph.blocks

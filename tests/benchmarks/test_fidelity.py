@@ -312,3 +312,26 @@ def test_a_causal_mask_halves_the_work_that_is_counted() -> None:
         for masked in (False, True)
     )
     assert whole["achieved_flops"] == 2 * causal["achieved_flops"] == 4 * 16 * 4096**2 * 128
+
+
+@pytest.mark.parametrize(
+    ("recompute", "runs", "reductions"), [("baseline_no_recompute", 3, 4), ("full_recompute", 4, 6)]
+)
+def test_a_training_layer_does_the_work_of_its_products_and_reductions(
+    recompute: str, runs: int, reductions: int
+) -> None:
+    """Given 24 b s h^2 (1 + s / 6h) operations forward and twice as many backward (arXiv:2104.04473, appendix)."""
+    hidden, length, batch, shared = 1024, 512, 2, 8
+    inputs = {
+        "hidden": hidden,
+        "heads": 16,
+        "seq_len": length,
+        "microbatch": batch,
+        "tensor_parallel": shared,
+    }
+    run = dry(question("layer_time", {**inputs, "recompute": recompute}))
+    products = runs * 24 * batch * length * hidden**2 * (1 + length / (6 * hidden)) / shared
+    assert products < run.flops.max() < 1.05 * products
+    assert len(run.staging_bytes) == reductions
+    reduced_bytes = reductions * 2 * (shared - 1) / shared * 2 * batch * length * hidden
+    assert run.received_bytes.tolist() == [reduced_bytes] * shared
