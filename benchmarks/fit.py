@@ -10,7 +10,7 @@ out), and in sample. `--write` puts the figures and their errors into `hardware/
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import floor
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.kernel_fit import fit
+from benchmarks.kernel_fit import fit, log_errors
 from benchmarks.kernel_samples import Samples, samples_of
 from benchmarks.measurements import DamagedRowsError, Systems, read_rows
 from benchmarks.setting import write
@@ -35,42 +35,70 @@ START, END = "# Kernels: written by benchmarks/fit.py.\n", "# End of kernels.\n"
 
 
 class Fitted(NamedTuple):
-    """The figures of one class on one device, and the logarithms of predicted over measured in folds."""
+    """The figures of one class on one device, and the logarithms of predicted over measured in folds.
 
-    samples: Samples
+    `samples` are of one precision and launch each; `fold_errors` follow them in their order.
+    """
+
+    samples: Sequence[Samples]
     figures: KernelFigures
     fold_errors: np.ndarray
 
+    @property
+    def device(self) -> Device:
+        """The device that the samples were measured on."""
+        return self.samples[0].device
 
-def folds_of(samples: Samples) -> np.ndarray:
-    """Return the fold of each sample: in each table, samples in the order of their times take turns."""
-    folds = np.zeros(len(samples.measured_s), np.int64)
-    for k, group in enumerate(np.unique(samples.groups)):
-        mine = np.flatnonzero(samples.groups == group)
-        folds[mine[np.argsort(samples.measured_s[mine], kind="stable")]] = (np.arange(len(mine)) + k) % FOLDS
-    return folds
+    @property
+    def key(self) -> str:
+        """The class, with the family of its precisions."""
+        return self.samples[0].key
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The table of each sample."""
+        return np.concatenate([each.groups for each in self.samples])
 
 
-def fit_class(samples: Sequence[Samples]) -> list[Fitted]:
-    """Fit one class on all devices: together, then each drawn towards all; and again without each fold."""
-    folds = [folds_of(each) for each in samples]
-    errors = [np.zeros(len(each.measured_s)) for each in samples]
+def folds_of(samples: Sequence[Samples]) -> list[np.ndarray]:
+    """Return the folds of samples: in each table, samples in the order of their times take turns."""
+    groups = np.concatenate([each.groups for each in samples])
+    measured_s = np.concatenate([each.measured_s for each in samples])
+    folds = np.zeros(len(groups), np.int64)
+    for k, group in enumerate(np.unique(groups)):
+        mine = np.flatnonzero(groups == group)
+        folds[mine[np.argsort(measured_s[mine], kind="stable")]] = (np.arange(len(mine)) + k) % FOLDS
+    return np.split(folds, np.cumsum([len(each.groups) for each in samples])[:-1])
+
+
+def fit_class(devices: Sequence[Sequence[Samples]]) -> list[Fitted]:
+    """Fit one class on the devices of a vendor: together, then each drawn towards all; and again without each fold."""
+    folds = [folds_of(samples) for samples in devices]
+    errors = [[np.zeros(len(each.groups)) for each in samples] for samples in devices]
     for fold in range(FOLDS):
-        kept = [each.of(numbers != fold) for each, numbers in zip(samples, folds, strict=True)]
-        for k, figures in enumerate(_fit_devices(kept)):
-            held = folds[k] == fold
-            if held.any():
-                errors[k][held] = samples[k].of(held).log_errors(figures)
-    final = _fit_devices(samples)
-    return [
-        Fitted(each, replace(figures, error=_sigma(found)), found)
-        for each, figures, found in zip(samples, final, errors, strict=True)
-    ]
+        kept = [_chosen(samples, own, fold, False) for samples, own in zip(devices, folds, strict=True)]
+        for samples, own, found, figures in zip(devices, folds, errors, _fit_devices(kept), strict=True):
+            for each, numbers, mine in zip(samples, own, found, strict=True):
+                held = numbers == fold
+                mine[held] = each.of(held).log_errors(figures) if held.any() else 0.0
+    fitted = []
+    for samples, figures, found in zip(devices, _fit_devices(devices), errors, strict=True):
+        together = np.concatenate(found)
+        fitted.append(Fitted(samples, replace(figures, error=_sigma(together)), together))
+    return fitted
 
 
-def _fit_devices(samples: Sequence[Samples]) -> list[KernelFigures]:
-    prior = fit(samples)
-    return [fit([each], prior) for each in samples]
+def _chosen(
+    samples: Sequence[Samples], folds: Sequence[np.ndarray], fold: int, is_held: bool
+) -> list[Samples]:
+    """Return the samples in a fold, or those outside; without what has none."""
+    masks = [(numbers == fold) == is_held for numbers in folds]
+    return [each.of(mask) for each, mask in zip(samples, masks, strict=True) if mask.any()]
+
+
+def _fit_devices(devices: Sequence[Sequence[Samples]]) -> list[KernelFigures]:
+    prior = fit([each for samples in devices for each in samples])
+    return [fit(samples, prior) for samples in devices]
 
 
 def _sigma(errors: np.ndarray) -> float:
@@ -78,27 +106,24 @@ def _sigma(errors: np.ndarray) -> float:
     return max(LEAST_ERROR, float(np.quantile(np.abs(errors), 0.9)) / NORMAL_90)
 
 
-def left_out(fitted: Iterable[Fitted]) -> dict[tuple[str, str], np.ndarray]:
+def left_out(fitted: Sequence[Fitted]) -> dict[tuple[str, str], np.ndarray]:
     """Compute the errors of each device and class with the figures that it inherits from the other devices."""
-    fitted = list(fitted)
     found = {}
     for each in fitted:
-        device = each.samples.device
-        others = donors_of(other for other in fitted if other.samples.device.name != device.name)
-        kernel, _, family = each.samples.key.partition(".")
-        figures = figures_of(completed({}, relative_of(device), others), kernel, family)
+        others = donors_of([other for other in fitted if other.device.name != each.device.name])
+        kernel, _, family = each.key.partition(".")
+        figures = figures_of(completed({}, relative_of(each.device), others), kernel, family)
         if figures is not None:
-            found[device.name, each.samples.key] = each.samples.log_errors(figures)
+            found[each.device.name, each.key] = log_errors(each.samples, figures)
     return found
 
 
-def donors_of(chosen: Iterable[Fitted]) -> list[Donor]:
+def donors_of(fitted: Sequence[Fitted]) -> list[Donor]:
     """Return the devices with the classes fitted for them."""
-    fitted = list(chosen)
     tables: dict[str, dict[str, KernelFigures]] = {}
-    devices = {each.samples.device.name: each.samples.device for each in fitted}
+    devices = {each.device.name: each.device for each in fitted}
     for each in fitted:
-        tables.setdefault(each.samples.device.name, {})[each.samples.key] = each.figures
+        tables.setdefault(each.device.name, {})[each.key] = each.figures
     return [Donor(name, relative_of(devices[name]), table) for name, table in tables.items()]
 
 
@@ -124,9 +149,9 @@ def rounded(rows: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def source_text(samples: Samples) -> str:
+def source_text(fitted: Fitted) -> str:
     """Say which rows the figures of a class were fitted to."""
-    tables, counts = np.unique(samples.groups, return_counts=True)
+    tables, counts = np.unique(fitted.groups, return_counts=True)
     listed = ", ".join(f"{count} {table}" for table, count in zip(tables, counts, strict=True))
     return f"fitted by benchmarks/fit.py on rows of {listed}; error: their residuals in five folds"
 
@@ -139,8 +164,8 @@ def write_device(path: Path, fitted: Sequence[Fitted]) -> None:
         text = before + rest.split(END + "\n")[1]
     head, sources = text.split("[sources]\n")
     kept = "".join(line for line in sources.splitlines(True) if not line.startswith('"kernels.'))
-    tables = "\n".join(table_text(each.samples.key, each.figures) for each in fitted)
-    named = "".join(f'"kernels.{each.samples.key}" = "{source_text(each.samples)}"\n' for each in fitted)
+    tables = "\n".join(table_text(each.key, each.figures) for each in fitted)
+    named = "".join(f'"kernels.{each.key}" = "{source_text(each)}"\n' for each in fitted)
     path.write_text(f"{head}{START}\n{tables}\n{END}\n[sources]\n{kept}{named}", encoding="utf-8")
 
 
@@ -159,8 +184,8 @@ def report(fitted: Sequence[Fitted]) -> dict[str, list[Mapping[str, object]]]:
     """Return errors in folds by table, and of each device and class by what it would inherit."""
     tables: dict[str, list[np.ndarray]] = {}
     for each in fitted:
-        for group in np.unique(each.samples.groups):
-            tables.setdefault(str(group), []).append(each.fold_errors[each.samples.groups == group])
+        for group in np.unique(each.groups):
+            tables.setdefault(str(group), []).append(each.fold_errors[each.groups == group])
     without = left_out(fitted)
     return {
         "folds": [
@@ -171,6 +196,19 @@ def report(fitted: Sequence[Fitted]) -> dict[str, list[Mapping[str, object]]]:
             for (device, key), found in sorted(without.items())
         ],
     }
+
+
+def by_class(samples: Sequence[Samples]) -> list[list[list[Samples]]]:
+    """Return the samples of each class and vendor, by device; devices with fewer than `FEWEST` are left out."""
+    found: dict[tuple[str, str], dict[str, list[Samples]]] = {}
+    for each in samples:
+        devices = found.setdefault((each.key, each.device.vendor), {})
+        devices.setdefault(each.device.name, []).append(each)
+    counted = [
+        [own for own in devices.values() if sum(len(each.groups) for each in own) >= FEWEST]
+        for _, devices in sorted(found.items())
+    ]
+    return [devices for devices in counted if devices]
 
 
 def main() -> None:
@@ -185,19 +223,17 @@ def main() -> None:
         rows = read_rows(arguments.files)
     except DamagedRowsError as error:
         parser.error(str(error))
-    classes: dict[str, list[Samples]] = {}
-    for each in samples_of(rows, Systems.of_catalog()):
-        if len(each.moved) >= FEWEST:
-            classes.setdefault(each.key, []).append(each)
-    fitted = [each for key in sorted(classes) for each in fit_class(classes[key])]
+    fitted = [
+        each for devices in by_class(samples_of(rows, Systems.of_catalog())) for each in fit_class(devices)
+    ]
     found = report(fitted)
     for name, lines in found.items():
         print(name)
         for line in lines:
             print("   " + "  ".join(f"{key} {value}" for key, value in line.items()))
     if arguments.write:
-        for name in sorted({each.samples.device.name for each in fitted}):
-            mine = [each for each in fitted if each.samples.device.name == name]
+        for name in sorted({each.device.name for each in fitted}):
+            mine = [each for each in fitted if each.device.name == name]
             write_device(DEVICES / f"{name}.toml", mine)
     if arguments.json:
         write(arguments.json, found)

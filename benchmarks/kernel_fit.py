@@ -17,7 +17,7 @@ from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, ROW_CLASSES
 
 # Lengths at which shares of row classes may be stated: octaves, and what models have between them.
 ROW_LENGTHS = (32, 128, 512, 1024, 1280, 1600, 2048, 2560, 3072, 4096, 5120, 6400, 8192, 10240, 16384, 32768)
-PULL = 0.08  # weight of the vendor's figures, in samples times logarithm of time per unit of a figure
+PULL = 0.15  # weight of the vendor's figures, in samples times logarithm of time per unit of a figure
 SMOOTH = 0.2  # the same for the shares of neighboring row lengths
 COARSEST, FINEST = 2.0, 0.04  # steps, in units of a figure
 INFORMATIVE = 4  # samples that a figure which not all samples inform needs
@@ -40,9 +40,9 @@ class Figure:
     def gap(self, one: KernelFigures, other: KernelFigures) -> float:
         """Return the distance of two classes in this figure, in its units."""
         a, b = getattr(one, self.name), getattr(other, self.name)
-        if a is None or b is None or self.values:
+        if a is None or b is None:
             return 0.0
-        return abs(float(np.log(a / b)) if self.factor else a - b) / self.unit
+        return abs(float(np.log(a / b)) if self.factor or self.values else a - b) / self.unit
 
     def neighbors(self, figures: KernelFigures, step: float) -> list[KernelFigures]:
         """Return the figures a step away along this one."""
@@ -61,6 +61,10 @@ class Figure:
 MEMORY = Figure("memory_efficiency", 0.2, 0.93, 0.1)
 OVERHEAD = Figure("overhead_s", 0.0, 2e-5, 2e-6)
 EAGER = Figure("eager_s", 0.0, 6e-5, 1e-5)
+DISPATCH = Figure("dispatch_s", 0.0, 2e-4, 2e-5)
+ASYNCHRONOUS = (
+    "Tenstorrent",
+)  # vendors whose measured hosts run ahead of the device, unlike PyTorch's events
 ROW_RATE = Figure("row_bytes_per_s", 1e9, 1e12, 0.3, factor=True)
 CACHE = Figure("cache_efficiency", 0.3, 1.0, 0.1)
 PRODUCT = (
@@ -74,8 +78,11 @@ PRODUCT = (
     Figure("sharpness", 1.5, 12.0, 2.0),
     Figure("k_step", 8, 128, 1.0, (8, 16, 32, 64, 128)),
 )
-START_OF_PRODUCTS = KernelFigures(
-    0.85, 0.8, overhead_s=2e-6, k_step=32, wave_share=0.5, split_k=16, sharpness=4.0
+_PRODUCT = KernelFigures(0.85, 0.8, overhead_s=2e-6, k_step=32, wave_share=0.5, split_k=16, sharpness=4.0)
+STARTS_OF_PRODUCTS = (
+    _PRODUCT,
+    replace(_PRODUCT, k_step=8, wave_share=1.0, tile_exponent=0.3),
+    replace(_PRODUCT, k_step=128, wave_share=1.0, sharpness=8.0),
 )
 
 
@@ -84,7 +91,9 @@ def fit(samples: Sequence[Samples], prior: KernelFigures | None = None) -> Kerne
     chosen, start = _chosen(samples, prior)
     if samples[0].kernel in ROW_CLASSES:
         return _fit_rows(samples, chosen, start, prior)
-    return _descended(samples, chosen, start, prior)
+    starts = STARTS_OF_PRODUCTS if samples[0].kernel in PRODUCT_CLASSES else ()
+    loss = _loss(samples, chosen, prior)
+    return min((_descended(samples, chosen, each, prior) for each in (start, *starts)), key=loss)
 
 
 def log_errors(samples: Sequence[Samples], figures: KernelFigures) -> np.ndarray:
@@ -97,16 +106,17 @@ def _chosen(
 ) -> tuple[tuple[Figure, ...], KernelFigures]:
     """Return the figures that the samples inform, and where the search starts."""
     kernel = samples[0].kernel
-    start = START_OF_PRODUCTS if kernel in PRODUCT_CLASSES else KernelFigures(memory_efficiency=0.85)
+    start = _PRODUCT if kernel in PRODUCT_CLASSES else KernelFigures(memory_efficiency=0.85)
     start = prior or start
     if kernel in PRODUCT_CLASSES:
         chosen: tuple[Figure, ...] = PRODUCT
     else:
         chosen = (OVERHEAD,) if kernel in ROW_CLASSES else (MEMORY, OVERHEAD)
-    if all(each.eager.all() for each in samples):  # nothing tells the kernel's own overhead from the host's
+    eager = [each.launch == "eager" for each in samples]
+    if all(eager):  # nothing tells the kernel's own overhead from the host's
         chosen = tuple(figure for figure in chosen if figure is not OVERHEAD)
-    if any(each.eager.any() for each in samples):
-        chosen = (*chosen, EAGER)
+    if any(eager):
+        chosen = (*chosen, DISPATCH if samples[0].device.vendor in ASYNCHRONOUS else EAGER)
     if sum(map(_few_rows, samples)) > INFORMATIVE:
         chosen, start = (*chosen, ROW_RATE), replace(start, row_bytes_per_s=start.row_bytes_per_s or 1e10)
     if kernel not in (*PRODUCT_CLASSES, *ROW_CLASSES) and sum(map(_in_cache, samples)) > INFORMATIVE:
@@ -118,12 +128,12 @@ def _few_rows(samples: Samples) -> int:
     """Count the samples with fewer rows than cores, launched back to back."""
     if "rows" not in samples.sizes:
         return 0
-    return int(np.sum((samples.sizes["rows"] < samples.device.cores) & ~samples.eager))
+    return int(np.sum(samples.sizes["rows"] < samples.device.cores)) * (samples.launch != "eager")
 
 
 def _in_cache(samples: Samples) -> int:
     """Count the samples whose bytes fit into the cache, launched back to back."""
-    return int(np.sum((samples.moved < (samples.device.cache_bytes or 0)) & ~samples.eager))
+    return int(np.sum(samples.moved < (samples.device.cache_bytes or 0))) * (samples.launch != "eager")
 
 
 def _descended(
@@ -133,13 +143,19 @@ def _descended(
     prior: KernelFigures | None,
 ) -> KernelFigures:
     """Minimize the loss by coordinate descent with steps that shrink."""
+    loss = _loss(samples, chosen, prior)
+    return _minimized(loss, start, lambda best, step: [n for f in chosen for n in f.neighbors(best, step)])
 
+
+def _loss(
+    samples: Sequence[Samples], chosen: Sequence[Figure], prior: KernelFigures | None
+) -> Callable[[KernelFigures], float]:
     def loss(figures: KernelFigures) -> float:
         errors = log_errors(samples, figures)
         gap = sum(figure.gap(figures, prior) for figure in chosen) if prior is not None else 0.0
         return float(np.mean(np.abs(errors)) + 0.2 * np.sqrt(np.mean(errors**2)) + PULL * gap / len(errors))
 
-    return _minimized(loss, start, lambda best, step: [n for f in chosen for n in f.neighbors(best, step)])
+    return loss
 
 
 def _minimized(

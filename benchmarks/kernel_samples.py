@@ -23,19 +23,20 @@ KINDS = ("gemm", "memory_bound_op", "memory_bandwidth")
 class Samples:
     """Blocks of one kernel class on one device: arguments of `block_ticks`, and what was measured.
 
-    `flops`, `moved`, `measured_s`, `eager`, `groups` and each of `sizes` are `(samples,)`; `eager` where the host
-    launched the kernels one by one, `groups` the tables that the samples come from.
+    All are of one element type, precision and launch. `flops`, `moved`, `measured_s`, `groups` and each of `sizes` are
+    `(samples,)`; `groups` are the tables that the samples come from.
     """
 
     device: Device
     key: str
     kind: str
     dtype: str
+    compute_dtype: str | None
     flops: np.ndarray
     moved: np.ndarray
     sizes: Mapping[str, np.ndarray]
     measured_s: np.ndarray
-    eager: np.ndarray
+    launch: str
     groups: np.ndarray
 
     @property
@@ -45,18 +46,16 @@ class Samples:
 
     def of(self, chosen: np.ndarray) -> Samples:
         """Return the samples that a mask chooses."""
-        names = ("flops", "moved", "measured_s", "eager", "groups")
+        names = ("flops", "moved", "measured_s", "groups")
         arrays = {name: getattr(self, name)[chosen] for name in names}
         return replace(self, sizes={name: sizes[chosen] for name, sizes in self.sizes.items()}, **arrays)
 
     def log_errors(self, figures: KernelFigures) -> np.ndarray:
         """Compute the logarithms of predicted over measured time if the class has these figures."""
-        device = replace(self.device, kernels={self.key: replace(figures, eager_s=0.0)})
-        ticks = block_ticks(
-            device, self.kind, self.flops, self.moved, self.dtype, kernel=self.kernel, **self.sizes
-        )
-        predicted_s = seconds(ticks) + np.where(self.eager, figures.eager_s, 0.0)
-        return np.asarray(np.log(predicted_s / self.measured_s))
+        device = replace(self.device, kernels={self.key: figures}, launch=self.launch)
+        amounts = (device, self.kind, self.flops, self.moved, self.dtype)
+        ticks = block_ticks(*amounts, kernel=self.kernel, compute_dtype=self.compute_dtype, **self.sizes)
+        return np.asarray(np.log(seconds(ticks) / self.measured_s))
 
 
 @dataclass(frozen=True)
@@ -65,20 +64,22 @@ class _Sample:
     key: str
     kind: str
     dtype: str
+    compute_dtype: str | None
     flops: float
     moved: float
     sizes: tuple[tuple[str, float], ...]
     measured_s: float
-    eager: bool
+    launch: str
     group: str
 
 
 def samples_of(rows: Sequence[Measurement], systems: Systems) -> list[Samples]:
-    """Return the samples of all rows of single kernels that have a program, by device and class."""
-    found: dict[tuple[str, str], list[_Sample]] = {}
+    """Return the samples of all rows of single kernels that have a program, by device, class, precision and launch."""
+    found: dict[tuple[str, str, str, str, str], list[_Sample]] = {}
     for row in rows:
         if row.counts and row.question.kind in KINDS and (sample := _sample(row, systems)) is not None:
-            found.setdefault((sample.device.name, sample.key), []).append(sample)
+            kept = (sample.device.name, sample.key, sample.dtype, str(sample.compute_dtype), sample.launch)
+            found.setdefault(kept, []).append(sample)
     return [_stacked(each) for _, each in sorted(found.items())]
 
 
@@ -86,10 +87,6 @@ def _sample(row: Measurement, systems: Systems) -> _Sample | None:
     try:
         workload = workload_of(row.question, systems)
     except UnpredictedError:
-        return None
-    if (
-        workload.compute_dtype is not None
-    ):  # matrix units that make several passes: not the precision's own kernels
         return None
     amount = workload.amounts.get(row.question.quantity)
     measured_s = row.value if amount is None or row.question.unit == "s" else amount / row.value
@@ -111,13 +108,18 @@ def _of_block(workload: Workload, measured_s: float, row: Measurement) -> _Sampl
     shape = tuple((name, float(size)) for name, size in kernel_sizes(work, names, sizes).items())
     flops, moved = float(flops_of(work, names, sizes)), float(sum(t.size_bytes for t in (*inputs, *outputs)))
     kind = "vector" if work.kind == "fused" else work.kind
-    key, eager = f"{work.kernel_class}.{family}", row.question.launch == "eager"
-    return _Sample(workload.mesh.device, key, kind, dtype, flops, moved, shape, measured_s, eager, row.group)
+    key, precision = f"{work.kernel_class}.{family}", workload.compute_dtype
+    return _Sample(
+        *(workload.mesh.device, key, kind, dtype, precision, flops, moved, shape),
+        *(measured_s, row.question.launch, row.group),
+    )
 
 
 def _stacked(samples: Sequence[_Sample]) -> Samples:
     first = samples[0]
     sizes = {name: np.array([dict(s.sizes)[name] for s in samples]) for name, _ in first.sizes}
-    numbers = (np.array([getattr(s, name) for s in samples]) for name in ("flops", "moved"))
-    measured = (np.array([getattr(s, name) for s in samples]) for name in ("measured_s", "eager", "group"))
-    return Samples(first.device, first.key, first.kind, first.dtype, *numbers, sizes, *measured)
+    flops, moved, measured_s, groups = (
+        np.array([getattr(s, name) for s in samples]) for name in ("flops", "moved", "measured_s", "group")
+    )
+    kinds = (first.device, first.key, first.kind, first.dtype, first.compute_dtype)
+    return Samples(*kinds, flops, moved, sizes, measured_s, first.launch, groups)

@@ -13,7 +13,15 @@ from tapestry.teg.faults import near_hint, value_text
 from tapestry.teg.operators.kernel_classes import KERNEL_CLASSES
 
 KERNEL_SHARES = ("efficiency", "memory_efficiency", "tile_exponent", "error")
-KERNEL_NUMBERS = (*KERNEL_SHARES, "overhead_s", "eager_s", "k_prologue", "wave_share", "wide_columns")
+KERNEL_NUMBERS = (
+    *KERNEL_SHARES,
+    "overhead_s",
+    "eager_s",
+    "dispatch_s",
+    "k_prologue",
+    "wave_share",
+    "wide_columns",
+)
 
 
 def kernel_lines(figures: KernelFigures) -> Iterator[str]:

@@ -18,7 +18,7 @@ HALF = frozenset({"fp16", "bf16", "tf32", "fp8", "fp4", "int8", "bfp8", "bfp4"})
 EFFICIENCIES = ("contraction_efficiency", "memory_efficiency", "vector_efficiency")
 # Figures whose means are meaningful.
 AVERAGED = (
-    *("efficiency", "memory_efficiency", "overhead_s", "eager_s", "k_prologue", "wave_share"),
+    *("efficiency", "memory_efficiency", "overhead_s", "eager_s", "dispatch_s", "k_prologue", "wave_share"),
     *("wide_columns", "tile_exponent", "error"),
 )
 NEAR = 0.3  # the distance at which devices are about as good as the nearest
@@ -33,10 +33,10 @@ class KernelFigures:
     `efficiency`: share of the arithmetic rate (the peak of the precision for products, else the vector rate);
     `memory_efficiency`, `cache_efficiency`: shares of the rates of memory and cache, None where kernels do not live in
     the cache. `overhead_s`: further time beside the launch, `eager_s`: what the host adds where it launches kernels one
-    by one. `rows`: pairs of row length and share of the memory's
-    rate, interpolated log-log, for classes that work along rows; `row_bytes_per_s`: the rate at which one core works
-    along a row, None where rows do not matter. `error`: the standard deviation of the logarithm of
-    measured over predicted time. `origin`: the device that the figures are inherited from, empty for its own.
+    by one, and `dispatch_s`: what it takes for each while the device works. `rows`: pairs of row length and share of
+    the memory's rate, interpolated log-log, for classes that work along rows; `row_bytes_per_s`: the rate at which one
+    core works along a row, None where rows do not matter. `error`: the standard deviation of the logarithm of measured
+    over predicted time. `origin`: the devices that the figures are inherited from, empty for a device's own.
 
     Of products: `k_step` is the granularity of the reduction (None: the tile's own), `k_prologue` the steps that
     filling and draining a tile's pipeline is worth, `wave_share` how much of an unfilled last wave is lost,
@@ -51,6 +51,7 @@ class KernelFigures:
     cache_efficiency: float | None = None
     overhead_s: float = 0.0
     eager_s: float = 0.0
+    dispatch_s: float = 0.0
     rows: tuple[tuple[float, float], ...] = ()
     row_bytes_per_s: float | None = None
     k_step: int | None = None
@@ -63,10 +64,6 @@ class KernelFigures:
     overlaps: bool = False
     error: float = UNKNOWN_ERROR
     origin: str = ""
-
-    def launched_eagerly(self) -> KernelFigures:
-        """Return the figures of kernels that the host launches one by one."""
-        return replace(self, overhead_s=self.overhead_s + self.eager_s, eager_s=0.0)
 
     def row_fault(self) -> str:
         """Return what is wrong with `rows`: lengths that fall, longer rows that take less time; empty if nothing."""

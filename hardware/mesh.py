@@ -92,6 +92,7 @@ class Device:
     joules_per_link_byte: float | None = None
     price_usd_per_hour: float | None = None
     architecture: str = ""
+    launch: str = "captured"
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -173,10 +174,7 @@ class Device:
 
     def launched(self, launch: str) -> Device:
         """Return the device with kernels launched `captured` in a graph or `eager`, one by one by the host."""
-        if launch == "captured":
-            return self
-        eager = {name: each.launched_eagerly() for name, each in self.kernels.items()}
-        return replace(self, kernels=eager)
+        return replace(self, launch=launch)
 
     def flop_joules(self, dtype: str) -> float:
         """Return the energy of one flop of a contraction in `dtype`, or on the vector units if `dtype` is `vector`,

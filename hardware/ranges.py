@@ -108,6 +108,9 @@ RANGES: Mapping[str, Range] = {
     "overhead_s": Range(0.0, 1.0, "s", "further time of a kernel beside its launch"),
     "eager_s": Range(0.0, 1.0, "s", "what the host adds where it launches kernels one by one"),
     "row_bytes_per_s": Range(1e3, 1e15, "bytes/s", "rate at which one core works along a row"),
+    "dispatch_s": Range(
+        0.0, 1.0, "s", "the host's time for each kernel that it launches while the device works"
+    ),
     "k_step": Range(1, 1e6, "", "granularity of a product's reduction"),
     "k_prologue": Range(0.0, 1e6, "", "steps that filling a tile's pipeline is worth"),
     "wave_share": Range(0.0, 1.0, "", "share of an unfilled last wave that is lost"),

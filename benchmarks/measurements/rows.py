@@ -147,6 +147,7 @@ def _predict_faults(predict: Mapping[str, Any], predictable: bool) -> list[str]:
 def _row(entry: Mapping[str, Any]) -> Measurement:
     predict = entry["predict"]
     eager = entry["group"].startswith(EAGER_TABLES)
+    eager |= entry["inputs"].get("trace") is False  # the word of Tenstorrent for a captured launch
     launch = str(entry["inputs"].get("launch") or ("eager" if eager else "captured"))
     stated = (entry["kind"], entry.get("device_id"), entry["inputs"], predict["quantity"], predict["unit"])
     question = Question(*stated, launch)

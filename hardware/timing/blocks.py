@@ -16,6 +16,7 @@ from tapestry.teg.operators.operator import PartAmounts
 BLOCK_KINDS = tuple(KERNEL_OF_KIND)
 SPLITS = (1, 2, 4, 8, 16)  # parts of a reduction that libraries compute side by side
 ROW_SHARPNESS = 2.5  # of the time of one row and that of all rows together
+HOST_SHARPNESS = 3.0  # of a kernel and of the host that prepares the next one
 WIDE_COLUMNS = 20_000  # where `wide_columns` is half of its full effect
 Sizes = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 
@@ -84,6 +85,8 @@ def block_ticks(
         stream_s = _joined(stream_s, one_row_s, ROW_SHARPNESS)
     busy_s = _joined(compute_s, stream_s, figures.sharpness)
     busy_s = busy_s + (device.launch_overhead_s + figures.overhead_s)
+    if device.launch == "eager":
+        busy_s = _joined(busy_s + figures.eager_s, np.asarray(figures.dispatch_s), HOST_SHARPNESS)
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
 
 

@@ -20,8 +20,8 @@ def samples(key: str, figures: KernelFigures, sizes: dict[str, np.ndarray], move
     flops = 2 * sizes["m"] * sizes["n"] * sizes["k"] if "m" in sizes else zeros
     tables = np.array(["one", "other"])[np.arange(count) % 2]
     found = Samples(
-        *(load_device("t4"), key, kind, "float32", flops, moved, sizes),
-        *(np.ones(count), zeros > 0, tables),
+        *(load_device("t4"), key, kind, "float32", None, flops, moved, sizes),
+        *(np.ones(count), "captured", tables),
     )
     return replace(found, measured_s=np.exp(found.log_errors(figures)))
 
@@ -50,7 +50,7 @@ def test_a_row_that_is_faster_than_a_shorter_one_shares_its_time() -> None:
 
 def test_folds_take_turns_within_each_table_by_size() -> None:
     given = samples("elementwise.fp32", KernelFigures(), {}, np.geomspace(1e6, 1e9, 20))
-    folds = folds_of(given)
+    (folds,) = folds_of([given])
     for table in ("one", "other"):
         mine = folds[given.groups == table]  # measured times rise
         assert mine.tolist() == [(mine[0] + k) % 5 for k in range(10)]
