@@ -159,11 +159,16 @@ def source_text(fitted: Fitted) -> str:
 def write_device(path: Path, fitted: Sequence[Fitted]) -> None:
     """Replace the tables `kernels` of a device file, and their sources."""
     text = path.read_text(encoding="utf-8")
+    written = {f'"kernels.{each.key}"' for each in fitted}
     if START in text:
         before, rest = text.split(START)
-        text = before + rest.split(END + "\n")[1]
+        mine, after = rest.split(END + "\n")
+        text = before + after
+        written |= {
+            f'"{line[1:-1].replace(chr(34), "")}"' for line in mine.splitlines() if line.startswith("[")
+        }
     head, sources = text.split("[sources]\n")
-    kept = "".join(line for line in sources.splitlines(True) if not line.startswith('"kernels.'))
+    kept = "".join(line for line in sources.splitlines(True) if line.partition(" = ")[0] not in written)
     tables = "\n".join(table_text(each.key, each.figures) for each in fitted)
     named = "".join(f'"kernels.{each.key}" = "{source_text(each)}"\n' for each in fitted)
     path.write_text(f"{head}{START}\n{tables}\n{END}\n[sources]\n{kept}{named}", encoding="utf-8")

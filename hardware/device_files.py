@@ -9,7 +9,7 @@ from tapestry.hardware.kernel_tables import kernels_of, own_kernels, relative_of
 from tapestry.hardware.kernels import Donor
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
-from tapestry.hardware.mesh import VECTOR, Device, MatrixTile
+from tapestry.hardware.mesh import LAUNCHES, VECTOR, Device, MatrixTile
 from tapestry.hardware.schema import Schema, recorded
 from tapestry.hardware.tables import Faults, Table, parsed
 
@@ -65,6 +65,7 @@ def read_device(table: Table) -> Device:
         name=table.text("name"),
         vendor=table.text("vendor"),
         architecture=table.text("architecture") if table.has("architecture") else "",
+        launch=table.one_of("launch", LAUNCHES) if table.has("launch") else LAUNCHES[0],
         memory_bytes=table.whole("memory_bytes"),
         memory_bytes_per_s=table.number("memory_bytes_per_s"),
         peak_flops_per_s=table.rates("peak_flops_per_s"),

@@ -26,6 +26,7 @@ SHORT_DTYPES = {
     "float8_e8m0fnu": "fp8",
     "float4_e2m1fn": "fp4",
 }
+LAUNCHES = ("captured", "eager")  # in a graph that the device runs through, or one by one by the host
 VECTOR = "vector"  # a contraction dtype that a device computes on its vector units
 
 
@@ -92,7 +93,7 @@ class Device:
     joules_per_link_byte: float | None = None
     price_usd_per_hour: float | None = None
     architecture: str = ""
-    launch: str = "captured"
+    launch: str = LAUNCHES[0]
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -173,7 +174,7 @@ class Device:
         return KernelFigures(self.vector_efficiency, reached)
 
     def launched(self, launch: str) -> Device:
-        """Return the device with kernels launched `captured` in a graph or `eager`, one by one by the host."""
+        """Return the device with kernels launched in one of the ways of `LAUNCHES`."""
         return replace(self, launch=launch)
 
     def flop_joules(self, dtype: str) -> float:

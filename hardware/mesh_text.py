@@ -65,7 +65,7 @@ def _collectives(parent: str, axis: MeshAxis) -> Iterator[str]:
 
 def _device(device: Device) -> Iterator[str]:
     yield "[device]"
-    yield from _lines(device, without=("launch", *(EFFICIENCIES if device.kernels else ())))
+    yield from _lines(device, without=EFFICIENCIES if device.kernels else ())
     for key, figures in device.kernels.items():
         yield f"\n[device.kernels.{_key(key)}]"
         yield from kernel_lines(figures)

@@ -14,6 +14,7 @@ MEANINGS = {
     "name": "what it is called; of an axis, its name in shardings",
     "vendor": "who makes it",
     "architecture": "the generation of chips; a device that names it inherits kernels that it does not state",
+    "launch": "how kernels are launched: in a captured graph, or one by one by the host",
     "kernels": "what kernels of a class reach, by class such as `softmax`, or class and precision as `softmax.fp16`",
     "rows": "pairs of a row's length and the share of the memory's rate that is reached",
     "overlaps": "whether matrix units and vector units work at the same time",

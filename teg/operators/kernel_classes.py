@@ -15,7 +15,7 @@ PARENTS: Mapping[str, str | None] = {
     "reduction": "elementwise",
     "normalization": "reduction",
     "softmax": "normalization",
-    "fused_rows": "normalization",  # fused blocks that reduce rows
+    "fused_rows": "normalization",  # fused blocks that reduce rows and go on
     "scan": "reduction",
     "sort": "reduction",
     "matrix_product": None,
@@ -62,7 +62,8 @@ def of_fused(steps: Sequence[StepKernel], inputs: int) -> tuple[str, int, tuple[
         between = any(products[0] < k < products[-1] for k in rows)
         return ("attention" if between else "fused_product"), 1, ()
     if rows:
-        return "fused_rows", *max((steps[k].row, steps[k].row_dims) for k in rows)
+        kernel = steps[-1].kernel if rows[-1] == len(steps) - 1 else "fused_rows"
+        return kernel, *max((steps[k].row, steps[k].row_dims) for k in rows)
     moves = [step.kernel for step in steps if step.kernel in ("gather", "transposition")]
     if moves and not any(step.flops for step in steps):
         return moves[0], 1, ()

@@ -178,7 +178,7 @@ def test_a_matrix_product_on_tensix_cores_by_hand() -> None:
     # 33 x 65 outputs are 2 x 3 tiles of 32 x 32, of k = 100 rounded up to 128: one wave of 64 cores.
     device = load_device("n150")
     taken = block_ticks(device, "contraction", 2 * 33 * 65 * 100, 0, "bf16", m=33, n=65, k=100)
-    wave_s = 64 * 2 * 32 * 32 * 128 / (74e12 * device.contraction_efficiency)
+    wave_s = 64 * 2 * 32 * 32 * 128 / (74e12 * device.figures("matrix_product", "bf16").efficiency)
     assert taken == ticks(device.launch_overhead_s + wave_s)
 
 
