@@ -66,7 +66,7 @@ def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
     """Convert a mesh to the fields of its TOML file, its device written out in place; `mesh_of` reads them back."""
     document = asdict(mesh)
     device = document["device"]
-    axes = [_known(axis) for axis in document["axes"]]
+    axes = [_known({k: v for k, v in axis.items() if k != "part_of"}) for axis in document["axes"]]
     fields = {"name": mesh.name, "device": _known(device), "axes": axes, "systems": mesh.systems}
     if mesh.network is not None:  # its name and size are not stated
         fields["network"] = {

@@ -426,3 +426,49 @@ def test_a_full_connection_has_a_link_for_each_pair() -> None:
     )
     assert gathered == pytest.approx(10**9 / rate, rel=1e-2)
     assert fetched == pytest.approx(7 * 10**9 / rate, rel=1e-2)
+
+
+MEASURED = {
+    "kind": "all_gather",
+    "members": 2,
+    "bytes": [1024, 4096],
+    "seconds": [1e-5, 2e-5],
+    "error": 0.1,
+    "source": "x",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"kind": "all_gathr"}, "kind: expected one of all_reduce, all_gather"),
+        ({"members": 1}, "members: expected at least 2"),
+        ({"bytes": [4096, 1024]}, "bytes[1]: expected at least 4096, the number before it, not 1024"),
+        ({"seconds": [2e-5, 1e-5]}, "seconds[1]: expected at least 2e-05, the number before it, not 1e-05"),
+        ({"seconds": [1e-5]}, "seconds: expected as many as bytes, 2, not 1"),
+        ({"seconds": [10.0, 20e6]}, "seconds[1]: expected a number from 1e-09 to 100000 s, not 2e+07"),
+        ({"bytes": ["1 KB", 4096]}, "bytes[0]: expected a number from 1 to 1e+15 bytes, not '1 KB'"),
+        (
+            {"algorithm": "rings"},
+            "algorithm: expected one of any, ring, tree, in_switch, not 'rings'; did you mean ring?",
+        ),
+    ],
+)
+def test_faulty_measurements_are_refused_with_the_place(changed: dict[str, object], fault: str) -> None:
+    content = {"name": "m", "device": "v100", "axes": [{**AXIS, "collectives": [MEASURED | changed]}]}
+    with pytest.raises(CatalogError) as raised:
+        mesh_from_dict(content)
+    assert any(f"axes[0]: collectives[0]: {fault}" in text for text in raised.value.faults), (
+        raised.value.faults
+    )
+
+
+def test_a_like_mesh_lends_its_measurements_except_for_what_is_measured_here() -> None:
+    donor = load_mesh("dgx-h100").axes[-1].collectives
+    own = {**MEASURED, "kind": "all_reduce", "members": 8, "algorithm": "in_switch"}
+    axis = {**AXIS, "size": 8, "collectives": [own], "collectives_from": "dgx-h100"}
+    (found,) = mesh_from_dict({"name": "m", "device": "h100", "axes": [axis]}).axes
+    assert found.collectives[0].seconds == (1e-5, 2e-5)
+    assert [t for t in donor if t in found.collectives] == [t for t in donor if t.algorithm != "in_switch"]
+    with pytest.raises(CatalogError, match="expected a mesh that comes with Tapestry, not 'dgx-h1'"):
+        mesh_from_dict({"name": "m", "device": "h100", "axes": [{**axis, "collectives_from": "dgx-h1"}]})

@@ -16,6 +16,12 @@ def test_a_stored_mesh_opens_although_no_file_could_bring_its_figures() -> None:
     assert mesh_of(mesh_to_document(stored)) == stored
 
 
+def test_part_of_a_mesh_is_stored_as_a_mesh_of_its_own() -> None:
+    part = load_mesh("dgx-h100").part((("gpu", 4),))
+    (axis,) = mesh_of(mesh_to_document(part)).axes
+    assert (axis.size, axis.part_of, axis.collectives) == (4, None, part.axes[0].collectives)
+
+
 @pytest.mark.parametrize("name", mesh_names())
 def test_a_stored_mesh_is_read_back_equal(name: str) -> None:
     mesh = load_mesh(name)
