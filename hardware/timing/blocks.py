@@ -146,7 +146,7 @@ def _product_s(
     plain = flops / rate
     if sizes is None:
         return plain
-    m, n, k, batch = (np.asarray(size, dtype=np.float64) for size in sizes)
+    m, n, k, batch = (_without_repeats(np.asarray(size, dtype=np.float64)) for size in sizes)
     best = None
     for tile in device.tiles:
         step = figures.k_step or tile.k
@@ -164,6 +164,12 @@ def _product_s(
     if figures.wide_columns:
         best = best * (1.0 + figures.wide_columns / (1.0 + (WIDE_COLUMNS / np.maximum(n, 1.0)) ** 4))
     return np.asarray(np.maximum(plain, best))
+
+
+def _without_repeats(sizes: Floats) -> Floats:
+    """Return sizes that are equal on all devices, the last axis, as one; they broadcast to the same."""
+    repeats = sizes.ndim > 1 and sizes.shape[-1] > 1 and bool(np.all(sizes == sizes[..., :1]))
+    return sizes[..., :1] if repeats else sizes
 
 
 def _waves(filled: Floats, wave_share: float) -> Floats:
