@@ -15,7 +15,7 @@ from tapestry.hardware.catalog import (
     mesh_schema,
     node_names,
 )
-from tapestry.hardware.device_files import device_from_dict, device_schema
+from tapestry.hardware.device_files import device_from_dict, device_schema, device_to_dict
 from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis, MissingFigureError
 from tapestry.hardware.tables import CatalogError
 
@@ -30,6 +30,7 @@ __all__ = [
     "device_from_dict",
     "device_names",
     "device_schema",
+    "device_to_dict",
     "load_device",
     "load_file",
     "load_mesh",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from tapestry.hardware.kernel_tables import kernels_of, own_kernels, relative_of
 from tapestry.hardware.kernels import Donor
@@ -57,6 +60,23 @@ def device_from_dict(content: object, where: str = "device", plausible: bool = T
     device = read_device(Table(content, where, faults))
     faults.finish()
     return device
+
+
+def device_to_dict(device: Device) -> dict[str, Any]:
+    """Convert a device to the table of its file, with the kernels it inherits; `device_from_dict` reads it."""
+    return known_fields(asdict(device))
+
+
+def known_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file states of the fields of a value: those that are unknown are left out, in tables of it too."""
+    kept = {name: _written(value) for name, value in fields.items()}
+    return {name: value for name, value in kept.items() if value not in (None, [], {}, "")}
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return known_fields(value)
+    return [_written(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def read_device(table: Table) -> Device:

@@ -81,16 +81,7 @@ def own_kernels(table: Table) -> dict[str, KernelFigures]:
             tables.fault(key, f"unknown kernel class; {near_hint(kernel, KERNEL_CLASSES, cutoff=CUTOFF)}")
         if family not in ("", "fp16", "fp32"):
             tables.fault(key, f"expected a class, or a class with .fp16 or .fp32, not {value_text(key)}")
-    return {key: _kernel(_stated(tables.table(key))) for key in tables.content}
-
-
-def _stated(table: Table) -> Table:
-    """Leave out what a table in JSON has as unknown, and write pairs as lists."""
-    stated = {key: value for key, value in table.content.items() if value not in (None, "", (), [])}
-    if isinstance(rows := stated.get("rows"), tuple):
-        stated["rows"] = [list(row) for row in rows]
-    table.content = stated
-    return table
+    return {key: _kernel(tables.table(key)) for key in tables.content}
 
 
 def kernels_of(table: Table, donors: Callable[[], Iterable[Donor]]) -> dict[str, KernelFigures]:

@@ -11,8 +11,9 @@ from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.request_faults import option_faults
-from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
-from tapestry.teg.faults import ArgumentError, Fault, expected, refuse
+from tapestry.rewrites.storage_precision import PRECISIONS, StoragePrecisionError, stored_in
+from tapestry.teg.arguments import ArgumentKind, argument_faults, optional
+from tapestry.teg.faults import ArgumentError, Fault, expected, one_of, refuse
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
 from tapestry.teg.importers.shardings.files import read_shardings
@@ -27,6 +28,7 @@ MeshLike = Mesh | str | PathLike[str]
 
 PROGRAM = "a program: a graph, a program of the builder or a file's path"
 MESH = "a mesh, a name such as 'dgx-h100' or the path of a TOML file"
+DTYPE = optional(ArgumentKind(one_of(PRECISIONS), lambda value: isinstance(value, str)))
 ELSEWHERE = "import others by from_onnx, from_stablehlo, from_jax or from_torch"
 
 
@@ -71,7 +73,8 @@ def read_request(
     except (ArgumentError, GraphFileError, ProgramError, InvalidGraphError) as error:
         faults += _faults_at("/program", error)
     given = graph
-    if dtype is not None and graph is not None:
+    faults += [Fault("", text) for text in argument_faults({"dtype": DTYPE}, {"dtype": dtype})]
+    if isinstance(dtype, str) and graph is not None:
         try:
             check(graph)
             graph = stored_in(graph, dtype)

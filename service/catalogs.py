@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from tapestry.costmodel.known_objectives import KnownObjectives
@@ -11,6 +10,7 @@ from tapestry.hardware import (
     CatalogError,
     Mesh,
     device_names,
+    device_to_dict,
     load_device,
     load_mesh,
     mesh_names,
@@ -46,8 +46,8 @@ def mesh_document(mesh: Mesh) -> dict[str, Any]:
 
 
 def devices() -> list[dict[str, Any]]:
-    """Return the devices with all their figures; unknown ones are null."""
-    return [asdict(load_device(name)) for name in device_names()]
+    """Return the devices as tables of device files, which leave out unknown figures."""
+    return [device_to_dict(load_device(name)) for name in device_names()]
 
 
 def operators() -> list[dict[str, Any]]:

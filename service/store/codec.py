@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from tapestry.hardware import Mesh, mesh_from_dict
+from tapestry.hardware.device_files import known_fields
 from tapestry.optimizer import Plan, canonicalize
 from tapestry.optimizer.run.options import OptionError, RunOptions
 from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_all
@@ -65,31 +65,16 @@ def graph_of(document: bytes) -> Graph:
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
     """Convert a mesh to the fields of its TOML file, its device written out in place; `mesh_of` reads them back."""
     document = asdict(mesh)
-    device = document["device"]
-    axes = [_known({k: v for k, v in axis.items() if k != "part_of"}) for axis in document["axes"]]
-    fields = {"name": mesh.name, "device": _known(device), "axes": axes, "systems": mesh.systems}
+    axes = [{k: v for k, v in axis.items() if k != "part_of"} for axis in document["axes"]]
+    fields = {"name": mesh.name, "device": document["device"], "axes": axes, "systems": mesh.systems}
     if mesh.network is not None:  # its name and size are not stated
-        fields["network"] = {
-            k: v for k, v in _known(document["network"]).items() if k not in ("name", "size")
-        }
-    known = json.loads(json.dumps(_known(fields)))
-    assert isinstance(known, dict)
-    return known
+        fields["network"] = {k: v for k, v in document["network"].items() if k not in ("name", "size")}
+    return known_fields(fields)
 
 
 def mesh_of(document: Mapping[str, Any]) -> Mesh:
     """Load the mesh that `mesh_to_document` wrote, whatever its figures: it was accepted when it was stored."""
     return mesh_from_dict(document, "stored mesh", plausible=False)
-
-
-def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the fields that are unknown, in tables of tables too: a file leaves them out."""
-    kept = {
-        name: _known(value) if isinstance(value, Mapping) else value
-        for name, value in fields.items()
-        if value is not None
-    }
-    return {name: value for name, value in kept.items() if value not in ((), {}, "")}
 
 
 def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import asdict
 
-from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names, node_names
+from tapestry.hardware import (
+    Device,
+    Mesh,
+    device_names,
+    device_to_dict,
+    load_device,
+    load_mesh,
+    mesh_names,
+    node_names,
+)
 from tapestry.service.cli.errors import OK
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.store import mesh_to_document
@@ -22,7 +30,7 @@ def run(arguments: Namespace) -> int:
 
 def _devices(devices: list[Device], as_json: bool) -> None:
     if as_json:
-        print_json({"devices": [asdict(device) for device in devices]})
+        print_json({"devices": [device_to_dict(device) for device in devices]})
         return
     rows = [
         (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tapestry.hardware import device_from_dict, load_mesh
+from tapestry.hardware import device_from_dict, device_to_dict, load_mesh
 from tapestry.optimizer import Budget, Progress, Result
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.archive.report import values_of
@@ -98,10 +97,7 @@ def test_unknown_options_are_answered(options: dict[str, Any], message: str) -> 
 def test_energy_figures_are_missed_only_where_energy_is_requested(missing: str) -> None:
     device = EIGHT.device
     known = {name: rate for name, rate in (device.joules_per_flop or {}).items() if name != missing}
-    fields = {name: value for name, value in asdict(device).items() if value not in (None, (), {})}
-    mesh = replace(
-        EIGHT, device=device_from_dict(json.loads(json.dumps(fields | {"joules_per_flop": known})))
-    )
+    mesh = replace(EIGHT, device=device_from_dict(device_to_dict(device) | {"joules_per_flop": known}))
 
     graph = GRAPHS["perceptron"]()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tapestry.costmodel.objectives import NAMES, OBJECTIVES
-from tapestry.hardware import device_names, mesh_from_dict, mesh_names
+from tapestry.hardware import device_from_dict, device_names, load_device, mesh_from_dict, mesh_names
 from tapestry.rewrites import PLACEMENT, RULES
 from tapestry.service.cli import entry
 from tapestry.service.cli.entry import MODULES
@@ -130,8 +130,9 @@ def test_the_version_is_an_option_too(tapestry: Run) -> None:
     assert (answer.code, answer.out) == (0, f"tapestry {tapestry('version', '--json').json['tapestry']}\n")
 
 
-def test_devices(tapestry: Run) -> None:
-    assert [d["name"] for d in tapestry("devices", "--json").json["devices"]] == list(device_names())
+def test_devices_can_be_read_back(tapestry: Run) -> None:
+    listed = tapestry("devices", "--json").json["devices"]
+    assert [device_from_dict(device) for device in listed] == [load_device(name) for name in device_names()]
     shown = tapestry("devices").out
     assert all(name in shown for name in device_names())
 
