@@ -77,12 +77,18 @@ class KernelFigures:
 
 def figures_of(kernels: Mapping[str, KernelFigures], kernel: str, precision: str) -> KernelFigures | None:
     """Return a class's figures: those of the precision's family, the class's, or those of its nearest ancestor."""
+    key = key_of(kernels, kernel, precision)
+    return None if key is None else kernels[key]
+
+
+def key_of(kernels: Mapping[str, KernelFigures], kernel: str, precision: str) -> str | None:
+    """Return the key of the table in which a class finds its figures, such as `softmax.fp32`; None without any."""
     family = "fp16" if precision in HALF else "fp32"
     name: str | None = kernel
     while name is not None:
         for key in (f"{name}.{family}", name):
             if key in kernels:
-                return kernels[key]
+                return key
         name = PARENTS[name]
     return None
 

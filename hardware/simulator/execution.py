@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.hardware.timing import NO_CLASS, TimeClass
 from tapestry.teg.brief import counted, shown
+from tapestry.teg.sharding.copies import Round
 
 COMPUTE, COMMUNICATION = "compute", "communication"
 
 
 class Event(NamedTuple):
-    """A block or copy on one stream of one device, in ticks of 1 ps; `size_bytes`: accessed or received."""
+    """A block or copy on one stream of one device, in ticks of 1 ps; `size_bytes`: accessed or received.
+
+    `kind` is the class of the block, such as `softmax.fp32`, or what the copy exchanges, such as `all_gather`.
+    """
 
     device: int
     stream: str
@@ -22,6 +27,38 @@ class Event(NamedTuple):
     start_ticks: int
     end_ticks: int
     size_bytes: int
+    kind: str
+
+
+class ClockSpan(NamedTuple):
+    """A block or a copy by the clocks of all devices, `(devices,)` in ticks of 1 ps.
+
+    `size_bytes` are accessed or received. A copy begins on all devices at once, when all their clocks are free; so does
+    a recovery. `time_class` is that of a block. Of a copy, `exchanges` are the rounds with the most bytes that a device
+    receives in each, and `exchange_ticks` their part of its time; the rest is spent on moves within the devices.
+    """
+
+    stream: str
+    name: str
+    start_ticks: np.ndarray
+    end_ticks: np.ndarray
+    size_bytes: np.ndarray
+    is_joint: bool
+    time_class: TimeClass = NO_CLASS
+    exchanges: tuple[tuple[Round, int], ...] = ()
+    exchange_ticks: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The class of a block, or the kinds of exchange of a copy: `all_gather`, `reduce_scatter+fetch`."""
+        kinds = dict.fromkeys(each.kind for each, _ in self.exchanges)
+        return self.time_class.name or "+".join(kinds) or self.stream
+
+    def events(self) -> Iterator[Event]:
+        """Yield the event of each device."""
+        rows = zip(self.start_ticks.tolist(), self.end_ticks.tolist(), self.size_bytes.tolist(), strict=True)
+        for device, (start, end, size_bytes) in enumerate(rows):
+            yield Event(device, self.stream, self.name, start, end, size_bytes, self.kind)
 
 
 @dataclass(frozen=True)
@@ -66,8 +103,8 @@ class Execution:
     `makespan_ticks`: when the last device is done, in ticks of 1 ps; `compute_ticks` `(devices,)`: time in
     blocks; `copy_ticks`: time of all copies together.
     `flops`, `accessed_bytes` `(devices,)`: work of the blocks, bytes they read and wrote.
-    `events`: only when a trace was requested. `seed`: by which the inputs were drawn; None if they were given, or
-    nothing was computed.
+    `spans`: blocks and copies by the clocks, in the order of issue; `events`: those of each device, only when a
+    trace was requested. `seed`: by which the inputs were drawn; None if they were given, or nothing was computed.
     `state`: the next value of carried state by the tensor of its source, as the part that each device holds (empty
     after a dry run).
     `recovery`: only if devices were lost.
@@ -87,6 +124,7 @@ class Execution:
     flops: np.ndarray
     accessed_bytes: np.ndarray
     events: tuple[Event, ...] = ()
+    spans: tuple[ClockSpan, ...] = ()
     seed: int | None = None
     state: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     recovery: Recovery | None = None

@@ -16,7 +16,7 @@ import numpy as np
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator.arrays import ArrayBackend
 from tapestry.hardware.simulator.dry_run import DryRunBackend
-from tapestry.hardware.simulator.execution import COMPUTE, Event, Execution, Recovery
+from tapestry.hardware.simulator.execution import COMPUTE, ClockSpan, Execution, Recovery
 from tapestry.hardware.simulator.failure import Failure
 from tapestry.hardware.simulator.recovery import BlockRerun, Part, RecoveryPlan, copied_from, plan_recovery
 from tapestry.hardware.simulator.restoring import restore
@@ -106,11 +106,8 @@ class _Loss:
         taken = int(self.ticks.max()) + self._transfer_ticks()
         run.clocks.compute_ticks[:] = begun + taken
         run.clocks.communication_ticks[:] = begun + taken
-        if run.trace:
-            run.events.extend(
-                Event(device, COMPUTE, "recovery", begun, begun + taken, 0)
-                for device in set(run.hosts.tolist())
-            )
+        start, end, nothing = (np.full(len(run.hosts), ticks) for ticks in (begun, begun + taken, 0))
+        run.spans.append(ClockSpan(COMPUTE, "recovery", start, end, nothing, is_joint=True))
         interrupted = list(run.in_flight.values())
         for copy in interrupted:
             run.issue_again(copy)

@@ -23,7 +23,7 @@ def to_perfetto(execution: Execution) -> dict[str, Any]:
     events.extend(
         {
             "name": event.name,
-            "cat": event.stream,
+            "cat": f"{event.stream},{event.kind}",
             "ph": "X",
             "pid": event.device,
             "tid": STREAMS.index(event.stream),

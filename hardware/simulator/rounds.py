@@ -50,14 +50,24 @@ class CopyCounts(NamedTuple):
             total += exchange.received_bytes
         return total
 
+    @property
+    def busiest(self) -> tuple[tuple[Round, int], ...]:
+        """The rounds, and the most bytes that a device receives in each."""
+        return tuple((each.round, int(each.received_bytes.max(initial=0))) for each in self.exchanges)
+
     def ticks(self, mesh: Mesh, slow: Mapping[str, float] = NOTHING_SLOW) -> int:
         """Compute the duration: that of the rounds, each as long as its busiest receiver takes, beside them the move of
         what devices keep, and in addition what is packed. `slow` lengthens what crosses the links of mesh axes.
         """
-        most = [int(exchange.received_bytes.max(initial=0)) for exchange in self.exchanges]
-        total = int(copy_ticks(mesh, [exchange.round for exchange in self.exchanges], most, slow))
-        total = max(total, int(move_ticks(mesh.device, self.kept_bytes).max()))
-        return total + sum(int(move_ticks(mesh.device, packed).max()) for packed in self.packed_bytes)
+        return sum(self.phases_ticks(mesh, slow))
+
+    def phases_ticks(self, mesh: Mesh, slow: Mapping[str, float] = NOTHING_SLOW) -> tuple[int, int]:
+        """Compute the two parts of the duration: of the rounds, and of what devices move within their memories."""
+        busiest = self.busiest
+        rounds = int(copy_ticks(mesh, [each for each, _ in busiest], [most for _, most in busiest], slow))
+        kept = int(move_ticks(mesh.device, self.kept_bytes).max())
+        packed = sum(int(move_ticks(mesh.device, packed).max()) for packed in self.packed_bytes)
+        return (rounds, packed) if rounds >= kept else (0, kept + packed)
 
 
 def fetch_exchanges(

@@ -13,7 +13,7 @@ from tapestry.hardware.simulator.arrays import ArrayBackend, State
 from tapestry.hardware.simulator.backend import Backend
 from tapestry.hardware.simulator.clocks import Clocks
 from tapestry.hardware.simulator.dry_run import LARGEST_FULL_MESH, DryRunBackend
-from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution, Recovery
+from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, ClockSpan, Execution, Recovery
 from tapestry.hardware.simulator.failure import Slowdown
 from tapestry.hardware.simulator.fetches import slowest_axis
 from tapestry.hardware.simulator.ledger import Ledger
@@ -154,7 +154,7 @@ class Simulation:
         self.axis_bytes: Counter[str] = Counter({axis.name: 0 for axis in mesh.axes})
         self.copy_ticks = 0
         self.trace = trace
-        self.events: list[Event] = []
+        self.spans: list[ClockSpan] = []
 
     def execute(self, check_stop: CheckStop = never_stop) -> Execution:
         """Run all slots and return values and counts; `check_stop` is called before each."""
@@ -202,7 +202,8 @@ class Simulation:
             copy_ticks=self.copy_ticks,
             flops=self.flops,
             accessed_bytes=self.accessed_bytes,
-            events=tuple(self.events),
+            events=tuple(event for each in self.spans for event in each.events()) if self.trace else (),
+            spans=tuple(self.spans),
             state=dict(self.backend.next_state),
             recovery=recovery,
         )
@@ -217,10 +218,9 @@ class Simulation:
         """Issue a copy: allocate its result and staging at once, and run its time on the other stream."""
         counts = self.backend.copy(copy)
         self.in_flight[copy.result] = copy
-        ticks = counts.ticks(self.mesh, self.slowdown.axes) + relayout_ticks(
-            self.program, copy, self.mesh.device, self.storage
-        )
-        start, end = self.clocks.copy(copy.result, ticks)
+        exchange_ticks, move_ticks = counts.phases_ticks(self.mesh, self.slowdown.axes)
+        move_ticks += relayout_ticks(self.program, copy, self.mesh.device, self.storage)
+        start, end = self.clocks.copy(copy.result, exchange_ticks + move_ticks)
         self._allocate(copy.result, counts.result_bytes, start)
         self._allocate(_staging(copy.result), counts.staging_bytes, start)
         for name in (copy.source, copy.result, _staging(copy.result)):
@@ -228,11 +228,18 @@ class Simulation:
         self.staging_bytes[copy.result] = counts.staging_bytes
         received_bytes = self._count_received(counts)
         self.copy_ticks += end - start
-        if self.trace:
-            self.events.extend(
-                Event(device, COMMUNICATION, copy.result, start, end, size_bytes)
-                for device, size_bytes in enumerate(received_bytes.tolist())
+        start_ticks, end_ticks = (
+            np.broadcast_to(start, self.hosts.shape),
+            np.broadcast_to(end, self.hosts.shape),
+        )
+        self.spans.append(
+            ClockSpan(
+                *(COMMUNICATION, copy.result, start_ticks, end_ticks, received_bytes),
+                is_joint=True,
+                exchanges=counts.busiest,
+                exchange_ticks=exchange_ticks,
             )
+        )
 
     def _count_received(self, counts: CopyCounts) -> np.ndarray:
         """Count the bytes that a copy brings to each device, `(devices,)`, by axis and by link.
@@ -277,12 +284,8 @@ class Simulation:
         self.flops += work.flops
         self.accessed_bytes += work.accessed_bytes
         self.busy_ticks += ticks
-        if self.trace:
-            rows = zip(start.tolist(), end.tolist(), work.accessed_bytes.tolist(), strict=True)
-            self.events.extend(
-                Event(device, COMPUTE, step.site, begin, until, size_bytes)
-                for device, (begin, until, size_bytes) in enumerate(rows)
-            )
+        spent = (start, end, work.accessed_bytes)
+        self.spans.append(ClockSpan(COMPUTE, step.site, *spent, is_joint=False, time_class=work.time_class))
 
     def _on_hosts(self, ticks: np.ndarray) -> np.ndarray:
         """Add up the durations of what one host does one after the other, for each of its devices."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.simulator.storage import ShardStorage
-from tapestry.hardware.timing import block_ticks
+from tapestry.hardware.timing import NO_CLASS, TimeClass, block_class, block_ticks
 from tapestry.teg.costs import amounts
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators import operator_named
@@ -22,11 +22,12 @@ from tapestry.teg.sharding.spec import volumes
 
 
 class BlockWork(NamedTuple):
-    """The work of one block on every device, `(devices,)` each."""
+    """The work of one block on every device, `(devices,)` each, and what its time has its error in common with."""
 
     flops: np.ndarray
     accessed_bytes: np.ndarray
     ticks: np.ndarray
+    time_class: TimeClass = NO_CLASS
 
 
 def known_work(
@@ -79,6 +80,7 @@ def block_work(
         accessed = _accessed_bytes(program, step, work, sizes, storage) if moves else np.zeros_like(points)
         accessed = np.where(points > 0, accessed, 0)
     dtype = work_dtype(inputs, outputs)
+    parts = part_amounts(work, names, sizes)
     ticks = block_ticks(
         device,
         work.kind,
@@ -86,11 +88,12 @@ def block_work(
         accessed,
         dtype,
         compute_dtype=compute_dtype,
-        parts=part_amounts(work, names, sizes),
+        parts=parts,
         **kernel_sizes(work, names, sizes),
         kernel=work.kernel_class,
     )
-    return BlockWork(flops, accessed, ticks)
+    options = {"kernel": work.kernel_class, "compute_dtype": compute_dtype}
+    return BlockWork(flops, accessed, ticks, block_class(device, work.kind, dtype, **options, parts=parts))
 
 
 def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | None:

@@ -7,21 +7,39 @@ never takes less time.
 from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks
 from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, phase_ticks, start_ticks, step_ticks
 from tapestry.hardware.timing.energy import energy_pj
-from tapestry.hardware.timing.errors import block_error, copy_error
+from tapestry.hardware.timing.errors import (
+    NO_CLASS,
+    TimeClass,
+    block_class,
+    block_error,
+    copy_error,
+    exchange_classes,
+    move_class,
+)
+from tapestry.hardware.timing.estimates import PROBABILITY, ClassTime, TimeDifference, TimeEstimate
 from tapestry.hardware.timing.units import LARGEST, PICOJOULES_PER_J, TICKS_PER_S, Ticks, seconds, ticks
 
 __all__ = [
     "BLOCK_KINDS",
     "LARGEST",
+    "NO_CLASS",
     "PICOJOULES_PER_J",
+    "PROBABILITY",
     "STEP_KINDS",
     "TICKS_PER_S",
+    "ClassTime",
     "Ticks",
+    "TimeClass",
+    "TimeDifference",
+    "TimeEstimate",
+    "block_class",
     "block_error",
     "block_ticks",
     "copy_error",
     "copy_ticks",
     "energy_pj",
+    "exchange_classes",
+    "move_class",
     "move_ticks",
     "phase_ticks",
     "seconds",

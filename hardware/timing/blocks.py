@@ -99,10 +99,23 @@ def kernel_figures(
     parts: Sequence[PartAmounts],
 ) -> KernelFigures:
     """Return what the kernel of a block reaches on a device; the arguments are those of `block_ticks`."""
+    name, precision, contracts = requested_kernel(device, kind, dtype, kernel, compute_dtype, parts)
+    return device.figures(name, precision, kind, contracts)
+
+
+def requested_kernel(
+    device: Device,
+    kind: str,
+    dtype: str,
+    kernel: str | None,
+    compute_dtype: str | None,
+    parts: Sequence[PartAmounts],
+) -> tuple[str, str, bool]:
+    """Return the class of kernel that a block requests, at which precision, and whether it contracts."""
     contracts = kind == "contraction" or any(part.kind == "contraction" for part in parts)
     precision = device.contraction_dtype(compute_dtype or dtype) if contracts else dtype
     usual = "fused_product" if contracts and kind == "fused" else KERNEL_OF_KIND[kind]
-    return device.figures(kernel or usual, precision, kind, contracts)
+    return kernel or usual, precision, contracts
 
 
 def move_ticks(device: Device, size_bytes: ArrayLike) -> Ticks:

@@ -8,14 +8,53 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import hypot
+from typing import NamedTuple
 
-from tapestry.hardware.collective_tables import nearest_table
-from tapestry.hardware.kernels import INHERITED_ERROR, UNKNOWN_ERROR
-from tapestry.hardware.mesh import Device, Mesh
-from tapestry.hardware.timing.blocks import kernel_figures
+from tapestry.hardware.collective_tables import CollectiveTable, nearest_table
+from tapestry.hardware.kernels import INHERITED_ERROR, UNKNOWN_ERROR, key_of
+from tapestry.hardware.mesh import SHORT_DTYPES, Device, Mesh
+from tapestry.hardware.timing.blocks import requested_kernel
 from tapestry.hardware.timing.collectives import measured_kind
 from tapestry.teg.operators.operator import PartAmounts
 from tapestry.teg.sharding.copies import Round
+
+
+class TimeClass(NamedTuple):
+    """A class of times with one error in common: blocks of one table of kernels, exchanges of one kind on an axis."""
+
+    name: str
+    error: float
+
+
+NO_CLASS = TimeClass("", 0.0)  # of what takes no time
+
+
+def block_class(
+    device: Device,
+    kind: str,
+    dtype: str,
+    *,
+    kernel: str | None = None,
+    compute_dtype: str | None = None,
+    parts: Sequence[PartAmounts] = (),
+) -> TimeClass:
+    """Return the class of a block's time; the arguments are those of `block_ticks`.
+
+    It is named by the table of kernels whose figures count, such as `softmax.fp32`. Where the device has no tables, its
+    efficiencies are the classes: of products, of moves and of all else.
+    """
+    if kind == "none":
+        return NO_CLASS
+    name, precision, contracts = requested_kernel(device, kind, dtype, kernel, compute_dtype, parts)
+    key = key_of(device.kernels, name, SHORT_DTYPES.get(precision, precision))
+    if key is None:
+        key = "matrix_product" if contracts else "copy" if kind == "move" else "elementwise"
+    return TimeClass(key, device.figures(name, precision, kind, contracts).error)
+
+
+def move_class(device: Device) -> TimeClass:
+    """Return the class of what devices move within their own memories, see `move_ticks`."""
+    return block_class(device, "move", "float32")
 
 
 def block_error(
@@ -28,9 +67,7 @@ def block_error(
     parts: Sequence[PartAmounts] = (),
 ) -> float:
     """Return the error of the time of a block; the arguments are those of `block_ticks`. A view has none."""
-    if kind == "none":
-        return 0.0
-    return kernel_figures(device, kind, dtype, kernel, compute_dtype, parts).error
+    return block_class(device, kind, dtype, kernel=kernel, compute_dtype=compute_dtype, parts=parts).error
 
 
 def copy_error(mesh: Mesh, rounds: Iterable[Round]) -> float:
@@ -39,6 +76,14 @@ def copy_error(mesh: Mesh, rounds: Iterable[Round]) -> float:
     Where a collective follows from measurements of another kind or among others, the error is wider, and widest
     where nothing is measured. Groups over several axes have measurements of their own.
     """
+    return max((each.error for each in exchange_classes(mesh, tuple(rounds))), default=0.0)
+
+
+def exchange_classes(mesh: Mesh, rounds: Sequence[Round]) -> tuple[TimeClass, ...]:
+    """Return the class of the time of each round of a copy, named by kind and axis, such as `all_gather on gpu`.
+
+    Rounds of groups over several axes have one class, if such groups were measured.
+    """
     crossed = [each for each in rounds if each.members > 1]
     names = [axis.name for axis in mesh.axes if any(each.axis == axis.name for each in crossed)]
     if len(names) > 1:
@@ -46,14 +91,21 @@ def copy_error(mesh: Mesh, rounds: Iterable[Round]) -> float:
         table = nearest_table(slow.collectives, "all_reduce", slow.size, fast.size)
         if table is not None:
             is_same = (table.members, table.inside) == (slow.size, fast.size)
-            return table.error if is_same else hypot(table.error, INHERITED_ERROR)
-    return max((_round_error(mesh, each) for each in crossed), default=0.0)
+            group = TimeClass(f"groups over {slow.name} and {fast.name}", _widened(table, is_same))
+            return tuple(group if each.members > 1 else NO_CLASS for each in rounds)
+    return tuple(_round_class(mesh, each) for each in rounds)
 
 
-def _round_error(mesh: Mesh, each: Round) -> float:
+def _round_class(mesh: Mesh, each: Round) -> TimeClass:
+    if each.members == 1:
+        return NO_CLASS
     kind = measured_kind(each.kind)
     table = nearest_table(mesh.axis(each.axis).collectives, kind, each.members)
-    if table is None:
-        return UNKNOWN_ERROR
-    is_same = (table.kind, table.members) == (kind, each.members)
+    is_same = table is not None and (table.kind, table.members) == (kind, each.members)
+    error = UNKNOWN_ERROR if table is None else _widened(table, is_same)
+    return TimeClass(f"{kind} on {each.axis}", error)
+
+
+def _widened(table: CollectiveTable, is_same: bool) -> float:
+    """Return the error of what follows from a table: its own, or wider for another kind or group."""
     return table.error if is_same else hypot(table.error, INHERITED_ERROR)

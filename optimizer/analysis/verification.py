@@ -11,8 +11,9 @@ import numpy as np
 from tapestry.costmodel.resources import declared_resources
 from tapestry.costmodel.version import COST_MODEL_VERSION, cost_model_note
 from tapestry.hardware.mesh import VECTOR, Mesh
-from tapestry.hardware.simulator import Execution, simulate
+from tapestry.hardware.simulator import Execution, simulate, time_estimate
 from tapestry.hardware.simulator.steps import check_state
+from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import shown
@@ -52,6 +53,7 @@ class Verification:
 
     `named_costs` are those supplied with the program, over all devices; `value_issues` describe the errors of outputs
     whose error is infinite. `cost_model` is the version of the model that predicted; counts are this release's.
+    `time` is the simulator's, with its error.
     """
 
     issues: tuple[str, ...]
@@ -63,6 +65,7 @@ class Verification:
     named_costs: Mapping[str, Amount] = field(default_factory=dict)
     value_issues: tuple[str, ...] = ()
     cost_model: int = COST_MODEL_VERSION
+    time: TimeEstimate | None = None
 
     def __repr__(self) -> str:
         values = f"values {'compared' if self.max_error else 'computed' if self.executed else 'not computed'}"
@@ -111,6 +114,8 @@ class Verification:
             "traffic": self.traffic.to_json(),
             "values": values,
         }
+        if self.time is not None:
+            document["time"] = self.time.to_json()
         if self.cost_model != COST_MODEL_VERSION:
             document["cost_model"] = {"predicted": self.cost_model, "counted": COST_MODEL_VERSION}
         return {**document, "named_costs": dict(self.named_costs)} if self.named_costs else document
@@ -147,9 +152,10 @@ def verify_plan(
     if after is not None:
         check_state(program)
     issues = tuple(str(issue) for issue in verify(plan.graph, program, cache))
+    used = mesh.part(program.mesh_shape.axes)
     execution = simulate(
         program,
-        mesh.part(program.mesh_shape.axes),
+        used,
         inputs if execute else None,
         dry=not execute,
         capacity_check=False,
@@ -174,6 +180,7 @@ def verify_plan(
         declared_resources(plan.graph, plan.placements, mesh_shape),
         value_issues(outputs, compared),
         plan.cost_model,
+        time_estimate(execution, used),
     )
 
 

@@ -23,6 +23,17 @@ _VERIFIED = {
     "memory": {"predicted": 122880, "counted": 122880, "method": "simulated"},
     "traffic": {"predicted": 28672, "counted": 28672, "method": "simulated"},
     "values": {"executed": True, "ok": True, "max_error": {"result": 1.2e-07}},
+    "time": {
+        "seconds": 1.6e-05,
+        "low": 1.36e-05,
+        "high": 1.88e-05,
+        "probability": 0.9,
+        "error": 0.0985,
+        "classes": [
+            {"name": "matrix_product.fp16", "seconds": 1.2e-05, "error": 0.12},
+            {"name": "all_gather on gpu", "seconds": 4e-06, "error": 0.16},
+        ],
+    },
 }
 _GRAPH = {
     "id": GRAPH_ID,

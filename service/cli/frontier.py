@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
-from tapestry.service.cli.output import column, paint, print_table, quantity
+from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
+from tapestry.service.cli.output import column, paint, print_table, quantity, scale_of
 from tapestry.service.presentation import title_of
-from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, verdict_of
+from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, time_of, verdict_of
+
+CLASSES_SHOWN = 3
 
 
 def unit_of(objective: str) -> str:
@@ -30,12 +33,53 @@ def print_frontier(
         unit, texts = column([plan["cost"][name] for plan in ordered], unit_of(name))
         headers.append(f"{title_of(name)} {unit}".rstrip())
         columns.append(texts)
+        estimates = [time_of(plan["verified"]) for plan in ordered] if name == "time_s" else []
+        if any(estimates):
+            headers.append(f"{PROBABILITY:.0%}")
+            factor = scale_of([plan["cost"][name] for plan in ordered], "s")[0]
+            columns.append([interval_text(each, factor) if each else "" for each in estimates])
     headers += ["moves", "devices", "verified", ""]
     columns.append([str(plan["move_count"]) for plan in ordered])
     columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])
     columns.append([", ".join(marks.get(plan["id"], ())) for plan in ordered])
-    print_table(headers, list(zip(*columns, strict=True)), right=range(1, len(shown) + 2))
+    print_table(headers, list(zip(*columns, strict=True)), right=range(1, len(headers) - 3))
+
+
+def interval_text(estimate: TimeEstimate, factor: float) -> str:
+    """Format the interval of a time in a unit of so many seconds: `2.10 to 2.55`."""
+    return " to ".join(f"{end / factor:#.3g}" for end in estimate.interval())
+
+
+def time_lines(estimate: TimeEstimate) -> Iterator[str]:
+    """Yield lines that say how certain a time is, and what of it is the least certain."""
+    low, high = (quantity(end, "s") for end in estimate.interval())
+    yield f"the time is {low} to {high} with a probability of {PROBABILITY:.0%}; least certain are"
+    ordered = sorted(estimate.classes.items(), key=lambda item: (-item[1].spread_s, item[0]))
+    for name, each in ordered[:CLASSES_SHOWN]:
+        yield f"  {quantity(each.seconds, 's')} of {name}, with an error of {each.error:.0%}"
+
+
+def difference_text(found: TimeDifference, first: str, second: str) -> str:
+    """Format how the times of two plans differ, with the error, and on what the lead rests."""
+    if not found.seconds:
+        return f"{first} and {second} take the same time"
+    faster, slower = (first, second) if found.seconds > 0 else (second, first)
+    size, error = quantity(abs(found.seconds), "s"), quantity(found.error_s, "s")
+    certain = "within the error of the model" if found.is_within_error else "beyond the error of the model"
+    return (
+        f"{faster} is faster than {slower} by {size} (standard error {error}), {certain}: with a probability of "
+        f"{found.probability:.0%}; its lead rests on {found.rests_on}"
+    )
+
+
+def lead_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield how the fastest plan and the next one differ in time, where both were verified."""
+    estimates = [(time_of(plan["verified"]), plan["id"]) for plan in plans]
+    known = sorted((found.seconds, plan_id, found) for found, plan_id in estimates if found is not None)
+    if len(known) > 1:
+        (_, first, one), (_, second, other) = known[:2]
+        yield difference_text(one.difference(other), first, second)
 
 
 def checks_of(verified: Mapping[str, Any] | None) -> str:

@@ -6,14 +6,16 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from tapestry.hardware.timing import TimeDifference
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.frontier import unit_of
+from tapestry.service.cli.frontier import difference_text, unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.presentation import title_of
 from tapestry.service.recosting import comparable_costs
-from tapestry.service.store import StoredRun, StoreError
+from tapestry.service.store import StoredPlan, StoredRun, StoreError
+from tapestry.service.verdicts import time_of
 
 MOST_FIGURES = 20
 
@@ -93,6 +95,7 @@ def _document(
     return {
         "objectives": objectives,
         "differences": _differences(first, second),
+        "fastest": _fastest(first, second),
         "runs": [
             {
                 "run": found.summary.id,
@@ -105,6 +108,21 @@ def _document(
             for found, side in zip((first, second), sides, strict=True)
         ],
     }
+
+
+def _fastest(first: StoredRun, second: StoredRun) -> dict[str, Any] | None:
+    """Compare the times of the fastest plans of two runs; None if either was not verified."""
+    sides = [_fastest_plan(found) for found in (first, second)]
+    times = [None if plan is None else time_of(plan.verified) for plan in sides]
+    if times[0] is None or times[1] is None:
+        return None
+    found = times[0].difference(times[1], same_mesh=first.mesh == second.mesh)
+    return {"plans": [plan.id for plan in sides if plan is not None], **found.to_json()}
+
+
+def _fastest_plan(found: StoredRun) -> StoredPlan | None:
+    timed = [plan for plan in found.frontier if "time_s" in plan.cost]
+    return min(timed, key=lambda plan: (plan.cost["time_s"], plan.id), default=None)
 
 
 def _print(
@@ -137,6 +155,9 @@ def _print(
     rows.append(("plans the other covers", f"{one.covered:.0%}", f"{other.covered:.0%}", ""))
     rows.append(("plans it does not", str(one.strictly_better), str(other.strictly_better), ""))
     print_table(("", first.summary.id, second.summary.id, "second / first"), rows, right=(1, 2, 3))
+    if fastest := _fastest(first, second):
+        names = (f"the fastest plan of {found.summary.id}" for found in (first, second))
+        print(difference_text(TimeDifference.from_json(fastest), *names))
 
 
 def _ratio(first: float, second: float) -> str:

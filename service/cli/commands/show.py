@@ -10,7 +10,7 @@ from tapestry.costmodel.device_memory import device_memory_terms
 from tapestry.costmodel.version import cost_model_note
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.frontier import checks_of, memory_text, print_frontier, unit_of
+from tapestry.service.cli.frontier import checks_of, memory_text, print_frontier, time_lines, unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.lifecycle import is_ended
@@ -19,7 +19,7 @@ from tapestry.service.provenance import plug_ins_of
 from tapestry.service.recosting import model_notes
 from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError, mesh_of
 from tapestry.service.tensor_moves import loading_document
-from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
+from tapestry.service.verdicts import UNTRUSTED, time_of, verdict_counts_text, verdict_of
 from tapestry.teg.brief import counted
 
 NEWEST = 20
@@ -151,6 +151,8 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
     costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
+    if estimate := time_of(plan.verified):
+        print("\n".join(time_lines(estimate)))
     if memory:
         print(f"the fullest device holds {memory_text(memory)}")
     if loading is not None:

@@ -1,0 +1,122 @@
+"""The critical path of a run: the blocks and copies, one after the other, that its time consists of.
+
+A change in the time of anything else changes the time of the run only if it is as large as the slack there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator.execution import ClockSpan, Execution
+from tapestry.hardware.timing import TimeClass, TimeEstimate, exchange_classes, move_class, step_ticks
+from tapestry.teg.sharding.copies import Round
+
+ANY = -1  # device
+
+
+class Visit(NamedTuple):
+    """A span on the critical path, from tick `start_ticks` to `end_ticks` on one device."""
+
+    span: ClockSpan
+    device: int
+    start_ticks: int
+    end_ticks: int
+
+
+def time_estimate(execution: Execution, mesh: Mesh) -> TimeEstimate:
+    """Return the time of a run on a mesh, with its error."""
+    path = critical_path(execution.spans, execution.makespan_ticks)
+    return TimeEstimate.of(ticks_by_class(path, mesh))
+
+
+def critical_path(spans: Sequence[ClockSpan], makespan_ticks: int) -> tuple[Visit, ...]:
+    """Return the spans of a run that follow each other without a gap, and so make up its time.
+
+    What takes no time is left out.
+    `spans` are in the order of issue. What comes before a block is the block before it on its device or a copy,
+    whichever ends when it begins; what comes before a copy, the copy before it or a block of any device.
+
+    Raises:
+        RuntimeError: there is a gap, so the clocks are not those of one run.
+    """
+    issued = _Issued(spans)
+    path: list[Visit] = []
+    number, device, ticks = len(spans), ANY, makespan_ticks
+    while ticks > 0:
+        number, device = issued.before(number, device, ticks)
+        span = spans[number]
+        start = int(span.start_ticks[device])
+        if start < ticks:
+            path.append(Visit(span, device, start, ticks))
+        ticks, device = start, ANY if span.is_joint else device
+    return tuple(reversed(path))
+
+
+class _Issued:
+    """The spans of a run by the order of issue: what all devices do at once, and blocks."""
+
+    def __init__(self, spans: Sequence[ClockSpan]) -> None:
+        self.spans = spans
+        self.joint = [k for k, each in enumerate(spans) if each.is_joint]
+        self.blocks = [k for k, each in enumerate(spans) if not each.is_joint]
+        self.joint_ends = [
+            int(spans[k].end_ticks[0]) for k in self.joint
+        ]  # ascend: copies wait for each other
+
+    def before(self, number: int, device: int, ticks: int) -> tuple[int, int]:
+        """Find the last span before a number that ends at a tick, on a device or on `ANY`; and its device."""
+        found = (-1, ANY)
+        k = bisect_right(self.joint_ends, ticks, hi=bisect_left(self.joint, number)) - 1
+        if k >= 0 and self.joint_ends[k] == ticks:
+            found = (self.joint[k], 0)
+        k = bisect_left(self.blocks, number) - 1
+        if k >= 0:
+            ends = self.spans[self.blocks[k]].end_ticks
+            where = int(ends.argmax()) if device == ANY else device
+            if int(ends[where]) == ticks:
+                found = max(found, (self.blocks[k], where))
+        if found[0] < 0:
+            raise RuntimeError(f"nothing ends at tick {ticks}, when something on device {device} begins")
+        return found
+
+
+def ticks_by_class(path: Sequence[Visit], mesh: Mesh) -> dict[TimeClass, int]:
+    """Add up the ticks of a critical path by what has one error in common. The sum is the time of the run."""
+    found: Counter[TimeClass] = Counter()
+    known: dict[tuple[tuple[Round, int], ...], tuple[tuple[TimeClass, int], ...]] = {}
+    for span, _, start, end in path:
+        if not span.exchanges:
+            found[move_class(mesh.device) if span.is_joint else span.time_class] += end - start
+            continue
+        if span.exchanges not in known:
+            known[span.exchanges] = _weights(span.exchanges, mesh)
+        left = end - start
+        for time_class, ticks in _shared(known[span.exchanges], span.exchange_ticks):
+            found[time_class] += ticks
+            left -= ticks
+        found[move_class(mesh.device)] += left
+    return {each: ticks for each, ticks in found.items() if ticks}
+
+
+def _weights(exchanges: Sequence[tuple[Round, int]], mesh: Mesh) -> tuple[tuple[TimeClass, int], ...]:
+    """Return the class of each round of a copy, with the ticks that the round takes alone."""
+    classes = exchange_classes(mesh, [each for each, _ in exchanges])
+    alone = (
+        int(step_ticks(mesh.axis(each.axis), each.kind, each.members, most, each.stride))
+        for each, most in exchanges
+    )
+    return tuple(zip(classes, alone, strict=True))
+
+
+def _shared(weights: Sequence[tuple[TimeClass, int]], ticks: int) -> list[tuple[TimeClass, int]]:
+    """Share the time of rounds that work side by side among them, as what each takes alone."""
+    shares, total, left = list[tuple[TimeClass, int]](), sum(weight for _, weight in weights), ticks
+    for time_class, weight in weights:
+        share = left * weight // total if total else left
+        shares.append((time_class, share))
+        left, total = left - share, total - weight
+    return shares
