@@ -14,96 +14,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import floor
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.kernel_fit import fit, log_errors
-from benchmarks.kernel_samples import Samples, samples_of
+from benchmarks.kernel_samples import samples_of
 from benchmarks.measurements import DamagedRowsError, Systems, read_rows
 from benchmarks.setting import write
+from tapestry.hardware.calibration.fitting import Fitted, fit_class, log_errors
+from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernel_tables import kernel_lines
 from tapestry.hardware.kernels import Donor, KernelFigures, Relative, completed, figures_of
 from tapestry.hardware.mesh import Device
 
-FOLDS = 5
 FEWEST = 8  # samples of a class and device that get a table of their own
-NORMAL_90 = 1.645  # standard deviations that hold 90 % of a normal distribution on both sides
-LEAST_ERROR = 0.02
 DEVICES = Path(__file__).parents[1] / "hardware" / "devices"
 START, END = "# Kernels: written by benchmarks/fit.py.\n", "# End of kernels.\n"
-
-
-class Fitted(NamedTuple):
-    """The figures of one class on one device, and the logarithms of predicted over measured in folds.
-
-    `samples` are of one precision and launch each; `fold_errors` follow them in their order.
-    """
-
-    samples: Sequence[Samples]
-    figures: KernelFigures
-    fold_errors: np.ndarray
-
-    @property
-    def device(self) -> Device:
-        """The device that the samples were measured on."""
-        return self.samples[0].device
-
-    @property
-    def key(self) -> str:
-        """The class, with the family of its precisions."""
-        return self.samples[0].key
-
-    @property
-    def groups(self) -> np.ndarray:
-        """The table of each sample."""
-        return np.concatenate([each.groups for each in self.samples])
-
-
-def folds_of(samples: Sequence[Samples]) -> list[np.ndarray]:
-    """Return the folds of samples: in each table, samples in the order of their times take turns."""
-    groups = np.concatenate([each.groups for each in samples])
-    measured_s = np.concatenate([each.measured_s for each in samples])
-    folds = np.zeros(len(groups), np.int64)
-    for k, group in enumerate(np.unique(groups)):
-        mine = np.flatnonzero(groups == group)
-        folds[mine[np.argsort(measured_s[mine], kind="stable")]] = (np.arange(len(mine)) + k) % FOLDS
-    return np.split(folds, np.cumsum([len(each.groups) for each in samples])[:-1])
-
-
-def fit_class(devices: Sequence[Sequence[Samples]]) -> list[Fitted]:
-    """Fit one class on the devices of a vendor: together, then each drawn towards all; and again without each fold."""
-    folds = [folds_of(samples) for samples in devices]
-    errors = [[np.zeros(len(each.groups)) for each in samples] for samples in devices]
-    for fold in range(FOLDS):
-        kept = [_chosen(samples, own, fold, False) for samples, own in zip(devices, folds, strict=True)]
-        for samples, own, found, figures in zip(devices, folds, errors, _fit_devices(kept), strict=True):
-            for each, numbers, mine in zip(samples, own, found, strict=True):
-                held = numbers == fold
-                mine[held] = each.of(held).log_errors(figures) if held.any() else 0.0
-    fitted = []
-    for samples, figures, found in zip(devices, _fit_devices(devices), errors, strict=True):
-        together = np.concatenate(found)
-        fitted.append(Fitted(samples, replace(figures, error=_sigma(together)), together))
-    return fitted
-
-
-def _chosen(
-    samples: Sequence[Samples], folds: Sequence[np.ndarray], fold: int, is_held: bool
-) -> list[Samples]:
-    """Return the samples in a fold, or those outside; without what has none."""
-    masks = [(numbers == fold) == is_held for numbers in folds]
-    return [each.of(mask) for each, mask in zip(samples, masks, strict=True) if mask.any()]
-
-
-def _fit_devices(devices: Sequence[Sequence[Samples]]) -> list[KernelFigures]:
-    prior = fit([each for samples in devices for each in samples])
-    return [fit(samples, prior) for samples in devices]
-
-
-def _sigma(errors: np.ndarray) -> float:
-    """Return the standard deviation of a normal distribution with the errors' interval of 90 %."""
-    return max(LEAST_ERROR, float(np.quantile(np.abs(errors), 0.9)) / NORMAL_90)
 
 
 def left_out(fitted: Sequence[Fitted]) -> dict[tuple[str, str], np.ndarray]:

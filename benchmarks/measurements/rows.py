@@ -11,8 +11,8 @@ from typing import Any
 
 from tapestry.teg.faults import joined, value_text
 
-# Tables of operators that PyTorch called one by one: their shortest rows are 10 to 50 us of the host.
-EAGER_TABLES = ("neusight_", "llmcompass_")
+# Sources whose operators PyTorch called one by one: their shortest rows are 10 to 50 us of the host.
+EAGER_SOURCES = ("/neusight", "/llmcompass")
 
 
 class DamagedRowsError(ValueError):
@@ -146,7 +146,7 @@ def _predict_faults(predict: Mapping[str, Any], predictable: bool) -> list[str]:
 
 def _row(entry: Mapping[str, Any]) -> Measurement:
     predict = entry["predict"]
-    eager = entry["group"].startswith(EAGER_TABLES)
+    eager = any(name in str(entry.get("source")).lower() for name in EAGER_SOURCES)
     eager |= entry["inputs"].get("trace") is False  # the word of Tenstorrent for a captured launch
     launch = str(entry["inputs"].get("launch") or ("eager" if eager else "captured"))
     stated = (entry["kind"], entry.get("device_id"), entry["inputs"], predict["quantity"], predict["unit"])

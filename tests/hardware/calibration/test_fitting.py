@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.fit import folds_of, rounded
-from benchmarks.kernel_fit import fit, log_errors, monotone
-from benchmarks.kernel_samples import Samples
+from benchmarks.fit import rounded
 from tapestry.hardware import load_device
+from tapestry.hardware.calibration.fitting import fit, folds_of, log_errors, monotone
+from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernels import KernelFigures
 
 

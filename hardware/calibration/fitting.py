@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.kernel_samples import Samples
+from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernels import KernelFigures
+from tapestry.hardware.mesh import Device
 from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, ROW_CLASSES
 
 # Lengths at which shares of row classes may be stated: octaves, and what models have between them.
@@ -20,6 +22,10 @@ ROW_LENGTHS = (32, 128, 512, 1024, 1280, 1600, 2048, 2560, 3072, 4096, 5120, 640
 PULL = 0.15  # weight of the vendor's figures, in samples times logarithm of time per unit of a figure
 SMOOTH = 0.2  # the same for the shares of neighboring row lengths
 COARSEST, FINEST = 2.0, 0.04  # steps, in units of a figure
+FIRST_SHARES = (0.6, 0.15)  # of the memory's rate, from which the shares of rows are fitted
+FOLDS = 5
+NORMAL_90 = 1.645  # standard deviations that hold 90 % of a normal distribution on both sides
+LEAST_ERROR = 0.02
 INFORMATIVE = 4  # samples that a figure which not all samples inform needs
 
 
@@ -42,11 +48,12 @@ class Figure:
         a, b = getattr(one, self.name), getattr(other, self.name)
         if a is None or b is None:
             return 0.0
-        return abs(float(np.log(a / b)) if self.factor or self.values else a - b) / self.unit
+        return abs(float(np.log(a / b)) if self.factor or self.values else float(a - b)) / self.unit
 
     def neighbors(self, figures: KernelFigures, step: float) -> list[KernelFigures]:
         """Return the figures a step away along this one."""
         value = getattr(figures, self.name)
+        found: list[Any]
         if self.values:
             found = [each for each in self.values if each != value]
         elif self.factor:
@@ -58,7 +65,7 @@ class Figure:
 
 
 # No kernel streams faster than the best benchmark of a memory: BabelStream's 0.93 of a V100's rate.
-MEMORY = Figure("memory_efficiency", 0.2, 0.93, 0.1)
+MEMORY = Figure("memory_efficiency", 0.05, 0.93, 0.1)
 OVERHEAD = Figure("overhead_s", 0.0, 2e-5, 2e-6)
 EAGER = Figure("eager_s", 0.0, 6e-5, 1e-5)
 DISPATCH = Figure("dispatch_s", 0.0, 2e-4, 2e-5)
@@ -66,7 +73,8 @@ ASYNCHRONOUS = (
     "Tenstorrent",
 )  # vendors whose measured hosts run ahead of the device, unlike PyTorch's events
 ROW_RATE = Figure("row_bytes_per_s", 1e9, 1e12, 0.3, factor=True)
-CACHE = Figure("cache_efficiency", 0.3, 1.0, 0.1)
+ARITHMETIC = Figure("efficiency", 0.02, 1.0, 0.1)
+CACHE = Figure("cache_efficiency", 0.1, 1.0, 0.1)
 PRODUCT = (
     Figure("efficiency", 0.3, 1.0, 0.1),
     MEMORY,
@@ -84,6 +92,78 @@ STARTS_OF_PRODUCTS = (
     replace(_PRODUCT, k_step=8, wave_share=1.0, tile_exponent=0.3),
     replace(_PRODUCT, k_step=128, wave_share=1.0, sharpness=8.0),
 )
+
+
+class Fitted(NamedTuple):
+    """The figures of one class on one device, and the logarithms of predicted over measured in folds.
+
+    `samples` are of one precision and launch each; `fold_errors` follow them in their order.
+    """
+
+    samples: Sequence[Samples]
+    figures: KernelFigures
+    fold_errors: np.ndarray
+
+    @property
+    def device(self) -> Device:
+        """The device that the samples were measured on."""
+        return self.samples[0].device
+
+    @property
+    def key(self) -> str:
+        """The class, with the family of its precisions."""
+        return self.samples[0].key
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The table of each sample."""
+        return np.concatenate([each.groups for each in self.samples])
+
+
+def folds_of(samples: Sequence[Samples]) -> list[np.ndarray]:
+    """Return the folds of samples: in each table, samples in the order of their times take turns."""
+    groups = np.concatenate([each.groups for each in samples])
+    measured_s = np.concatenate([each.measured_s for each in samples])
+    folds = np.zeros(len(groups), np.int64)
+    for k, group in enumerate(np.unique(groups)):
+        mine = np.flatnonzero(groups == group)
+        folds[mine[np.argsort(measured_s[mine], kind="stable")]] = (np.arange(len(mine)) + k) % FOLDS
+    return np.split(folds, np.cumsum([len(each.groups) for each in samples])[:-1])
+
+
+def fit_class(devices: Sequence[Sequence[Samples]]) -> list[Fitted]:
+    """Fit one class on the devices of a vendor: together, then each drawn towards all; and again without each fold."""
+    folds = [folds_of(samples) for samples in devices]
+    errors = [[np.zeros(len(each.groups)) for each in samples] for samples in devices]
+    for fold in range(FOLDS):
+        kept = [_in_fold(samples, own, fold, False) for samples, own in zip(devices, folds, strict=True)]
+        for samples, own, found, figures in zip(devices, folds, errors, _fit_devices(kept), strict=True):
+            for each, numbers, mine in zip(samples, own, found, strict=True):
+                held = numbers == fold
+                mine[held] = each.of(held).log_errors(figures) if held.any() else 0.0
+    fitted = []
+    for samples, figures, found in zip(devices, _fit_devices(devices), errors, strict=True):
+        together = np.concatenate(found)
+        fitted.append(Fitted(samples, replace(figures, error=_sigma(together)), together))
+    return fitted
+
+
+def _in_fold(
+    samples: Sequence[Samples], folds: Sequence[np.ndarray], fold: int, is_held: bool
+) -> list[Samples]:
+    """Return the samples in a fold, or those outside; without what has none."""
+    masks = [(numbers == fold) == is_held for numbers in folds]
+    return [each.of(mask) for each, mask in zip(samples, masks, strict=True) if mask.any()]
+
+
+def _fit_devices(devices: Sequence[Sequence[Samples]]) -> list[KernelFigures]:
+    prior = fit([each for samples in devices for each in samples])
+    return [fit(samples, prior) for samples in devices] if len(devices) > 1 else [prior]
+
+
+def _sigma(errors: np.ndarray) -> float:
+    """Return the standard deviation of a normal distribution with the errors' interval of 90 %."""
+    return max(LEAST_ERROR, float(np.quantile(np.abs(errors), 0.9)) / NORMAL_90)
 
 
 def fit(samples: Sequence[Samples], prior: KernelFigures | None = None) -> KernelFigures:
@@ -112,6 +192,8 @@ def _chosen(
         chosen: tuple[Figure, ...] = PRODUCT
     else:
         chosen = (OVERHEAD,) if kernel in ROW_CLASSES else (MEMORY, OVERHEAD)
+    if sum(map(_by_arithmetic, samples)) > INFORMATIVE:
+        chosen = (*chosen, ARITHMETIC)
     eager = [each.launch == "eager" for each in samples]
     if all(eager):  # nothing tells the kernel's own overhead from the host's
         chosen = tuple(figure for figure in chosen if figure is not OVERHEAD)
@@ -119,9 +201,16 @@ def _chosen(
         chosen = (*chosen, DISPATCH if samples[0].device.vendor in ASYNCHRONOUS else EAGER)
     if sum(map(_few_rows, samples)) > INFORMATIVE:
         chosen, start = (*chosen, ROW_RATE), replace(start, row_bytes_per_s=start.row_bytes_per_s or 1e10)
-    if kernel not in (*PRODUCT_CLASSES, *ROW_CLASSES) and sum(map(_in_cache, samples)) > INFORMATIVE:
+    if kernel not in PRODUCT_CLASSES and sum(map(_in_cache, samples)) > INFORMATIVE:
         chosen, start = (*chosen, CACHE), replace(start, cache_efficiency=start.cache_efficiency or 0.9)
     return chosen, start
+
+
+def _by_arithmetic(samples: Samples) -> int:
+    """Count the samples of kernels without products that spend most of their time on arithmetic."""
+    if samples.kernel in PRODUCT_CLASSES:
+        return 0
+    return int(np.sum(samples.flops / samples.device.vector_flops_per_s > samples.measured_s / 2))
 
 
 def _few_rows(samples: Samples) -> int:
@@ -179,15 +268,29 @@ def _fit_rows(
     start: KernelFigures,
     prior: KernelFigures | None,
 ) -> KernelFigures:
-    """Fit shares of the memory's rate by row length, and the other figures, in turns."""
-    lengths = {float(x) for each in samples for x in _nodes(each.sizes["row"])}
-    shares = dict.fromkeys(sorted(lengths), 0.6)
-    if prior is not None:
+    """Fit shares of the memory's rate by row length, and the other figures, in turns; from several shares at first."""
+    lengths = sorted({float(x) for each in samples for x in _nodes(each.sizes["row"])})
+    starts: list[tuple[Mapping[float, float], Mapping[float, float] | None]]
+    if prior is None:
+        starts = [(dict.fromkeys(lengths, share), None) for share in FIRST_SHARES]
+    else:
         logs, known = np.log(np.array(prior.rows)).T
         shares = {
-            x: float(np.exp(np.interp(np.log(x), logs, known))) for x in sorted({*shares, *dict(prior.rows)})
+            x: float(np.exp(np.interp(np.log(x), logs, known))) for x in sorted({*lengths, *dict(prior.rows)})
         }
-    expected = dict(shares) if prior is not None else None
+        starts = [(shares, shares)]
+    found = [_fit_rows_from(samples, chosen, start, prior, *each) for each in starts]
+    return min(found, key=lambda figures: float(np.mean(np.abs(log_errors(samples, figures)))))
+
+
+def _fit_rows_from(
+    samples: Sequence[Samples],
+    chosen: Sequence[Figure],
+    start: KernelFigures,
+    prior: KernelFigures | None,
+    shares: Mapping[float, float],
+    expected: Mapping[float, float] | None,
+) -> KernelFigures:
     figures = replace(start, memory_efficiency=1.0, rows=monotone(shares))
     for _ in range(3):
         figures = _descended(samples, chosen, figures, prior)
