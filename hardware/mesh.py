@@ -26,7 +26,8 @@ SHORT_DTYPES = {
     "float8_e8m0fnu": "fp8",
     "float4_e2m1fn": "fp4",
 }
-LAUNCHES = ("captured", "eager")  # in a graph that the device runs through, or one by one by the host
+# In a graph that the device runs through; one by one by the host; or so, and each function of a cell as one.
+LAUNCHES = ("captured", "eager", "unfused")
 VECTOR = "vector"  # a contraction dtype that a device computes on its vector units
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tapestry.hardware.kernels import KernelFigures
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing.units import Floats, Ticks, ticks
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND
 from tapestry.teg.operators.operator import PartAmounts
 
@@ -35,6 +36,8 @@ def block_ticks(
     n: ArrayLike | None = None,
     k: ArrayLike | None = None,
     batch: ArrayLike | None = None,
+    kernels: ArrayLike = 1,
+    separate_elements: ArrayLike = 0,
     compute_dtype: str | None = None,
     parts: Sequence[PartAmounts] = (),
 ) -> Ticks:
@@ -46,7 +49,8 @@ def block_ticks(
     that of the kind. `flops` and `memory_bytes` (read + written) are per device; `row` is the length of the `rows` that
     a kernel works along, each on one core. A contraction that gives its output `m` x `n`, reduction `k` and `batch`
     (default 1) pays for padding to the device's tiles and for waves of tiles that do not fill the cores; the best tile
-    and the best split of the reduction are taken. A device without work, zero flops and zero bytes, takes 0 ticks.
+    and the best split of the reduction are taken. Where functions are not fused, a cell of several is so many
+    `kernels`, which move `separate_elements` in all. A device without work, zero flops and zero bytes, takes 0 ticks.
     More work never takes less time, and no block is faster than the rates of the arithmetic units and of the memory
     it works in.
 
@@ -79,12 +83,15 @@ def block_ticks(
         compute_s = _parts_s(device, figures, parts, compute_dtype, work.shape)
     else:
         compute_s = np.zeros_like(work)
-    stream_s = memory_s(device, figures, moved, row)
+    launches = np.asarray(kernels if device.launch == "unfused" else 1, np.float64)
+    if device.launch == "unfused":
+        moved = np.maximum(moved, np.asarray(separate_elements, np.float64) * item_bytes(dtype))
+    stream_s = launches * memory_s(device, figures, moved / launches, row)
     if rows is not None and figures.row_bytes_per_s is not None:
         one_row_s = moved / np.maximum(rows, 1) / figures.row_bytes_per_s
         stream_s = _joined(stream_s, one_row_s, ROW_SHARPNESS)
     busy_s = _joined(compute_s, stream_s, figures.sharpness)
-    busy_s = busy_s + (device.launch_overhead_s + figures.overhead_s)
+    busy_s = busy_s + launches * (device.launch_overhead_s + figures.overhead_s)
     if device.launch == "eager":
         busy_s = _joined(busy_s + figures.eager_s, np.asarray(figures.dispatch_s), HOST_SHARPNESS)
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))

@@ -20,6 +20,7 @@ from tapestry.teg.operators.expressions import (
     functions_of,
     inputs_of,
     run_steps,
+    separate_work,
     steps_of,
     substitute,
 )
@@ -166,7 +167,11 @@ def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorTy
     flops, read = cell_flops(expr), sum(bool(names) for names in definition["labels"])
     kernel, names = of_cells(flops, functions_of(expr), read), [name for name, _ in definition["dims"]]
     along = tuple(names[-1:]) if kernel == "gated" and len(names) > 1 else ()
-    return Work("vector", flops=flops, kernel=kernel, row_dims=along)
+    whole = [set(names) == {name for name in labels if name} for labels in definition["labels"]]
+    apart = separate_work(expr, whole)
+    return Work(
+        "vector", flops=flops, kernel=kernel, row_dims=along, separate=apart if apart.kernels > 1 else None
+    )
 
 
 _ROWS, _COLUMNS = ("row", 4), ("column", 6)

@@ -105,6 +105,30 @@ def _flops(expression: Expression, _: str) -> tuple[float, ...]:
     return tuple(CELL_FUNCTIONS[s.name].flops for s in steps_of(expression) if s.name in CELL_FUNCTIONS)
 
 
+class SeparateWork(NamedTuple):
+    """The work of an expression if each of its functions is a kernel of its own: kernels, and elements read and
+    written per element of the result.
+    """
+
+    kernels: int
+    elements: int
+
+
+def separate_work(expression: Expression, whole: Sequence[bool]) -> SeparateWork:
+    """Count functions, and the elements that they move; `whole[k]`: input k has all dimensions of the result.
+
+    What only smaller inputs and constants decide moves nothing that counts.
+    """
+    kernels, moved, large = 0, 0, list[bool]()
+    for step in steps_of(expression):
+        leaf = step.name == "index" or (step.name == "input" and whole[step.payload])
+        large.append(leaf or any(large[k] for k in step.arguments))
+        if step.arguments:
+            kernels += 1
+            moved += sum(large[k] for k in step.arguments) + 1 if large[-1] else 0
+    return SeparateWork(kernels, moved)
+
+
 @lru_cache(maxsize=1 << 14)
 def inputs_of(expression: Expression) -> tuple[int, ...]:
     """Return the input positions that the expression reads, ascending."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from tapestry.teg.arrays import Array, ArrayNamespace
 from tapestry.teg.graph import Attributes, Definition, TensorType
+from tapestry.teg.operators.expressions import SeparateWork
 from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND
 from tapestry.teg.signature import Signature
 from tapestry.teg.zspace import ZRange
@@ -61,7 +62,8 @@ class Work:
     unit), "vector", "move" (memory only), "none" (free), or "fused": several `parts`, whose flops count
     instead (`flops` is then their mean per point). `kernel` is the class of kernels that does it
     (`kernel_classes.py`; by default that of the kind). A kernel that works along rows has rows of `row` elements
-    for each point of the index dimensions `row_dims`.
+    for each point of the index dimensions `row_dims`. `separate` is what several functions of a cell take where each
+    is a kernel of its own; None where there is one.
     """
 
     kind: str
@@ -73,6 +75,7 @@ class Work:
     kernel: str = ""
     row: int = 1
     row_dims: tuple[str, ...] = ()
+    separate: SeparateWork | None = None
 
     @property
     def kernel_class(self) -> str:
@@ -104,9 +107,14 @@ def flops_of(work: Work, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
 
 def kernel_sizes(work: Work, names: Sequence[str], sizes: np.ndarray) -> dict[str, np.ndarray]:
     """Compute what a kernel's speed depends on, for parts of `sizes` `(..., dims)`: m, n, k and batch, or
-    the length of its `row` and its `rows`.
+    the length of its `row` and its `rows`; and, if its functions can be `kernels` of their own, the elements that
+    these move (`separate_elements`).
     """
     result = {}
+    if work.separate is not None:
+        points = np.prod(sizes, axis=-1, dtype=np.int64)
+        result["kernels"] = np.full_like(points, work.separate.kernels)
+        result["separate_elements"] = points * work.separate.elements
     if work.kind == "contraction" and work.roles:
         for role in ("m", "n", "k", "batch"):
             mine = [k for k, name in enumerate(names) if work.roles.get(name) == role]
@@ -195,6 +203,7 @@ def _in_one_point(work: Work, names: Sequence[str], sizes: np.ndarray, dtype: st
         "kernel": work.kernel_class,
         "row": int(found_row),
         "row_dims": (),
+        "separate": None,
     }
 
 

@@ -167,3 +167,16 @@ def test_an_h200_is_never_slower_than_an_h100(
         for name in ("h100", "h200")
     )
     assert h200 <= h100
+
+
+@given(kernels=st.integers(2, 9), elements=AMOUNTS)
+@settings(deadline=None, max_examples=examples(30))
+def test_functions_that_are_not_fused_are_kernels_of_their_own(kernels: int, elements: int) -> None:
+    captured = replace(CACHED, launch_overhead_s=1e-6)
+    unfused = captured.launched("unfused")
+    apart = {"kernels": kernels, "separate_elements": elements}
+    alone = int(block_ticks(captured, "vector", 0, 4000, "float32"))
+    assert int(block_ticks(captured, "vector", 0, 4000, "float32", **apart)) == alone
+    taken = int(block_ticks(unfused, "vector", 0, 4000, "float32", **apart))
+    assert taken >= kernels * 10**6 and taken >= alone
+    assert int(block_ticks(unfused, "vector", 0, 4000, "float32")) == alone

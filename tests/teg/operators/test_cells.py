@@ -9,7 +9,7 @@ from tapestry.teg.arrays.error_function import erf
 from tapestry.teg.builder import define
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import TensorType, attributes
-from tapestry.teg.operators.cells import CELL_FUNCTIONS, cell_flops, inputs_of, substitute
+from tapestry.teg.operators.cells import CELL_FUNCTIONS, cell_flops, inputs_of, separate_work, substitute
 from tapestry.teg.zspace import ZRange
 
 X, Y, C = ("input", 0), ("input", 1), ("input", 2)
@@ -273,6 +273,17 @@ def test_flops_count_a_shared_sub_expression_once():
     assert cell_flops(silu) == 14
     assert cell_flops(("add", silu, silu)) == 15
     assert cell_flops(("cast", "int8", ("const", 1.5))) == 0
+
+
+def test_functions_apart_read_and_write_each():
+    silu = ("mul", X, ("sigmoid", X))
+    normalized = ("mul", ("sub", X, Y), ("sqrt", ("add", Y, ("const", 1.0))))
+
+    assert separate_work(silu, [True]) == (2, (1 + 1) + (2 + 1))
+    assert separate_work(("relu", X), [True]) == (1, 2)
+    assert separate_work(normalized, [True, True]) == (4, 3 + 2 + 2 + 3)
+    # what one row decides moves nothing that counts
+    assert separate_work(normalized, [True, False]) == (4, (1 + 1) + (1 + 1))
 
 
 def test_substitution_fuses_expressions():
