@@ -59,6 +59,18 @@ COMMANDS: tuple[Command, ...] = (
         "verify",
     ),
     Command(
+        "calibrate",
+        "measure this machine, and write its mesh file",
+        programs.calibrate,
+        "calibrate",
+    ),
+    Command(
+        "validate",
+        "run programs or a plan by PyTorch on this machine, and print measured beside predicted time",
+        plans.validate,
+        "validate",
+    ),
+    Command(
         "tensors",
         "load, list, copy, export or drop tensors with names, which stay between programs",
         plans.tensors,

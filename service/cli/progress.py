@@ -35,6 +35,9 @@ class Reporter(Protocol):
     def explaining(self, done: int, total: int) -> None:
         """Report that the costs of `done` of `total` programs of a history have been computed."""
 
+    def measuring(self, fraction: float, name: str) -> None:
+        """Report which share of the measurements is done, and what is measured."""
+
     def note(self, text: str) -> None:
         """Report a message to the user."""
 
@@ -52,6 +55,9 @@ class Silent:
         pass
 
     def explaining(self, done: int, total: int) -> None:
+        pass
+
+    def measuring(self, fraction: float, name: str) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -84,6 +90,10 @@ class Lines:
     def explaining(self, done: int, total: int) -> None:
         if self._is_due("explaining", done == total):
             self.note(f"explaining: {done} of {total} programs costed")
+
+    def measuring(self, fraction: float, name: str) -> None:
+        if self._is_due("measuring", fraction >= 1.0):
+            self.note(f"measuring: {fraction:4.0%}  {name}")
 
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -118,6 +128,9 @@ class Bar:
 
     def explaining(self, done: int, total: int) -> None:
         self._update("explaining", done / total, f"{done} of {total} programs")
+
+    def measuring(self, fraction: float, name: str) -> None:
+        self._update("measuring", fraction, name)
 
     def note(self, text: str) -> None:
         self._bars.console.print(text, highlight=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
+from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, quiet, store, timing
 from tapestry.service.cli.values import assignment, names, number, optional_assignment, whole
 
 EXPORTED = (
@@ -154,6 +154,29 @@ def verify(parser: Parser) -> None:
     as_json(parser)
 
 
+def validate(parser: Parser) -> None:
+    """Add the options of `validate`: programs or a plan, the mesh that predicts, and what runs them."""
+    parser.add_argument(
+        "graphs",
+        metavar="GRAPH",
+        nargs="*",
+        help="programs in files of any kind that is imported; one device runs each",
+    )
+    dims(parser)
+    parser.add_argument(
+        "--plan", metavar="PLAN", help="a stored plan; so many processes run it as it has devices"
+    )
+    parser.add_argument(
+        "--mesh",
+        metavar="NAME|FILE",
+        help="what predicts: a mesh, such as the file that `tapestry calibrate` wrote (default: the plan's)",
+    )
+    timing(parser, 30.0)
+    quiet(parser)
+    store(parser)
+    as_json(parser)
+
+
 def explain(parser: Parser) -> None:
     """Add the options of `explain`: the plan, and the parts of its history to print."""
     parser.add_argument(
@@ -178,7 +201,7 @@ def explain(parser: Parser) -> None:
     parser.add_argument(
         "--compute-dtype", metavar="DTYPE", help="precision of contractions (default: the run's)"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    quiet(parser)
     store(parser)
     as_json(parser)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapestry.service.cli.options.shared import Parser, as_json, graph
+from tapestry.service.cli.options.shared import Parser, as_json, graph, quiet, timing
 from tapestry.service.cli.values import coordinates, names, whole
 
 
@@ -69,6 +69,16 @@ def layout(parser: Parser) -> None:
     as_json(describe)
     draw.add_argument("--elements", action="store_true", help="show elements instead of slots in the cells")
     draw.add_argument("--svg", metavar="FILE", help="write an SVG picture instead")
+
+
+def calibrate(parser: Parser) -> None:
+    """Add the options of `calibrate`: the file to write, and what is measured."""
+    parser.add_argument("file", metavar="FILE", help="the mesh file to write (.toml)")
+    parser.add_argument("--name", default="this-machine", metavar="NAME", help="the name of the device in it")
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    timing(parser, 200.0)
+    quiet(parser)
+    as_json(parser)
 
 
 def mesh(parser: Parser) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapestry.optimizer.run.option_fields import Option
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
-from tapestry.service.cli.options.shared import MOST_ISLANDS, Parser, as_json, graph, port, store
+from tapestry.service.cli.options.shared import MOST_ISLANDS, Parser, as_json, graph, port, quiet, store
 from tapestry.service.cli.values import names, pair
 from tapestry.teg.faults import Fault
 
@@ -104,6 +104,6 @@ def _parser_of(option: Option) -> Callable[[str], Any]:
 
 def _output(parser: Parser) -> None:
     """Add the options about progress, the store and the form of the result."""
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    quiet(parser)
     store(parser)
     as_json(parser)

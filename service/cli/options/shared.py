@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from tapestry.service.cli.errors import CommandError
-from tapestry.service.cli.values import dimension, whole
+from tapestry.service.cli.values import dimension, number, whole
 from tapestry.teg.faults import expected, joined, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
@@ -123,6 +123,35 @@ def _leftovers(rest: Sequence[str], known: Sequence[str]) -> Iterator[ArgumentFa
 def as_json(parser: Parser) -> None:
     """Add `--json`, for commands that print a document."""
     parser.add_argument("--json", action="store_true", help="print JSON on standard output")
+
+
+def quiet(parser: Parser) -> None:
+    """Add `--quiet`, for commands that report progress."""
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def timing(parser: Parser, seconds: float) -> None:
+    """Add the options of what runs programs on this machine, and for how many seconds."""
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="what runs them (default: cpu, the processors)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=whole(1),
+        default=1,
+        metavar="N",
+        help="threads of each process, pinned to processors of their own where there are enough (default: 1)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=number,
+        default=seconds,
+        metavar="S",
+        help=f"how long to measure, five times each at least (default: {seconds:g})",
+    )
 
 
 def store(parser: Parser) -> None:

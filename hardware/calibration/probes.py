@@ -1,0 +1,96 @@
+"""Programs of one operator each, in sizes from the caches to the memory: what calibration times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tapestry.teg.graph import Graph
+from tapestry.teg.programs import program
+
+ROW = 1024  # elements of the rows of most probes
+ROWS = (4, 16, 64, 256, 1024, 2048, 4096, 8192, 16384)  # 16 KiB to 64 MiB of float32
+ROW_LENGTHS = (32, 256, 8192)  # rows of other lengths, with as many elements as 2048 rows have
+# Sizes m, n and k of matrix products, and how many there are of each
+PRODUCTS = (
+    *((n, n, n, 1) for n in (64, 256, 512, 1024, 2048, 4096)),
+    *((1, 4096, 4096, 1), (16, 4096, 1024, 1), (128, 128, 8192, 1), (4096, 64, 1024, 1)),
+    *((128, 128, 64, 96), (512, 64, 512, 12), (32, 32, 32, 1024)),
+)
+CONVOLUTIONS = ((1, 64, 56, 64, 3), (8, 64, 56, 64, 3), (8, 256, 14, 256, 3), (8, 512, 28, 128, 1))
+
+
+class Probe(NamedTuple):
+    """A program, and a name that says what it computes and of which size."""
+
+    name: str
+    graph: Graph
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[int, int], Graph]:
+    def build(rows: int, row: int) -> Graph:
+        with program("probe") as p:
+            p.output("y", function(p.input("x", row=rows, column=row)))
+        return p.graph
+
+    return build
+
+
+def _add(rows: int, row: int) -> Graph:
+    with program("probe") as p:
+        p.output("y", p.input("a", row=rows, column=row) + p.input("b", row=rows, column=row))
+    return p.graph
+
+
+def _gather(rows: int, row: int) -> Graph:
+    with program("probe") as p:
+        table = p.parameter("table", word=max(rows, 2), column=row)
+        p.output("y", table.gather(p.input("ids", row=rows, dtype="int64"), "word"))
+    return p.graph
+
+
+BY_ROWS: dict[str, Callable[[int, int], Graph]] = {
+    "add": _add,
+    "scale": _unary(lambda x: x * 2.0),
+    "relu": _unary(lambda x: x.relu()),
+    "exp": _unary(lambda x: x.exp()),
+    "gelu": _unary(lambda x: x.gelu()),
+    "sum": _unary(lambda x: x.sum("column")),
+    "max": _unary(lambda x: x.max("row")),
+    "softmax": _unary(lambda x: x.softmax("column")),
+    "layer_norm": _unary(lambda x: x.layer_norm("column")),
+    "transpose": _unary(lambda x: x.transpose("column", "row") + 0.0),
+    "cumsum": _unary(lambda x: x.cumsum("column")),
+    "gather": _gather,
+}
+SORTED_ROWS = (16, 256, 2048)  # sorting takes long
+
+
+def _product(m: int, n: int, k: int, batch: int, dtype: str) -> Graph:
+    with program("probe") as p:
+        x = p.input("x", batch=batch, m=m, k=k, dtype=dtype)
+        p.output("y", x @ p.input("w", batch=batch, k=k, n=n, dtype=dtype))
+    return p.graph
+
+
+def _convolution(batch: int, channels: int, side: int, out: int, taps: int) -> Graph:
+    with program("probe") as p:
+        x = p.input("x", batch=batch, channel=channels, y=side, x=side)
+        w = p.parameter("w", out=out, channel=channels, tap_y=taps, tap_x=taps)
+        p.output("y", x.conv(w, pads="same"))
+    return p.graph
+
+
+def probes(dtypes: tuple[str, ...] = ("float32",)) -> Iterator[Probe]:
+    """Yield all probes; matrix products in each of `dtypes`, all else in float32."""
+    for name, build in BY_ROWS.items():
+        lengths = ROW_LENGTHS if name in ("sum", "softmax", "layer_norm", "cumsum") else ()
+        for rows, row in [*((n, ROW) for n in ROWS), *((2048 * ROW // n, n) for n in lengths)]:
+            yield Probe(f"{name} {rows}x{row}", build(rows, row))
+    for rows in SORTED_ROWS:
+        yield Probe(f"argsort {rows}x{ROW}", _unary(lambda x: x.argsort("column"))(rows, ROW))
+    for dtype in dtypes:
+        for m, n, k, batch in PRODUCTS:
+            yield Probe(f"product {batch}x{m}x{n}x{k} {dtype}", _product(m, n, k, batch, dtype))
+    for sizes in CONVOLUTIONS:
+        yield Probe(f"convolution {'x'.join(map(str, sizes))}", _convolution(*sizes))

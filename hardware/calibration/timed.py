@@ -1,0 +1,108 @@
+"""The process that times exported PyTorch programs: nothing else runs in it, and its threads are what was asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import redirect_stderr, suppress
+from io import StringIO
+from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from tapestry.teg.child_processes import follow_owner
+
+WARM_UP_RUNS = 2
+
+
+class Setting(NamedTuple):
+    """The kind of device (`cpu` or `cuda`) that runs programs, how many of them, and the threads of each."""
+
+    device: str = "cpu"
+    threads: int = 1
+    ranks: int = 1
+
+
+class Load(NamedTuple):
+    """An order to load a program under `name`: the text of its module, and the file of its inputs."""
+
+    name: str
+    text: str
+    inputs: str
+
+
+class Time(NamedTuple):
+    """An order to time `steps` steps of a program, one after the other."""
+
+    name: str
+    steps: int
+
+
+def serve(setting: Setting, rank: int, rendezvous: str, pipe: Connection) -> None:
+    """Carry out orders until the owner closes the pipe; each is answered by a value and the text of an error.
+
+    Ranks of one program meet by the file `rendezvous`. Each is pinned to processors of its own where there are enough.
+    """
+    follow_owner()
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(setting.ranks))
+    allowed = sorted(os.sched_getaffinity(0))
+    if setting.ranks * setting.threads <= len(allowed):
+        os.sched_setaffinity(0, allowed[rank * setting.threads :][: setting.threads])
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(setting.threads)
+    if setting.device == "cuda":
+        torch.cuda.set_device(rank)
+    torch.set_default_device(setting.device)
+    if setting.ranks > 1:
+        backend = "nccl" if setting.device == "cuda" else "gloo"
+        dist.init_process_group(backend, f"file://{rendezvous}", rank=rank, world_size=setting.ranks)
+
+    def wait() -> None:
+        """Wait until all that was launched is done, on all ranks."""
+        if setting.device == "cuda":
+            torch.cuda.synchronize()
+        if setting.ranks > 1:
+            dist.barrier()
+
+    programs: dict[str, _Program] = {}
+    with suppress(EOFError, OSError):
+        while True:
+            order: Load | Time = pipe.recv()
+            try:
+                if isinstance(order, Load):
+                    programs[order.name] = _Program(order, wait)
+                    pipe.send((programs[order.name].once_s, ""))
+                else:
+                    pipe.send((programs[order.name].mean_s(order.steps), ""))
+            except Exception as error:
+                pipe.send((0.0, "".join(traceback.format_exception_only(error)).strip()))
+
+
+class _Program:
+    """A loaded program; `once_s` is how long its last step of the warm-up took, in seconds."""
+
+    def __init__(self, order: Load, wait: Callable[[], None]) -> None:
+        module: Any = ModuleType(order.name)
+        exec(compile(order.text, order.name, "exec"), vars(module))
+        options = Namespace(inputs=order.inputs, weights=None, outputs=order.inputs, steps=1)
+        with redirect_stderr(StringIO()):  # inputs that a program does not read
+            self.sources, faults = module.load(options)
+        if faults:
+            raise ValueError("; ".join(faults))
+        self.step, self.wait = module.step, wait
+        for _ in range(WARM_UP_RUNS):
+            self.once_s = self.mean_s(1)
+
+    def mean_s(self, count: int) -> float:
+        """Run steps, and return the mean of their seconds."""
+        self.wait()
+        start = time.perf_counter()
+        for _ in range(count):
+            self.step(dict(self.sources))
+        self.wait()
+        return (time.perf_counter() - start) / count

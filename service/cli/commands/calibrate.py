@@ -1,0 +1,84 @@
+"""`tapestry calibrate`: measure this machine, and write a mesh file of one device fitted to it."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+from tapestry.hardware.calibration.calibrate import Calibration, calibrate
+from tapestry.hardware.calibration.host import this_processor
+from tapestry.hardware.calibration.runs import RunError
+from tapestry.hardware.calibration.timed import Setting
+from tapestry.hardware.mesh_text import mesh_text
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.progress import reporter
+from tapestry.teg.brief import counted
+
+
+def run(arguments: Namespace) -> int:
+    """Measure, write the file, and print what was found."""
+    path = Path(arguments.file)
+    if path.suffix != ".toml":
+        raise CommandError(f"{arguments.file!r}: name a file ending in .toml, by which meshes are read")
+    if path.exists() and not arguments.force:
+        raise CommandError(
+            f"{arguments.file!r} exists already; name another file, or say --force to replace it"
+        )
+    if find_spec("torch") is None:
+        raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
+    setting = Setting(arguments.device, arguments.threads)
+    with reporter(arguments.quiet) as progress:
+        try:
+            found = calibrate(
+                arguments.name,
+                this_processor(),
+                setting,
+                arguments.seconds,
+                time.monotonic,
+                progress.measuring,
+            )
+        except RunError as error:
+            raise CommandError(str(error)) from error
+    try:
+        path.write_text(mesh_text(found.mesh, with_device=True), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {arguments.file!r}: {error.strerror or error}") from error
+    if arguments.json:
+        print_json(_document(arguments, found, setting))
+    else:
+        _print(found)
+        print(f"\nwrote {arguments.file}: --mesh {arguments.file} searches and predicts for it")
+    return OK
+
+
+def _document(arguments: Namespace, found: Calibration, setting: Setting) -> dict[str, object]:
+    return {
+        "file": arguments.file,
+        **setting._asdict(),
+        "kernels": {key: {"error": each.error} for key, each in found.mesh.device.kernels.items()},
+        "probes": {name: each._asdict() for name, each in found.timings.items()},
+        "left_out": dict(found.left_out),
+    }
+
+
+def _print(found: Calibration) -> None:
+    device = found.mesh.device
+    rates = {
+        "memory": quantity(device.memory_bytes_per_s, "B/s"),
+        "cache": quantity(device.cache_bytes_per_s or 0.0, "B/s"),
+        **{
+            f"products in {dtype}": quantity(rate, "flop/s")
+            for dtype, rate in device.peak_flops_per_s.items()
+        },
+    }
+    print_table(("rate", "measured"), list(rates.items()), right=(1,))
+    print()
+    rows = [(key, f"{each.error:.1%}") for key, each in sorted(device.kernels.items())]
+    print_table(("kernels", "error"), rows, right=(1,))
+    if found.left_out:
+        print(f"\nleft out: {counted(len(found.left_out), 'probe')}")
+        for name, reason in found.left_out.items():
+            print(f"  {name}: {reason}")

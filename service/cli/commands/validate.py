@@ -1,0 +1,96 @@
+"""`tapestry validate`: programs or a plan, run by PyTorch on this machine: the measured time beside the predicted."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from tapestry.hardware import Mesh
+from tapestry.hardware.calibration.runs import RunError, TimedRuns
+from tapestry.hardware.calibration.timed import Setting
+from tapestry.hardware.calibration.validation import Validation, median_error, on_one_device, validate
+from tapestry.optimizer import canonicalize
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.progress import reporter
+from tapestry.service.cli.searching import open_store, read_graph, read_mesh
+from tapestry.service.store import StoreError, mesh_of
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.mesh_shape import MeshShape
+
+HEADERS = ("program", "predicted", "measured", "repeats within", "error")
+
+
+def run(arguments: Namespace) -> int:
+    """Read the programs, run them in turns, and print their times."""
+    if bool(arguments.graphs) == bool(arguments.plan):
+        raise CommandError("name programs in files, or one stored plan by --plan")
+    if find_spec("torch") is None:
+        raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
+    plans, mesh = _stored_plan(arguments) if arguments.plan else _programs(arguments)
+    ranks = max(explicit.mesh_shape.device_count for explicit in plans.values())
+    setting = Setting(arguments.device, arguments.threads, ranks)
+    with reporter(arguments.quiet) as progress:
+        try:
+            with TimedRuns(setting) as runs:
+                found = validate(plans, mesh, runs, arguments.seconds, time.monotonic, progress.measuring)
+        except RunError as error:
+            raise CommandError(str(error)) from error
+    if arguments.json:
+        print_json(
+            {
+                "mesh": mesh.name,
+                **setting._asdict(),
+                "median_error": median_error(found),
+                "programs": [each.to_json() for each in found],
+            }
+        )
+    else:
+        _print(found, mesh)
+    return OK
+
+
+def _programs(arguments: Namespace) -> tuple[dict[str, ExplicitGraph], Mesh]:
+    """Read programs as plans of one device, by the names of their files."""
+    if arguments.mesh is None:
+        raise CommandError(
+            "which device predicts? --mesh FILE names one; `tapestry calibrate FILE` measures this machine"
+        )
+    mesh = read_mesh(arguments.mesh)
+    reading = (arguments.dim, arguments.external_data, arguments.dtype)
+    graphs = {Path(path).name: read_graph(path, *reading) for path in arguments.graphs}
+    return {name: on_one_device(canonicalize(graph)) for name, graph in graphs.items()}, mesh
+
+
+def _stored_plan(arguments: Namespace) -> tuple[dict[str, ExplicitGraph], Mesh]:
+    """Load a plan, and the mesh that it is for unless another one is named."""
+    store = open_store(arguments.database_url)
+    try:
+        found = store.plans.find(arguments.plan)
+        plan, stored = store.plans.load(found.key), mesh_of(store.runs.find(found.run_id).mesh)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        store.close()
+    mesh = stored if arguments.mesh is None else read_mesh(arguments.mesh)
+    if mesh.axis_sizes != stored.axis_sizes:
+        raise CommandError(f"the plan is for a mesh of {stored.axis_sizes}, not of {mesh.axis_sizes}")
+    return {found.id: expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))}, mesh
+
+
+def _print(found: Sequence[Validation], mesh: Mesh) -> None:
+    rows = [
+        (
+            each.name,
+            quantity(each.predicted_s, "s"),
+            quantity(each.measured.seconds, "s"),
+            f"{each.measured.repeat_error:.1%}",
+            f"{each.error:+.1%}",
+        )
+        for each in found
+    ]
+    print_table(HEADERS, rows, right=(1, 2, 3, 4))
+    print(f"\npredicted for {mesh.name}; median error {median_error(found):.1%}")

@@ -1,0 +1,86 @@
+"""Timed runs: programs run in a process of their own, for as long as asked, and faults are named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tapestry.hardware import load_mesh
+from tapestry.hardware.calibration.probes import probes
+from tapestry.hardware.calibration.runs import FEWEST_PASSES, RunError, TimedRuns
+from tapestry.hardware.calibration.timed import Setting
+from tapestry.hardware.calibration.validation import median_error, on_one_device, validate
+from tapestry.teg.graph import Graph
+from tapestry.teg.programs import program
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placements
+
+pytestmark = pytest.mark.slow  # each process loads torch
+pytest.importorskip("torch")
+
+
+def products(count: int) -> Graph:
+    """Multiply a matrix so often."""
+    with program("products") as p:
+        x = p.input("x", row=256, column=256)
+        for k in range(count):
+            x = x.contract(p.parameter(f"w{k}", column=256, out=256), "column").rename(out="column")
+        p.output("y", x)
+    return p.graph
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[TimedRuns]:
+    with TimedRuns(Setting()) as started:
+        yield started
+
+
+def test_more_work_takes_longer(runs: TimedRuns) -> None:
+    names: list[str] = []
+    counts = ("1 products", "20 products")
+    for name in counts:
+        runs.load(name, on_one_device(products(int(name.split()[0]))))
+    found = runs.measure(counts, 0.0, time.monotonic, lambda fraction, name: names.append(name))
+    assert 5 < found["20 products"].seconds / found["1 products"].seconds < 80
+    assert sorted(names) == sorted(counts * FEWEST_PASSES)
+
+
+def test_predicted_and_measured_stand_side_by_side(runs: TimedRuns) -> None:
+    plans = {"three": on_one_device(products(3))}
+    (found,) = validate(plans, load_mesh("cpu-node"), runs, 0.0, time.monotonic)
+    assert found.name == "three" and found.predicted_s > 0
+    assert found.error == found.predicted_s / found.measured.seconds - 1
+    assert median_error([found]) == abs(found.error)
+
+
+def test_ranks_of_a_plan_run_together() -> None:
+    graph, pair = products(2), MeshShape.of(gpu=2)
+    with TimedRuns(Setting(ranks=2)) as together:
+        together.load("pair", expand(graph, Placements({}), pair))
+        assert together.measure(["pair"], 0.0, time.monotonic)["pair"].seconds > 0
+
+
+def test_a_process_that_has_ended_is_reported() -> None:
+    with TimedRuns(Setting()) as ended:
+        ended.workers[0][0].kill()
+        with pytest.raises(RunError, match="'lost': the process that ran it has ended"):
+            ended.load("lost", on_one_device(products(1)))
+
+
+def test_a_program_that_cannot_run_is_named(runs: TimedRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "tapestry.hardware.calibration.runs.to_torch", lambda explicit: "import no_such_library"
+    )
+    with pytest.raises(RunError, match="'broken': ModuleNotFoundError: No module named 'no_such_library'"):
+        runs.load("broken", on_one_device(products(1)))
+
+
+def test_probes_are_programs_of_one_block_with_names_of_their_own() -> None:
+    found = list(probes())
+    assert len({probe.name for probe in found}) == len(found) > 80
+    for probe in found:
+        blocks = [b for b in probe.graph.blocks if b.operator not in ("source", "sink") and not b.is_view]
+        assert len(blocks) == 1, probe.name
