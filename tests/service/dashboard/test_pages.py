@@ -233,6 +233,14 @@ def test_what_a_device_holds_is_broken_down(service: Service, hostile_run: str, 
         expect(page.locator("#costs p")).to_contain_text(term.removesuffix("_bytes").replace("_", " "))
 
 
+def test_the_error_of_the_time_is_shown(service: Service, hostile_run: str, visit: Open) -> None:
+    plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]
+    time = plan["verified"]["time"]
+    note = visit(service, f"/plans/{plan['id']}").locator("#time-interval")
+    expect(note).to_contain_text("with a probability of 90 %")
+    expect(note).to_contain_text(time["classes"][0]["name"])
+
+
 def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: Open, tmp_path: Path) -> None:
     plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]["id"]
     page = visit(service, f"/plans/{plan}")
