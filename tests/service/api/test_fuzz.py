@@ -62,7 +62,7 @@ def test_no_request_brings_the_service_out_of_its_form(shared: Service) -> None:
 
 
 def things_that_exist(service: Service) -> dict[str, str]:
-    """Return ids of a finished run, its plan, its graph and an execution; a layout, and a stored tensor."""
+    """Return ids of a finished run, its plan, its graph and an execution; a layout, a precision and a stored tensor."""
     service.store.tensors.put({"known": TensorValue.of(np.zeros((64, 64), np.float32))}, NOON)
     plan = first_plan(service)
     run = plan.partition("-")[0]
@@ -73,6 +73,7 @@ def things_that_exist(service: Service) -> dict[str, str]:
         "graph_id": document["graph_id"],
         "execution_id": document["executions"][0]["id"],
         "name": "known",
+        "dtype": "bf16",
         "text": "ptr[16b] o (4,(2,3)):(2,(1,8))",
     }
 
