@@ -304,6 +304,10 @@ class Mesh:
         """Return the mesh with links that do not reduce themselves, as where the library is told so."""
         return replace(self, axes=tuple(_unreducing(axis) for axis in self.axes))
 
+    def launched(self, launch: str | None) -> Mesh:
+        """Return the mesh with kernels launched in one of the ways of `LAUNCHES`; as it is for None."""
+        return self if launch is None else replace(self, device=self.device.launched(launch))
+
     def axis(self, name: str) -> MeshAxis:
         """Return the axis called `name`.
 

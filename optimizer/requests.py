@@ -8,6 +8,7 @@ from os import PathLike
 
 from tapestry.costmodel.known_objectives import KnownObjectives, known_objectives
 from tapestry.hardware import CatalogError, Mesh, load_mesh
+from tapestry.hardware.mesh import LAUNCHES
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.request_faults import option_faults
@@ -29,6 +30,10 @@ MeshLike = Mesh | str | PathLike[str]
 PROGRAM = "a program: a graph, a program of the builder or a file's path"
 MESH = "a mesh, a name such as 'dgx-h100' or the path of a TOML file"
 DTYPE = optional(ArgumentKind(one_of(PRECISIONS), lambda value: isinstance(value, str)))
+KINDS = {
+    "dtype": DTYPE,
+    "launch": optional(ArgumentKind(one_of(LAUNCHES), lambda value: value in LAUNCHES)),
+}
 ELSEWHERE = "import others by from_onnx, from_stablehlo, from_jax or from_torch"
 
 
@@ -54,11 +59,12 @@ def read_request(
     external_data: str | PathLike[str] | None = None,
     pins_from: str | PathLike[str] | None = None,
     dtype: str | None = None,
+    launch: str | None = None,
 ) -> ReadRequest:
     """Read program and mesh, and check the options against both; pins of a builder's program join those of `options`.
 
     So do those that the shardings in the file `pins_from` are for this program on this mesh. With `dtype` the program
-    is stored in that precision (`rewrites.storage_precision`).
+    is stored in that precision (`rewrites.storage_precision`); `launch` is how the mesh's devices launch kernels.
     Where the program cannot be read, objectives are checked against the catalog, and pins in their form alone.
 
     Raises:
@@ -73,7 +79,7 @@ def read_request(
     except (ArgumentError, GraphFileError, ProgramError, InvalidGraphError) as error:
         faults += _faults_at("/program", error)
     given = graph
-    faults += [Fault("", text) for text in argument_faults({"dtype": DTYPE}, {"dtype": dtype})]
+    faults += [Fault("", text) for text in argument_faults(KINDS, {"dtype": dtype, "launch": launch})]
     if isinstance(dtype, str) and graph is not None:
         try:
             check(graph)
@@ -81,7 +87,7 @@ def read_request(
         except (InvalidGraphError, StoragePrecisionError) as error:
             faults += _faults_at("/dtype", error)
     try:
-        read_mesh = mesh_of(mesh)
+        read_mesh = mesh_of(mesh).launched(launch if launch in LAUNCHES else None)
     except (ArgumentError, CatalogError) as error:
         faults += _faults_at("/mesh", error)
     if (

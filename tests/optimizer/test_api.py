@@ -73,6 +73,17 @@ def test_a_mesh_is_a_value_a_name_or_a_file(result: Result, graph: Graph, tmp_pa
     assert tapestry.optimize(graph, file, **QUICK).mesh.device_count == 2
 
 
+def test_kernels_are_launched_as_stated(graph: Graph) -> None:
+    found = tapestry.optimize(graph, "dgx-a100", launch="eager", **QUICK)
+    captured = load_mesh("dgx-a100")
+    assert found.mesh == captured.launched("eager") != captured
+    (plan, *_) = found.frontier
+    eager, alone = (tapestry.simulate(plan, mesh=mesh, execute=False) for mesh in (found.mesh, captured))
+    assert eager.makespan_ticks == round(plan.cost["time_s"] * 1e12) > alone.makespan_ticks
+    with pytest.raises(OptionError, match="launch: expected"):
+        tapestry.optimize(graph, "dgx-a100", launch="later", **QUICK)
+
+
 def test_the_pins_of_a_program_hold() -> None:
     for program, pins in (
         (network(SPLIT), None),

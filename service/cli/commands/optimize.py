@@ -125,6 +125,7 @@ def _read(arguments: Namespace, options: RunOptions, dims: Sequence[tuple[str, i
         external_data=arguments.external_data,
         pins_from=arguments.pins_from,
         dtype=arguments.dtype,
+        launch=arguments.launch,
     )
 
 

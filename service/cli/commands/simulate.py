@@ -191,7 +191,7 @@ def _given(arguments: Namespace) -> tuple[Graph, Mesh]:
         raise CommandError(
             "give a GRAPH and a --mesh, or a stored --plan or --run; see tapestry simulate --help"
         )
-    mesh = read_mesh(arguments.mesh)
+    mesh = read_mesh(arguments.mesh).launched(arguments.launch)
     return read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype), mesh
 
 

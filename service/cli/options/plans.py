@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, quiet, store, timing
+from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, launch, quiet, store, timing
 from tapestry.service.cli.values import assignment, names, number, optional_assignment, whole
 
 EXPORTED = (
@@ -24,6 +24,7 @@ def simulate(parser: Parser) -> None:
     """Add the options of `simulate`: a plan, or a program, and the settings of its execution."""
     graph(parser, optional=True)
     parser.add_argument("--mesh", metavar="NAME|FILE", help="the mesh, for a program without a stored plan")
+    launch(parser)
     parser.add_argument("--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
     parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
     _computing(parser)

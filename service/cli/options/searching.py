@@ -8,7 +8,16 @@ from typing import Any
 
 from tapestry.optimizer.run.option_fields import Option
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
-from tapestry.service.cli.options.shared import MOST_ISLANDS, Parser, as_json, graph, port, quiet, store
+from tapestry.service.cli.options.shared import (
+    MOST_ISLANDS,
+    Parser,
+    as_json,
+    graph,
+    launch,
+    port,
+    quiet,
+    store,
+)
 from tapestry.service.cli.values import names, pair
 from tapestry.teg.faults import Fault
 
@@ -34,6 +43,7 @@ def optimize(parser: Parser) -> None:
     parser.add_argument(
         "--mesh", required=True, metavar="NAME|FILE", help="a mesh of the catalog, or a TOML file"
     )
+    launch(parser)
     run_options(parser, OPTIONS)
     parser.add_argument(
         "--fresh", action="store_true", help="search even where a stored run has answered the same request"

@@ -130,6 +130,16 @@ def quiet(parser: Parser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
+def launch(parser: Parser) -> None:
+    """Add `--launch`, for commands that predict times on a mesh."""
+    parser.add_argument(
+        "--launch",
+        choices=("captured", "eager", "unfused"),
+        help="how kernels are launched: in a graph, one by one by the host, or so with each function of a cell as one "
+        "(default: as the mesh's device has it, mostly captured)",
+    )
+
+
 def timing(parser: Parser, seconds: float) -> None:
     """Add the options of what runs programs on this machine, and for how many seconds."""
     parser.add_argument(
