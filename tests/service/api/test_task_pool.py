@@ -19,6 +19,7 @@ from tapestry.service.store import StoreError
 from tests.service.processes import eventually
 
 PATIENCE_S = 60.0  # of tests on a loaded machine; usually a moment
+LEAST_URGENT = 19  # the highest niceness there is
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def pool() -> Iterator[TaskPool]:
 def test_a_task_is_done_elsewhere_and_gives_way(pool: TaskPool) -> None:
     assert pool.do(os.getpid) != os.getpid()
     assert pool.do(os.getpid) == pool.do(os.getpid)
-    assert pool.do(os.nice, 0) == os.nice(0) + pool_module.NICENESS
+    assert pool.do(os.nice, 0) == min(os.nice(0) + pool_module.NICENESS, LEAST_URGENT)
 
 
 def test_what_a_task_raises_is_a_fault_and_the_pool_goes_on(pool: TaskPool) -> None:

@@ -59,12 +59,15 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
         assert plan["feasible"] is True
         assert all(set(move) == {"rule", "place", "choice"} for move in plan["moves"])
         verified = plan["verified"]
-        assert set(verified) == {"sharding", "memory", "traffic", "values"}
+        assert set(verified) == {"sharding", "memory", "traffic", "values", "time"}
         assert verified["sharding"] == {"ok": True, "issues": []}
         for what in ("memory", "traffic"):
             assert set(verified[what]) == {"predicted", "counted", "method"}
             assert verified[what]["predicted"] == verified[what]["counted"]
         assert set(verified["values"]) == {"executed", "max_error", "ok"}
+        assert set(verified["time"]) == {"seconds", "low", "high", "probability", "error", "classes"}
+        assert verified["time"]["low"] < verified["time"]["seconds"] < verified["time"]["high"]
+        assert all(set(kernels) == {"name", "seconds", "error"} for kernels in verified["time"]["classes"])
 
 
 @pytest.mark.slow
