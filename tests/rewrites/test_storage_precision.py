@@ -146,8 +146,8 @@ def test_programs_that_are_not_converted_are_refused_with_the_remedy() -> None:
 @pytest.mark.slow
 def test_a_search_in_half_precision_moves_and_holds_half_the_bytes() -> None:
     with tapestry.program("layers") as p:
-        x = p.input("x", batch=64, width=256)
-        w, v = p.parameter("w", width=256, inner=256), p.parameter("v", inner=256, out=256)
+        x = p.input("x", batch=4096, width=4096)
+        w, v = p.parameter("w", width=4096, inner=4096), p.parameter("v", inner=4096, out=4096)
         p.output("y", x.contract(w, "width").relu().contract(v, "inner"))
     whole, half = (
         tapestry.optimize(
