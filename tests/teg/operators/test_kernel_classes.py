@@ -41,7 +41,13 @@ def work(operator: str, inputs: int, **attrs: object) -> tuple[Work, dict[str, n
     [
         ("cell", 1, cells(("gelu", X), 1), "elementwise", {}),
         ("cell", 2, cells(("add", X, Y), 2), "elementwise", {}),
-        ("cell", 2, cells(("mul", ("silu", X), Y), 2), "gated", {"row": 64, "rows": 8}),
+        (
+            "cell",
+            2,
+            cells(("mul", ("silu", X), Y), 2),
+            "gated",
+            {"row": 64, "rows": 8, "kernels": 2, "separate_elements": 512 * (2 + 3)},
+        ),
         ("softmax", 1, {"axes": (1,)}, "softmax", {"row": 64, "rows": 8}),
         (
             "reduce",
