@@ -13,7 +13,7 @@ from tapestry.hardware.simulator import simulate
 from tapestry.hardware.simulator.dry_run import DryRunBackend
 from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE
 from tapestry.hardware.simulator.storage import ShardStorage
-from tapestry.hardware.timing import TICKS_PER_S, block_error, copy_error
+from tapestry.hardware.timing import TICKS_PER_S, block_class, copy_error
 from tapestry.teg.faults import value_text
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.operators import operator_named
@@ -103,14 +103,14 @@ class Workload:
         work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
         dims = block.signature.dims if block.signature is not None else ()
         parts = part_amounts(work, [dim.name for dim in dims], np.array([dim.size for dim in dims]))
-        return block_error(
+        return block_class(
             self.mesh.device,
             work.kind,
             work_dtype(inputs, outputs),
             kernel=work.kernel_class,
             compute_dtype=self.compute_dtype,
             parts=parts,
-        )
+        ).error
 
     def value(self, quantity: str, unit: str) -> float:
         """Compute what was measured.

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tapestry.hardware.calibration.fitting import fit, fit_class
-from tapestry.hardware.calibration.host import Host
+from tapestry.hardware.calibration.host import Host, RunError
 from tapestry.hardware.calibration.probes import Probe, probes
-from tapestry.hardware.calibration.runs import Progress, RunError, TimedRuns, Timing, unreported
+from tapestry.hardware.calibration.runs import Progress, TimedRuns, Timing, unreported
 from tapestry.hardware.calibration.samples import KernelSample, Samples, sample_of, stacked
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import on_one_device
@@ -104,7 +104,7 @@ def _rates(name: str, host: Host, setting: Setting, samples: Sequence[KernelSamp
         memory_bytes_per_s=memory,
         peak_flops_per_s=peaks,
         vector_flops_per_s=max(s.flops / s.measured_s for s in streams),
-        cores=setting.threads,
+        cores=host.cores,
         tiles=(TILE,),
         layouts=("row_major",),
         launch=LAUNCH,

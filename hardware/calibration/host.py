@@ -1,4 +1,4 @@
-"""A description of the machine at hand, before anything is measured: its memory, processors and caches."""
+"""Descriptions of what runs programs on this machine, before anything is measured."""
 
 from __future__ import annotations
 
@@ -11,22 +11,55 @@ PROCESSORS = Path("/proc/cpuinfo")
 UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
+class RunError(ValueError):
+    """Error raised when PyTorch cannot run a program here; the message names the program and the reason."""
+
+
 class Host(NamedTuple):
-    """A host that runs programs: its name and vendor, its memory in bytes, and the bytes of its largest cache."""
+    """What runs programs here: its name, vendor, memory, largest cache, and the cores that one program has."""
 
     title: str
     vendor: str
     memory_bytes: int
     cache_bytes: int
+    cores: int
 
 
-def this_processor() -> Host:
-    """Describe the processors of this machine, by what the operating system says of the first one."""
+def this_gpu() -> Host:
+    """Describe the first GPU, by what PyTorch says of it.
+
+    Raises:
+        RunError: PyTorch finds none.
+    """
+    check_gpus(1)
+    import torch
+
+    found = torch.cuda.get_device_properties(0)
+    vendor = "AMD" if torch.version.hip else "NVIDIA"
+    return Host(
+        found.name, vendor, found.total_memory, found.L2_cache_size or 2**20, found.multi_processor_count
+    )
+
+
+def check_gpus(count: int) -> None:
+    """Check that PyTorch finds so many GPUs.
+
+    Raises:
+        RunError: there are fewer.
+    """
+    import torch
+
+    if (found := torch.cuda.device_count()) < count:
+        raise RunError(f"{count} GPUs are needed, PyTorch finds {found} here: take --device cpu")
+
+
+def this_processor(threads: int) -> Host:
+    """Describe the processors of this machine for programs of so many threads, as the operating system has them."""
     lines = PROCESSORS.read_text(encoding="utf-8").splitlines() if PROCESSORS.is_file() else []
     stated = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     title = stated.get("model name", os.uname().machine)
-    return Host(title, stated.get("vendor_id", "unknown"), memory_bytes, _largest_cache())
+    return Host(title, stated.get("vendor_id", "unknown"), memory_bytes, _largest_cache(), threads)
 
 
 def _largest_cache() -> int:

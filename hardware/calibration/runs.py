@@ -13,6 +13,7 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from tapestry.hardware.calibration.host import RunError, check_gpus
 from tapestry.hardware.calibration.timed import Load, Setting, Time, serve
 from tapestry.teg.child_processes import program_hidden, signals_held
 from tapestry.teg.evaluate import random_inputs
@@ -31,10 +32,6 @@ def unreported(fraction: float, name: str) -> None:
     """Report nothing."""
 
 
-class RunError(ValueError):
-    """Error raised when PyTorch cannot run a program here; the message names the program and the reason."""
-
-
 class Timing(NamedTuple):
     """The measured time of a program: the median over passes, and half the distance of the quartiles over it."""
 
@@ -46,10 +43,12 @@ class TimedRuns:
     """Processes that time programs of so many devices as `setting` has ranks; nothing else runs in them.
 
     Raises:
-        RunError: a program cannot be exported or run.
+        RunError: a program cannot be exported or run, or there are too few GPUs.
     """
 
     def __init__(self, setting: Setting) -> None:
+        if setting.device == "cuda":
+            check_gpus(setting.ranks)
         self.folder = TemporaryDirectory(prefix="tapestry-timing-")
         self.loaded: dict[str, float] = {}
         context = multiprocessing.get_context("spawn")

@@ -57,19 +57,6 @@ def move_class(device: Device) -> TimeClass:
     return block_class(device, "move", "float32")
 
 
-def block_error(
-    device: Device,
-    kind: str,
-    dtype: str,
-    *,
-    kernel: str | None = None,
-    compute_dtype: str | None = None,
-    parts: Sequence[PartAmounts] = (),
-) -> float:
-    """Return the error of the time of a block; the arguments are those of `block_ticks`. A view has none."""
-    return block_class(device, kind, dtype, kernel=kernel, compute_dtype=compute_dtype, parts=parts).error
-
-
 def copy_error(mesh: Mesh, rounds: Iterable[Round]) -> float:
     """Return the error of the time of a copy: that of the round known least; 0 for a copy that moves nothing.
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from importlib.util import find_spec
-from pathlib import Path
 
 from tapestry.hardware.calibration.calibrate import Calibration, calibrate
-from tapestry.hardware.calibration.host import this_processor
-from tapestry.hardware.calibration.runs import RunError
+from tapestry.hardware.calibration.host import RunError, this_gpu, this_processor
 from tapestry.hardware.calibration.timed import Setting
-from tapestry.hardware.mesh_text import mesh_text
 from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.mesh_files import check_new, write_mesh
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.progress import reporter
 from tapestry.teg.brief import counted
@@ -20,21 +18,16 @@ from tapestry.teg.brief import counted
 
 def run(arguments: Namespace) -> int:
     """Measure, write the file, and print what was found."""
-    path = Path(arguments.file)
-    if path.suffix != ".toml":
-        raise CommandError(f"{arguments.file!r}: name a file ending in .toml, by which meshes are read")
-    if path.exists() and not arguments.force:
-        raise CommandError(
-            f"{arguments.file!r} exists already; name another file, or say --force to replace it"
-        )
+    check_new(arguments.file, arguments.force)
     if find_spec("torch") is None:
         raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
     setting = Setting(arguments.device, arguments.threads)
     with reporter(arguments.quiet) as progress:
         try:
+            host = this_gpu() if arguments.device == "cuda" else this_processor(arguments.threads)
             found = calibrate(
                 arguments.name,
-                this_processor(),
+                host,
                 setting,
                 arguments.seconds,
                 time.monotonic,
@@ -42,10 +35,7 @@ def run(arguments: Namespace) -> int:
             )
         except RunError as error:
             raise CommandError(str(error)) from error
-    try:
-        path.write_text(mesh_text(found.mesh, with_device=True), encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {arguments.file!r}: {error.strerror or error}") from error
+    write_mesh(found.mesh, arguments.file, with_device=True)
     if arguments.json:
         print_json(_document(arguments, found, setting))
     else:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 
 from tapestry.hardware import CatalogError, Mesh, device_schema, load_file, mesh_schema
-from tapestry.hardware.mesh_text import mesh_text
 from tapestry.service.cli.errors import FAILED, OK, CommandError
+from tapestry.service.cli.mesh_files import check_new, write_mesh
 from tapestry.service.cli.output import paint, print_json, print_table, quantity
 from tapestry.service.cli.searching import read_mesh
 from tapestry.service.store import mesh_to_document
@@ -22,18 +21,9 @@ def run(arguments: Namespace) -> int:
 
 
 def _new(arguments: Namespace) -> int:
-    path = Path(arguments.file)
-    if path.suffix != ".toml":
-        raise CommandError(f"{arguments.file!r}: name a file ending in .toml, by which meshes are read")
-    if path.exists() and not arguments.force:
-        raise CommandError(
-            f"{arguments.file!r} exists already; name another file, or say --force to replace it"
-        )
+    check_new(arguments.file, arguments.force)
     mesh = read_mesh(arguments.source)
-    try:
-        path.write_text(mesh_text(mesh, arguments.with_device), encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {arguments.file!r}: {error.strerror or error}") from error
+    write_mesh(mesh, arguments.file, arguments.with_device)
     if arguments.json:
         print_json({"file": arguments.file, "from": mesh.name})
     else:

@@ -6,10 +6,10 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 from tapestry.hardware import Mesh
-from tapestry.hardware.calibration.runs import RunError, TimedRuns
+from tapestry.hardware.calibration.host import RunError
+from tapestry.hardware.calibration.runs import TimedRuns
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import Validation, median_error, on_one_device, validate
 from tapestry.optimizer import canonicalize
@@ -54,14 +54,14 @@ def run(arguments: Namespace) -> int:
 
 
 def _programs(arguments: Namespace) -> tuple[dict[str, ExplicitGraph], Mesh]:
-    """Read programs as plans of one device, by the names of their files."""
+    """Read programs as plans of one device, by their files."""
     if arguments.mesh is None:
         raise CommandError(
             "which device predicts? --mesh FILE names one; `tapestry calibrate FILE` measures this machine"
         )
     mesh = read_mesh(arguments.mesh)
     reading = (arguments.dim, arguments.external_data, arguments.dtype)
-    graphs = {Path(path).name: read_graph(path, *reading) for path in arguments.graphs}
+    graphs = {path: read_graph(path, *reading) for path in arguments.graphs}
     return {name: on_one_device(canonicalize(graph)) for name, graph in graphs.items()}, mesh
 
 
@@ -77,7 +77,8 @@ def _stored_plan(arguments: Namespace) -> tuple[dict[str, ExplicitGraph], Mesh]:
         store.close()
     mesh = stored if arguments.mesh is None else read_mesh(arguments.mesh)
     if mesh.axis_sizes != stored.axis_sizes:
-        raise CommandError(f"the plan is for a mesh of {stored.axis_sizes}, not of {mesh.axis_sizes}")
+        wanted, given = (", ".join(f"{name}={size}" for name, size in m.axis_sizes) for m in (stored, mesh))
+        raise CommandError(f"the plan is for a mesh with the axes {wanted}; {mesh.name!r} has {given}")
     return {found.id: expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))}, mesh
 
 

@@ -17,7 +17,7 @@ from tapestry.hardware.calibration.validation import on_one_device, predicted_s
 from tapestry.hardware.catalog import mesh_from_dict
 from tapestry.hardware.mesh_text import mesh_text
 
-HOST = Host("a processor", "nobody", 2**36, 2**25)
+HOST = Host("a processor", "nobody", 2**36, 2**25, 1)
 CHOSEN = ("add", "relu", "exp", "softmax", "product")
 
 
@@ -35,5 +35,5 @@ def test_a_known_device_is_found_again(name: str) -> None:
 
 
 def test_the_host_is_described() -> None:
-    found = this_processor()
-    assert found.title and found.memory_bytes > 2**28 and found.cache_bytes >= 2**15
+    found = this_processor(2)
+    assert found.title and found.memory_bytes > 2**28 and found.cache_bytes >= 2**15 and found.cores == 2

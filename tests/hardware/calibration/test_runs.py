@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tapestry.hardware import load_mesh
+from tapestry.hardware.calibration.host import RunError
 from tapestry.hardware.calibration.probes import probes
-from tapestry.hardware.calibration.runs import FEWEST_PASSES, RunError, TimedRuns
+from tapestry.hardware.calibration.runs import FEWEST_PASSES, TimedRuns
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import median_error, on_one_device, validate
 from tapestry.teg.graph import Graph

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tapestry.hardware import load_device, load_mesh
 from tapestry.hardware.kernels import UNKNOWN_ERROR, KernelFigures
-from tapestry.hardware.timing import block_error, copy_error
+from tapestry.hardware.timing import block_class, copy_error
 from tapestry.teg.sharding.copies import Round
 
 MESH = load_mesh("dgx-h100")
@@ -15,13 +15,13 @@ MESH = load_mesh("dgx-h100")
 def test_a_block_has_the_error_of_its_class() -> None:
     device = load_device("h100-sxm5-80gb")
     own = replace(device, kernels={"softmax": KernelFigures(error=0.07)})
-    assert block_error(own, "vector", "float16", kernel="softmax") == 0.07
-    assert block_error(own, "none", "float16") == 0.0
+    assert block_class(own, "vector", "float16", kernel="softmax").error == 0.07
+    assert block_class(own, "none", "float16").error == 0.0
 
 
 def test_a_class_without_measurements_is_the_least_certain() -> None:
     device = replace(load_device("h100-sxm5-80gb"), kernels={})
-    assert block_error(device, "contraction", "bfloat16") == UNKNOWN_ERROR
+    assert block_class(device, "contraction", "bfloat16").error == UNKNOWN_ERROR
 
 
 def test_a_copy_has_the_error_of_the_collective_measured_most_nearly() -> None:

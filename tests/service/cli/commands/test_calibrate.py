@@ -24,6 +24,17 @@ def test_programs_or_a_plan_are_validated_on_a_mesh(tapestry: Run, document: Pat
     assert "a1" in complaint(tapestry("validate", "--plan", "a1"))
 
 
+@pytest.mark.slow
+def test_gpus_that_are_not_there_are_counted(
+    tapestry: Run, document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    wanted = "1 GPUs are needed, PyTorch finds 0 here: take --device cpu"
+    assert wanted in complaint(tapestry("calibrate", tmp_path / "here.toml", "--device", "cuda"))
+    assert wanted in complaint(tapestry("validate", document, "--mesh", "cpu-node", "--device", "cuda"))
+
+
 PRODUCTS = tuple((n, n, n, 1) for n in (32, 64, 128))
 
 
