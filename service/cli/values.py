@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from math import inf
 
 from tapestry.costmodel.expression_parser import split_at_commas
 
@@ -32,6 +33,21 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number, not {text!r}") from None
+
+
+def duration(text: str) -> float:
+    """Parse seconds, zero or more."""
+    seconds = number(text)
+    if not 0 <= seconds < inf:
+        raise argparse.ArgumentTypeError(f"expected seconds, zero or more, not {text!r}")
+    return seconds
+
+
+def name(text: str) -> str:
+    """Parse a name, which is not empty."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a name, not an empty text")
+    return text
 
 
 def dimension(text: str) -> tuple[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapestry.service.cli.options.shared import Parser, as_json, graph, quiet, timing
-from tapestry.service.cli.values import coordinates, names, whole
+from tapestry.service.cli.values import coordinates, name, names, whole
 
 
 def import_(parser: Parser) -> None:
@@ -74,7 +74,9 @@ def layout(parser: Parser) -> None:
 def calibrate(parser: Parser) -> None:
     """Add the options of `calibrate`: the file to write, and what is measured."""
     parser.add_argument("file", metavar="FILE", help="the mesh file to write (.toml)")
-    parser.add_argument("--name", default="this-machine", metavar="NAME", help="the name of the device in it")
+    parser.add_argument(
+        "--name", type=name, default="this-machine", metavar="NAME", help="the name of the device in it"
+    )
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
     timing(parser, 200.0)
     quiet(parser)

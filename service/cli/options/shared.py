@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from tapestry.service.cli.errors import CommandError
-from tapestry.service.cli.values import dimension, number, whole
+from tapestry.service.cli.values import dimension, duration, whole
 from tapestry.teg.faults import expected, joined, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
@@ -157,7 +157,7 @@ def timing(parser: Parser, seconds: float) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=number,
+        type=duration,
         default=seconds,
         metavar="S",
         help=f"how long to measure, five times each at least (default: {seconds:g})",

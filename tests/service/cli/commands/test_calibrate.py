@@ -13,6 +13,9 @@ def test_wrong_files_are_refused(tapestry: Run, tmp_path: Path) -> None:
     there = tmp_path / "there.toml"
     there.touch()
     assert "exists already" in complaint(tapestry("calibrate", there))
+    assert "no such folder" in complaint(tapestry("calibrate", tmp_path / "nowhere" / "here.toml"))
+    for option, value in (("--seconds", "-5"), ("--seconds", "nan"), ("--name", " ")):
+        assert f"argument {option}: expected" in complaint(tapestry("calibrate", there, option, value))
     assert "ending in .toml" in complaint(tapestry("calibrate", tmp_path / "here.json"))
 
 
