@@ -16,7 +16,7 @@ class RunError(ValueError):
 
 
 class Host(NamedTuple):
-    """What runs programs here: its name, vendor, memory, largest cache, and the cores that one program has."""
+    """The device that runs programs here: its name, vendor, memory, largest cache, and the cores of one program."""
 
     title: str
     vendor: str
