@@ -42,6 +42,7 @@ def _axis(table: Table, name: str | None = None) -> MeshAxis:
         ramp_s=table.number_or("ramp_s", 0.0, zero=True),
         small_message_bytes_per_s=table.optional("small_message_bytes_per_s"),
         collectives=_collectives(table, name is not None),
+        quantile=table.optional("quantile"),
         sources=table.sources(),
     )
     table.finish()

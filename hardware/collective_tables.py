@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import log
+from math import hypot, log
+
+from tapestry.hardware.kernels import INHERITED_ERROR, UNKNOWN_ERROR
 
 # How the library carries out a collective; `any`: as it chooses itself.
 ALGORITHMS = ("any", "ring", "tree", "in_switch")
@@ -50,6 +52,17 @@ def nearest_table(
         if found:
             return min(found, key=lambda t: (_distance(t, members, inside), -t.members, t.algorithm))
     return None
+
+
+def error_of(table: CollectiveTable | None, kind: str, members: int, inside: int = 1) -> float:
+    """Return the error of times that follow from a table: its own, or wider for another kind or group.
+
+    Without a table it is the widest.
+    """
+    if table is None:
+        return UNKNOWN_ERROR
+    is_same = (table.kind, table.members, table.inside) == (kind, members, inside)
+    return table.error if is_same else hypot(table.error, INHERITED_ERROR)
 
 
 def _distance(table: CollectiveTable, members: int, inside: int) -> float:

@@ -86,6 +86,7 @@ def read_device(table: Table) -> Device:
         vendor=table.text("vendor"),
         architecture=table.text("architecture") if table.has("architecture") else "",
         launch=table.one_of("launch", LAUNCHES) if table.has("launch") else LAUNCHES[0],
+        quantile=table.optional("quantile"),
         memory_bytes=table.whole("memory_bytes"),
         memory_bytes_per_s=table.number("memory_bytes_per_s"),
         peak_flops_per_s=table.rates("peak_flops_per_s"),

@@ -61,8 +61,9 @@ class Device:
     hit it; scratchpads that a compiler fills are no cache. A process holds memory beside its tensors: `context_bytes`
     for driver, runtime and code, `workspace_bytes` for the scratch memory of libraries, `allocator_bytes` lost to
     rounding at most, `communicator_bytes` for the buffers of the collectives along one axis of a mesh. `layouts` names
-    the physical layouts that its kernels work in, the default one first. `sources` gives the origin of every figure by
-    field name. A device has one memory: a board with two chips is two devices.
+    the physical layouts that its kernels work in, the default one first. Times are medians, or the
+    `quantile` of each class of kernels by its error. `sources` gives the origin of every figure by field name. A device
+    has one memory: a board with two chips is two devices.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Device:
     price_usd_per_hour: float | None = None
     architecture: str = ""
     launch: str = LAUNCHES[0]
+    quantile: float | None = None
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -204,8 +206,8 @@ class MeshAxis:
     collective. `ramp_s` is the extra time per phase of a collective's bulk protocol (direct sends have none),
     `small_message_bytes_per_s` the rate of the protocol without it; the faster one is used.
     `all_reduce_efficiency` replaces `efficiency` where the links themselves reduce, for the whole axis only.
-    `collectives` are measurements, from which times follow where there are any. `part_of` is the axis that this one
-    is a part of.
+    `collectives` are measurements, from which times follow where there are any. Times are medians, or the `quantile`
+    of each kind by its error. `part_of` is the axis that this one is a part of.
     """
 
     name: str
@@ -218,6 +220,7 @@ class MeshAxis:
     ramp_s: float = 0.0
     small_message_bytes_per_s: float | None = None
     collectives: tuple[CollectiveTable, ...] = ()
+    quantile: float | None = None
     part_of: MeshAxis | None = None
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -308,6 +311,17 @@ class Mesh:
         """Return the mesh with kernels launched in one of the ways of `LAUNCHES`; as it is for None."""
         return self if launch is None else replace(self, device=self.device.launched(launch))
 
+    def at_quantile(self, quantile: float | None) -> Mesh:
+        """Return the mesh with times of kernels and exchanges at a quantile in (0, 1) of each; as it is for None.
+
+        The slowest times of all classes so come together, which overstates how late a plan may be.
+        """
+        if quantile is None:
+            return self
+        axes = tuple(_axis_at(axis, quantile) for axis in self.axes)
+        network = None if self.network is None else _axis_at(self.network, quantile)
+        return replace(self, device=replace(self.device, quantile=quantile), axes=axes, network=network)
+
     def axis(self, name: str) -> MeshAxis:
         """Return the axis called `name`.
 
@@ -327,6 +341,11 @@ def _shortened(axis: MeshAxis, size: int) -> MeshAxis:
         return axis
     topology = "line" if axis.topology == "torus" else axis.topology
     return replace(axis, size=size, topology=topology, all_reduce_efficiency=None, part_of=axis.whole)
+
+
+def _axis_at(axis: MeshAxis, quantile: float) -> MeshAxis:
+    whole = None if axis.part_of is None else _axis_at(axis.part_of, quantile)
+    return replace(axis, quantile=quantile, part_of=whole)
 
 
 def _unreducing(axis: MeshAxis) -> MeshAxis:

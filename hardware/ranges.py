@@ -131,6 +131,8 @@ RANGES: Mapping[str, Range] = {
     # Above 1 where the links reduce: then fewer bytes are sent than the formula counts.
     "all_reduce_efficiency": _share("share for all-reduce, where the links themselves reduce", 2.0),
     "ramp_s": Range(0.0, 1.0, "s", "further time per phase of a collective's bulk protocol"),
+    # Of devices and axes.
+    "quantile": Range(0.5, 0.999, "", "quantile of times that plans are ranked by; the median if left out"),
     # Measured collectives.
     "message_bytes": Range(1, 1e15, "bytes", "size of a collective"),
     "collective_s": Range(1e-9, 1e5, "s", "time of a collective"),

@@ -88,6 +88,7 @@ def read_request(
             faults += _faults_at("/dtype", error)
     try:
         read_mesh = mesh_of(mesh).launched(launch if launch in LAUNCHES else None)
+        read_mesh = read_mesh.at_quantile(options.robust)
     except (ArgumentError, CatalogError) as error:
         faults += _faults_at("/mesh", error)
     if (

@@ -82,7 +82,8 @@ def check_request(
     objectives = tuple(
         known.named(text).name for text in options.objectives
     )  # expressions in their usual notation
-    return RunRequest(graph_id, mesh_to_document(known_mesh), replace(options, objectives=objectives))
+    document = mesh_to_document(known_mesh.at_quantile(options.robust))
+    return RunRequest(graph_id, document, replace(options, objectives=objectives))
 
 
 def _greatest(limits: Limits) -> dict[str, float]:

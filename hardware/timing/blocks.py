@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tapestry.hardware.kernels import KernelFigures
 from tapestry.hardware.mesh import Device
+from tapestry.hardware.timing.quantiles import quantile_factor
 from tapestry.hardware.timing.units import Floats, Ticks, ticks
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND
@@ -51,6 +52,7 @@ def block_ticks(
     (default 1) pays for padding to the device's tiles and for waves of tiles that do not fill the cores; the best tile
     and the best split of the reduction are taken. Where functions are not fused, a cell of several is so many
     `kernels`, which move `separate_elements` in all. A device without work, zero flops and zero bytes, takes 0 ticks.
+    Times are medians, or the device's `quantile`.
     More work never takes less time, and no block is faster than the rates of the arithmetic units and of the memory
     it works in.
 
@@ -94,6 +96,7 @@ def block_ticks(
     busy_s = busy_s + launches * (device.launch_overhead_s + figures.overhead_s)
     if device.launch == "eager":
         busy_s = _joined(busy_s + figures.eager_s, np.asarray(figures.dispatch_s), HOST_SHARPNESS)
+    busy_s = busy_s * quantile_factor(device.quantile, figures.error)
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
 
 

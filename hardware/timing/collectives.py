@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tapestry.hardware.collective_tables import CollectiveTable, nearest_table
+from tapestry.hardware.collective_tables import CollectiveTable, error_of, nearest_table
 from tapestry.hardware.mesh import Mesh, MeshAxis
+from tapestry.hardware.timing.quantiles import quantile_factor
 from tapestry.hardware.timing.units import Floats, Ticks, seconds, ticks
 from tapestry.teg.sharding.copies import Round
 
@@ -120,10 +121,22 @@ def measured_kind(kind: str) -> str:
 
 
 def _calibrated_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
-    """Compute the seconds of one step from the figures of the axis, corrected by the nearest measurements of it."""
+    """Compute the seconds of one step from the figures of the axis, corrected by the nearest measurements of it.
+
+    They are the median, or the axis's `quantile`.
+    """
     time_s = _alpha_beta_s(axis, kind, members, received, stride)
     curve = _curve(axis, kind, members)
-    return time_s if curve is None else curve.corrected(time_s)
+    median_s = time_s if curve is None else curve.corrected(time_s)
+    return median_s if axis.quantile is None else median_s * _step_factor(axis, kind, members)
+
+
+@lru_cache(maxsize=4096)
+def _step_factor(axis: MeshAxis, kind: str, members: int) -> float:
+    """Compute the axis's quantile of the time of a step over its median."""
+    measured = measured_kind(kind)
+    table = nearest_table(axis.collectives, measured, members)
+    return quantile_factor(axis.quantile, error_of(table, measured, members))
 
 
 class Curve(NamedTuple):
@@ -248,6 +261,7 @@ def _group_curve(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> Curve | None
     if table is None:
         return None
     slow, fast = _slowest_two(mesh, rounds)
+    late = quantile_factor(slow.quantile, error_of(table, table.kind, slow.size, fast.size))
     slow = replace(slow, size=max(slow.size, table.members))
     fast = replace(fast, size=max(fast.size, table.inside))
     sizes = np.array(table.bytes)
@@ -256,7 +270,8 @@ def _group_curve(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> Curve | None
     both = [Round(fast.name, table.kind, table.inside, 1), Round(slow.name, table.kind, table.members, 1)]
     received = np.stack([within, across], axis=-1).astype(np.int64)
     bare = replace(slow, collectives=tuple(each for each in slow.collectives if each.inside == 1))
-    return Curve.of(seconds(copy_ticks(replace(mesh, axes=(bare, fast)), both, received)), table.seconds)
+    computed = seconds(copy_ticks(replace(mesh, axes=(bare, fast)), both, received))
+    return Curve.of(computed, late * np.array(table.seconds))
 
 
 def _group_table(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> CollectiveTable | None:

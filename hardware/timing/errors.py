@@ -7,11 +7,10 @@ within 10 %. Those of one class of kernels are common to all its blocks, and do 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import hypot
 from typing import NamedTuple
 
-from tapestry.hardware.collective_tables import CollectiveTable, nearest_table
-from tapestry.hardware.kernels import INHERITED_ERROR, UNKNOWN_ERROR, key_of
+from tapestry.hardware.collective_tables import error_of, nearest_table
+from tapestry.hardware.kernels import key_of
 from tapestry.hardware.mesh import SHORT_DTYPES, Device, Mesh
 from tapestry.hardware.timing.blocks import requested_kernel
 from tapestry.hardware.timing.collectives import measured_kind
@@ -77,8 +76,8 @@ def exchange_classes(mesh: Mesh, rounds: Sequence[Round]) -> tuple[TimeClass, ..
         slow, fast = mesh.axis(names[0]).whole, mesh.axis(names[1]).whole
         table = nearest_table(slow.collectives, "all_reduce", slow.size, fast.size)
         if table is not None:
-            is_same = (table.members, table.inside) == (slow.size, fast.size)
-            group = TimeClass(f"groups over {slow.name} and {fast.name}", _widened(table, is_same))
+            error = error_of(table, table.kind, slow.size, fast.size)
+            group = TimeClass(f"groups over {slow.name} and {fast.name}", error)
             return tuple(group if each.members > 1 else NO_CLASS for each in rounds)
     return tuple(_round_class(mesh, each) for each in rounds)
 
@@ -88,11 +87,4 @@ def _round_class(mesh: Mesh, each: Round) -> TimeClass:
         return NO_CLASS
     kind = measured_kind(each.kind)
     table = nearest_table(mesh.axis(each.axis).collectives, kind, each.members)
-    is_same = table is not None and (table.kind, table.members) == (kind, each.members)
-    error = UNKNOWN_ERROR if table is None else _widened(table, is_same)
-    return TimeClass(f"{kind} on {each.axis}", error)
-
-
-def _widened(table: CollectiveTable, is_same: bool) -> float:
-    """Return the error of what follows from a table: its own, or wider for another kind or group."""
-    return table.error if is_same else hypot(table.error, INHERITED_ERROR)
+    return TimeClass(f"{kind} on {each.axis}", error_of(table, kind, each.members))

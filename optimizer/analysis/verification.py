@@ -21,7 +21,7 @@ from tapestry.teg.costs import Amount
 from tapestry.teg.double import coarsest_rounding, in_double, widened
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.verify import verify
@@ -53,7 +53,7 @@ class Verification:
 
     `named_costs` are those supplied with the program, over all devices; `value_issues` describe the errors of outputs
     whose error is infinite. `cost_model` is the version of the model that predicted; counts are this release's.
-    `time` is the simulator's, with its error.
+    `time` is the simulator's, with its error; the median, also where plans are ranked by a quantile.
     """
 
     issues: tuple[str, ...]
@@ -180,8 +180,21 @@ def verify_plan(
         declared_resources(plan.graph, plan.placements, mesh_shape),
         value_issues(outputs, compared),
         plan.cost_model,
-        time_estimate(execution, used),
+        _median_time(execution, program, used, compute_dtype, check_stop),
     )
+
+
+def _median_time(
+    execution: Execution, program: ExplicitGraph, mesh: Mesh, compute_dtype: str | None, check_stop: CheckStop
+) -> TimeEstimate:
+    """Return the median time of a run with its error; where the mesh is at a quantile, by another run at medians."""
+    if mesh.device.quantile is None:
+        return time_estimate(execution, mesh)
+    median = mesh.at_quantile(0.5)
+    again = simulate(
+        program, median, dry=True, capacity_check=False, compute_dtype=compute_dtype, check_stop=check_stop
+    )
+    return time_estimate(again, median)
 
 
 def in_compared_precision(graph: Graph) -> Graph | None:

@@ -132,6 +132,15 @@ class RunOptions:
         metavar="DTYPE",
         unset="the program's",
     )
+    robust: float | None = option(
+        None,
+        "rank plans by a quantile of their time, such as 0.9, in place of the median: uncertain times count as longer",
+        title="Quantile of the time",
+        metavar="Q",
+        least=0.5,
+        most=0.999,
+        unset="the median",
+    )
     devices: Literal["any", "all"] = option(
         "any", "any: plans may leave part of the mesh idle; all: every device works"
     )
@@ -252,6 +261,7 @@ class OptionKeywords(TypedDict, total=False):
     pins: Mapping[str, str] | None
     constraints: Sequence[str | Constraint]
     compute_dtype: str | None
+    robust: float | None
     devices: str
     inputs: str
     outputs: str

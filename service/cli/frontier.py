@@ -23,20 +23,28 @@ def print_frontier(
     plans: Sequence[Mapping[str, Any]],
     objectives: Sequence[str],
     marks: Mapping[str, Sequence[str]],
+    robust: float | None = None,
 ) -> None:
-    """Print the plans (documents of `service.presentation`), fastest first; `marks` by plan id."""
+    """Print the plans (documents of `service.presentation`), fastest first; `marks` by plan id.
+
+    Where the search ranked plans by a quantile of the time, `robust`, the median is beside it.
+    """
     shown = [name for name in objectives if all(name in plan["cost"] for plan in plans)]
     first = "time_s" if plans and "time_s" in plans[0]["cost"] else shown[0]
     ordered = sorted(plans, key=lambda plan: (plan["cost"][first], plan["id"]))
     headers, columns = ["plan"], [[plan["id"] for plan in ordered]]
     for name in shown:
         unit, texts = column([plan["cost"][name] for plan in ordered], unit_of(name))
-        headers.append(f"{title_of(name)} {unit}".rstrip())
+        is_quantile = name == "time_s" and robust is not None
+        headers.append(f"{title_of(name)} {unit}".rstrip() + (f" at {robust:g}" if is_quantile else ""))
         columns.append(texts)
         estimates = [time_of(plan["verified"]) for plan in ordered] if name == "time_s" else []
         if any(estimates):
-            headers.append(f"{PROBABILITY:.0%}")
             factor = scale_of([plan["cost"][name] for plan in ordered], "s")[0]
+            if is_quantile:
+                headers.append("median")
+                columns.append([f"{each.seconds / factor:#.3g}" if each else "" for each in estimates])
+            headers.append(f"{PROBABILITY:.0%}")
             columns.append([interval_text(each, factor) if each else "" for each in estimates])
     headers += ["moves", "devices", "verified", ""]
     columns.append([str(plan["move_count"]) for plan in ordered])
@@ -54,7 +62,8 @@ def interval_text(estimate: TimeEstimate, factor: float) -> str:
 def time_lines(estimate: TimeEstimate) -> Iterator[str]:
     """Yield lines that say how certain a time is, and what of it is the least certain."""
     low, high = (quantity(end, "s") for end in estimate.interval())
-    yield f"the time is {low} to {high} with a probability of {PROBABILITY:.0%}; least certain are"
+    yield f"the median time is {quantity(estimate.seconds, 's')}"
+    yield f"it is {low} to {high} with a probability of {PROBABILITY:.0%}; least certain are"
     ordered = sorted(estimate.classes.items(), key=lambda item: (-item[1].spread_s, item[0]))
     for name, each in ordered[:CLASSES_SHOWN]:
         yield f"  {quantity(each.seconds, 's')} of {name}, with an error of {each.error:.0%}"

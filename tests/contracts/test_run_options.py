@@ -48,7 +48,7 @@ def sample(option: Option) -> Any:
     if option.kind == "integer":
         return 3
     if option.kind == "number":
-        lowest, most = option.above or 0.0, option.most or 10.0
+        lowest, most = option.above or option.least or 0.0, option.most or 10.0
         return (lowest + most) / 2
     return SAMPLES[option.name]
 

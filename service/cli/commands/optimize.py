@@ -84,7 +84,12 @@ def _report_known(known: StoredRun, as_json: bool) -> int:
         summary = known.summary
         print(f"{summary.graph_name} on {summary.mesh_name}, plans on the frontier: {len(known.frontier)}")
         objectives = [objective_called(name) for name in summary.options.objectives]
-        print_frontier(document["frontier"], document["objectives"], _marks(known.frontier, objectives))
+        print_frontier(
+            document["frontier"],
+            document["objectives"],
+            _marks(known.frontier, objectives),
+            document["robust"],
+        )
         print(
             f"the same was asked for {summary.created_at.astimezone():%Y-%m-%d %H:%M:%S}: this is its run "
             f"{summary.id}, nothing was searched again (--fresh does); {verdict_counts_text(document['checks'])}"
@@ -149,7 +154,12 @@ def _request(arguments: Namespace, found: ReadRequest, store: Store | None) -> R
 def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
     result = outcome.result
     print(f"{result.graph.name} on {result.mesh.name}, plans on the frontier: {len(result.frontier)}")
-    print_frontier(document["frontier"], document["objectives"], _marks(result.frontier, result.objectives))
+    print_frontier(
+        document["frontier"],
+        document["objectives"],
+        _marks(result.frontier, result.objectives),
+        document["robust"],
+    )
     for line in lead_lines(document["frontier"]):
         print(line)
     print(

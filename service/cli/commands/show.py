@@ -117,7 +117,7 @@ def _run(found: StoredRun, as_json: bool) -> None:
     for refusal in found.refused:
         print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['hint']}")
     print()
-    print_frontier(document["frontier"], document["objectives"], {})
+    print_frontier(document["frontier"], document["objectives"], {}, document["robust"])
     for note in model_notes({summary.id: found.frontier}):
         print(f"{note}: do not compare their figures with those of other runs")
     print(verdict_counts_text(document["checks"], document["unchecked_because"]))

@@ -24,7 +24,7 @@ function timeNote({ time, cost_model }) {
   return element(
     "p",
     { class: "small", id: "time-interval" },
-    `Time: ${interval} with a probability of ${plain(100 * time.probability)} %. Least certain: ${classes.join(", ")}.`,
+    `Median time: ${quantity(time.seconds, "s")}, ${interval} with a probability of ${plain(100 * time.probability)} %. Least certain: ${classes.join(", ")}.`,
   );
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 import tapestry as library
 from tapestry.hardware.timing import ClassTime, TimeEstimate
-from tapestry.service.cli.frontier import difference_text, lead_lines
+from tapestry.service.cli.frontier import difference_text, lead_lines, print_frontier
 from tapestry.service.verdicts import time_of
 from tapestry.teg.document import save
 from tests.service.conftest import Run
@@ -36,6 +36,19 @@ def test_plans_without_an_estimate_are_left_out() -> None:
     assert [line.split(" by ")[0] for line in lead_lines([*known, before])] == ["f is faster than s"]
     assert list(lead_lines([known[0], before, {"id": "new", "verified": None}])) == []
     assert time_of({**known[0]["verified"], "cost_model": {"predicted": 1, "counted": 2}}) is None
+
+
+def test_the_median_is_beside_a_quantile(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = {"id": "one", "cost": {"time_s": 2.5e-3}, "move_count": 0, "devices": "all"}
+    verified = {"time": FAST.to_json(), "values": {"executed": False}, "sharding": {"ok": True, "issues": []}}
+    counted = {"predicted": 1, "counted": 1, "method": "dry"}
+    plan["verified"] = {**verified, "memory": counted, "traffic": counted}
+    print_frontier([plan], ["time_s"], {}, 0.9)
+    head, *_, row = capsys.readouterr().out.strip().splitlines()
+    assert "time ms at 0.9" in head and "median" in head
+    assert row.split()[:3] == ["one", "2.500", "2.00"]
+    print_frontier([plan], ["time_s"], {})
+    assert "median" not in capsys.readouterr().out
 
 
 @pytest.mark.slow
