@@ -15,7 +15,7 @@ import numpy as np
 from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernels import KernelFigures
 from tapestry.hardware.mesh import Device
-from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, ROW_CLASSES
+from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, ROW_CLASSES, WINDOW_CLASSES
 
 # Lengths at which shares of row classes may be stated: octaves, and what models have between them.
 ROW_LENGTHS = (32, 128, 512, 1024, 1280, 1600, 2048, 2560, 3072, 4096, 5120, 6400, 8192, 10240, 16384, 32768)
@@ -74,6 +74,9 @@ ASYNCHRONOUS = (
 )  # vendors whose measured hosts run ahead of the device, unlike PyTorch's events
 ROW_RATE = Figure("row_bytes_per_s", 1e9, 1e12, 0.3, factor=True)
 ARITHMETIC = Figure("efficiency", 0.02, 1.0, 0.1)
+WINDOWED = Figure(
+    "efficiency", 0.001, 1.0, 0.5, factor=True
+)  # of windows, which libraries compute one by one
 CACHE = Figure("cache_efficiency", 0.1, 1.0, 0.1)
 PRODUCT = (
     Figure("efficiency", 0.3, 1.0, 0.1),
@@ -192,7 +195,9 @@ def _chosen(
         chosen: tuple[Figure, ...] = PRODUCT
     else:
         chosen = (OVERHEAD,) if kernel in ROW_CLASSES else (MEMORY, OVERHEAD)
-    if sum(map(_by_arithmetic, samples)) > INFORMATIVE:
+    if kernel in WINDOW_CLASSES:
+        chosen, start = (*chosen, WINDOWED), start if prior else replace(start, efficiency=0.1)
+    elif sum(map(_by_arithmetic, samples)) > INFORMATIVE:
         chosen = (*chosen, ARITHMETIC)
     eager = [each.launch == "eager" for each in samples]
     if all(eager):  # nothing tells the kernel's own overhead from the host's

@@ -19,6 +19,13 @@ PRODUCTS = (
 )
 CONVOLUTIONS = ((1, 64, 56, 64, 3), (8, 64, 56, 64, 3), (8, 256, 14, 256, 3), (8, 512, 28, 128, 1))
 
+# Channels that are each convolved by itself: batch, channels, side, taps and stride; windows of pools alike
+DEPTHWISE = (
+    *((1, 32, 112, 3, 1), (8, 96, 56, 3, 1), (8, 144, 56, 3, 2), (8, 192, 28, 3, 1), (8, 384, 14, 3, 1)),
+    *((1, 240, 28, 5, 1), (1, 672, 14, 5, 1), (1, 1152, 7, 5, 1)),
+)
+POOLS = ((1, 64, 112, 3, 2), (1, 192, 28, 3, 1), (1, 512, 14, 3, 1), (8, 64, 56, 2, 2), (1, 512, 7, 7, 7))
+
 
 class Probe(NamedTuple):
     """A program, and a name that says what it computes and of which size."""
@@ -81,6 +88,21 @@ def _convolution(batch: int, channels: int, side: int, out: int, taps: int) -> G
     return p.graph
 
 
+def _depthwise(batch: int, channels: int, side: int, taps: int, stride: int) -> Graph:
+    with program("probe") as p:
+        x = p.input("x", batch=batch, channel=channels, y=side, x=side)
+        w = p.parameter("w", out=channels, each=1, tap_y=taps, tap_x=taps)
+        p.output("y", x.conv(w, pads="same", strides=stride, groups=channels))
+    return p.graph
+
+
+def _pool(kind: str, batch: int, channels: int, side: int, window: int, stride: int) -> Graph:
+    with program("probe") as p:
+        x = p.input("x", batch=batch, channel=channels, y=side, x=side)
+        p.output("y", (x.max_pool if kind == "max" else x.average_pool)(window, strides=stride))
+    return p.graph
+
+
 def probes(dtypes: tuple[str, ...] = ("float32",)) -> Iterator[Probe]:
     """Yield all probes; matrix products in each of `dtypes`, all else in float32."""
     for name, build in BY_ROWS.items():
@@ -92,5 +114,10 @@ def probes(dtypes: tuple[str, ...] = ("float32",)) -> Iterator[Probe]:
     for dtype in dtypes:
         for m, n, k, batch in PRODUCTS:
             yield Probe(f"product {batch}x{m}x{n}x{k} {dtype}", _product(m, n, k, batch, dtype))
-    for sizes in CONVOLUTIONS:
-        yield Probe(f"convolution {'x'.join(map(str, sizes))}", _convolution(*sizes))
+    for convolved in CONVOLUTIONS:
+        yield Probe(f"convolution {'x'.join(map(str, convolved))}", _convolution(*convolved))
+    for sizes in DEPTHWISE:
+        yield Probe(f"depthwise {'x'.join(map(str, sizes))}", _depthwise(*sizes))
+    for kind in ("max", "average"):
+        for sizes in POOLS:
+            yield Probe(f"{kind}_pool {'x'.join(map(str, sizes))}", _pool(kind, *sizes))

@@ -15,6 +15,7 @@ from tapestry.hardware.timing import block_ticks, seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.kernel_classes import WINDOW_CLASSES
 from tapestry.teg.operators.operator import flops_of, kernel_sizes, work_dtype, work_of
 
 ABSENT = {"separate_elements": 0.0}  # sizes that are nothing where a sample has none; the others are one
@@ -99,7 +100,7 @@ def sample_of(
     )
     return KernelSample(
         key=f"{work.kernel_class}.{'fp16' if SHORT_DTYPES.get(dtype, dtype) in HALF else 'fp32'}",
-        kind="vector" if work.kind == "fused" else work.kind,
+        kind="vector" if work.kind == "fused" or work.kernel in WINDOW_CLASSES else work.kind,
         dtype=dtype,
         compute_dtype=compute_dtype,
         flops=float(flops_of(work, [*dims], sizes)),

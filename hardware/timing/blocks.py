@@ -12,13 +12,14 @@ from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing.quantiles import quantile_factor
 from tapestry.hardware.timing.units import Floats, Ticks, ticks
 from tapestry.teg.dtypes import item_bytes
-from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND
+from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND, WINDOW_CLASSES
 from tapestry.teg.operators.operator import PartAmounts
 
 BLOCK_KINDS = tuple(KERNEL_OF_KIND)
 SPLITS = (1, 2, 4, 8, 16)  # parts of a reduction that libraries compute side by side
 ROW_SHARPNESS = 2.5  # of the time of one row and that of all rows together
 HOST_SHARPNESS = 3.0  # of a kernel and of the host that prepares the next one
+GROUPED = "grouped_convolution"
 WIDE_COLUMNS = 20_000  # where `wide_columns` is half of its full effect
 Sizes = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 
@@ -50,7 +51,8 @@ def block_ticks(
     that of the kind. `flops` and `memory_bytes` (read + written) are per device; `row` is the length of the `rows` that
     a kernel works along, each on one core. A contraction that gives its output `m` x `n`, reduction `k` and `batch`
     (default 1) pays for padding to the device's tiles and for waves of tiles that do not fill the cores; the best tile
-    and the best split of the reduction are taken. Where functions are not fused, a cell of several is so many
+    and the best split of the reduction are taken; a `grouped_convolution` is such a product for each group, or computed
+    directly on the vector units, whichever takes less time. Where functions are not fused, a cell of several is so many
     `kernels`, which move `separate_elements` in all. A device without work, zero flops and zero bytes, takes 0 ticks.
     Times are medians, or the device's `quantile`.
     More work never takes less time, and no block is faster than the rates of the arithmetic units and of the memory
@@ -78,7 +80,7 @@ def block_ticks(
             sizes = (m, n, k, 1 if batch is None else batch)
         elif (m, n, k, batch) != (None, None, None, None):
             raise ValueError("a contraction gives all of m, n and k, or none of m, n, k and batch")
-        compute_s = _product_s(device, figures, compute_dtype or dtype, work, sizes)
+        compute_s = _contraction_s(device, figures, kernel or "", compute_dtype or dtype, work, sizes)
     elif kind == "vector":
         compute_s = work / (device.vector_flops_per_s * figures.efficiency)
     elif kind == "fused":
@@ -161,6 +163,22 @@ def _joined(one_s: Floats, other_s: Floats, sharpness: float | None) -> Floats:
     return np.asarray(longer * (1.0 + share**sharpness) ** (1.0 / sharpness))
 
 
+def _contraction_s(
+    device: Device, figures: KernelFigures, kernel: str, precision: str, flops: Floats, sizes: Sizes | None
+) -> Floats:
+    """Compute the seconds of arithmetic of a contraction: a product's, or less if vector units are faster by groups."""
+    if kernel != GROUPED:
+        return _product_s(device, figures, precision, flops, sizes)
+    products = device.figures("convolution", device.contraction_dtype(precision), "contraction", True)
+    padded_s = _product_s(device, products, precision, flops, sizes)
+    return np.asarray(np.minimum(padded_s, flops / _vector_rate(device, kernel)))
+
+
+def _vector_rate(device: Device, kernel: str) -> float:
+    """Return the flops per second that kernels of a class reach on the vector units."""
+    return device.vector_flops_per_s * device.figures(kernel, "fp32").efficiency
+
+
 def _product_s(
     device: Device, figures: KernelFigures, precision: str, flops: Floats, sizes: Sizes | None
 ) -> Floats:
@@ -210,14 +228,14 @@ def _parts_s(
 ) -> Floats:
     """Compute the seconds of arithmetic of a fused block: its parts take turns, unless its units overlap."""
     products_s, vectors_s = np.zeros(shape), np.zeros(shape)
-    efficiency = device.figures("elementwise", "fp32", "vector").efficiency
     for part in parts:
         flops = np.asarray(part.flops, np.float64)
         if part.kind != "contraction":
-            vectors_s = vectors_s + flops / (device.vector_flops_per_s * efficiency)
+            kernel = part.kernel if part.kernel in WINDOW_CLASSES else "elementwise"
+            vectors_s = vectors_s + flops / _vector_rate(device, kernel)
             continue
         tiles = part.tiles
         sizes = (tiles["m"], tiles["n"], tiles["k"], tiles["batch"]) if tiles else None
-        busy_s = _product_s(device, figures, compute_dtype or part.dtype, flops, sizes)
+        busy_s = _contraction_s(device, figures, part.kernel, compute_dtype or part.dtype, flops, sizes)
         products_s = products_s + np.where(flops > 0, busy_s, 0.0)
     return np.maximum(products_s, vectors_s) if figures.overlaps else products_s + vectors_s

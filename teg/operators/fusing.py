@@ -105,7 +105,7 @@ def _part(step: FusedStep, along: Sequence[int], space: FusedIndexSpace, work: W
     assert step.definition.signature is not None
     outer = [d.name for d in space.signature.dims]
     flops, roles = work.flops, dict[str, str]()
-    whole = {"k": work.k_factor} if work.roles else dict[str, int]()
+    whole = work.factors
     for d, k in zip(step.definition.signature.dims, along, strict=True):
         role = work.roles.get(d.name)
         if k < 0:
@@ -114,7 +114,8 @@ def _part(step: FusedStep, along: Sequence[int], space: FusedIndexSpace, work: W
                 whole[role] = whole.get(role, 1) * d.size
         elif role is not None:
             roles[outer[k]] = role
-    return WorkPart(work.kind, flops, tuple(outer[k] for k in along if k >= 0), dtype, roles, whole)
+    dims = tuple(outer[k] for k in along if k >= 0)
+    return WorkPart(work.kind, flops, dims, dtype, roles, whole, work.kernel)
 
 
 def _counted(body: FusedBody, s: int, space: FusedIndexSpace, work: Work) -> dict[int, tuple[str, ...]]:

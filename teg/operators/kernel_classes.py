@@ -18,6 +18,9 @@ PARENTS: Mapping[str, str | None] = {
     "fused_rows": "normalization",  # fused blocks that reduce rows and go on
     "scan": "reduction",
     "sort": "reduction",
+    "max_pooling": "elementwise",
+    "average_pooling": "elementwise",
+    "grouped_convolution": "elementwise",  # each group by itself on the vector units, where no product is faster
     "matrix_product": None,
     "convolution": "matrix_product",
     "fused_product": "matrix_product",  # a product fused with what is before or after it
@@ -25,6 +28,7 @@ PARENTS: Mapping[str, str | None] = {
 }
 KERNEL_CLASSES = tuple(PARENTS)
 PRODUCT_CLASSES = ("matrix_product", "convolution", "fused_product", "attention")
+WINDOW_CLASSES = ("max_pooling", "average_pooling", "grouped_convolution")  # many flops for each byte
 ROW_CLASSES = ("reduction", "normalization", "softmax", "fused_rows", "scan", "sort")
 # The class of work of a kind, unless its operator says another.
 KERNEL_OF_KIND = {
@@ -64,6 +68,9 @@ def of_fused(steps: Sequence[StepKernel], inputs: int) -> tuple[str, int, tuple[
     if rows:
         kernel = steps[-1].kernel if rows[-1] == len(steps) - 1 else "fused_rows"
         return kernel, *max((steps[k].row, steps[k].row_dims) for k in rows)
+    windows = [step.kernel for step in steps if step.kernel in WINDOW_CLASSES]
+    if windows:
+        return windows[-1], 1, ()
     moves = [step.kernel for step in steps if step.kernel in ("gather", "transposition")]
     if moves and not any(step.flops for step in steps):
         return moves[0], 1, ()

@@ -40,7 +40,7 @@ class WorkPart:
 
     `kind` is "contraction" or "vector", `flops` per point of the index dimensions `dims` that the step has,
     `roles` as in `Work`; `whole` multiplies m, n, k and batch by what dimensions add that are whole in every
-    part. `dtype` determines its speed.
+    part. `dtype` determines its speed, and `kernel` is the class that does the step alone.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class WorkPart:
     dtype: str
     roles: Mapping[str, str] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class Work:
     """The marginal work of one index point.
 
     `flops` per point. `roles` places index dimensions in the device's native matrix tile ("m", "n", "k",
-    "batch"); `k_factor` multiplies k by what the window adds. `reads` names, per input position, the index
-    dimensions whose sizes count the elements really read where that is less than the projected box (a
-    gather reads rows): the convention "declared reads" of `docs/sharding.md`. `kind`: "contraction" (matrix
+    "batch"); `k_factor` multiplies k by what the window adds, and `n_factor` n by what each point makes.
+    `reads` names, per input position, the index dimensions whose sizes count the elements really read where
+    that is less than the projected box (a gather reads rows): the convention "declared reads" of
+    `docs/sharding.md`. `kind`: "contraction" (matrix
     unit), "vector", "move" (memory only), "none" (free), or "fused": several `parts`, whose flops count
     instead (`flops` is then their mean per point). `kernel` is the class of kernels that does it
     (`kernel_classes.py`; by default that of the kind). A kernel that works along rows has rows of `row` elements
@@ -76,11 +78,17 @@ class Work:
     row: int = 1
     row_dims: tuple[str, ...] = ()
     separate: SeparateWork | None = None
+    n_factor: int = 1
 
     @property
     def kernel_class(self) -> str:
         """The class of kernels that does the work."""
         return self.kernel or KERNEL_OF_KIND[self.kind]
+
+    @property
+    def factors(self) -> dict[str, int]:
+        """What each point of the index dimensions adds to the sizes of a product; none without roles."""
+        return {"n": self.n_factor, "k": self.k_factor} if self.roles else {}
 
     @property
     def contracts(self) -> bool:
@@ -89,12 +97,13 @@ class Work:
 
 
 class PartAmounts(NamedTuple):
-    """A part's work for given sizes: kind, flops, element type and, of a contraction, m, n, k and batch."""
+    """A part's work for given sizes: kind, flops, element type, class and, of a contraction, m, n, k and batch."""
 
     kind: str
     flops: np.ndarray
     dtype: str
     tiles: Mapping[str, np.ndarray]
+    kernel: str = ""
 
 
 def flops_of(work: Work, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
@@ -119,7 +128,7 @@ def kernel_sizes(work: Work, names: Sequence[str], sizes: np.ndarray) -> dict[st
         for role in ("m", "n", "k", "batch"):
             mine = [k for k, name in enumerate(names) if work.roles.get(name) == role]
             result[role] = np.prod(sizes[..., mine], axis=-1, dtype=np.int64)
-        result["k"] = result["k"] * work.k_factor
+        result |= {role: result[role] * factor for role, factor in work.factors.items()}
     elif work.row > 1 or work.row_dims:
         along = [names.index(name) for name in work.row_dims]
         length = np.prod(sizes[..., along], axis=-1, dtype=np.int64)
@@ -141,7 +150,7 @@ def part_amounts(work: Work, names: Sequence[str], sizes: np.ndarray) -> list[Pa
             for role in ("m", "n", "k", "batch"):
                 mine = [sizes[..., names.index(d)] for d, r in part.roles.items() if r == role]
                 tiles[role] = part.whole.get(role, 1) * np.prod([np.ones_like(points), *mine], axis=0)
-        amounts.append(PartAmounts(part.kind, flops, part.dtype, tiles))
+        amounts.append(PartAmounts(part.kind, flops, part.dtype, tiles, part.kernel))
     return amounts
 
 
@@ -185,11 +194,13 @@ def _in_one_point(work: Work, names: Sequence[str], sizes: np.ndarray, dtype: st
     """Sum up work over the index dimensions `names` of `sizes` `(dims,)`: the fields of the work of one point."""
     parts = work.parts
     if work.roles:
-        parts = (WorkPart(work.kind, work.flops, tuple(names), dtype, work.roles, {"k": work.k_factor}),)
+        whole = work.factors
+        parts = (WorkPart(work.kind, work.flops, tuple(names), dtype, work.roles, whole, work.kernel),)
     amounts = part_amounts(replace(work, parts=parts), names, sizes)
+    sizes_of = ({role: int(size) for role, size in a.tiles.items()} for a in amounts)
     found = tuple(
-        WorkPart(a.kind, float(a.flops), (), a.dtype, {}, {role: int(size) for role, size in a.tiles.items()})
-        for a in amounts
+        WorkPart(a.kind, float(a.flops), (), a.dtype, {}, whole, a.kernel)
+        for a, whole in zip(amounts, sizes_of, strict=True)
     )
     flops = float(flops_of(work, names, sizes))
     found_row = kernel_sizes(work, names, sizes).get("row", np.int64(1))
@@ -198,6 +209,7 @@ def _in_one_point(work: Work, names: Sequence[str], sizes: np.ndarray, dtype: st
         "flops": flops,
         "roles": {},
         "k_factor": 1,
+        "n_factor": 1,
         "reads": {},
         "parts": found,
         "kernel": work.kernel_class,

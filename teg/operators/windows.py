@@ -174,9 +174,9 @@ def _work_conv(definition: Definition, inputs: Sequence[TensorType], _: Sequence
     # A point is one group: its output channels, each a sum over its input channels and taps.
     out, channels = inputs[1].shape[0] // definition["groups"], inputs[1].shape[1]
     roles = {"n": "m", **spatial, "g": "batch"}
-    return Work(
-        "contraction", 2.0 * taps * channels * out, roles, k_factor=taps * channels, kernel="convolution"
-    )
+    flops = 2.0 * taps * channels * out
+    factors = {"n_factor": out, "k_factor": taps * channels}
+    return Work("contraction", flops, roles, **factors, kernel="grouped_convolution")
 
 
 def _infer_pool(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
@@ -239,7 +239,7 @@ def _counted_taps(
 
 
 def _work_pool(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
-    return Work("vector", flops=float(math.prod(definition["kernel"])))
+    return Work("vector", float(math.prod(definition["kernel"])), kernel=f"{definition['kind']}_pooling")
 
 
 def _conv(x: tuple[int, ...], w: tuple[int, ...], dtype: str = "float32", **given: Any) -> OperatorExample:

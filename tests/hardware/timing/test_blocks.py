@@ -180,3 +180,48 @@ def test_functions_that_are_not_fused_are_kernels_of_their_own(kernels: int, ele
     taken = int(block_ticks(unfused, "vector", 0, 4000, "float32", **apart))
     assert taken >= kernels * 10**6 and taken >= alone
     assert int(block_ticks(unfused, "vector", 0, 4000, "float32")) == alone
+
+
+def grouped_ticks(device: Device, channels: np.ndarray, each: int, pixels: int, taps: int) -> np.ndarray:
+    """Return the ticks of a float32 convolution of `channels` in groups of `each`, (channels,)."""
+    flops, moved = 2.0 * pixels * channels * each * taps, 4.0 * channels * (2 * pixels + each * taps)
+    sizes = {"m": pixels, "n": each, "k": each * taps, "batch": channels // each}
+    return block_ticks(device, "contraction", flops, moved, "float32", kernel="grouped_convolution", **sizes)
+
+
+def test_a_depthwise_convolution_is_not_padded_and_a_wide_group_is_a_product() -> None:
+    classes = {
+        "convolution": KernelFigures(efficiency=0.5),
+        "grouped_convolution": KernelFigures(efficiency=0.25),
+    }
+    device = replace(with_figures(ROUND, classes), memory_bytes_per_s=1e18, vector_flops_per_s=1e12)
+    narrow, wide = (int(grouped_ticks(device, np.array([64]), each, 64, 9)[0]) for each in (1, 64))
+    assert narrow == 2 * 64 * 64 * 9 / 0.25  # 1 flop per tick on the vector units
+    product = {"m": 64, "n": 64, "k": 64 * 9, "kernel": "convolution"}
+    assert wide == block_ticks(device, "contraction", 2 * 64 * 64 * 64 * 9, 0, "float32", **product)  # type: ignore[arg-type]
+    assert wide < 2 * 64 * 64 * 64 * 9 / 0.25
+
+
+@settings(max_examples=examples(60))
+@given(
+    name=st.sampled_from(device_names()),
+    channels=st.integers(8, 4096),
+    pixels=st.integers(1, 2**14),
+    taps=st.sampled_from((1, 9, 25)),
+)
+def test_a_depthwise_convolution_is_between_its_roofline_and_the_dense_one(
+    name: str, channels: int, pixels: int, taps: int
+) -> None:
+    device = load_device(name)
+    counts = np.array([channels, channels + 1, 2 * channels])
+    taken = seconds(grouped_ticks(device, counts, 1, pixels, taps))
+    assert np.all(np.diff(taken) >= 0)
+    rate = max(device.vector_flops_per_s, device.contraction_flops_per_s("float32"))
+    fastest = max(device.cache_bytes_per_s or 0, device.memory_bytes_per_s)
+    assert np.all(taken >= np.maximum(2.0 * pixels * counts * taps / rate, 8.0 * pixels * counts / fastest))
+    flops, moved = 2.0 * pixels * counts**2 * taps, 4.0 * counts * (2 * pixels + counts * taps)
+    sizes = {"m": pixels, "n": counts, "k": counts * taps}
+    dense = seconds(
+        block_ticks(device, "contraction", flops, moved, "float32", kernel="convolution", **sizes)
+    )
+    assert np.all(taken <= dense)

@@ -7,6 +7,7 @@ from tapestry.teg.builder import define
 from tapestry.teg.evaluate import input_boxes, run_block
 from tapestry.teg.graph import TensorType, attributes
 from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import kernel_sizes
 from tapestry.teg.operators.windows import WindowGeometry, read_extent
 from tapestry.teg.zspace import ZRange
 
@@ -157,7 +158,10 @@ def test_a_grouped_convolution_does_equal_work_in_fewer_steps():
 
     work = operator_named("conv").work(definition, types, outputs)
 
-    assert [d.name for d in definition.signature.dims] == ["n", "g", "y0", "y1"]
+    dims = definition.signature.dims
+    sizes = kernel_sizes(work, [d.name for d in dims], np.array([d.size for d in dims]))
+    assert [d.name for d in dims] == ["n", "g", "y0", "y1"]
+    assert sizes == {"m": 2 * 5 * 5, "n": 3, "k": 4 * 9, "batch": 2}
     assert work.flops * definition.signature.index_range.size == 2 * (2 * 6 * 5 * 5) * (4 * 9)
 
 
