@@ -87,7 +87,7 @@ class Work:
 
     @property
     def factors(self) -> dict[str, int]:
-        """What each point of the index dimensions adds to the sizes of a product; none without roles."""
+        """The factors of n and k beside the index dimensions; none without roles."""
         return {"n": self.n_factor, "k": self.k_factor} if self.roles else {}
 
     @property
