@@ -74,8 +74,25 @@ def block_costs(
     `storage` holds per input and output the memory that its part takes, under every choice of dimension orders; the
     rows of the result are then those of every strategy with every choice.
     """
-    work = work_of(operator_named(definition.operator), definition, inputs, outputs)
     index = _index(definition, strategies, mesh_shape)
+    return costs_of_parts(definition, inputs, outputs, index, device, compute_dtype, storage, resources)
+
+
+def costs_of_parts(
+    definition: Definition,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+    index: np.ndarray,
+    device: Device,
+    compute_dtype: str | None = None,
+    storage: Sequence[BlockStorage] = (),
+    resources: Sequence[Resource] = (),
+) -> BlockCosts:
+    """Compute the costs of one class of blocks for parts of its index space, `(strategies, devices, dims, 2)`.
+
+    The other arguments are those of `block_costs`.
+    """
+    work = work_of(operator_named(definition.operator), definition, inputs, outputs)
     sizes = index[..., 1] - index[..., 0]
     points = np.prod(sizes, axis=-1, dtype=np.int64)
     names = [d.name for d in definition.signature.dims] if definition.signature is not None else []

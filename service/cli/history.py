@@ -25,7 +25,8 @@ WANTED = "name a stored plan (`tapestry show RUN` lists a run's), or a file that
 class History:
     """A plan's moves, and the rest of its document: names of plan, program and mesh, costs, objectives.
 
-    `cost_model` is the version of the cost model that computed `cost`.
+    `cost_model` is the version of the cost model that computed `cost`, and `robust` the quantile of its time, None for
+    the median.
     """
 
     plan: str
@@ -35,6 +36,7 @@ class History:
     mesh: str = ""
     compute_dtype: str | None = None
     cost_model: int = COST_MODEL_VERSION
+    robust: float | None = None
 
 
 def is_file(reference: str) -> bool:
@@ -81,7 +83,15 @@ def read_history(reference: str) -> History:
         mesh if isinstance(mesh, str) else "",
         dtype if isinstance(dtype, str) else None,
         _version(plan),
+        _quantile(path, shared.get("robust")),
     )
+
+
+def _quantile(path: str, robust: Any) -> float | None:
+    """Return the quantile of the time by which plans were ranked."""
+    if robust is None or (isinstance(robust, int | float) and 0 < robust < 1):
+        return robust
+    raise CommandError(f"{path!r}: expected 'robust' as a number between 0 and 1, not {robust!r}")
 
 
 def _version(plan: Mapping[str, Any]) -> int:

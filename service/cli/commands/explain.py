@@ -1,4 +1,4 @@
-"""`tapestry explain`: the derivation of a plan, move by move, with each change; or the moves behind one block."""
+"""`tapestry explain`: the derivation of a plan by its moves; the moves behind one block; the times of its blocks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.costmodel.version import cost_model_note
 from tapestry.hardware import Mesh
 from tapestry.optimizer import canonicalize, explain
-from tapestry.rewrites import Move, Provenance, RuleError, StaleMove
+from tapestry.optimizer.analysis.marginal import marginal_times
+from tapestry.rewrites import Move, Provenance, RuleError, StaleMove, replay_plan
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import memory_text, unit_of
 from tapestry.service.cli.history import History, is_file, read_history
+from tapestry.service.cli.marginal import print_marginal
 from tapestry.service.cli.output import column, paint, print_json, print_table
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
@@ -26,6 +28,7 @@ from tapestry.service.presentation import title_of
 from tapestry.service.store import Store, StoreError, mesh_of
 from tapestry.teg.brief import counted
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh_shape import MeshShape
 
 PATIENCE_S = 2.0
 NAMED = 3
@@ -54,6 +57,9 @@ def run(arguments: Namespace) -> int:
     subject = _given(arguments) if is_file(arguments.plan) else _stored(arguments)
     if arguments.site is not None:
         _print_history(subject, arguments)
+        return OK
+    if arguments.marginal:
+        _print_marginal(subject, arguments)
         return OK
     history = subject.history
     try:
@@ -122,7 +128,7 @@ def _given(arguments: Namespace) -> ExplainedPlan:
         raise CommandError("a plan's file does not hold its program; name that by --graph FILE")
     if arguments.mesh is None and not history.mesh:
         raise CommandError(f"{arguments.plan!r} names no mesh; give one by --mesh")
-    mesh = read_mesh(arguments.mesh or history.mesh)
+    mesh = read_mesh(arguments.mesh or history.mesh).at_quantile(history.robust)
     graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype))
     dtype = arguments.compute_dtype or history.compute_dtype
     return ExplainedPlan(replace(history, compute_dtype=dtype), graph, mesh)
@@ -180,10 +186,7 @@ def _print_history(subject: ExplainedPlan, arguments: Namespace) -> None:
     try:
         block_history = Provenance(subject.graph, history.moves).block_history(arguments.site)
     except (StaleMove, RuleError) as error:
-        raise CommandError(
-            f"plan {history.plan}: its history cannot be replayed: {error}; is this the program it was found for, "
-            "and are the plug-ins installed that it uses (`tapestry rules`)?"
-        ) from error
+        raise _stale(history, error) from error
     except ValueError as error:
         raise CommandError(f"plan {history.plan}: {error}") from error
     document = {"plan": history.plan, "graph": subject.graph.name, **block_history_document(block_history)}
@@ -208,6 +211,30 @@ def _print_history(subject: ExplainedPlan, arguments: Namespace) -> None:
         for e in block_history.events
     ]
     print_table(("move", "rule", "choice", "what it does"), rows, right=(0,))
+
+
+def _print_marginal(subject: ExplainedPlan, arguments: Namespace) -> None:
+    """Print what the plan's blocks take at least, and per step of their index dimensions."""
+    history = subject.history
+    try:
+        graph, placements = replay_plan(subject.graph, history.moves, MeshShape(subject.mesh.axis_sizes))
+    except (StaleMove, RuleError) as error:
+        raise _stale(history, error) from error
+    times = marginal_times(graph, placements, subject.mesh, history.compute_dtype)
+    if arguments.json:
+        blocks = [each.to_json() for each in times]
+        print_json(
+            {"plan": history.plan, "graph": subject.graph.name, "mesh": subject.mesh.name, "blocks": blocks}
+        )
+    else:
+        print_marginal(times)
+
+
+def _stale(history: History, error: Exception) -> CommandError:
+    return CommandError(
+        f"plan {history.plan}: its history cannot be replayed: {error}; is this the program it was found for, "
+        "and are the plug-ins installed that it uses (`tapestry rules`)?"
+    )
 
 
 def _print(document: Mapping[str, Any]) -> None:

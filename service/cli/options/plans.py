@@ -188,6 +188,11 @@ def explain(parser: Parser) -> None:
     )
     parser.add_argument("--run", metavar="RUN", help="the stored run that has the plan")
     parser.add_argument("--site", metavar="SITE", help="show which moves made one block or tensor")
+    parser.add_argument(
+        "--marginal",
+        action="store_true",
+        help="show what each block takes at least, and for each further step of its index dimensions",
+    )
     parser.add_argument("--graph", metavar="FILE", help="the program, for a plan of a file")
     dims(parser)
     parser.add_argument(

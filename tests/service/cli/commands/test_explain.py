@@ -161,3 +161,22 @@ def test_costs_that_are_not_those_that_were_stated_are_found_out(
 def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, message: str) -> None:
     reported = complaint(tapestry("explain", reference))
     assert reported.startswith(message) and "`tapestry show RUN` lists a run's" in reported
+
+
+def test_marginal_times_are_fixed_and_per_step(tapestry: Run, found: dict[str, Any]) -> None:
+    plan = found["frontier"][0]["id"]
+    reported = tapestry("explain", plan, "--marginal", "--json").json
+    assert reported["plan"] == plan and reported["blocks"]
+    for block in reported["blocks"]:
+        assert block["time_s"] >= block["fixed_s"] > 0
+        assert all(step["step_s"] >= 0 and step["size"] > 1 for step in block["steps"])
+    printed = tapestry("explain", plan, "--marginal").out
+    assert reported["blocks"][0]["sites"][0] in printed and "per step" in printed
+
+
+def test_a_plan_of_a_file_is_explained_at_its_quantile(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    path = tmp_path / "late.json"
+    path.write_text(tapestry("optimize", document, *OPTIMIZE, "--robust", 0.9, "--no-store").out)
+    assert tapestry("explain", path, "--graph", document, "--json").code == 0
+    path.write_text(json.dumps({**json.loads(path.read_text()), "robust": 90}))
+    assert "expected 'robust' as a number" in complaint(tapestry("explain", path, "--graph", document))
