@@ -55,6 +55,8 @@ class CompiledSpace(NamedTuple):
     slot_count: int
     source_count: int
     base_flops: int
+    cores: int  # of a device
+    communication_cores: int  # of those, taken by copies while they run
     classes: np.ndarray  # (classes,)
     # per gene
     strategy_count: np.ndarray

@@ -10,8 +10,12 @@ from tapestry.costmodel.kernel_arrays import MEMORY_WASTE, PEAK, TOTAL
 
 @njit(_nrt=False)
 def clock(space, state):
-    """Compute the makespan in ticks: one compute stream, one link stream, copies issued slot by slot."""
+    """Compute the makespan in ticks: one compute stream, one link stream, copies issued slot by slot.
+
+    Blocks that run beside copies lack the cores that these take (`hardware.timing.slowed_ticks`).
+    """
     now, link = np.int64(0), np.int64(0)
+    taken, left = space.communication_cores, space.cores - space.communication_cores
     for k in range(space.slot_count):
         e = state.first_due[k]
         while e >= 0:
@@ -19,7 +23,11 @@ def clock(space, state):
             reader = space.edge_slot[e]
             state.ready[reader] = max(state.ready[reader], link)
             e = state.next_due[e]
-        now = max(now, state.ready[k]) + state.slot_ticks[k]
+        now = max(now, state.ready[k])
+        ticks = state.slot_ticks[k]
+        if link > now and taken > 0:
+            ticks += min(ticks * taken // left, (link - now) * taken // space.cores)
+        now += ticks
         state.ready[k] = 0
     return now
 

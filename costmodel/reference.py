@@ -19,7 +19,7 @@ from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally, amounts_per_device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import block_ticks, energy_pj
+from tapestry.hardware.timing import block_ticks, energy_pj, slowed_ticks
 from tapestry.teg.costs import amounts
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph
@@ -103,7 +103,7 @@ class _Plain:
             for out in slot.step.outputs:
                 self._allocate((out, "buffer"), self._sizes(out))
             self._sample()
-            compute += self._block(slot.step)
+            compute += int(slowed_ticks(self.mesh.device, self._block(slot.step), link - compute))
             self._free(k, last_read, last_copied, waiting=False)
         return self._totals(compute)
 

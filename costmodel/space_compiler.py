@@ -141,6 +141,8 @@ class SpaceCompiler:
             slot_count=slot_count,
             source_count=len(blocks.sources),
             base_flops=base_flops(blocks.graph),
+            cores=self.rows.mesh.device.cores,
+            communication_cores=self.rows.mesh.device.communication_cores,
             classes=classes,
             strategy_count=np.array([f.count for f in blocks.families], dtype=np.int64),
             state_gene=_other_genes(blocks.state_genes, len(blocks.all)),

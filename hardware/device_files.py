@@ -92,6 +92,7 @@ def read_device(table: Table) -> Device:
         peak_flops_per_s=table.rates("peak_flops_per_s"),
         vector_flops_per_s=table.number("vector_flops_per_s"),
         cores=table.whole("cores"),
+        communication_cores=table.optional_whole("communication_cores") or 0,
         tiles=tuple(_tile(tile) for tile in table.tables("tiles")),
         layouts=table.texts("layouts") or (ROW_MAJOR.name,),
         launch_overhead_s=table.number("launch_overhead_s", zero=True),
@@ -116,6 +117,10 @@ def read_device(table: Table) -> Device:
         aliases=table.texts("aliases"),
         sources=table.sources(),
     )
+    if table.content.get("cores") == device.cores <= device.communication_cores:
+        table.fault(
+            "communication_cores", f"expected fewer than cores, {device.cores}, not {device.communication_cores}"
+        )
     if (device.cache_bytes is None) != (device.cache_bytes_per_s is None):
         table.fault("cache_bytes", "expected together with cache_bytes_per_s: give both or neither")
     elif device.cache_bytes_per_s is not None and device.cache_bytes_per_s < device.memory_bytes_per_s:

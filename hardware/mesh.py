@@ -58,7 +58,8 @@ class Device:
     contractions and moves of the memory's rate, vector kernels of both their rates; the tables `kernels`, keyed by
     class or `class.precision`, say more (`hardware/kernels.py`) and count instead. `cache_bytes` is the last cache
     before the memory, shared by all cores and filled by the hardware, and `cache_bytes_per_s` the rate of reads that
-    hit it; scratchpads that a compiler fills are no cache. A process holds memory beside its tensors: `context_bytes`
+    hit it; scratchpads that a compiler fills are no cache. `communication_cores` of the `cores` are taken by
+    collectives while they run. A process holds memory beside its tensors: `context_bytes`
     for driver, runtime and code, `workspace_bytes` for the scratch memory of libraries, `allocator_bytes` lost to
     rounding at most, `communicator_bytes` for the buffers of the collectives along one axis of a mesh. `layouts` names
     the physical layouts that its kernels work in, the default one first. Times are medians, or the
@@ -76,6 +77,7 @@ class Device:
     tiles: tuple[MatrixTile, ...]
     layouts: tuple[str, ...]
     launch_overhead_s: float
+    communication_cores: int = 0
     contraction_overhead_s: float = 0.0
     contraction_efficiency: float = 1.0
     memory_efficiency: float = 1.0

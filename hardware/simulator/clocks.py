@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.timing import slowed_ticks
+
 
 class Clocks:
     """A pair of clocks per device, one for compute and one for communication, `(devices,)` each.
 
-    A copy is a rendezvous of all devices; a block waits for the copies of its slot.
+    A copy is a rendezvous of all devices; a block waits for the copies of its slot, and is slower while others run.
     """
 
-    def __init__(self, devices: int) -> None:
+    def __init__(self, device: Device, devices: int) -> None:
+        self.device = device
         self.compute_ticks = np.zeros(devices, dtype=np.int64)
         self.communication_ticks = np.zeros(devices, dtype=np.int64)
         self.copy_end_ticks: dict[str, int] = {}
@@ -28,5 +32,6 @@ class Clocks:
         """Run a block, `duration_ticks` `(devices,)` long, after these copies; return its starts and ends."""
         ready = max((self.copy_end_ticks[name] for name in waited), default=0)
         start = np.maximum(self.compute_ticks, ready)
-        self.compute_ticks = start + duration_ticks
+        copying_ticks = self.communication_ticks - start
+        self.compute_ticks = start + slowed_ticks(self.device, duration_ticks, copying_ticks)
         return start, self.compute_ticks

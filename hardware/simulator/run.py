@@ -143,7 +143,7 @@ class Simulation:
         self.in_flight: dict[str, CopyStep] = {}
         self.ledger = Ledger(devices, capacity_bytes)
         self.liveness = Liveness(program)
-        self.clocks = Clocks(devices)
+        self.clocks = Clocks(mesh.device, devices)
         self.lifetimes = Lifetimes(devices)
         self.memory_bytes = np.zeros((len(program.slots), 2, devices), dtype=np.int64)
         self.staging_bytes: dict[str, np.ndarray] = {}
@@ -283,7 +283,7 @@ class Simulation:
             self.lifetimes.used(name, end)
         self.flops += work.flops
         self.accessed_bytes += work.accessed_bytes
-        self.busy_ticks += ticks
+        self.busy_ticks += end - start
         spent = (start, end, work.accessed_bytes)
         self.spans.append(ClockSpan(COMPUTE, step.site, *spent, is_joint=False, time_class=work.time_class))
 

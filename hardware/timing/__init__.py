@@ -4,7 +4,7 @@ Pure functions over numpy arrays, which broadcast. Time is in integer ticks of 1
 never takes less time.
 """
 
-from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks
+from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks, slowed_ticks
 from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, phase_ticks, start_ticks, step_ticks
 from tapestry.hardware.timing.energy import energy_pj
 from tapestry.hardware.timing.errors import (
@@ -41,6 +41,7 @@ __all__ = [
     "move_ticks",
     "phase_ticks",
     "seconds",
+    "slowed_ticks",
     "start_ticks",
     "step_ticks",
     "ticks",

@@ -239,3 +239,14 @@ def _parts_s(
         busy_s = _contraction_s(device, figures, part.kernel, compute_dtype or part.dtype, flops, sizes)
         products_s = products_s + np.where(flops > 0, busy_s, 0.0)
     return np.maximum(products_s, vectors_s) if figures.overlaps else products_s + vectors_s
+
+
+def slowed_ticks(device: Device, block_ticks: Ticks | int, copying_ticks: Ticks | int) -> Ticks:
+    """Return the time of blocks, any shape, while copies run for the first `copying_ticks` of it, in ticks.
+
+    Copies take `communication_cores` of the cores; blocks work on the others until the copies are done.
+    """
+    taken, cores = device.communication_cores, device.cores
+    throughout = np.multiply(block_ticks, taken) // (cores - taken)
+    until_done = np.maximum(copying_ticks, 0) * taken // cores
+    return np.asarray(block_ticks + np.minimum(throughout, until_done), dtype=np.int64)

@@ -1,5 +1,6 @@
 """Tests of time, energy and price to the tick, against figures computed by hand; more work never takes less."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tapestry.hardware.timing import (
     copy_ticks,
     energy_pj,
     seconds,
+    slowed_ticks,
     step_ticks,
     ticks,
 )
@@ -357,3 +359,32 @@ def test_more_bytes_never_take_less_time(name: str, kind: str, received: int, mo
         for members in range(2, each.size + 1):
             less, other = step_ticks(each, kind, members, [received, received + more])
             assert less <= other
+
+
+@pytest.mark.parametrize(
+    ("block", "copying", "expected"),
+    [
+        (600, 0, 600),
+        (600, -50, 600),
+        (600, 400, 700),  # 400 ticks at three cores of four, the remaining 300 ticks of four cores' work after it
+        (600, 800, 800),  # all of it at three cores of four
+        (600, 10**6, 800),
+        (0, 10**6, 0),
+    ],
+)
+def test_blocks_lack_the_cores_that_copies_take(block: int, copying: int, expected: int) -> None:
+    device = replace(ROUND, communication_cores=1)
+    assert int(slowed_ticks(device, block, copying)) == expected
+    assert int(slowed_ticks(ROUND, block, copying)) == block
+
+
+@given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 3), st.integers(0, 10**6))
+def test_a_block_that_begins_later_beside_a_copy_does_not_end_sooner(
+    block: int, copying: int, taken: int, later: int
+) -> None:
+    device = replace(ROUND, communication_cores=taken)
+    end = int(slowed_ticks(device, block, copying))
+    assert end <= later + int(slowed_ticks(device, block, copying - later))
+    assert end <= int(slowed_ticks(device, block + 1, copying)) and end <= int(
+        slowed_ticks(device, block, copying + 1)
+    )

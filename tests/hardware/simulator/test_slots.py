@@ -76,7 +76,7 @@ def test_sources_that_are_not_activations_stay() -> None:
 
 
 def test_clocks_of_every_block_and_copy() -> None:
-    """Check that blocks last as long as `timing` says; the prefetched copy runs beside block `b`."""
+    """Check that blocks last as long as `timing` says; block `b` lacks the cores that the copy beside it takes."""
     mesh = mesh_of(TWO)
     block = int(block_ticks(mesh.device, "vector", 128, 2 * HALF_B, "float32"))
     product = int(block_ticks(mesh.device, "vector", 128, 3 * HALF_B, "float32"))
@@ -84,6 +84,9 @@ def test_clocks_of_every_block_and_copy() -> None:
     crossing = int(step_ticks(mesh.axes[0], "all_to_all", 2, QUARTER_B))
     moving = int(move_ticks(mesh.device, QUARTER_B))
     copy = moving + max(crossing, moving)
+    cores, taken = mesh.device.cores, mesh.device.communication_cores
+    assert block < copy, "the copy runs all the time"
+    beside = block + block * taken // (cores - taken)
 
     run = simulate(regrouped(prefetch=1), mesh, dry=True, trace=True)
 
@@ -91,19 +94,19 @@ def test_clocks_of_every_block_and_copy() -> None:
     assert [event[1:-1] for event in run.events if event.device == 1] == [
         ("compute", "a", 0, block, 2 * HALF_B),
         ("communication", first, block, block + copy, HALF_B // 2),
-        ("compute", "b", block, 2 * block, 2 * HALF_B),
+        ("compute", "b", block, block + beside, 2 * HALF_B),
         (
             "communication",
             second,
-            max(2 * block, block + copy),
-            max(2 * block, block + copy) + copy,
+            block + copy,
+            block + copy + copy,
             HALF_B // 2,
         ),
         ("compute", "c", run.makespan_ticks - product, run.makespan_ticks, 3 * HALF_B),
         ("compute", "out", run.makespan_ticks, run.makespan_ticks, 0),
     ]
-    assert run.makespan_ticks == max(2 * block, block + copy) + copy + product
-    assert run.compute_ticks.tolist() == [2 * block + product] * 2
+    assert run.makespan_ticks == block + copy + copy + product
+    assert run.compute_ticks.tolist() == [block + beside + product] * 2
     assert run.copy_ticks == 2 * copy
 
 
