@@ -119,7 +119,8 @@ def read_device(table: Table) -> Device:
     )
     if table.content.get("cores") == device.cores <= device.communication_cores:
         table.fault(
-            "communication_cores", f"expected fewer than cores, {device.cores}, not {device.communication_cores}"
+            "communication_cores",
+            f"expected fewer than cores, {device.cores}, not {device.communication_cores}",
         )
     if (device.cache_bytes is None) != (device.cache_bytes_per_s is None):
         table.fault("cache_bytes", "expected together with cache_bytes_per_s: give both or neither")

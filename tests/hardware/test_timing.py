@@ -366,7 +366,11 @@ def test_more_bytes_never_take_less_time(name: str, kind: str, received: int, mo
     [
         (600, 0, 600),
         (600, -50, 600),
-        (600, 400, 700),  # 400 ticks at three cores of four, the remaining 300 ticks of four cores' work after it
+        (
+            600,
+            400,
+            700,
+        ),  # 400 ticks at three cores of four, the remaining 300 ticks of four cores' work after it
         (600, 800, 800),  # all of it at three cores of four
         (600, 10**6, 800),
         (0, 10**6, 0),
