@@ -59,7 +59,7 @@ def calibrate(
         for probe in probes(DTYPES):
             progress(0.0, f"loading {probe.name}")
             try:
-                runs.load(probe.name, on_one_device(probe.graph))
+                runs.load(probe.name, on_one_device(probe.graph), is_part=True)
             except RunError as error:
                 left_out[probe.name] = str(error)
                 continue

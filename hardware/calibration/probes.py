@@ -14,7 +14,8 @@ ROW_LENGTHS = (32, 256, 8192)  # rows of other lengths, with as many elements as
 # Sizes m, n and k of matrix products, and how many there are of each
 PRODUCTS = (
     *((n, n, n, 1) for n in (64, 256, 512, 1024, 2048, 4096)),
-    *((1, 4096, 4096, 1), (16, 4096, 1024, 1), (128, 128, 8192, 1), (4096, 64, 1024, 1)),
+    *((1, 4096, 4096, 1), (16, 4096, 1024, 1), (32, 1024, 1024, 1), (128, 4096, 1024, 1)),
+    *((128, 128, 8192, 1), (4096, 64, 1024, 1)),
     *((128, 128, 64, 96), (512, 64, 512, 12), (32, 32, 32, 1024)),
 )
 CONVOLUTIONS = ((1, 64, 56, 64, 3), (8, 64, 56, 64, 3), (8, 256, 14, 256, 3), (8, 512, 28, 128, 1))
@@ -76,7 +77,8 @@ SORTED_ROWS = (16, 256, 2048)  # sorting takes long
 def _product(m: int, n: int, k: int, batch: int, dtype: str) -> Graph:
     with program("probe") as p:
         x = p.input("x", batch=batch, m=m, k=k, dtype=dtype)
-        p.output("y", x @ p.input("w", batch=batch, k=k, n=n, dtype=dtype))
+        make = p.input if batch > 1 else p.parameter  # of attention, or of a layer
+        p.output("y", x @ make("w", batch=batch, k=k, n=n, dtype=dtype))
     return p.graph
 
 

@@ -74,11 +74,17 @@ class TimedRuns:
             process.join()
         self.folder.cleanup()
 
-    def load(self, name: str, explicit: ExplicitGraph, seed: int = 0) -> None:
-        """Export a plan's program, give it random inputs, and warm it up."""
+    def load(self, name: str, explicit: ExplicitGraph, seed: int = 0, *, is_part: bool = False) -> None:
+        """Export a plan's program, give it random inputs, and warm it up.
+
+        If it `is_part` of larger programs, which read all their parameters in each step, then no step finds its
+        parameters in the cache.
+        """
         path = Path(self.folder.name) / f"{len(self.loaded)}.npz"
         np.savez(path, **_values(explicit.abstract, seed))  # type: ignore[arg-type]
-        self.loaded[name] = self._answer(Load(name, to_torch(explicit), str(path)))
+        sources = explicit.abstract.sources if is_part else ()
+        cold = tuple(b.site for b in sources if b.definition.get("role") == "parameter")
+        self.loaded[name] = self._answer(Load(name, to_torch(explicit), str(path), cold))
 
     def measure(
         self,

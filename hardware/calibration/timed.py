@@ -6,9 +6,11 @@ import os
 import time
 import traceback
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, suppress
 from io import StringIO
+from itertools import cycle
+from math import ceil
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,6 +18,8 @@ from typing import Any, NamedTuple
 from tapestry.teg.child_processes import follow_owner
 
 WARM_UP_RUNS = 2
+COLD_BYTES = 2**26  # more than the caches next to the cores hold, and than the caches of GPUs
+MOST_COPIES = 16
 
 
 class Setting(NamedTuple):
@@ -27,11 +31,15 @@ class Setting(NamedTuple):
 
 
 class Load(NamedTuple):
-    """An order to load a program under `name`: the text of its module, and the file of its inputs."""
+    """An order to load a program under `name`: the text of its module, and the file of its inputs.
+
+    Of the sources in `cold`, copies take turns, so that no step finds in the cache what the last one read.
+    """
 
     name: str
     text: str
     inputs: str
+    cold: tuple[str, ...] = ()
 
 
 class Time(NamedTuple):
@@ -83,6 +91,15 @@ def serve(setting: Setting, rank: int, rendezvous: str, pipe: Connection) -> Non
                 pipe.send((0.0, "".join(traceback.format_exception_only(error)).strip()))
 
 
+def with_copies(sources: dict[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the sources with as many copies of the tensors in `names` as caches do not hold, the first as given."""
+    tensors = {name: sources[name] for name in names if name in sources}
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    count = min(MOST_COPIES, ceil(COLD_BYTES / size)) if size else 1
+    copies = ({name: tensor.clone() for name, tensor in tensors.items()} for _ in range(count - 1))
+    return [sources, *({**sources, **each} for each in copies)]
+
+
 class _Program:
     """A loaded program; `once_s` is how long its last step of the warm-up took, in seconds."""
 
@@ -91,10 +108,10 @@ class _Program:
         exec(compile(order.text, order.name, "exec"), vars(module))
         options = Namespace(inputs=order.inputs, weights=None, outputs=order.inputs, steps=1)
         with redirect_stderr(StringIO()):  # inputs that a program does not read
-            self.sources, faults = module.load(options)
+            sources, faults = module.load(options)
         if faults:
             raise ValueError("; ".join(faults))
-        self.step, self.wait = module.step, wait
+        self.step, self.wait, self.turns = module.step, wait, cycle(with_copies(sources, order.cold))
         for _ in range(WARM_UP_RUNS):
             self.once_s = self.mean_s(1)
 
@@ -103,6 +120,6 @@ class _Program:
         self.wait()
         start = time.perf_counter()
         for _ in range(count):
-            self.step(dict(self.sources))
+            self.step(dict(next(self.turns)))
         self.wait()
         return (time.perf_counter() - start) / count

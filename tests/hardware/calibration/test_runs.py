@@ -11,7 +11,7 @@ from tapestry.hardware import load_mesh
 from tapestry.hardware.calibration.host import RunError
 from tapestry.hardware.calibration.probes import probes
 from tapestry.hardware.calibration.runs import FEWEST_PASSES, TimedRuns
-from tapestry.hardware.calibration.timed import Setting
+from tapestry.hardware.calibration.timed import COLD_BYTES, MOST_COPIES, Setting, with_copies
 from tapestry.hardware.calibration.validation import median_error, on_one_device, validate
 from tapestry.teg.graph import Graph
 from tapestry.teg.programs import program
@@ -85,3 +85,24 @@ def test_probes_are_programs_of_one_block_with_names_of_their_own() -> None:
     for probe in found:
         blocks = [b for b in probe.graph.blocks if b.operator not in ("source", "sink") and not b.is_view]
         assert len(blocks) == 1, probe.name
+
+
+def test_copies_of_parameters_take_turns_until_no_cache_holds_them() -> None:
+    torch = pytest.importorskip("torch")
+    sources = {"x": torch.zeros(8), "w": torch.arange(COLD_BYTES // 16, dtype=torch.float32)}
+    found = with_copies(sources, ["w", "not read"])
+    assert found[0] is sources and len(found) == 4
+    assert all(each["x"] is sources["x"] and torch.equal(each["w"], sources["w"]) for each in found)
+    assert len({each["w"].data_ptr() for each in found}) == 4
+    assert len(with_copies({"w": torch.zeros(8)}, ["w"])) == MOST_COPIES
+    assert with_copies(sources, []) == [sources]
+
+
+def test_parameters_of_a_part_of_larger_programs_are_not_in_the_cache(runs: TimedRuns) -> None:
+    with program("few rows") as p:  # reading the weights takes longer than multiplying by them
+        w = p.parameter("w", column=2048, out=1024)
+        p.output("y", p.input("x", row=1, column=2048).contract(w, "column"))
+    for name, is_part in (("alone", False), ("part", True)):
+        runs.load(name, on_one_device(p.graph), is_part=is_part)
+    found = runs.measure(("alone", "part"), 0.0, time.monotonic)
+    assert found["part"].seconds > 0.9 * found["alone"].seconds
