@@ -13,7 +13,7 @@ from tapestry.costmodel.resources import Resource, counted
 from tapestry.hardware.layouts.native import accessed_bytes
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
-from tapestry.teg.costs import amounts
+from tapestry.teg.costs import amounts, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
@@ -124,6 +124,7 @@ def costs_of_parts(
         kernel=work.kernel_class,
         compute_dtype=compute_dtype,
         parts=steps,
+        supplied_s=supplied_seconds(definition.costs, names, sizes),
     )
     energy = (
         energy_pj(device, compute_dtype or dtype, flops, moved, 0, kind=work.kind, parts=steps)

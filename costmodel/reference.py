@@ -20,7 +20,7 @@ from tapestry.costmodel.tally import CostTally, amounts_per_device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import block_ticks, energy_pj, slowed_ticks
-from tapestry.teg.costs import amounts
+from tapestry.teg.costs import amounts, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import operator_named
@@ -238,6 +238,7 @@ class _Plain:
                 kernel=work.kernel_class,
                 compute_dtype=self.compute_dtype,
                 parts=parts,
+                supplied_s=supplied_seconds(block.definition.costs, dims, sizes),
             )
             slowest = max(slowest, int(ticks))
             self.flops[d] += flops

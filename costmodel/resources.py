@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.teg.costs import Amount, ResourceCost, total
+from tapestry.teg.costs import SECONDS, Amount, ResourceCost, total
 from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -25,7 +25,7 @@ from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.strategy import index_boxes
 
 # Resources that replace an operator's own figures: counted as such, not summed beside them.
-FIGURES = ("flops", "bytes")
+FIGURES = ("flops", "bytes", SECONDS)
 PEAK = "peak_"
 FINEST_SCALE = 10**6
 LARGEST = 2**62  # as in hardware.timing

@@ -29,6 +29,7 @@ from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
+from tapestry.teg.costs import supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
@@ -147,6 +148,7 @@ class UnshardedCosts:
             parts=parts,
             **kernel_sizes(work, names, sizes),
             kernel=work.kernel_class,
+            supplied_s=supplied_seconds(definition.costs, names, sizes),
         )
         energy = 0
         if self.device.missing_energy_figure is None:

@@ -1,8 +1,8 @@
 """Costs supplied with a program: for any number of named resources a fixed amount and one per index step.
 
 A table prices any part of a block's index space: `fixed + sum over dimensions of step * size` (the whitepaper's
-marginal cost table). The resources `flops` and `bytes` replace the operator's own figures; all others
-are summed up and shown. A block without signature has fixed amounts only, for all of it.
+marginal cost table). The resources `flops` and `bytes` replace the operator's own figures, and `seconds` the time that
+follows from them; all others are summed up and shown. A block without signature has fixed amounts only, for all of it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tapestry.teg.brief import listed, shown
 from tapestry.teg.intern import InternedValue
 
 Amount = int | float
+SECONDS = "seconds"
 
 
 class ResourceCost(NamedTuple):
@@ -80,10 +81,25 @@ def amounts(cost: ResourceCost, names: Sequence[str], sizes: np.ndarray) -> np.n
 
     Parts without points cost nothing.
     """
+    return np.asarray(np.ceil(_exact_amounts(cost, names, sizes)), dtype=np.int64)
+
+
+def states_seconds(table: CostTable | None) -> bool:
+    """Return whether a block's table states its time."""
+    return table is not None and table.named(SECONDS) is not None
+
+
+def supplied_seconds(table: CostTable | None, names: Sequence[str], sizes: np.ndarray) -> np.ndarray | None:
+    """Compute the seconds that a table states for parts, as `amounts` but not rounded; None if it states none."""
+    cost = None if table is None else table.named(SECONDS)
+    return None if cost is None else _exact_amounts(cost, names, sizes)
+
+
+def _exact_amounts(cost: ResourceCost, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
     result = np.full(sizes.shape[:-1], cost.fixed)
     for dim, step in cost.steps:
         result = result + sizes[..., names.index(dim)] * step
-    return np.where((sizes == 0).any(axis=-1), 0, np.ceil(result)).astype(np.int64)
+    return np.asarray(np.where((sizes == 0).any(axis=-1), 0, result))
 
 
 def cost_table(

@@ -24,7 +24,7 @@ from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.hardware.timing import block_ticks, move_ticks, step_ticks
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import counted, shown
-from tapestry.teg.costs import Amount, total
+from tapestry.teg.costs import Amount, supplied_seconds, total
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Definition, Graph, index_sizes
@@ -294,6 +294,7 @@ class _Run:
             parts=part_amounts(work, names, extents),
             **kernel_sizes(work, names, extents),
             kernel=work.kernel_class,
+            supplied_s=supplied_seconds(block.definition.costs, names, extents),
         )
         return int(ticks)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.simulator.storage import ShardStorage
-from tapestry.hardware.timing import NO_CLASS, TimeClass, block_class, block_ticks
-from tapestry.teg.costs import amounts
+from tapestry.hardware.timing import NO_CLASS, SUPPLIED_CLASS, TimeClass, block_class, block_ticks
+from tapestry.teg.costs import amounts, states_seconds, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, kernel_sizes, part_amounts, work_dtype, work_of
@@ -91,7 +91,10 @@ def block_work(
         parts=parts,
         **kernel_sizes(work, names, sizes),
         kernel=work.kernel_class,
+        supplied_s=supplied_seconds(step.definition.costs, names, sizes),
     )
+    if states_seconds(step.definition.costs):
+        return BlockWork(flops, accessed, ticks, SUPPLIED_CLASS)
     options = {"kernel": work.kernel_class, "compute_dtype": compute_dtype}
     return BlockWork(flops, accessed, ticks, block_class(device, work.kind, dtype, **options, parts=parts))
 

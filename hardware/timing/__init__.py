@@ -9,6 +9,7 @@ from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, phase_t
 from tapestry.hardware.timing.energy import energy_pj
 from tapestry.hardware.timing.errors import (
     NO_CLASS,
+    SUPPLIED_CLASS,
     TimeClass,
     block_class,
     copy_error,
@@ -25,6 +26,7 @@ __all__ = [
     "PICOJOULES_PER_J",
     "PROBABILITY",
     "STEP_KINDS",
+    "SUPPLIED_CLASS",
     "TICKS_PER_S",
     "ClassTime",
     "Ticks",

@@ -42,6 +42,7 @@ def block_ticks(
     separate_elements: ArrayLike = 0,
     compute_dtype: str | None = None,
     parts: Sequence[PartAmounts] = (),
+    supplied_s: ArrayLike | None = None,
 ) -> Ticks:
     """Compute the ticks that one device takes for one block: launch, and the longer of arithmetic and memory.
 
@@ -54,7 +55,7 @@ def block_ticks(
     and the best split of the reduction are taken; a `grouped_convolution` is such a product for each group, or computed
     directly on the vector units, whichever takes less time. Where functions are not fused, a cell of several is so many
     `kernels`, which move `separate_elements` in all. A device without work, zero flops and zero bytes, takes 0 ticks.
-    Times are medians, or the device's `quantile`.
+    Times are medians, or the device's `quantile`. The program's own seconds, `supplied_s`, replace all of that.
     More work never takes less time, and no block is faster than the rates of the arithmetic units and of the memory
     it works in.
 
@@ -71,6 +72,8 @@ def block_ticks(
     if kind not in BLOCK_KINDS:
         raise ValueError(f"expected a block kind among {', '.join(BLOCK_KINDS)}, not {kind!r}")
     work, moved = np.broadcast_arrays(np.asarray(flops, np.float64), np.asarray(memory_bytes, np.float64))
+    if supplied_s is not None:
+        return ticks(np.broadcast_to(np.asarray(supplied_s, np.float64), work.shape))
     if kind == "none":
         return np.zeros(work.shape, np.int64)
     figures = kernel_figures(device, kind, dtype, kernel, compute_dtype, parts)

@@ -10,7 +10,8 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import costs_of_parts
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import block_class, seconds
+from tapestry.hardware.timing import SUPPLIED_CLASS, block_class, seconds
+from tapestry.teg.costs import states_seconds
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import part_amounts, work_dtype, work_of
@@ -126,6 +127,8 @@ def _seconds(parts: _Parts, index: np.ndarray, mesh: Mesh, compute_dtype: str | 
 def _class_of(
     parts: _Parts, names: list[str], sizes: np.ndarray, mesh: Mesh, compute_dtype: str | None
 ) -> str:
+    if states_seconds(parts.definition.costs):
+        return SUPPLIED_CLASS.name
     work = work_of(operator_named(parts.definition.operator), parts.definition, parts.inputs, parts.outputs)
     return block_class(
         mesh.device,

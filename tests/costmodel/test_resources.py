@@ -1,5 +1,7 @@
 """Tests of a program's own resources: sums and peaks per device, equal in the fast path and the reference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,9 @@ from tapestry.costmodel.resources import (
     resources_of,
     whole_amount,
 )
+from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import run_pinned, simulate
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import search_space
@@ -26,7 +30,10 @@ from tapestry.optimizer.placement.variation import RULES, hash_plan, vary
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.costs import CostTable, cost_table
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placements
 from tests.cases import examples
 from tests.costmodel.programs import TANH, random_genes, weight
 
@@ -54,7 +61,9 @@ def mixed() -> Graph:
         cost_table({"gpu": 10, "flops": 1e6}, SEED),
         cost_table({"usd": 0.25}, {"n": {"usd": 0.1}, "m": {"bytes": 64}}),
         None,
-        cost_table({"gpu": 3, "third": 1 / 3}, {"k": {"third": 1 / 3}}),
+        cost_table(
+            {"gpu": 3, "third": 1 / 3, "seconds": 1e-6}, {"k": {"third": 1 / 3}, "m": {"seconds": 1e-7}}
+        ),
     )
 
 
@@ -68,6 +77,26 @@ def test_the_marginal_table_of_the_whitepaper() -> None:
     # On each of eight devices: 12 rows, 10 columns, 10 terms.
     assert (cost["peak_gpu"], cost["gpu"]) == (12 + 128 * 10 + 4 * 10, 8 * 1332)
     assert (cost["peak_ram"], cost["ram"]) == (12 + 64 * 10 + 8 * 10, 8 * 732)
+
+
+def test_the_seconds_of_a_table_override_the_class_of_kernels() -> None:
+    table = cost_table({"seconds": 2e-6}, {"m": {"seconds": 1e-7}})
+    stated, usual = priced_chain(table, None), priced_chain(None, None)
+    device = load_mesh("dgx-h100").device
+    one = replace(load_mesh("dgx-h100"), device=replace(device, launch_overhead_s=1e-3))
+    times = []
+    for mesh in (one, one.at_quantile(0.9)):
+        program = expand(stated, Placements(), MeshShape(mesh.axis_sizes))
+        run = simulate(program, mesh, dry=True)
+        (mine,) = (span for span in run.spans if span.time_class.name == "cost table")
+        assert mine.time_class.error == 0.0
+        times.append(mine.end_ticks - mine.start_ticks)
+        assert run.makespan_ticks == reference_cost(stated, Placements(), mesh).time_ticks
+        pinned = run_pinned(materialize(program).graph, mesh, dry=True)
+        assert pinned.makespan_ticks == run.makespan_ticks
+    assert (np.array(times) == 2e6 + 12 * 1e5).all()  # 12 rows on every device, no launch and no error
+    priced, unpriced = (UnshardedCosts(device).sums(graph).time_ticks for graph in (stated, usual))
+    assert priced != unpriced and not known_objectives(stated).columns[COSTS:]
 
 
 @pytest.mark.parametrize("mesh", MESHES)
