@@ -28,6 +28,7 @@ def two_devices() -> Mesh:
         memory_bytes_per_s=1e16,
         launch_overhead_s=0.0,
         cores=1,
+        communication_cores=0,
         tiles=(MatrixTile(128, 128, 64),),
         kernels={"matrix_product": KernelFigures(error=0.0), "elementwise": KernelFigures(error=0.0)},
     )
