@@ -17,11 +17,12 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
 8. Grouped convolutions are computed directly where that is faster than products padded to tiles. Groups of several
    output channels are products of so many columns. Pools have kernel classes of their own.
 9. The seconds that a block's table of costs states are its time.
+10. No device receives faster than its links, whatever measurements of other groups or machines say.
 """
 
 from __future__ import annotations
 
-COST_MODEL_VERSION = 9
+COST_MODEL_VERSION = 10
 UNVERSIONED = 1  # the version of costs that name none
 
 

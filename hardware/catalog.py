@@ -45,6 +45,11 @@ def _axis(table: Table, name: str | None = None) -> MeshAxis:
         quantile=table.optional("quantile"),
         sources=table.sources(),
     )
+    small, rate = axis.small_message_bytes_per_s, axis.bandwidth_bytes_per_s
+    if small is not None and small > rate and table.faults.plausible:
+        table.fault(
+            "small_message_bytes_per_s", f"expected at most bandwidth_bytes_per_s, {rate:g}, not {small:g}"
+        )
     table.finish()
     return axis
 

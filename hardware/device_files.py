@@ -9,12 +9,17 @@ from importlib.resources import files
 from typing import Any
 
 from tapestry.hardware.kernel_tables import kernels_of, own_kernels, relative_of
-from tapestry.hardware.kernels import Donor
+from tapestry.hardware.kernels import HALF, Donor
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
-from tapestry.hardware.mesh import LAUNCHES, VECTOR, Device, MatrixTile
+from tapestry.hardware.mesh import LAUNCHES, SHORT_DTYPES, VECTOR, Device, MatrixTile
 from tapestry.hardware.schema import Schema, recorded
-from tapestry.hardware.tables import Faults, Table, parsed
+from tapestry.hardware.tables import CUTOFF, Faults, Table, parsed
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.faults import near_hint
+
+# What rates, energies and defaults may be of: element types, and what only matrix units multiply.
+PRECISIONS = {*(SHORT_DTYPES.get(name, name) for name in NAMES), *HALF, VECTOR}
 
 
 @cache
@@ -117,6 +122,25 @@ def read_device(table: Table) -> Device:
         aliases=table.texts("aliases"),
         sources=table.sources(),
     )
+    _check_relations(table, device)
+    table.finish()
+    return device
+
+
+def _check_relations(table: Table, device: Device) -> None:
+    """Report figures that contradict others of the device, and names that mean nothing."""
+    for key in ("peak_flops_per_s", "joules_per_flop", "compute_dtype_default"):
+        for name in getattr(device, key) or ():
+            if name not in PRECISIONS:
+                table.fault(
+                    f"{key}.{name}",
+                    f"unknown precision; {near_hint(name, sorted(PRECISIONS), cutoff=CUTOFF)}",
+                )
+    if table.faults.plausible:
+        for key in ("cache_bytes", "context_bytes", "workspace_bytes", "allocator_bytes"):
+            size = getattr(device, key)
+            if size is not None and size > device.memory_bytes:
+                table.fault(key, f"expected at most memory_bytes, {device.memory_bytes}, not {size}")
     if table.content.get("cores") == device.cores <= device.communication_cores:
         table.fault(
             "communication_cores",
@@ -143,8 +167,6 @@ def read_device(table: Table) -> Device:
                 f"compute_dtype_default.{dtype}",
                 f"expected {VECTOR!r} or a key of peak_flops_per_s, not {precision!r}",
             )
-    table.finish()
-    return device
 
 
 def device_schema() -> Schema:

@@ -11,6 +11,7 @@ from benchmarks.measurements.systems import Systems
 from benchmarks.measurements.workload import COMPUTE, DTYPES, UnpredictedError, Workload, stated, whole
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.faults import value_text
 from tapestry.teg.graph import attributes
 from tapestry.teg.operators.cells import CELL_FUNCTIONS
 from tapestry.teg.sharding.placement import Placements
@@ -71,6 +72,8 @@ def product(question: Question, systems: Systems, batch: int, m: int, n: int, k:
     flops = 2.0 * batch * m * n * k
     found = block_workload(b, ("product",), mesh, {"achieved_flops": flops})
     fidelity = question.inputs.get("math_fidelity")
+    if not isinstance(fidelity, str | None):
+        raise UnpredictedError(f"unknown math fidelity {value_text(fidelity)}")
     if fidelity is None:
         precision = "tf32" if question.inputs.get("dtype") == "tf32" else None
         return replace(found, compute_dtype=precision)

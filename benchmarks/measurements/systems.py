@@ -12,7 +12,7 @@ from typing import NamedTuple
 from benchmarks.measurements.rows import Question
 from benchmarks.measurements.workload import UnpredictedError, whole
 from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
-from tapestry.hardware.mesh import TOPOLOGIES, MeshAxis
+from tapestry.hardware.mesh import LAUNCHES, TOPOLOGIES, MeshAxis
 
 MAKERS = {"nvidia", "amd", "intel", "google", "tenstorrent", "instinct", "geforce", "tesla"}
 # How questions name topologies -> the topologies of axes that are one.
@@ -114,6 +114,8 @@ class Systems:
 
     def alone(self, question: Question) -> Mesh:
         """Return the mesh of one device that the question is about."""
+        if question.launch not in LAUNCHES:
+            raise UnpredictedError(f"unknown launch {question.launch!r}; known are {', '.join(LAUNCHES)}")
         device = self.device(question).launched(question.launch)
         return Mesh(device.name, device, (_alone(),))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,8 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
 MAKESPAN = "makespan"
+LARGEST_TENSOR = 2**50  # bytes, more than any mesh has
+SCALED = re.compile(r"[kKMGTP]i?(b|B|flop|FLOP|elem)")  # units with a prefix, which rows do not use
 __all__ = [
     "COMMUNICATION",
     "COMPUTE",
@@ -74,6 +77,9 @@ class Workload:
         Raises:
             UnpredictedError: it takes no time.
         """
+        for name, tensor in self.graph.tensors.items():
+            if tensor.type.size_bytes > LARGEST_TENSOR:
+                raise UnpredictedError(f"tensor {name!r} of {tensor.type.size_bytes:g} B fits no memory")
         program = expand(self.graph, self.placements, MeshShape(self.mesh.axis_sizes))
         run = simulate(program, self.mesh, dry=True, capacity_check=False, compute_dtype=self.compute_dtype)
         if self.stream == MAKESPAN:
@@ -120,7 +126,7 @@ class Workload:
         """
         if unit == "s":
             return self.time_s()
-        if quantity not in self.amounts:
+        if quantity not in self.amounts or SCALED.match(unit):
             raise UnpredictedError(f"unknown quantity {quantity!r} in {unit}")
         return self.amounts[quantity] / self.time_s()
 

@@ -74,7 +74,8 @@ def step_ticks(
     axis (members x stride < size) is a line on a torus; one that does, whatever its stride, is a ring.
 
     Whatever the figures of an axis, half an all-reduce takes no longer than the whole, and pieces from other members
-    no less than an all-gather of the same bytes, of which one among two devices is a send and a receive.
+    no less than an all-gather of the same bytes, of which one among two devices is a send and a receive. No device
+    receives faster than all of its links together.
 
     Returns:
         int64 array of the shape of `max_received_bytes`.
@@ -98,6 +99,20 @@ def step_ticks(
 
 
 def _step_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
+    """Compute the seconds of one step, within the bounds that `step_ticks` states."""
+    return np.maximum(
+        _ordered_s(axis, kind, members, received, stride), _link_s(axis, kind, members, received)
+    )
+
+
+def _link_s(axis: MeshAxis, kind: str, members: int, received: Floats) -> Floats:
+    """Compute the seconds that all links of a device together take at full rate; links that reduce send sums once."""
+    links = {"fully_connected": members - 1, "torus": 2, "line": 2}.get(axis.topology, 1)
+    phases = 2 if kind == "all_reduce" else 1
+    return np.asarray(received / (phases * links * axis.bandwidth_bytes_per_s))
+
+
+def _ordered_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
     """Compute the seconds of one step, with the order among kinds that `step_ticks` states."""
     time_s = _calibrated_s(axis, kind, members, received, stride)
     if kind == "all_gather" and members == 2 and not is_measured(axis, kind):
@@ -106,7 +121,7 @@ def _step_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: i
     if kind in {"all_gather", "reduce_scatter"}:
         return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, 2 * received, stride))
     if kind == "fetch" or (kind == "all_to_all" and not is_measured(axis, kind)):
-        return np.maximum(time_s, _step_s(axis, "all_gather", members, received, stride))
+        return np.maximum(time_s, _ordered_s(axis, "all_gather", members, received, stride))
     return time_s
 
 
@@ -150,10 +165,13 @@ class Curve(NamedTuple):
     measured: Floats
 
     def corrected(self, time_s: Floats) -> Floats:
-        """Interpolate between logarithms; beyond the first and the last measurement the ratio stays."""
+        """Interpolate between logarithms; beyond the first and the last measurement the ratio stays.
+
+        Between two equal measurements all times are the same, to the last bit.
+        """
         computed = np.log(np.maximum(time_s, TINY_S))
         inside = np.clip(computed, self.computed[0], self.computed[-1])
-        return np.asarray(np.exp(np.interp(inside, self.computed, self.measured) + computed - inside))
+        return np.asarray(np.exp(np.interp(inside, self.computed, self.measured) + (computed - inside)))
 
     @staticmethod
     def of(computed_s: Floats, measured_s: ArrayLike) -> Curve:

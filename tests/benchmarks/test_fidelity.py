@@ -179,6 +179,13 @@ def row_of(posed: Question, predictable: bool = True, quality: str = "ok") -> Me
         ),
         (question("gemm", {**PRODUCT, "dtype": "fp64"}, "wormhole-n150"), "has no peak for contractions in"),
         (question("seance", {}), "rows of kind 'seance' have no program"),
+        (question("gemm", {**PRODUCT, "math_fidelity": ["HiFi4"]}), "unknown math fidelity ['HiFi4']"),
+        (question("gemm", {**PRODUCT, "M": 10**18}), "fits no memory"),
+        (replace(question("gemm", PRODUCT), launch="rocket"), "unknown launch 'rocket'"),
+        (
+            replace(question("gemm", PRODUCT), quantity="achieved_flops", unit="TFLOP/s"),
+            "unknown quantity 'achieved_flops' in TFLOP/s",
+        ),
     ],
 )
 def test_a_row_without_a_prediction_is_listed_with_the_reason(posed: Question, reason: str) -> None:

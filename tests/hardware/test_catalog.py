@@ -161,9 +161,12 @@ def test_measurements_name_devices_as_their_drivers_do(spelled: str, name: str) 
             {"cache_bytes": 10**4, "cache_bytes_per_s": 1e8},
             "cache_bytes_per_s: expected at least memory_bytes_per_s",
         ),
+        ({"context_bytes": 10**15}, "context_bytes: expected at most memory_bytes"),
+        ({"peak_flops_per_s": {"fp63": 1e9}}, "peak_flops_per_s.fp63: unknown precision; did you mean fp64"),
+        ({"compute_dtype_default": {"bf61": "fp32"}}, "compute_dtype_default.bf61: unknown precision"),
     ],
 )
-def test_a_cache_has_a_size_and_a_rate_above_the_memory(figures: dict[str, object], message: str) -> None:
+def test_figures_that_contradict_others_are_refused(figures: dict[str, object], message: str) -> None:
     with pytest.raises(CatalogError, match=message):
         device_from_dict(OWN_DEVICE | figures)
 
@@ -330,6 +333,11 @@ def test_a_users_own_file_is_read_by_path(tmp_path: Path) -> None:
             "eficiency: unknown key; did you mean efficiency",
         ),
         ('"a100-80"', '"a100-8"', "did you mean a100-80"),
+        (
+            "latency_s = 1e-6",
+            "latency_s = 1e-6\nsmall_message_bytes_per_s = 1e13",
+            "small_message_bytes_per_s: expected at most bandwidth_bytes_per_s",
+        ),
         ("[[axes]]", "[[axes]", "not TOML"),
     ],
 )

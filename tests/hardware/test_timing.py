@@ -252,6 +252,22 @@ def test_measurements_correct_alpha_beta() -> None:
     assert step_ticks(known, "all_reduce", 8, 1400) == pytest.approx(428 * (14_200 / 428) ** share, abs=1)
 
 
+def test_equal_measurements_are_one_time_between_them() -> None:
+    flat = measured(bytes=(8, 8000), seconds=(17.03e-6, 17.03e-6))
+    received = np.arange(14, 14_000)
+    assert len({*step_ticks(axis("switch", collectives=(flat,)), "all_reduce", 8, received).tolist()}) == 1
+
+
+@pytest.mark.parametrize("topology", ["switch", "fully_connected", "torus"])
+def test_no_device_receives_faster_than_its_links(topology: str) -> None:
+    # Given measurements of another machine, 100 times faster than the links of this one.
+    known = axis(topology, collectives=(measured(seconds=(4e-12, 142e-12)),))
+    links = {"switch": 1, "fully_connected": 7, "torus": 2}[topology]
+    for kind in STEP_KINDS:
+        least = 10**9 / (links * known.bandwidth_bytes_per_s) / (2 if kind == "all_reduce" else 1)
+        assert seconds(step_ticks(known, kind, 8, 10**9)) >= least * (1 - 1e-9)
+
+
 def test_other_groups_and_kinds_follow_from_the_nearest_measurements() -> None:
     pairs = measured(members=2, bytes=(8, 8000), seconds=(832e-12, 8200e-12))
     known = axis("switch", collectives=(measured(), pairs))
