@@ -18,6 +18,7 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
    output channels are products of so many columns. Pools have kernel classes of their own.
 9. The seconds that a block's table of costs states are its time.
 10. No device receives faster than its links, whatever measurements of other groups or machines say.
+   Classes bound by memory without measurements have the figures of another precision before those of another class.
 """
 
 from __future__ import annotations

@@ -99,7 +99,10 @@ def kernels_of(table: Table, donors: Callable[[], Iterable[Donor]]) -> dict[str,
 def relative_of(content: Mapping[str, object]) -> Relative | None:
     """Return what says how alike the device is to others; None if its figures are faulty."""
     rate, power = content.get("memory_bytes_per_s"), content.get("tdp_w", 250.0)
-    numbers = [float(x) for x in (rate, power) if isinstance(x, (int, float)) and x > 0]
-    if len(numbers) != 2:
+    if not isinstance(rate, (int, float)) or not isinstance(power, (int, float)) or min(rate, power) <= 0:
         return None
-    return Relative(str(content.get("vendor")), str(content.get("architecture", "")), *numbers)
+    peaks = content.get("peak_flops_per_s")
+    peak = peaks.get("fp32") if isinstance(peaks, Mapping) else None
+    single = float(peak) if isinstance(peak, (int, float)) and peak > 0 else 0.0
+    vendor, architecture = str(content.get("vendor")), str(content.get("architecture", ""))
+    return Relative(vendor, architecture, float(rate), float(power), single)

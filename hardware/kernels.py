@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import hypot, log
 from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.teg.operators.kernel_classes import PARENTS
+from tapestry.teg.operators.kernel_classes import PARENTS, PRODUCT_CLASSES
 
 # Precisions of at most two bytes, and what matrix units multiply as fast: tables of `fp16` count for all of them,
 # those of `fp32` for the others.
@@ -21,9 +21,18 @@ AVERAGED = (
     *("efficiency", "memory_efficiency", "overhead_s", "eager_s", "dispatch_s", "k_prologue", "wave_share"),
     *("wide_columns", "tile_exponent", "error"),
 )
+LAUNCHES = ("overhead_s", "eager_s", "dispatch_s")  # what a launch adds to the time of a kernel
 NEAR = 0.3  # the distance at which devices are about as good as the nearest
+# Of products outside matrix units:
+MOST_OF_PEAK = 0.95  # what a device with power to spare reaches of its peak
+POWER_EXPONENT = 0.5  # of sustained clocks by power, for voltage falls with the clock
+STREAMED = 0.93  # the most that kernels stream of a memory's rate
+CHIP_SHARPNESS = 8.0  # of the memory's time and that of the chip's own stores, which its arithmetic sets
 UNKNOWN_ERROR = 0.35  # of a class that no measurement of any device informs: a factor of 1.4 either way
-INHERITED_ERROR = 0.15  # what inheritance adds, in the same unit: leave-one-device-out by benchmarks/fit.py
+INHERITED_ERROR = 0.15  # what another kind or group adds to the error of a collective, in the same unit
+# What inheritance adds to the error of a kernel: from the same architecture, vendor, from others; leave-one-device-out
+# by benchmarks/fit.py.
+KINSHIP_ERRORS = (0.12, 0.18, 0.3)
 
 
 @dataclass(frozen=True)
@@ -82,11 +91,17 @@ def figures_of(kernels: Mapping[str, KernelFigures], kernel: str, precision: str
 
 
 def key_of(kernels: Mapping[str, KernelFigures], kernel: str, precision: str) -> str | None:
-    """Return the key of the table in which a class finds its figures, such as `softmax.fp32`; None without any."""
-    family = "fp16" if precision in HALF else "fp32"
+    """Return the key of the table in which a class finds its figures, such as `softmax.fp32`; None without any.
+
+    A class that is bound by memory reaches about the same share of its rate at another precision.
+    """
+    family, other = ("fp16", "fp32") if precision in HALF else ("fp32", "fp16")
     name: str | None = kernel
     while name is not None:
-        for key in (f"{name}.{family}", name):
+        keys = [f"{name}.{family}", name]
+        if name not in PRODUCT_CLASSES:
+            keys.append(f"{name}.{other}")
+        for key in keys:
             if key in kernels:
                 return key
         name = PARENTS[name]
@@ -94,12 +109,16 @@ def key_of(kernels: Mapping[str, KernelFigures], kernel: str, precision: str) ->
 
 
 class Relative(NamedTuple):
-    """The figures that say how alike two devices are: vendor, architecture, memory rate in bytes/s, power in W."""
+    """The figures that say how alike two devices are: vendor, architecture, memory rate in bytes/s, power in W.
+
+    `single_flops_per_s` is the peak of products in fp32, 0 where the device states none.
+    """
 
     vendor: str
     architecture: str
     memory_bytes_per_s: float
     tdp_w: float
+    single_flops_per_s: float = 0.0
 
     def kinship(self, other: Relative) -> int:
         """Return 0 for devices of one architecture, 1 for those of one vendor, else 2."""
@@ -108,9 +127,19 @@ class Relative(NamedTuple):
         return int(self.architecture != other.architecture or not self.architecture)
 
     def distance(self, other: Relative) -> float:
-        """Return the logarithms of the ratios: devices of like memory rate and power saturate and throttle alike."""
-        ratios = (self.memory_bytes_per_s / other.memory_bytes_per_s, self.tdp_w / other.tdp_w)
+        """Return the logarithms of the ratios of power and of power per peak: such devices throttle alike.
+
+        The memory's rate has no part in it, so that a device with a faster memory inherits the same shares.
+        """
+        ratios = [self.tdp_w / other.tdp_w]
+        if self.single_flops_per_s and other.single_flops_per_s:
+            ratios.append(self.power_per_peak / other.power_per_peak)
         return sum(abs(log(ratio)) for ratio in ratios)
+
+    @property
+    def power_per_peak(self) -> float:
+        """The power in J per flop at the peak outside matrix units."""
+        return self.tdp_w / self.single_flops_per_s
 
 
 class Donor(NamedTuple):
@@ -139,10 +168,55 @@ def completed(
         kin = [donor for donor in having if relative.kinship(donor.relative) == kinship]
         kin = kin if kinship else kin[:1]
         weights = [1.0 / (NEAR + relative.distance(donor.relative)) ** 2 for donor in kin]
-        figures = averaged([donor.kernels[key] for donor in kin], weights)
-        error = (figures.error**2 + INHERITED_ERROR**2) ** 0.5
+        figures = averaged([_carried(key, relative, donor) for donor in kin], weights)
+        error = hypot(figures.error, KINSHIP_ERRORS[kinship])
         found[key] = replace(figures, error=error, origin=", ".join(donor.name for donor in kin))
-    return found
+    return _launched_alike(found)
+
+
+def _carried(key: str, relative: Relative, donor: Donor) -> KernelFigures:
+    """Return a donor's figures of a class as shares of the rates of another device.
+
+    Outside matrix units, products reach more of their peak the more power there is for it, and write as fast as their
+    arithmetic allows where that is slower than the memory.
+    """
+    figures, known = donor.kernels[key], donor.relative
+    if key.split(".", maxsplit=1)[0] not in PRODUCT_CLASSES or not key.endswith(".fp32"):
+        return figures
+    if not relative.single_flops_per_s or not known.single_flops_per_s:
+        return figures
+    power = relative.power_per_peak / known.power_per_peak
+    most = max(figures.efficiency, MOST_OF_PEAK)
+    efficiency = min(most, figures.efficiency * power**POWER_EXPONENT)
+    intensity = relative.single_flops_per_s * efficiency / relative.memory_bytes_per_s
+    intensity /= known.single_flops_per_s * figures.efficiency / known.memory_bytes_per_s
+    streamed = STREAMED**-CHIP_SHARPNESS
+    chip = max(figures.memory_efficiency**-CHIP_SHARPNESS - streamed, 0.0)
+    memory = (chip * intensity**-CHIP_SHARPNESS + streamed) ** (-1 / CHIP_SHARPNESS)
+    return replace(figures, efficiency=efficiency, memory_efficiency=memory)
+
+
+def _launched_alike(found: Mapping[str, KernelFigures]) -> dict[str, KernelFigures]:
+    """Return classes in which no product takes longer to launch than in fp32: what is inherited yields.
+
+    Where both are inherited, the host's share is the shorter one, and a kernel's own overhead, which rows at fp32 say
+    little of, the longer one.
+    """
+    agreed = dict(found)
+    for key, short in found.items():
+        kernel, _, family = key.partition(".")
+        long = found.get(f"{kernel}.fp32")
+        if kernel not in PRODUCT_CLASSES or family != "fp16" or long is None:
+            continue
+        pairs = {name: (getattr(short, name), getattr(long, name)) for name in LAUNCHES}
+        longer = {name: max(pair) for name, pair in pairs.items() if long.origin}
+        shorter = {name: min(pair) for name, pair in pairs.items() if short.origin}
+        if long.origin and short.origin:
+            longer = {"overhead_s": longer["overhead_s"]}
+            del shorter["overhead_s"]
+        agreed[f"{kernel}.fp32"] = replace(long, **longer)
+        agreed[key] = replace(short, **shorter)
+    return agreed
 
 
 def averaged(figures: Sequence[KernelFigures], weights: Sequence[float]) -> KernelFigures:

@@ -153,20 +153,42 @@ def test_a_larger_product_never_takes_less_time_nor_beats_the_peak(
 @settings(max_examples=examples(100))
 @given(
     kernel=st.sampled_from(KERNEL_CLASSES),
+    dtype=st.sampled_from(("float32", "float16", "bfloat16", "float8_e4m3fn")),
+    launch=st.sampled_from(("captured", "eager")),
     flops=AMOUNTS,
     moved=AMOUNTS,
     sizes=st.tuples(SIZES, SIZES, SIZES),
 )
 def test_an_h200_is_never_slower_than_an_h100(
-    kernel: str, flops: int, moved: int, sizes: tuple[int, int, int]
+    kernel: str, dtype: str, launch: str, flops: int, moved: int, sizes: tuple[int, int, int]
 ) -> None:
     kind = "contraction" if kernel in PRODUCT_CLASSES else "vector"
-    shape = dict(zip(("m", "n", "k"), sizes, strict=True)) if kind == "contraction" else {"row": sizes[0]}
+    names = ("m", "n", "k") if kind == "contraction" else ("row", "rows")
+    shape = dict(zip(names, sizes, strict=False))
     h100, h200 = (
-        block_ticks(load_device(name), kind, flops, moved, "float16", kernel=kernel, **shape)  # type: ignore[arg-type]
+        block_ticks(load_device(name).launched(launch), kind, flops, moved, dtype, kernel=kernel, **shape)  # type: ignore[arg-type]
         for name in ("h100", "h200")
     )
     assert h200 <= h100
+
+
+@settings(max_examples=examples(100))
+@given(
+    name=st.sampled_from(("h100", "h200", "a100", "a100-pcie-40gb", "v100", "t4", "l4", "b200", "mi300x")),
+    launch=st.sampled_from(("captured", "eager")),
+    sizes=st.tuples(SIZES, SIZES, SIZES, st.integers(1, 64)) | st.tuples(*[st.integers(1, 512)] * 4),
+)
+def test_no_product_is_slower_in_half_precision(
+    name: str, launch: str, sizes: tuple[int, int, int, int]
+) -> None:
+    m, n, k, batch = sizes
+    flops, elements = 2 * m * n * k * batch, batch * (m * k + k * n + m * n)
+    device = load_device(name).launched(launch)
+    half, single = (
+        block_ticks(device, "contraction", flops, item * elements, dtype, m=m, n=n, k=k, batch=batch)
+        for dtype, item in (("bfloat16", 2), ("float32", 4))
+    )
+    assert half <= single
 
 
 @given(kernels=st.integers(2, 9), elements=AMOUNTS)
