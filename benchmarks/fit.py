@@ -10,7 +10,7 @@ out), and in sample. `--write` puts the figures and their errors into `hardware/
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 from math import floor
@@ -28,7 +28,6 @@ from tapestry.hardware.kernels import Donor, KernelFigures, Relative, completed,
 from tapestry.hardware.mesh import Device
 
 FEWEST = 8  # samples of a class and device that get a table of their own
-FEWEST_OF_KIND = 4  # the same where no device of the architecture has as many
 DEVICES = Path(__file__).parents[1] / "hardware" / "devices"
 START, END = "# Kernels: written by benchmarks/fit.py.\n", "# End of kernels.\n"
 
@@ -132,23 +131,16 @@ def report(fitted: Sequence[Fitted]) -> dict[str, list[Mapping[str, object]]]:
 
 
 def by_class(samples: Sequence[Samples]) -> list[list[list[Samples]]]:
-    """Return the samples of each class and vendor, by device; devices with too few samples are left out."""
+    """Return the samples of each class and vendor, by device; devices with fewer than `FEWEST` are left out."""
     found: dict[tuple[str, str], dict[str, list[Samples]]] = {}
     for each in samples:
         devices = found.setdefault((each.key, each.device.vendor), {})
         devices.setdefault(each.device.name, []).append(each)
-    counted = [[*_informative([*devices.values()])] for _, devices in sorted(found.items())]
+    counted = [
+        [own for own in devices.values() if sum(len(each.groups) for each in own) >= FEWEST]
+        for _, devices in sorted(found.items())
+    ]
     return [devices for devices in counted if devices]
-
-
-def _informative(devices: Sequence[list[Samples]]) -> Iterator[list[Samples]]:
-    """Yield the devices with enough samples for a table: few will do where the architecture has no other."""
-    counts = [sum(len(each.groups) for each in own) for own in devices]
-    names = [own[0].device.architecture or own[0].device.name for own in devices]
-    known = {name for name, count in zip(names, counts, strict=True) if count >= FEWEST}
-    for own, name, count in zip(devices, names, counts, strict=True):
-        if count >= (FEWEST if name in known else FEWEST_OF_KIND):
-            yield own
 
 
 def main() -> None:
