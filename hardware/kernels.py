@@ -40,12 +40,13 @@ class KernelFigures:
     """The figures of one class of kernels on a device; shares are of the device's own rates.
 
     `efficiency`: share of the arithmetic rate (the peak of the precision for products, else the vector rate);
-    `memory_efficiency`, `cache_efficiency`: shares of the rates of memory and cache, None where kernels do not live in
-    the cache. `overhead_s`: further time beside the launch, `eager_s`: what the host adds where it launches kernels one
-    by one, and `dispatch_s`: what it takes for each while the device works. `rows`: pairs of row length and share of
-    the memory's rate, interpolated log-log, for classes that work along rows; `row_bytes_per_s`: the rate at which one
-    core works along a row, None where rows do not matter. `error`: the standard deviation of the logarithm of measured
-    over predicted time. `origin`: the devices that the figures are inherited from, empty for a device's own.
+    `memory_efficiency`, `cache_efficiency`: shares of the rates of memory and cache, None where kernels do not live
+    in the cache. `overhead_s`: further time beside the launch, `eager_s`: what the host adds where it launches
+    kernels one by one, and `dispatch_s`: what it takes for each while the device works. `rows`: pairs of row length
+    and share of the memory's rate, interpolated log-log, for classes that work along rows; `row_bytes_per_s`: the
+    rate at which one core reads and writes a row, None where rows do not matter. `error`: the standard deviation of
+    the logarithm of measured over predicted time. `origin`: the devices that the figures are inherited from, empty
+    for a device's own.
 
     Of products: `k_step` is the granularity of the reduction (None: the tile's own), `k_prologue` the steps that
     filling and draining a tile's pipeline is worth, `wave_share` how much of an unfilled last wave is lost,

@@ -15,6 +15,7 @@ import numpy as np
 from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernels import KernelFigures
 from tapestry.hardware.mesh import Device
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, ROW_CLASSES, WINDOW_CLASSES
 
 # Lengths at which shares of row classes may be stated: octaves, and what models have between them.
@@ -220,9 +221,10 @@ def _by_arithmetic(samples: Samples) -> int:
 
 def _few_rows(samples: Samples) -> int:
     """Count the samples with fewer rows than cores, launched back to back."""
-    if "rows" not in samples.sizes:
+    if "row" not in samples.sizes:
         return 0
-    return int(np.sum(samples.sizes["rows"] < samples.device.cores)) * (samples.launch != "eager")
+    row_bytes = 2 * samples.sizes["row"] * item_bytes(samples.dtype)  # read and written
+    return int(np.sum(samples.moved < row_bytes * samples.device.cores)) * (samples.launch != "eager")
 
 
 def _in_cache(samples: Samples) -> int:

@@ -33,7 +33,6 @@ def block_ticks(
     *,
     kernel: str | None = None,
     row: ArrayLike = 1,
-    rows: ArrayLike | None = None,
     m: ArrayLike | None = None,
     n: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -49,8 +48,8 @@ def block_ticks(
     `kind` is `contraction` (matrix units, at `compute_dtype` or else at the device's precision for
     `dtype`), `vector` (vector units), `move` (memory only), `none` (no work at all: a view) or `fused`
     (`parts` beside one stream of bytes and with one launch). `kernel` is the class whose figures count, by default
-    that of the kind. `flops` and `memory_bytes` (read + written) are per device; `row` is the length of the `rows` that
-    a kernel works along, each on one core. A contraction that gives its output `m` x `n`, reduction `k` and `batch`
+    that of the kind. `flops` and `memory_bytes` (read + written) are per device; `row` is the length of the rows that a
+    kernel works along, each on one core. A contraction that gives its output `m` x `n`, reduction `k` and `batch`
     (default 1) pays for padding to the device's tiles and for waves of tiles that do not fill the cores; the best tile
     and the best split of the reduction are taken; a `grouped_convolution` is such a product for each group, or computed
     directly on the vector units, whichever takes less time. Where functions are not fused, a cell of several is so many
@@ -94,8 +93,8 @@ def block_ticks(
     if device.launch == "unfused":
         moved = np.maximum(moved, np.asarray(separate_elements, np.float64) * item_bytes(dtype))
     stream_s = launches * memory_s(device, figures, moved / launches, row)
-    if rows is not None and figures.row_bytes_per_s is not None:
-        one_row_s = moved / np.maximum(rows, 1) / figures.row_bytes_per_s
+    if figures.row_bytes_per_s is not None:
+        one_row_s = 2.0 * np.asarray(row, np.float64) * item_bytes(dtype) / figures.row_bytes_per_s
         stream_s = _joined(stream_s, one_row_s, ROW_SHARPNESS)
     busy_s = _joined(compute_s, stream_s, figures.sharpness)
     busy_s = busy_s + launches * (device.launch_overhead_s + figures.overhead_s)

@@ -116,7 +116,7 @@ def flops_of(work: Work, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
 
 def kernel_sizes(work: Work, names: Sequence[str], sizes: np.ndarray) -> dict[str, np.ndarray]:
     """Compute what a kernel's speed depends on, for parts of `sizes` `(..., dims)`: m, n, k and batch, or
-    the length of its `row` and its `rows`; and, if its functions can be `kernels` of their own, the elements that
+    the length of its `row`; and, if its functions can be `kernels` of their own, the elements that
     these move (`separate_elements`).
     """
     result = {}
@@ -133,7 +133,6 @@ def kernel_sizes(work: Work, names: Sequence[str], sizes: np.ndarray) -> dict[st
         along = [names.index(name) for name in work.row_dims]
         length = np.prod(sizes[..., along], axis=-1, dtype=np.int64)
         result["row"] = length * work.row
-        result["rows"] = np.prod(sizes, axis=-1, dtype=np.int64) // np.maximum(length, 1)
     return result
 
 

@@ -36,7 +36,7 @@ def test_the_share_of_a_memory_and_an_overhead_are_found_again() -> None:
 def test_shares_by_row_length_are_found_again() -> None:
     known = KernelFigures(rows=((1024, 0.8), (4096, 0.5), (16384, 0.4)))
     row = np.repeat([1024.0, 4096.0, 16384.0], 4)
-    given = samples("softmax.fp32", known, {"row": row, "rows": np.full(12, 1e4)}, 8e4 * row)
+    given = samples("softmax.fp32", known, {"row": row}, 8e4 * row)
     assert np.abs(log_errors([given], fit([given]))).max() < 0.02
 
 

@@ -158,7 +158,7 @@ def test_the_trace_opens_in_perfetto() -> None:
     assert names == {(d, k, s) for d in (0, 1) for k, s in enumerate(("compute", "communication"))}
     spans = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
     assert [e["name"] for e in spans] == ["a", "b", "a>[-, gpu.0]", "b>[-, gpu.0]", "c", "out"]
-    assert all(e["ts"] + e["dur"] <= run.makespan_ticks / 1e6 for e in spans)
+    assert max(e["ts"] + e["dur"] for e in spans) <= run.makespan_ticks / 1e6 * (1 + 1e-12)
     assert simulate(regrouped(), mesh_of(TWO), dry=True).events == ()
 
 
