@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from tapestry.costmodel.resharding_loops import KINDS
@@ -9,13 +11,13 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import phase_ticks, start_ticks, step_ticks
 
 
-def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarray:
+def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
     """Compute the time of a phase; `moved` `(..., axes, rounds)` is the most bytes that any device receives.
 
     `meta` are the codes of the rounds (`resharding_loops.code`), of the same shape.
 
     Returns:
-        int64 array of shape `(...)`.
+        int64 arrays of shape `(...)`: ticks, and the communication queues that are taken, a bit each.
     """
     taken = np.zeros(moved.shape[:-1], dtype=np.int64)
     least, used = np.zeros_like(taken), np.zeros(moved.shape[:-2], dtype=np.int64)
@@ -31,11 +33,18 @@ def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarra
                 taken[..., a][chosen] += ticks
                 least[..., a][chosen] += np.minimum(ticks, start_ticks(axis, KINDS[kind], members, stride))
                 used[chosen] |= 1 << (a * len(KINDS) + kind)
-    total = np.zeros_like(used)
+    total, queues = np.zeros_like(used), np.zeros_like(used)
     for bits in np.unique(used[used > 0]):
         chosen = used == bits
-        total[chosen] = phase_ticks(mesh, _axes_and_kinds(int(bits), mesh), taken[chosen], least[chosen])
-    return total
+        rounds = _axes_and_kinds(int(bits), mesh)
+        total[chosen] = phase_ticks(mesh, rounds, taken[chosen], least[chosen])
+        queues[chosen] = queue_bits(mesh, {axis for axis, _ in rounds})
+    return total, queues
+
+
+def queue_bits(mesh: Mesh, axes: Collection[str]) -> int:
+    """Return the communication queues that a copy over mesh axes takes, a bit each."""
+    return sum(1 << queue for queue in mesh.queues_of(axes))
 
 
 def _axes_and_kinds(bits: int, mesh: Mesh) -> frozenset[tuple[str, str]]:

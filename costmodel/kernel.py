@@ -23,6 +23,7 @@ from tapestry.costmodel.kernel_arrays import (
     FOREVER,
     ORDER,
     PAIR_ENERGY,
+    PAIR_QUEUES,
     PAIR_STAGING,
     PAIR_TICKS,
     PAIR_TRAFFIC,
@@ -253,6 +254,7 @@ def _copy(space, state, row, relayout, size, issue, k, e, sign):
     )
     between, again = space.pair_rows[row, PAIR_TICKS], space.relayout_rows[relayout, RELAYOUT_TICKS]
     state.copy_ticks[e] = max(between, 0) + max(again, 0)
+    state.copy_queues[e] = space.pair_rows[row, PAIR_QUEUES]
     staging = space.pair_rows[row, PAIR_STAGING]
     for c in range(space.classes.shape[0]):
         state.before[issue, c] += sign * space.size_rows[size, c]

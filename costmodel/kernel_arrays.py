@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 # Columns of `pair_rows`; `ticks` is -1 where the needed spec is a view of the made one.
-PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_STAGING = 0, 1, 2, 3
+PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_QUEUES, PAIR_STAGING = 0, 1, 2, 3, 4
 # Columns of `relayout_rows`; `ticks` is -1 where a tensor is read in the order in which it is stored.
 RELAYOUT_TICKS, RELAYOUT_ENERGY = 0, 1
 # Columns of `spec_ids`: the number of a spec in its order, of the spec, of the order.
@@ -57,6 +57,7 @@ class CompiledSpace(NamedTuple):
     base_flops: int
     cores: int  # of a device
     communication_cores: int  # of those, taken by copies while they run
+    queue_count: int  # communication queues
     classes: np.ndarray  # (classes,)
     # per gene
     strategy_count: np.ndarray
@@ -92,7 +93,7 @@ class CompiledSpace(NamedTuple):
     spec_ids: np.ndarray  # (rows, 3)
     inside: np.ndarray  # per pair of needed specs [m, n]: the part of n lies in that of m on all devices
     relayout_rows: np.ndarray  # (rows, 2)
-    pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows
+    pair_rows: np.ndarray  # (rows, 5), the last column a row of staging_rows
     staging_rows: np.ndarray  # (rows, classes); row 0 is zero
     size_rows: np.ndarray  # (rows, classes)
     block_rows: np.ndarray  # (rows, 2 + classes * (1 + resources))
@@ -120,6 +121,8 @@ class EvaluationState(NamedTuple):
     first_due: np.ndarray
     next_due: np.ndarray
     copy_ticks: np.ndarray  # per edge that starts a copy
+    copy_queues: np.ndarray  # likewise: the queues that it takes, a bit each
+    queue_ticks: np.ndarray  # (queues,): when each is free
     ready: np.ndarray
     peaks: np.ndarray  # (classes,)
     peak_samples: np.ndarray
@@ -157,6 +160,8 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         first_due=np.full(slots, -1, dtype=np.int64),
         next_due=zeros(edges),
         copy_ticks=zeros(edges),
+        copy_queues=zeros(edges),
+        queue_ticks=zeros(space.queue_count),
         ready=zeros(slots),
         peaks=zeros(classes),
         peak_samples=zeros(classes),

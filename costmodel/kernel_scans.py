@@ -10,18 +10,24 @@ from tapestry.costmodel.kernel_arrays import MEMORY_WASTE, PEAK, TOTAL
 
 @njit(_nrt=False)
 def clock(space, state):
-    """Compute the makespan in ticks: one compute stream, one link stream, copies issued slot by slot.
+    """Compute the makespan in ticks: one compute queue, communication queues, copies issued slot by slot.
 
+    A copy starts when all queues that it takes are free. `link` is when all copies issued so far are done.
     Blocks that run beside copies lack the cores that these take (`hardware.timing.slowed_ticks`).
     """
     now, link = np.int64(0), np.int64(0)
     taken, left = space.communication_cores, space.cores - space.communication_cores
+    state.queue_ticks[:] = 0
     for k in range(space.slot_count):
         e = state.first_due[k]
         while e >= 0:
-            link = max(link, now) + state.copy_ticks[e]
+            if space.queue_count == 1:
+                end = max(link, now) + state.copy_ticks[e]
+            else:
+                end = _queued(state, state.copy_queues[e], now, state.copy_ticks[e])
+            link = max(link, end)
             reader = space.edge_slot[e]
-            state.ready[reader] = max(state.ready[reader], link)
+            state.ready[reader] = max(state.ready[reader], end)
             e = state.next_due[e]
         now = max(now, state.ready[k])
         ticks = state.slot_ticks[k]
@@ -30,6 +36,19 @@ def clock(space, state):
         now += ticks
         state.ready[k] = 0
     return now
+
+
+@njit(_nrt=False, inline="always")
+def _queued(state, queues, now, ticks):
+    """Put a copy into its queues, a bit each; return when it ends."""
+    begin = now
+    for q in range(state.queue_ticks.shape[0]):
+        if queues >> q & 1:
+            begin = max(begin, state.queue_ticks[q])
+    for q in range(state.queue_ticks.shape[0]):
+        if queues >> q & 1:
+            state.queue_ticks[q] = begin + ticks
+    return begin + ticks
 
 
 @njit(_nrt=False)

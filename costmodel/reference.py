@@ -81,15 +81,17 @@ class _Plain:
         for key in self.program.sources.values():
             self._allocate((key, "buffer"), self._sizes(key))
         self._sample()
-        compute = link = 0
+        compute = 0
+        free = [0] * self.mesh.queue_count
         done: dict[str, int] = {}
         for k, slot in enumerate(self.program.slots):
             for copy in slot.issued:
                 self._allocate((copy.result, "buffer"), self._sizes(copy.result))
-                ticks, traffic, staging = self._copy(copy)
+                ticks, axes, traffic, staging = self._copy(copy)
                 self._allocate((copy.result, "staging"), staging)
-                link = max(link, compute) + ticks
-                done[copy.result] = link
+                queues = self.mesh.queues_of(axes)
+                done[copy.result] = max(compute, *(free[q] for q in queues)) + ticks
+                free = [done[copy.result] if q in queues else at for q, at in enumerate(free)]
                 self.tally.traffic_bytes += traffic
                 if self.mesh.device.missing_energy_figure is None:
                     self.tally.energy_pj += int(
@@ -103,7 +105,7 @@ class _Plain:
             for out in slot.step.outputs:
                 self._allocate((out, "buffer"), self._sizes(out))
             self._sample()
-            compute += int(slowed_ticks(self.mesh.device, self._block(slot.step), link - compute))
+            compute += int(slowed_ticks(self.mesh.device, self._block(slot.step), max(free) - compute))
             self._free(k, last_read, last_copied, waiting=False)
         return self._totals(compute)
 
@@ -163,8 +165,10 @@ class _Plain:
             logical = sum(self.graph.tensors[t].type.size_bytes for t in tensors)
             self.tally.memory_waste_bytes = sum(now) - logical
 
-    def _copy(self, copy: CopyStep) -> tuple[int, int, list[int]]:
-        """Compute ticks, traffic in bytes and staging bytes per device of one copy; count the energy of its moves."""
+    def _copy(self, copy: CopyStep) -> tuple[int, frozenset[str], int, list[int]]:
+        """Compute ticks, axes crossed, traffic in bytes and staging bytes per device of one copy; count the energy of
+        its moves.
+        """
         source = self.program.buffers[copy.source]
         shape, item = self.graph.tensors[source.tensor].shape, item_bytes(source.dtype)
         key = (copy.plan, shape, item)
@@ -175,7 +179,7 @@ class _Plain:
             moved = 2 * counts.moved_bytes
             self.tally.energy_pj += int(energy_pj(self.mesh.device, "float32", 0, moved, 0, kind="vector"))
         ticks = counts.ticks + self._relayout(source, self.program.buffers[copy.result])
-        return ticks, counts.traffic_bytes, counts.staging_bytes
+        return ticks, counts.axes, counts.traffic_bytes, counts.staging_bytes
 
     def _relayout(self, source: Buffer, result: Buffer) -> int:
         """Compute the ticks of reading a copy's data in one layout and writing it in another; count its energy."""

@@ -26,11 +26,12 @@ from tapestry.teg.sharding.spec import boxes, volumes
 
 
 class CopyCost(NamedTuple):
-    """The cost of one copy: its ticks, traffic, per device what is staged, and what devices move within their memories,
-    each byte counted once.
+    """The cost of one copy: its ticks, the mesh axes it crosses, traffic, per device what is staged, and what devices
+    move within their memories, each byte counted once.
     """
 
     ticks: int
+    axes: frozenset[str]
     traffic_bytes: int
     staging_bytes: list[int]
     moved_bytes: int
@@ -64,6 +65,7 @@ class CopyCounter:
         on_links = copy_ticks(self.mesh, [r for r, _ in self.rounds], [most for _, most in self.rounds])
         return CopyCost(
             max(int(on_links), kept) + self.packing_ticks,
+            frozenset(each.axis for each, _ in self.rounds),
             self.traffic * self.item,
             [size * self.item for size in self.staging],
             self.moved * self.item,

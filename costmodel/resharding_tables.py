@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.exchange_times import exchange_ticks
+from tapestry.costmodel.exchange_times import exchange_ticks, queue_bits
 from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, overlaps, teams
 from tapestry.costmodel.packing_loops import cuts, demands, most_sent, packed
 from tapestry.costmodel.reduction_loops import reductions
@@ -37,14 +37,16 @@ from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, v
 class ReshardingTable:
     """The costs of copies per pair of specs, and which of them are views of other copies.
 
-    `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`; `staging_ids` names rows of the distinct
-    `staging_bytes` `(rows, devices)`, the first of which is zero; buffer sizes `made_bytes` and `needed_bytes`
-    `(specs, devices)`. `inside[m, n]` `(needed, needed)`: on every device, the part of spec n lies in that of spec m.
+    `ticks` (-1: a view), `traffic_bytes`, `energy_pj` and the communication `queues` taken, a bit each, all
+    `(made, needed)`; `staging_ids` names rows of the distinct `staging_bytes` `(rows, devices)`, the first of which is
+    zero; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`. `inside[m, n]` `(needed, needed)`: on every
+    device, the part of spec n lies in that of spec m.
     """
 
     ticks: np.ndarray
     traffic_bytes: np.ndarray
     energy_pj: np.ndarray
+    queues: np.ndarray
     staging_ids: np.ndarray
     staging_bytes: np.ndarray
     made_bytes: np.ndarray
@@ -77,6 +79,8 @@ def copy_table(
     moves = _moves(item, reduced, fetched, wanted, at, mesh)
     ticks = np.append(reduced.ticks, 0)[reduced.request] + fetched.ticks[at]
     ticks = np.where(is_view, -1, np.maximum(ticks, moves.kept_ticks) + moves.packing_ticks)
+    queues = np.append(reduced.queues, 0)[reduced.request] | fetched.queues[at]
+    queues = np.where(queues == 0, queue_bits(mesh, ()), queues)
     traffic = (np.append(reduced.traffic, 0)[reduced.request] + fetched.traffic[at]) * item
     energy = traffic * 0
     if device.missing_energy_figure is None:
@@ -97,6 +101,7 @@ def copy_table(
         ticks,
         traffic,
         energy,
+        queues,
         staging_ids,
         staging * item,
         volumes(held.boxes) * item,
@@ -170,12 +175,13 @@ def _moves(
 @dataclass(frozen=True)
 class _Reduced:
     """Reductions: the request of every pair (-1: nothing is partial) and, per request, the holding it leaves
-    and its costs (`traffic`, `staging` and what is `packed` in elements).
+    and its costs (`traffic`, `staging` and what is `packed` in elements, `queues` a bit each).
     """
 
     request: np.ndarray
     rows: np.ndarray
     ticks: np.ndarray
+    queues: np.ndarray
     traffic: np.ndarray
     staging: np.ndarray
     packing_ticks: np.ndarray
@@ -204,22 +210,24 @@ def _reduced(
         shape, rows, scattered, held.boxes, held.places, of, arrays
     )
     packing_ticks = move_ticks(mesh.device, packed_elements[:, 0] * item)
-    ticks = exchange_ticks(moved * item, codes, mesh)
-    return _Reduced(request, rows, ticks, traffic, staging, packing_ticks, packed_elements[:, 1])
+    ticks, queues = exchange_ticks(moved * item, codes, mesh)
+    return _Reduced(request, rows, ticks, queues, traffic, staging, packing_ticks, packed_elements[:, 1])
 
 
 @dataclass(frozen=True)
 class _Fetched:
     """Fetches per holding and consumer spec.
 
-    `nested` and `same`: the spec is within, or equal to, the holding; ticks; elements moved. `volume` `(holdings,
-    devices)`. `landed`: what arrives is no run of the spec. `sent`: the row of `packed` `(rows, devices)`, what devices
-    pack where what they send is no run of the holding, or -1. `kept`: what devices have already.
+    `nested` and `same`: the spec is within, or equal to, the holding; ticks; the `queues` taken, a bit each; elements
+    moved. `volume` `(holdings, devices)`. `landed`: what arrives is no run of the spec. `sent`: the row of `packed`
+    `(rows, devices)`, what devices pack where what they send is no run of the holding, or -1. `kept`: what devices have
+    already.
     """
 
     nested: np.ndarray
     same: np.ndarray
     ticks: np.ndarray
+    queues: np.ndarray
     traffic: np.ndarray
     volume: np.ndarray
     packed: np.ndarray
@@ -249,8 +257,8 @@ def _fetched(
     by_range = (tables.demand, tables.flag_base, tables.lengths, tables.base, *ranges[:2])
     packs, sent = _packed_rows(most_sent(is_sent, *by_range, boxes, both[0]), both[0])
     codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.halo, wanted.is_constant, arrays)
-    ticks = exchange_ticks(moved * item, codes, mesh)
-    return _Fetched(nested, same, ticks, traffic, both[0], packs, sent, landed, kept)
+    ticks, queues = exchange_ticks(moved * item, codes, mesh)
+    return _Fetched(nested, same, ticks, queues, traffic, both[0], packs, sent, landed, kept)
 
 
 def _packed_rows(most: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

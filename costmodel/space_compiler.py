@@ -143,6 +143,7 @@ class SpaceCompiler:
             base_flops=base_flops(blocks.graph),
             cores=self.rows.mesh.device.cores,
             communication_cores=self.rows.mesh.device.communication_cores,
+            queue_count=self.rows.mesh.queue_count,
             classes=classes,
             strategy_count=np.array([f.count for f in blocks.families], dtype=np.int64),
             state_gene=_other_genes(blocks.state_genes, len(blocks.all)),

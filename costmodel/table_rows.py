@@ -21,7 +21,7 @@ from tapestry.teg.graph import TensorType
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 
-PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
+PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj", "queues")
 
 
 @dataclass
@@ -126,7 +126,7 @@ class TableRows:
         return np.concatenate([t.between.inside.ravel() for t in self.tables])
 
     def pairs(self) -> np.ndarray:
-        """Collect ticks, traffic and energy of resharding, `(rows, 3)`."""
+        """Collect ticks, traffic, energy and queues of resharding, `(rows, 4)`."""
         columns = [[getattr(t.between, name).ravel() for t in self.tables] for name in PAIR_COLUMNS]
         return np.column_stack([np.concatenate(column) for column in columns])
 

@@ -19,11 +19,12 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
 9. The seconds that a block's table of costs states are its time.
 10. No device receives faster than its links, whatever measurements of other groups or machines say.
    Classes bound by memory without measurements have the figures of another precision before those of another class.
+11. Copies over links of their own run side by side, in as many queues as the device has.
 """
 
 from __future__ import annotations
 
-COST_MODEL_VERSION = 10
+COST_MODEL_VERSION = 11
 UNVERSIONED = 1  # the version of costs that name none
 
 

@@ -98,6 +98,7 @@ def read_device(table: Table) -> Device:
         vector_flops_per_s=table.number("vector_flops_per_s"),
         cores=table.whole("cores"),
         communication_cores=table.optional_whole("communication_cores") or 0,
+        communication_queues=table.optional_whole("communication_queues") or 1,
         tiles=tuple(_tile(tile) for tile in table.tables("tiles")),
         layouts=table.texts("layouts") or (ROW_MAJOR.name,),
         launch_overhead_s=table.number("launch_overhead_s", zero=True),

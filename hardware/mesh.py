@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -59,12 +59,12 @@ class Device:
     class or `class.precision`, say more (`hardware/kernels.py`) and count instead. `cache_bytes` is the last cache
     before the memory, shared by all cores and filled by the hardware, and `cache_bytes_per_s` the rate of reads that
     hit it; scratchpads that a compiler fills are no cache. `communication_cores` of the `cores` are taken by
-    collectives while they run. A process holds memory beside its tensors: `context_bytes`
-    for driver, runtime and code, `workspace_bytes` for the scratch memory of libraries, `allocator_bytes` lost to
-    rounding at most, `communicator_bytes` for the buffers of the collectives along one axis of a mesh. `layouts` names
-    the physical layouts that its kernels work in, the default one first. Times are medians, or the
-    `quantile` of each class of kernels by its error. `sources` gives the origin of every figure by field name. A device
-    has one memory: a board with two chips is two devices.
+    collectives while they run; `communication_queues` is how many copies over links of their own run side by side.
+    A process holds memory beside its tensors: `context_bytes` for driver, runtime and code, `workspace_bytes` for
+    the scratch memory of libraries, `allocator_bytes` lost to rounding at most, `communicator_bytes` for the
+    buffers of the collectives along one axis of a mesh. `layouts` names the physical layouts that its kernels work
+    in, the default one first. Times are medians, or the `quantile` of each class of kernels by its error. `sources`
+    gives the origin of every figure by field name. A device has one memory: a board with two chips is two devices.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Device:
     layouts: tuple[str, ...]
     launch_overhead_s: float
     communication_cores: int = 0
+    communication_queues: int = 1
     contraction_overhead_s: float = 0.0
     contraction_efficiency: float = 1.0
     memory_efficiency: float = 1.0
@@ -281,6 +282,26 @@ class Mesh:
     def device_count(self) -> int:
         """The number of devices: the product of the axes' sizes."""
         return prod(axis.size for axis in self.axes)
+
+    @property
+    def queue_count(self) -> int:
+        """The number of communication queues in use: one per axis, as far as the device has them, and at least one."""
+        return max(1, min(self.device.communication_queues, len(self.axes)))
+
+    def queues_of(self, axes: Collection[str]) -> tuple[int, ...]:
+        """Return the communication queues that a copy over mesh axes takes until it ends, ascending.
+
+        The fastest axes have a queue each; the slower ones share the first. What crosses no links takes the last queue,
+        that of the fastest axis: moves within a memory follow each other.
+        """
+        shared = len(self.axes) - self.queue_count
+        taken = {max(k - shared, 0) for k, axis in enumerate(self.axes) if axis.name in axes}
+        return tuple(sorted(taken)) or (self.queue_count - 1,)
+
+    def queue_name(self, queue: int) -> str:
+        """Return the name of a communication queue: where there are several, with the axes that it serves."""
+        served = [axis.name for axis in self.axes if queue in self.queues_of((axis.name,))]
+        return "communication" if self.queue_count == 1 else f"communication ({', '.join(served)})"
 
     def by_count(self, count: int) -> Mesh:
         """Return the mesh of `count` nodes, each of them this mesh, joined by its network.

@@ -89,6 +89,7 @@ RANGES: Mapping[str, Range] = {
     "vector_flops_per_s": Range(1e6, 1e18, "flop/s", "peak rate of the vector units"),
     "cores": Range(1, 1e7, "", "cores that compute tiles side by side"),
     "communication_cores": Range(0.0, 1e7, "", "cores that collectives take while they run"),
+    "communication_queues": Range(1, 1e3, "", "copies over links of their own that run side by side"),
     "launch_overhead_s": Range(0.0, 1.0, "s", "time to start a kernel"),
     "contraction_overhead_s": Range(0.0, 1.0, "s", "further time to start a contraction"),
     "contraction_efficiency": _share("share of the peak that contractions reach"),

@@ -5,8 +5,8 @@ A change in the time of anything else changes the time of the run only if it is 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -61,18 +61,19 @@ class _Issued:
 
     def __init__(self, spans: Sequence[ClockSpan]) -> None:
         self.spans = spans
-        self.joint = [k for k, each in enumerate(spans) if each.is_joint]
         self.blocks = [k for k, each in enumerate(spans) if not each.is_joint]
-        self.joint_ends = [
-            int(spans[k].end_ticks[0]) for k in self.joint
-        ]  # ascend: copies wait for each other
+        self.joint_by_end: defaultdict[int, list[int]] = defaultdict(list)
+        for k, each in enumerate(spans):
+            if each.is_joint:
+                self.joint_by_end[int(each.end_ticks[0])].append(k)
 
     def before(self, number: int, device: int, ticks: int) -> tuple[int, int]:
         """Find the last span before a number that ends at a tick, on a device or on `ANY`; and its device."""
         found = (-1, ANY)
-        k = bisect_right(self.joint_ends, ticks, hi=bisect_left(self.joint, number)) - 1
-        if k >= 0 and self.joint_ends[k] == ticks:
-            found = (self.joint[k], 0)
+        ended = self.joint_by_end.get(ticks, [])
+        k = bisect_left(ended, number) - 1
+        if k >= 0:
+            found = (ended[k], 0)
         k = bisect_left(self.blocks, number) - 1
         if k >= 0:
             ends = self.spans[self.blocks[k]].end_ticks

@@ -18,7 +18,8 @@ COMPUTE, COMMUNICATION = "compute", "communication"
 class Event(NamedTuple):
     """A block or copy on one stream of one device, in ticks of 1 ps; `size_bytes`: accessed or received.
 
-    `kind` is the class of the block, such as `softmax.fp32`, or what the copy exchanges, such as `all_gather`.
+    `kind` is the class of the block, such as `softmax.fp32`, or what the copy exchanges, such as `all_gather`. `queues`
+    are the communication queues that a copy takes.
     """
 
     device: int
@@ -28,6 +29,7 @@ class Event(NamedTuple):
     end_ticks: int
     size_bytes: int
     kind: str
+    queues: tuple[int, ...]
 
 
 class ClockSpan(NamedTuple):
@@ -35,7 +37,8 @@ class ClockSpan(NamedTuple):
 
     `size_bytes` are accessed or received. A copy begins on all devices at once, when all their clocks are free; so does
     a recovery. `time_class` is that of a block. Of a copy, `exchanges` are the rounds with the most bytes that a device
-    receives in each, and `exchange_ticks` their part of its time; the rest is spent on moves within the devices.
+    receives in each, and `exchange_ticks` their part of its time; the rest is spent on moves within the devices. It
+    takes `queues` meanwhile.
     """
 
     stream: str
@@ -47,6 +50,7 @@ class ClockSpan(NamedTuple):
     time_class: TimeClass = NO_CLASS
     exchanges: tuple[tuple[Round, int], ...] = ()
     exchange_ticks: int = 0
+    queues: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -58,7 +62,7 @@ class ClockSpan(NamedTuple):
         """Yield the event of each device."""
         rows = zip(self.start_ticks.tolist(), self.end_ticks.tolist(), self.size_bytes.tolist(), strict=True)
         for device, (start, end, size_bytes) in enumerate(rows):
-            yield Event(device, self.stream, self.name, start, end, size_bytes, self.kind)
+            yield Event(device, self.stream, self.name, start, end, size_bytes, self.kind, self.queues)
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ class Execution:
     blocks; `copy_ticks`: time of all copies together.
     `flops`, `accessed_bytes` `(devices,)`: work of the blocks, bytes they read and wrote.
     `spans`: blocks and copies by the clocks, in the order of issue; `events`: those of each device, only when a
-    trace was requested. `seed`: by which the inputs were drawn; None if they were given, or nothing was computed.
+    trace was requested. `queue_names`: those of the communication queues. `seed`: by which the inputs were drawn; None
+    if they were given, or nothing was computed.
     `state`: the next value of carried state by the tensor of its source, as the part that each device holds (empty
     after a dry run).
     `recovery`: only if devices were lost.
@@ -125,6 +130,7 @@ class Execution:
     accessed_bytes: np.ndarray
     events: tuple[Event, ...] = ()
     spans: tuple[ClockSpan, ...] = ()
+    queue_names: tuple[str, ...] = (COMMUNICATION,)
     seed: int | None = None
     state: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     recovery: Recovery | None = None

@@ -102,10 +102,10 @@ class _Loss:
         self._count(plan)
         if isinstance(run.backend, ArrayBackend):
             restore(run.backend, plan, live, self.lost)
-        begun = int(max(run.clocks.compute_ticks.max(), run.clocks.communication_ticks.max()))
+        begun = int(max(run.clocks.compute_ticks.max(), run.clocks.queue_ticks.max()))
         taken = int(self.ticks.max()) + self._transfer_ticks()
         run.clocks.compute_ticks[:] = begun + taken
-        run.clocks.communication_ticks[:] = begun + taken
+        run.clocks.queue_ticks[:] = begun + taken
         start, end, nothing = (np.full(len(run.hosts), ticks) for ticks in (begun, begun + taken, 0))
         run.spans.append(ClockSpan(COMPUTE, "recovery", start, end, nothing, is_joint=True))
         interrupted = list(run.in_flight.values())

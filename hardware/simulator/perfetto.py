@@ -4,34 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Execution
+from tapestry.hardware.simulator.execution import COMPUTE, Execution
 
-STREAMS = (COMPUTE, COMMUNICATION)
 TICKS_PER_US = 10**6
 
 
 def to_perfetto(execution: Execution) -> dict[str, Any]:
-    """Convert a run's events to Chrome trace JSON: a process per device, a thread per stream, times in microseconds.
+    """Convert a run's events to Chrome trace JSON: a process per device, a thread for compute and one per
+    communication queue, times in microseconds. A copy is an event of every queue that it takes.
 
     Source: Trace Event Format, complete events (`ph` X) and metadata events (`ph` M).
     """
+    streams = (COMPUTE, *execution.queue_names)
     devices = sorted({event.device for event in execution.events})
     events: list[dict[str, Any]] = []
     for device in devices:
         events.append(_named("process_name", f"device {device}", device, 0))
-        events.extend(_named("thread_name", stream, device, k) for k, stream in enumerate(STREAMS))
+        events.extend(_named("thread_name", stream, device, k) for k, stream in enumerate(streams))
     events.extend(
         {
             "name": event.name,
             "cat": f"{event.stream},{event.kind}",
             "ph": "X",
             "pid": event.device,
-            "tid": STREAMS.index(event.stream),
+            "tid": thread,
             "ts": event.start_ticks / TICKS_PER_US,
             "dur": (event.end_ticks - event.start_ticks) / TICKS_PER_US,
             "args": {"bytes": event.size_bytes},
         }
         for event in execution.events
+        for thread in (tuple(q + 1 for q in event.queues) or (0,))
     )
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 

@@ -1,13 +1,14 @@
 """Simulation of an explicit graph as it is: blocks run where they are pinned, tensors are fetched where they are
 read.
 
-Blocks take their turn in program order; a block starts when its device is free, its inputs are available and the
-blocks it must follow are done. A tensor from another device is received once per reading device, and stays until
-its last reader there - but for a block that takes its inputs in one by one (`Operator.staging`): it receives each
-into its result, or into the staging that its operator states. A view that is no run of the memory of its tensor is
-packed by the device that sends it, once, and what it packed stays until the last device has received it. Views are
-free and keep the tensors they view alive, and so do assemblies that continue another one in place. Sources are
-available from the start; those that outlive a step, and the values observed by sinks, are kept to the end.
+Blocks take their turn in program order; a block starts when its device is free, its inputs are available and the blocks
+it must follow are done. A tensor from another device is received once per reading device, in the queue of the slowest
+mesh axis that it crosses, and stays until its last reader there - but for a block that takes its inputs in one by one
+(`Operator.staging`): it receives each into its result, or into the staging that its operator states. A view that is no
+run of the memory of its tensor is packed by the device that sends it, once, and what it packed stays until the last
+device has received it. Views are free and keep the tensors they view alive, and so do assemblies that continue another
+one in place. Sources are available from the start; those that outlive a step, and the values observed by sinks, are
+kept to the end.
 """
 
 from __future__ import annotations
@@ -125,9 +126,10 @@ class _Run:
         count = self.mesh.device_count
         self.continued = _continued(self.graph)
         self.native = native_named(self.mesh.device.layouts[0])
-        self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.link, self.packing = (
-            np.zeros(count, dtype=np.int64) for _ in range(8)
+        self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.packing = (
+            np.zeros(count, dtype=np.int64) for _ in range(7)
         )
+        self.queues = np.zeros((self.mesh.queue_count, count), dtype=np.int64)
 
     def execute(self, outputs: Mapping[str, np.ndarray]) -> PinnedRun:
         for block in self.graph.blocks:
@@ -216,14 +218,16 @@ class _Run:
         home = (tensor, self._home(tensor))
         size = self._size(tensor)
         axis = self._crossed(home[1], device)
-        begin = max(self._packed(tensor), int(self.link[device]))
-        self.link[device] = begin + int(step_ticks(axis, "fetch", 2, size))
+        (queue,) = self.mesh.queues_of((axis.name,))
+        begin = max(self._packed(tensor), int(self.queues[queue, device]))
+        end = begin + int(step_ticks(axis, "fetch", 2, size))
+        self.queues[queue, device] = end
         self.received[device] += size
         self.targets[tensor] -= 1
         if self.targets[tensor] == 0 and tensor in self.packed:
             self.held[home[1]] -= size
         self._release(home)
-        return int(self.link[device])
+        return end
 
     def _packed(self, tensor: str) -> int:
         """Return the time from which on a tensor can be sent: pack it first, if it is no run of memory at home."""

@@ -143,7 +143,7 @@ class Simulation:
         self.in_flight: dict[str, CopyStep] = {}
         self.ledger = Ledger(devices, capacity_bytes)
         self.liveness = Liveness(program)
-        self.clocks = Clocks(mesh.device, devices)
+        self.clocks = Clocks(mesh)
         self.lifetimes = Lifetimes(devices)
         self.memory_bytes = np.zeros((len(program.slots), 2, devices), dtype=np.int64)
         self.staging_bytes: dict[str, np.ndarray] = {}
@@ -204,6 +204,7 @@ class Simulation:
             accessed_bytes=self.accessed_bytes,
             events=tuple(event for each in self.spans for event in each.events()) if self.trace else (),
             spans=tuple(self.spans),
+            queue_names=tuple(self.mesh.queue_name(q) for q in range(self.mesh.queue_count)),
             state=dict(self.backend.next_state),
             recovery=recovery,
         )
@@ -215,12 +216,13 @@ class Simulation:
         self._copy(copy)
 
     def _copy(self, copy: CopyStep) -> None:
-        """Issue a copy: allocate its result and staging at once, and run its time on the other stream."""
+        """Issue a copy: allocate its result and staging at once, and run its time in its queues."""
         counts = self.backend.copy(copy)
         self.in_flight[copy.result] = copy
         exchange_ticks, move_ticks = counts.phases_ticks(self.mesh, self.slowdown.axes)
         move_ticks += relayout_ticks(self.program, copy, self.mesh.device, self.storage)
-        start, end = self.clocks.copy(copy.result, exchange_ticks + move_ticks)
+        queues = self.mesh.queues_of({each.axis for each, most in counts.busiest if most})
+        start, end = self.clocks.copy(copy.result, queues, exchange_ticks + move_ticks)
         self._allocate(copy.result, counts.result_bytes, start)
         self._allocate(_staging(copy.result), counts.staging_bytes, start)
         for name in (copy.source, copy.result, _staging(copy.result)):
@@ -238,6 +240,7 @@ class Simulation:
                 is_joint=True,
                 exchanges=counts.busiest,
                 exchange_ticks=exchange_ticks,
+                queues=queues,
             )
         )
 

@@ -1,5 +1,6 @@
 """Tests that the fast path equals the reference cost model: every integer cost of every plan, on every mesh."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -69,6 +70,25 @@ def test_hand_made_graphs(name: str, mesh: str) -> None:
 def test_other_shapes(mesh_shape: MeshShape) -> None:
     for name in ("convolutions", "attention"):
         assert_equal_costs(GRAPHS[name](), mesh_of(mesh_shape), seed=2, plans=4)
+
+
+def test_more_queues_are_never_slower() -> None:
+    """Check one to three queues on three axes: equal to the reference and the simulator, and faster on some plan."""
+    graph, rng = GRAPHS["attention"](), np.random.default_rng(5)
+    mesh = mesh_of(MeshShape.of(pod=2, node=2, gpu=2))
+    devices = (replace(mesh.device, communication_queues=queues) for queues in (1, 2, 3))
+    spaces = [PlanSpace(graph, replace(mesh, device=device)) for device in devices]
+    found = []
+    for genes in (random_genes(rng, spaces[0]) for _ in range(3)):
+        placements, times = spaces[0].placements(genes), []
+        for space in spaces:
+            fast = space.evaluate(genes)
+            assert fast.tolist() == reference_cost(graph, placements, space.mesh).vector().tolist()
+            assert_equal_to_run(space, placements, fast, None)
+            times.append(int(fast[TIME]))
+        assert times == sorted(times, reverse=True)
+        found.append(times)
+    assert any(times[0] > times[-1] for times in found)
 
 
 @settings(max_examples=examples(8))

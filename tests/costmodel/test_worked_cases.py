@@ -1,5 +1,7 @@
 """Tests of the worked cases of sharding (fp32, 8 devices), by PlanSpace and the reference cost model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,11 @@ from tapestry.costmodel.kernel_arrays import PEAK, TIME, TRAFFIC
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
-from tapestry.hardware.timing import block_ticks
+from tapestry.hardware.simulator import simulate
+from tapestry.hardware.timing import block_ticks, step_ticks
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
@@ -143,3 +147,34 @@ def test_a_gather_of_columns_is_staged_and_repacked(split: tuple[Split, ...], st
     rows = predicted(graph, {"x": on(Split(ALL), WHOLE), "y": on(WHOLE, WHOLE)})
     again = block_ticks(EIGHT.device, "move", 0, 2 * staged_bytes, "float32")
     assert cost[TIME] - rows[TIME] == again
+
+
+def test_a_gather_on_nvlink_runs_beside_one_on_the_network() -> None:
+    """Check a product that reads one factor, split over GPUs, whole, and the columns of another, split over nodes.
+
+    In two queues the shorter gather takes no time. They receive 7/8 of one tensor, and half of a part of the other.
+    """
+    b = GraphBuilder("two gathers")
+    x, y = (b.source(f"{name}_in", (2048, 1024), "float32") for name in "xy")
+    x, y = cell(b, "x", ("neg", ("input", 0)), (x,)), cell(b, "y", ("neg", ("input", 0)), (y,))
+    b.sink(contract(b, "z", x, y, "km,kn->mn"))
+    graph, mesh = b.build(), load_mesh("dgx-h100").by_count(2)
+    rows, both, columns = on(Split(ALL), WHOLE), on(Split(("node.0",)), Split(ALL)), on(WHOLE, Split(ALL))
+    blocks = {"x": rows, "y": both, "z": on(WHOLE, Split(ALL), WHOLE), "z.out": columns}
+    placements = Placements({"x_in": rows, "y_in": both, **blocks})
+    whole, (node, gpu) = 2048 * 1024 * 4, mesh.axes
+    times = []
+    for queues in (1, 2):
+        queued = replace(mesh, device=replace(mesh.device, communication_queues=queues))
+        space = PlanSpace(graph, queued)
+        ticks = int(space.evaluate(space.genes_of(placements))[TIME])
+        assert ticks == reference_cost(graph, placements, queued).time_ticks
+        run = simulate(expand(graph, placements, space.mesh_shape), queued, dry=True)
+        assert ticks == run.makespan_ticks
+        times.append(ticks)
+
+    gathers = (
+        int(step_ticks(gpu, "all_gather", 8, whole * 7 // 8)),
+        int(step_ticks(node, "all_gather", 2, whole // 8 // 2)),
+    )
+    assert times[0] - times[1] == min(gathers) > 0

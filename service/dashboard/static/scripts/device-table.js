@@ -20,7 +20,7 @@ export function showDevices(place, counts, trace, capacity) {
   const traffic = column(received, "B");
   const most = Math.max(1, ...peaks);
   const largest = Math.max(1, ...received);
-  const lanes = trace ? new Map(trace.devices.map((device) => [device.number, device.lanes])) : null;
+  const busyBy = trace ? new Map(trace.devices.map((device) => [device.number, device.busy])) : null;
   const heads = [
     ["device", ""],
     ...(trace
@@ -37,7 +37,7 @@ export function showDevices(place, counts, trace, capacity) {
   );
   const rows = peaks.map((/** @type {number} */ peak, /** @type {number} */ device) => {
     const busy = [0, 1].map((stream) =>
-      trace && trace.end ? (lanes?.get(device)?.[stream]?.busy ?? 0) / trace.end : 0,
+      trace && trace.end ? (busyBy?.get(device)?.[stream] ?? 0) / trace.end : 0,
     );
     const shares = trace
       ? busy.flatMap((share, stream) => pair(percent(share), share, stream ? "second" : ""))

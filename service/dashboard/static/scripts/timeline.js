@@ -1,11 +1,12 @@
 /**
- * What every device does when: two lanes per device on a canvas, to be zoomed and moved.
+ * What every device does when: a lane for blocks and one per communication queue of each device on a canvas, to be
+ * zoomed and moved.
  * @module timeline
  */
 
 import { color, onTheme } from "./colors.js";
 import { element, fill } from "./dom.js";
-import { STREAMS, firstAfter } from "./trace.js";
+import { firstAfter } from "./trace.js";
 import { quantity, scaleOf, plain } from "./units.js";
 
 /** @typedef {import("./trace.js").Trace} Trace */
@@ -97,8 +98,8 @@ export class Timeline {
 
   #draw() {
     if (!this.trace || !this.width) return;
-    const { devices } = this.trace;
-    const height = AXIS + devices.length * (STREAMS.length * this.lane + GAP);
+    const { devices, streams } = this.trace;
+    const height = AXIS + devices.length * (streams.length * this.lane + GAP);
     const ratio = window.devicePixelRatio;
     this.canvas.width = this.width * ratio;
     this.canvas.height = height * ratio;
@@ -108,10 +109,10 @@ export class Timeline {
     pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
     pen.textBaseline = "middle";
     this.#drawAxis(pen, height);
-    const fills = STREAMS.map(color);
+    const fills = streams.map((_, j) => color(j ? "communication" : "compute"));
     const [ink, sunken, paper] = ["muted", "sunken", "surface"].map(color);
     devices.forEach((device, k) => {
-      const top = AXIS + k * (STREAMS.length * this.lane + GAP);
+      const top = AXIS + k * (streams.length * this.lane + GAP);
       pen.fillStyle = ink;
       pen.fillText(`device ${device.number}`, 0, top + this.lane);
       device.lanes.forEach((lane, j) => {
@@ -231,14 +232,15 @@ export class Timeline {
 
   /** @param {number} x @param {number} y */
   #at(x, y) {
-    const each = STREAMS.length * this.lane + GAP;
+    const streams = this.trace?.streams ?? [];
+    const each = streams.length * this.lane + GAP;
     const device = this.trace?.devices[Math.floor((y - AXIS) / each)];
     const stream = Math.floor(((y - AXIS) % each) / this.lane);
     const lane = x >= LABELS ? device?.lanes[stream] : undefined;
     if (!device || !lane) return null;
     const k = firstAfter(lane, this.#time(x));
     const isThere = k < lane.starts.length && lane.starts[k] <= this.#time(x + 1);
-    return isThere ? { lane, k, device: device.number, stream: STREAMS[stream] } : null;
+    return isThere ? { lane, k, device: device.number, stream: streams[stream] } : null;
   }
 }
 

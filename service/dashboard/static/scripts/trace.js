@@ -3,19 +3,19 @@
  * @module trace
  */
 
-/** @typedef {{starts: Float64Array, ends: Float64Array, names: string[], bytes: Float64Array, busy: number}} Lane */
-/** @typedef {{number: number, lanes: Lane[]}} Device */
-/** @typedef {{devices: Device[], end: number}} Trace */
-
-/** The lanes of a device, in the order of the trace's threads. */
-export const STREAMS = ["compute", "communication"];
+/** @typedef {{starts: Float64Array, ends: Float64Array, names: string[], bytes: Float64Array}} Lane */
+/** @typedef {{number: number, lanes: Lane[], busy: [number, number]}} Device */
+/** @typedef {{streams: string[], devices: Device[], end: number}} Trace */
 
 /**
- * Times are in seconds.
+ * Times are in seconds. The lanes of a device are in the order of the trace's threads: compute, and one per
+ * communication queue. A device is `busy` computing, and with a copy in any of its queues.
  * @param {{traceEvents: any[]}} document
  * @returns {Trace}
  */
 export function readTrace(document) {
+  const named = document.traceEvents.filter((event) => event.name === "thread_name");
+  const streams = named.filter((event) => event.pid === named[0].pid).map((event) => event.args.name);
   /** @type {Map<number, any[][]>} */
   const byDevice = new Map();
   for (const event of document.traceEvents) {
@@ -23,16 +23,20 @@ export function readTrace(document) {
     if (!byDevice.has(event.pid))
       byDevice.set(
         event.pid,
-        STREAMS.map(() => []),
+        streams.map(() => []),
       );
     byDevice.get(event.pid)?.[event.tid]?.push(event);
   }
   const devices = [...byDevice.keys()].sort((a, b) => a - b);
-  const lanes = devices.map((number) => ({ number, lanes: (byDevice.get(number) ?? []).map(laneOf) }));
+  const lanes = devices.map((number) => {
+    const [blocks = [], ...queues] = byDevice.get(number) ?? [];
+    const lanes = [blocks, ...queues].map(laneOf);
+    return { number, lanes, busy: busyOf(lanes[0], laneOf(queues.flat())) };
+  });
   const end = lanes
     .flatMap((device) => device.lanes)
     .reduce((last, lane) => Math.max(last, lane.ends[lane.ends.length - 1] ?? 0), 0);
-  return { devices: lanes, end };
+  return { streams, devices: lanes, end };
 }
 
 /** @param {any[]} events @returns {Lane} */
@@ -41,7 +45,12 @@ function laneOf(events) {
   const starts = Float64Array.from(events, (event) => event.ts * 1e-6);
   const ends = Float64Array.from(events, (event) => (event.ts + event.dur) * 1e-6);
   const bytes = Float64Array.from(events, (event) => event.args?.bytes ?? 0);
-  return { starts, ends, bytes, names: events.map((event) => event.name), busy: busySeconds(starts, ends) };
+  return { starts, ends, bytes, names: events.map((event) => event.name) };
+}
+
+/** @param {Lane} blocks @param {Lane} copies @returns {[number, number]} */
+function busyOf(blocks, copies) {
+  return [busySeconds(blocks.starts, blocks.ends), busySeconds(copies.starts, copies.ends)];
 }
 
 /** How long at least one event is under way. @param {Float64Array} starts @param {Float64Array} ends */
