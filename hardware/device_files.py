@@ -137,7 +137,7 @@ def _check_relations(table: Table, device: Device) -> None:
                     f"{key}.{name}",
                     f"unknown precision; {near_hint(name, sorted(PRECISIONS), cutoff=CUTOFF)}",
                 )
-    if table.faults.plausible:
+    if table.faults.plausible and table.content.get("memory_bytes") == device.memory_bytes:
         for key in ("cache_bytes", "context_bytes", "workspace_bytes", "allocator_bytes"):
             size = getattr(device, key)
             if size is not None and size > device.memory_bytes:
