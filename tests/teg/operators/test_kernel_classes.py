@@ -46,15 +46,15 @@ def work(operator: str, inputs: int, **attrs: object) -> tuple[Work, dict[str, n
             2,
             cells(("mul", ("silu", X), Y), 2),
             "gated",
-            {"row": 64, "rows": 8, "kernels": 2, "separate_elements": 512 * (2 + 3)},
+            {"row": 64, "kernels": 2, "separate_elements": 512 * (2 + 3)},
         ),
-        ("softmax", 1, {"axes": (1,)}, "softmax", {"row": 64, "rows": 8}),
+        ("softmax", 1, {"axes": (1,)}, "softmax", {"row": 64}),
         (
             "reduce",
             1,
             {"monoid": "sum", "labels": NAMES, "output": ("b",)},
             "reduction",
-            {"row": 8, "rows": 64},
+            {"row": 8},
         ),
         ("reduce", 1, {"monoid": "sum", "labels": NAMES, "output": ("b", "a")}, "transposition", {}),
         (
