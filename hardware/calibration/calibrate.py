@@ -23,7 +23,8 @@ LOADING_SHARE = 0.3  # of the time limit: probes that do not fit are left out, t
 LONGEST_SHARE = 0.01  # of the time limit that one run of a probe may take
 # What the best streaming kernels reach of a memory's rate (BabelStream), and what products reach of a peak.
 BEST_STREAM, BEST_PRODUCT = 0.93, 0.95
-TILE = MatrixTile(32, 32, 32)
+# Processors have kernels for few rows, down to a vector, at a lower rate of arithmetic.
+TILES = tuple(MatrixTile(m, 32, 32, m / (m + 4)) for m in (1, 4, 8, 16, 32))
 CACHE_SHARE = (
     0.7  # sizes of the cache are tried between half of a stream, which none of it fits, and all of it
 )
@@ -105,7 +106,7 @@ def _rates(name: str, host: Host, setting: Setting, samples: Sequence[KernelSamp
         peak_flops_per_s=peaks,
         vector_flops_per_s=max(s.flops / s.measured_s for s in streams),
         cores=host.cores,
-        tiles=(TILE,),
+        tiles=TILES,
         layouts=("row_major",),
         launch=LAUNCH,
         launch_overhead_s=min(s.measured_s for s in samples) / 2,
