@@ -43,7 +43,7 @@ from tapestry.teg.importers import from_onnx
 
 MODELS = ("gpt2_small_b1_s1024", "taso_bert_8layer_s64", "light_resnet50", "taso_nasrnn_h512_t5")
 ORDERED = ("taso_bert_8layer_s64", "light_resnet50")
-SHORTEST_S = 1e-3  # shorter programs are not judged: launches decide them
+SHORTEST_S = 1e-3  # shorter programs are not assessed: launches decide them
 LONGEST_WALK = 24  # moves from a model to its variant
 SLOWEST = 2.0  # times the model's own predicted time: no search would choose between slower forms
 
@@ -82,12 +82,12 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
     return float(spearmanr(one, other).statistic)
 
 
-def judged(found: Sequence[Validation]) -> dict[str, Any]:
+def assessed(found: Sequence[Validation]) -> dict[str, Any]:
     """Return the errors of programs that are long enough, and the median by which their times repeat."""
     long = [each for each in found if each.measured.seconds >= SHORTEST_S]
     return {
         "programs": [each.to_json() for each in found],
-        "judged": len(long),
+        "assessed": len(long),
         "median_error": median_error(long) if long else None,
         "median_repeat_error": float(np.median([each.measured.repeat_error for each in long]))
         if long
@@ -140,14 +140,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         mesh = load_mesh(given.mesh)
     graphs = {path.stem: canonicalize(from_onnx(path)) for path in given.models or find_models(MODELS)}
-    programs = judged(timed(graphs, mesh, setting, given.seconds))
+    programs = assessed(timed(graphs, mesh, setting, given.seconds))
     for each in programs["programs"]:
         print(
             f"{each['name']:40} predicted {each['predicted_s']:9.4f} s  measured {each['measured_s']:9.4f} s"
             f"  repeats within {each['repeat_error']:6.1%}  error {each['error']:+7.1%}"
         )
     print(
-        f"median error {programs['median_error']:.1%} of {programs['judged']} programs of a millisecond and more"
+        f"median error {programs['median_error']:.1%} of {programs['assessed']} programs of a millisecond and more"
     )
     orders = {}
     for path in given.ordered or find_models(ORDERED):

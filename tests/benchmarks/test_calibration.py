@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.calibration import SLOWEST, judged, variants
+from benchmarks.calibration import SLOWEST, assessed, variants
 from benchmarks.setting import ROOT
 from tapestry.hardware import load_mesh
 from tapestry.hardware.calibration.runs import Timing
@@ -27,9 +27,9 @@ def test_variants_differ_and_compute_the_same_in_a_similar_time() -> None:
     assert all(seconds <= SLOWEST * first for seconds in others)
 
 
-def test_short_programs_are_not_judged() -> None:
+def test_short_programs_are_not_assessed() -> None:
     times = ((1.1e-3, 1e-3), (2e-3, 1e-3), (0.7e-3, 1e-3), (9.0, 1e-6))
-    found = judged([Validation("program", p, Timing(m, 0.02)) for p, m in times])
-    assert (found["judged"], len(found["programs"])) == (3, 4)
+    found = assessed([Validation("program", p, Timing(m, 0.02)) for p, m in times])
+    assert (found["assessed"], len(found["programs"])) == (3, 4)
     assert found["median_error"] == pytest.approx(0.3)
     assert found["median_repeat_error"] == pytest.approx(0.02)
