@@ -96,8 +96,6 @@ def optimize(
     dims: Mapping[str, int] | None = None,
     external_data: str | PathLike[str] | None = None,
     pins_from: str | PathLike[str] | None = None,
-    dtype: str | None = None,
-    launch: str | None = None,
     **options: Any,
 ) -> Result:
     """Search the plans of a program on a mesh; return the frontier over `objectives`.
@@ -110,8 +108,6 @@ def optimize(
     - `pins_from` is a file of shardings, whose tensors are pinned as it states: a table in JSON, a Python module of
       PartitionSpecs, DTensor placements or mesh mappers of ttnn, a StableHLO module with Shardy attributes, or tensors
       with a metal_layout.
-    - `dtype` stores the program's parameters and activations in another precision: `bf16`, `fp16` or `fp8`.
-    - `launch` is how kernels are launched: `captured` in a graph, `eager` or `unfused` (`docs/timing.md`).
     - `executor` runs the islands; by default several have a process each.
     - `search=False` returns the frontier of the first plans; these come from propagation, with `seeds=False` from the
       abstract plan alone.
@@ -147,9 +143,9 @@ def optimize(
     run_options, faults = options_and_faults(
         keywords.pop("options", None),
         keywords,
-        ("options", "dims", "external_data", "pins_from", "dtype", "launch", *PARAMETERS),
+        ("options", "dims", "external_data", "pins_from", *PARAMETERS),
     )
-    request = read_request(program, mesh, run_options, dims, external_data, pins_from, dtype, launch)
+    request = read_request(program, mesh, run_options, dims, external_data, pins_from)
     lines = [fault_line(fault) for fault in (*request.faults, *faults, *_not_here(run_options))]
     lines += argument_faults(PARAMETERS, parameters)
     if isinstance(toolbox := parameters.get("toolbox"), Toolbox):

@@ -8,13 +8,11 @@ from os import PathLike
 
 from tapestry.costmodel.known_objectives import KnownObjectives, known_objectives
 from tapestry.hardware import CatalogError, Mesh, load_mesh
-from tapestry.hardware.mesh import LAUNCHES
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.request_faults import option_faults
-from tapestry.rewrites.storage_precision import PRECISIONS, StoragePrecisionError, stored_in
-from tapestry.teg.arguments import ArgumentKind, argument_faults, optional
-from tapestry.teg.faults import ArgumentError, Fault, expected, one_of, refuse
+from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
+from tapestry.teg.faults import ArgumentError, Fault, expected, refuse
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import GraphFileError, read_program
 from tapestry.teg.importers.shardings.files import read_shardings
@@ -29,11 +27,6 @@ MeshLike = Mesh | str | PathLike[str]
 
 PROGRAM = "a program: a graph, a program of the builder or a file's path"
 MESH = "a mesh, a name such as 'dgx-h100' or the path of a TOML file"
-DTYPE = optional(ArgumentKind(one_of(PRECISIONS), lambda value: isinstance(value, str)))
-KINDS = {
-    "dtype": DTYPE,
-    "launch": optional(ArgumentKind(one_of(LAUNCHES), lambda value: value in LAUNCHES)),
-}
 ELSEWHERE = "import others by from_onnx, from_stablehlo, from_jax or from_torch"
 
 
@@ -58,13 +51,11 @@ def read_request(
     dims: Mapping[str, int] | None = None,
     external_data: str | PathLike[str] | None = None,
     pins_from: str | PathLike[str] | None = None,
-    dtype: str | None = None,
-    launch: str | None = None,
 ) -> ReadRequest:
     """Read program and mesh, and check the options against both; pins of a builder's program join those of `options`.
 
-    So do those that the shardings in the file `pins_from` are for this program on this mesh. With `dtype` the program
-    is stored in that precision (`rewrites.storage_precision`); `launch` is how the mesh's devices launch kernels.
+    So do those that the shardings in the file `pins_from` are for this program on this mesh. With the option `dtype`
+    the program is stored in that precision (`rewrites.storage_precision`). Program and mesh are as the options ask.
     Where the program cannot be read, objectives are checked against the catalog, and pins in their form alone.
 
     Raises:
@@ -79,16 +70,16 @@ def read_request(
     except (ArgumentError, GraphFileError, ProgramError, InvalidGraphError) as error:
         faults += _faults_at("/program", error)
     given = graph
-    faults += [Fault("", text) for text in argument_faults(KINDS, {"dtype": dtype, "launch": launch})]
-    if isinstance(dtype, str) and graph is not None:
+    form = {fault.pointer for fault in options.faults()}
+    if options.dtype is not None and "/dtype" not in form and graph is not None:
         try:
             check(graph)
-            graph = stored_in(graph, dtype)
+            graph = stored_in(graph, options.dtype)
         except (InvalidGraphError, StoragePrecisionError) as error:
             faults += _faults_at("/dtype", error)
     try:
-        read_mesh = mesh_of(mesh).launched(launch if launch in LAUNCHES else None)
-        read_mesh = read_mesh.at_quantile(options.robust)
+        read_mesh = mesh_of(mesh)
+        read_mesh = read_mesh if form & {"/launch", "/robust"} else options.on(read_mesh)
     except (ArgumentError, CatalogError) as error:
         faults += _faults_at("/mesh", error)
     if (

@@ -10,8 +10,13 @@ reads a narrower value
   type's range, as the least number of a mask;
 - else computes as before, between casts.
 
-Types that are no wider than the new one stay. The result is another program with other types of inputs and outputs:
-it is verified against itself, and `storage_error` says how far it is from the one that was given.
+State that is carried from step to step, as a cache of keys and values, is stored in the narrower type where its next
+value is: a step reads what the last one wrote. A counter, which comes of itself and constants, stays. Programs that
+carry parameters or an optimizer's state are refused: training keeps these in full precision.
+
+Types that are no wider than the new one stay; a program that is stored so already is the same again. The result is
+another program with other types of inputs and outputs: it is verified against itself, and `storage_error` says how far
+it is from the one that was given.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from tapestry.teg.graph import Attributes, Block, Definition, Graph, Tensor, Ten
 
 PRECISIONS = {"bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn"}
 NARROWED_ROLES = ("activation", "parameter")
+TRAINED_ROLES = ("parameter", "optimizer_state")  # of what training carries from step to step
 WITHOUT_INFINITY = ("float8_e4m3fn",)
 AS_GIVEN = ("external", "onnx_fallback")  # operators whose attributes state the types of what they read
 
@@ -42,14 +48,32 @@ def stored_in(graph: Graph, precision: str) -> Graph:
     """Return the program with parameters and activations stored in `precision`: `bf16`, `fp16` or `fp8` (e4m3).
 
     Raises:
-        StoragePrecisionError: unknown precision, a program that carries state (a training step keeps its state in full
-            precision), or values of a parameter that lie outside the program.
+        StoragePrecisionError: unknown precision, a program that has nothing to store in it, a training step, or values
+            of a parameter that lie outside the program.
     """
     if precision not in PRECISIONS:
         hint = near_hint(precision, PRECISIONS)
         raise StoragePrecisionError(f"expected {one_of(tuple(PRECISIONS))}, not {precision!r}; {hint}")
     _check(graph)
-    return _Narrowing(graph, PRECISIONS[precision]).run(f"{graph.name}-{precision}")
+    dtype, states = PRECISIONS[precision], frozenset[str]()
+    while True:
+        pass_ = _Narrowing(graph, dtype, states)
+        stored = pass_.run(f"{graph.name}-{precision}")
+        if not pass_.narrowed:
+            return _unchanged(graph, dtype)
+        if (narrowed := pass_.narrowed_states()) == states:
+            return stored
+        states = narrowed
+
+
+def _unchanged(graph: Graph, dtype: str) -> Graph:
+    """Return a program in which there was nothing to change, if that is because it is stored so already."""
+    sources = [s for s in graph.sources if s.definition["role"] in NARROWED_ROLES]
+    if any(graph.tensors[source.outputs[0]].dtype == dtype for source in sources):
+        return graph
+    raise StoragePrecisionError(
+        f"program {graph.name!r} has no parameter or activation that is wider than {dtype}"
+    )
 
 
 def storage_error(graph: Graph, stored: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -80,23 +104,15 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _check(graph: Graph) -> None:
-    kept = [s.site for s in graph.sources if s.definition["role"] == "optimizer_state"]
-    if graph.carriers or kept:
-        site = next(iter(graph.carriers), "") or kept[0]
-        raise StoragePrecisionError(
-            f"program {graph.name!r} carries state from step to step ({site!r}): training keeps it in full precision; "
-            "give the program of inference, or only --compute-dtype"
-        )
-    outside = [site for site in graph.external if _is_narrowed_source(graph, graph.producers[site])]
-    if outside:
-        raise StoragePrecisionError(
-            f"the values of {outside[0]!r} lie outside program {graph.name!r} and cannot be converted: import the "
-            "program with its values inside, or without them"
-        )
-
-
-def _is_narrowed_source(graph: Graph, source: Block) -> bool:
-    return source.definition["role"] in NARROWED_ROLES and is_float(graph.tensors[source.outputs[0]].dtype)
+    """Check that a program is no step of training."""
+    carried = {source.site for source in graph.carriers.values()}
+    for source in graph.sources:
+        role = source.definition["role"]
+        if role == "optimizer_state" or (role in TRAINED_ROLES and source.site in carried):
+            raise StoragePrecisionError(
+                f"program {graph.name!r} is a step of training: it carries {source.site!r} ({role.replace('_', ' ')}) "
+                "from step to step, in full precision; give the program of inference, or choose compute_dtype alone"
+            )
 
 
 def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -109,10 +125,13 @@ def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 class _Narrowing:
-    """A pass over the blocks in program order; `narrowed` are the tensors in the new type so far."""
+    """A pass over the blocks in program order; `narrowed` are the tensors in the new type so far.
 
-    def __init__(self, graph: Graph, dtype: str) -> None:
-        self.graph, self.dtype = graph, dtype
+    `states` are the sites of sources of carried state that are stored in it.
+    """
+
+    def __init__(self, graph: Graph, dtype: str, states: frozenset[str]) -> None:
+        self.graph, self.dtype, self.states = graph, dtype, states
         self.blocks: list[Block] = []
         self.tensors: dict[str, Tensor] = {}
         self.data = dict(graph.data)
@@ -130,22 +149,27 @@ class _Narrowing:
                 continue
             elif not self._whole(block):
                 self._between_casts(block)
-        if not self.narrowed:
-            raise StoragePrecisionError(
-                f"program {self.graph.name!r} has no parameter or activation that is wider than {self.dtype}"
-            )
         return Graph(name, tuple(self.blocks), self.tensors, self.data, self.graph.external)
+
+    def narrowed_states(self) -> frozenset[str]:
+        """Return the sites of the sources of carried state whose next value is in the new type."""
+        next_values = ((self.graph.by_site[s].inputs[0], source) for s, source in self.graph.carriers.items())
+        return frozenset(source.site for value, source in next_values if value in self.narrowed)
 
     def _is_wide(self, dtype: str) -> bool:
         return is_float(dtype) and item_bytes(dtype) > item_bytes(self.dtype)
 
     def _source(self, block: Block) -> None:
         (site,) = block.outputs
-        if block.definition["role"] not in NARROWED_ROLES or not self._is_wide(
-            self.graph.tensors[site].dtype
-        ):
+        is_narrowed = block.definition["role"] in NARROWED_ROLES or block.site in self.states
+        if not (is_narrowed and self._is_wide(self.graph.tensors[site].dtype)):
             self._keep(block)
             return
+        if site in self.graph.external:
+            raise StoragePrecisionError(
+                f"the values of {site!r} lie outside program {self.graph.name!r} and cannot be converted: import the "
+                "program with its values inside, or without them"
+            )
         attrs = _with(block.definition.attributes, dtype=self.dtype)
         self._put(block, attrs, (), *self._defined("source", attrs, (), block))
         if site in self.data:

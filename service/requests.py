@@ -82,7 +82,7 @@ def check_request(
     objectives = tuple(
         known.named(text).name for text in options.objectives
     )  # expressions in their usual notation
-    document = mesh_to_document(known_mesh.at_quantile(options.robust))
+    document = mesh_to_document(options.on(known_mesh))
     return RunRequest(graph_id, document, replace(options, objectives=objectives))
 
 

@@ -175,7 +175,8 @@ def options_of(record: type) -> tuple[Option, ...]:
 
 def _described(field: dataclasses.Field[Any], hint: Any) -> Option:
     more = dict(field.metadata[METADATA])
-    members = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    members = typing.get_args(hint) if is_union else (hint,)
     own = next(member for member in members if member is not types.NoneType)
     choices = typing.get_args(own) if typing.get_origin(own) is Literal else ()
     words = field.name.replace("_", " ")

@@ -15,6 +15,7 @@ from tapestry.teg.faults import ArgumentError, Fault, expected, near_hint, unesc
 from tapestry.teg.known_fields import known_fields
 
 if TYPE_CHECKING:
+    from tapestry.hardware.mesh import Mesh
     from tapestry.optimizer.archive.constraints import Constraint
     from tapestry.optimizer.run.plan import Budget
 
@@ -132,6 +133,19 @@ class RunOptions:
         metavar="DTYPE",
         unset="the program's",
     )
+    dtype: Literal["bf16", "fp16", "fp8"] | None = option(
+        None,
+        "store the program's parameters and activations in this precision; default: as the program has them",
+        title="Storage precision",
+        unset="the program's",
+    )
+    launch: Literal["captured", "eager", "unfused"] | None = option(
+        None,
+        "how kernels are launched: in a graph, one by one by the host, or so with each function of a cell as one; "
+        "default: as the mesh's device has it, mostly captured",
+        title="Launch of kernels",
+        unset="the device's",
+    )
     robust: float | None = option(
         None,
         "rank plans by a quantile of their time, such as 0.9, in place of the median: uncertain times count as longer",
@@ -200,6 +214,10 @@ class RunOptions:
         for known in OPTIONS:
             yield from known.faults(getattr(self, known.name), (limits or {}).get(known.name))
 
+    def on(self, mesh: Mesh) -> Mesh:
+        """Return the mesh as the options have it: how it launches kernels, and by which quantile of its times."""
+        return mesh.launched(self.launch).at_quantile(self.robust)
+
     def to_json(self) -> dict[str, Any]:
         """Convert all options to JSON, in the form that requests and answers of the API have."""
         return _nested(OPTIONS, self)
@@ -261,6 +279,8 @@ class OptionKeywords(TypedDict, total=False):
     pins: Mapping[str, str] | None
     constraints: Sequence[str | Constraint]
     compute_dtype: str | None
+    dtype: str | None
+    launch: str | None
     robust: float | None
     devices: str
     inputs: str

@@ -169,7 +169,7 @@ def _request(graph: Graph, mesh: Mesh, options: RunOptions | None, keywords: Map
     chosen = known.require(resolved.objectives, mesh.device)
     bounds = all_constraints(resolved.constraints, mesh, known)
     known = known.including((*chosen, *(known.named(bound.objective) for bound in bounds)))
-    return _Request(graph, mesh.at_quantile(resolved.robust), resolved, chosen, bounds, known)
+    return _Request(graph, resolved.on(mesh), resolved, chosen, bounds, known)
 
 
 def _new_state(request: _Request, clock: SearchClock) -> SearchState:

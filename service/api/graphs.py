@@ -109,7 +109,7 @@ def import_graph(
     """
     ending, sizes, called = how = _how(file.filename, name, dims, data)
     hashes = [content_hash(file.file, ending), *(content_hash(part.file) for part in data or ())]
-    key = _upload_key(parts, hashes, tasks.save_file.__name__, *how, [part.filename for part in data or ()])
+    key = upload_key(parts, hashes, tasks.save_file.__name__, *how, [part.filename for part in data or ()])
     if (known := parts.store.graphs.uploaded(key)) is not None:
         return _answer(parts, tasks.SaveResult(known))
     with private_file(ending) as path, private_folder() as folder:
@@ -142,9 +142,7 @@ def find_import(
     It is known by its hash, if it was read by the same versions of the libraries and with the same `dims` and name.
     """
     how = _how(filename, name, dims, data)
-    known = parts.store.graphs.uploaded(
-        _upload_key(parts, sha256, tasks.save_file.__name__, *how, data or [])
-    )
+    known = parts.store.graphs.uploaded(upload_key(parts, sha256, tasks.save_file.__name__, *how, data or []))
     if known is None:
         raise UnknownId("no such file was uploaded; send it (POST /v1/graphs/import)")
     return revalidated(request, graph_document(parts.store.graphs.get(known)))
@@ -181,15 +179,15 @@ def _saved_document(parts: Context, path: Path) -> tasks.SaveResult:
     """Read the document in a file and store it; one that was read before is not read again."""
     size = parts.settings.limits.document_bytes
     with path.open("rb") as file:
-        key = _upload_key(parts, [content_hash(file)], tasks.save_document.__name__, size)
+        key = upload_key(parts, [content_hash(file)], tasks.save_document.__name__, size)
     known = parts.store.graphs.uploaded(key)
     return (
         tasks.SaveResult(known) if known is not None else _saved(parts, key, path, tasks.save_document, size)
     )
 
 
-def _upload_key(parts: Context, hashes: Sequence[str], *how: Any) -> str:
-    """Return a hash of uploaded files, given theirs, and of how they are read."""
+def upload_key(parts: Context, hashes: Sequence[str], *how: Any) -> str:
+    """Return a hash of what a program is made from, given the hashes of its files, and of how it is made."""
     blocks = parts.settings.limits.graph_blocks
     return hashlib.sha256(
         json.dumps([*how, blocks, versions(), *hashes], sort_keys=True).encode()

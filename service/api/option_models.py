@@ -73,7 +73,7 @@ def _request_field(option: Option) -> Any:
     bounds = {"minimum": option.least, "exclusiveMinimum": option.above, "maximum": option.most}
     schema: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
     if option.choices:
-        schema["enum"] = list(option.choices)
+        schema["enum"] = [*option.choices, *([None] if option.is_optional else [])]
     if option.at_least:
         schema |= {"minItems": option.at_least, "uniqueItems": True}
     default = option.to_json(option.default)

@@ -25,8 +25,10 @@ class PrecisionResult:
     is_too_large: bool = False
 
 
-def store_in_precision(graph_id: str, dtype: str, url: str, most_blocks: int) -> PrecisionResult:
-    """Store a program in another precision and compare the two."""
+def store_in_precision(
+    graph_id: str, dtype: str, url: str, most_blocks: int, compares: bool = True
+) -> PrecisionResult:
+    """Store a program in another precision, and compare the two."""
     store = store_at(url)
     given = store.graphs.load(graph_id)
     try:
@@ -39,4 +41,5 @@ def store_in_precision(graph_id: str, dtype: str, url: str, most_blocks: int) ->
         )
         return PrecisionResult(faults=(Fault("", message),), is_too_large=True)
     saved = store.graphs.save(graph, datetime.now(UTC), summarize(graph).to_json())
-    return PrecisionResult(saved.id, saved.is_new, storage_document(given, graph, dtype))
+    stored = storage_document(given, graph, dtype) if compares else None
+    return PrecisionResult(saved.id, saved.is_new, stored)

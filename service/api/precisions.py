@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Response
@@ -9,11 +10,13 @@ from pydantic import Field
 
 from tapestry.service.api import precision_tasks
 from tapestry.service.api.answers import answer
-from tapestry.service.api.context import Parts
-from tapestry.service.api.graphs import graph_document
+from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.graphs import graph_document, upload_key
 from tapestry.service.api.models import Answer, GraphAnswer
 from tapestry.service.api.openapi_parts import LOCATION, Answers, GraphId, problems
 from tapestry.service.api.problems import Problem
+from tapestry.service.requests import InvalidRequest
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
@@ -67,3 +70,20 @@ def store_in_precision(
     graph = graph_document(parts.store.graphs.get(made.id))
     document = {"graph": graph, "source": graph_id, "stored": made.stored}
     return answer(document, 201 if made.is_new else 200, {"Location": graph["links"]["self"]})
+
+
+def graph_in_precision(graph_id: str, dtype: str, parts: Context) -> str:
+    """Return the id of a stored program in another precision; it is made when it is first asked for.
+
+    Raises:
+        InvalidRequest: the program is not stored in it.
+    """
+    key = upload_key(parts, [], precision_tasks.store_in_precision.__name__, graph_id, dtype)
+    if (known := parts.store.graphs.uploaded(key)) is not None:
+        return known
+    url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
+    made = parts.pool.do(precision_tasks.store_in_precision, graph_id, dtype, url, most, False)
+    if made.faults:
+        raise InvalidRequest([Fault("/dtype", fault.detail) for fault in made.faults])
+    parts.store.graphs.save_upload(key, made.id, datetime.now(UTC))
+    return made.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -34,6 +35,7 @@ from tapestry.service.api.openapi_parts import (
     problems,
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.api.precisions import graph_in_precision
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, options_document, shown_plan_document
 from tapestry.service.provenance import versions
@@ -186,30 +188,43 @@ def _links(run_id: str) -> dict[str, str]:
 
 
 def _checked(body: RunBody, parts: Context) -> RunRequest:
-    """Check that a request can be carried out (names, bounds, references) and return it."""
+    """Check that a request can be carried out (names, bounds, references) and return it.
+
+    The program of a run with the option `dtype` is the one in that precision.
+    """
     options = body.options
-    faults = list(_references(body.graph_id, options.start_from, parts))
+    faults = _unknown_graph(body.graph_id, parts)
+    if not faults and options.dtype is None:
+        faults += _source_faults(body.graph_id, options.start_from, parts)
     try:
         resources = stored_resources(body.graph_id, parts.store)
         request = check_request(body.graph_id, body.mesh, options, parts.settings.limits, resources)
     except InvalidRequest as error:
         raise InvalidRequest([*error.faults, *faults]) from error
+    if not faults and options.dtype is not None:
+        request = replace(request, graph_id=graph_in_precision(body.graph_id, options.dtype, parts))
+        faults += _source_faults(request.graph_id, options.start_from, parts)
     if not faults and options.pins and parts.store.runs.equal_run(request, versions()) is None:
         url = parts.settings.database_url
         faults += parts.pool.do(
-            tasks.faults_of_pins, body.graph_id, dict(options.pins), dict(request.mesh), url
+            tasks.faults_of_pins, request.graph_id, dict(options.pins), dict(request.mesh), url
         )
     if faults:
         raise InvalidRequest(faults)
     return request
 
 
-def _references(graph_id: str, start_from: str | None, parts: Context) -> list[Fault]:
-    """Find the references of a request to graphs and runs that do not exist or do not fit."""
+def _unknown_graph(graph_id: str, parts: Context) -> list[Fault]:
+    """Find that a request's graph does not exist."""
     try:
         parts.store.graphs.get(graph_id)
     except UnknownId as error:
         return [Fault("/graph_id", f"{error}; submit it first (POST /v1/graphs)")]
+    return []
+
+
+def _source_faults(graph_id: str, start_from: str | None, parts: Context) -> list[Fault]:
+    """Find that the run to start from does not exist or does not fit."""
     if start_from is None:
         return []
     try:

@@ -11,6 +11,7 @@ from typing import Any
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.costmodel.version import COST_MODEL_VERSION, UNVERSIONED
 from tapestry.optimizer import knee
+from tapestry.optimizer.run.options import OPTIONS
 from tapestry.rewrites import Move
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.explaining import moves_of
@@ -25,8 +26,8 @@ WANTED = "name a stored plan (`tapestry show RUN` lists a run's), or a file that
 class History:
     """A plan's moves, and the rest of its document: names of plan, program and mesh, costs, objectives.
 
-    `cost_model` is the version of the cost model that computed `cost`, and `robust` the quantile of its time, None for
-    the median.
+    `cost_model` is the version of the cost model that computed `cost`; `dtype`, `launch` and `robust` are options of
+    the run.
     """
 
     plan: str
@@ -36,6 +37,8 @@ class History:
     mesh: str = ""
     compute_dtype: str | None = None
     cost_model: int = COST_MODEL_VERSION
+    dtype: str | None = None
+    launch: str | None = None
     robust: float | None = None
 
 
@@ -83,15 +86,17 @@ def read_history(reference: str) -> History:
         mesh if isinstance(mesh, str) else "",
         dtype if isinstance(dtype, str) else None,
         _version(plan),
-        _quantile(path, shared.get("robust")),
+        *(_option(path, shared, name) for name in ("dtype", "launch", "robust")),
     )
 
 
-def _quantile(path: str, robust: Any) -> float | None:
-    """Return the quantile of the time by which plans were ranked."""
-    if robust is None or (isinstance(robust, int | float) and 0 < robust < 1):
-        return robust
-    raise CommandError(f"{path!r}: expected 'robust' as a number between 0 and 1, not {robust!r}")
+def _option(path: str, document: Mapping[str, Any], name: str) -> Any:
+    """Return the value of an option of the run that a document is of; the default where it states none."""
+    known = next(option for option in OPTIONS if option.name == name)
+    value = known.value_in(document)
+    for fault in known.faults(value):
+        raise CommandError(f"{path!r}: {name}: {fault.detail}")
+    return value
 
 
 def _version(plan: Mapping[str, Any]) -> int:

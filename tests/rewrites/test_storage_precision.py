@@ -11,10 +11,9 @@ import tapestry
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import verify_plan
 from tapestry.optimizer.analysis.verification import reference_outputs
-from tapestry.optimizer.run.options import OptionError
+from tapestry.optimizer.run.options import OPTIONS, OptionError
 from tapestry.rewrites.storage_precision import PRECISIONS, StoragePrecisionError, storage_error, stored_in
 from tapestry.service.checking import abstract_plan
-from tapestry.service.cli.options import shared
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.external_data import ExternalData
@@ -132,7 +131,9 @@ def test_narrow_programs_are_compared_finer_than_they_round() -> None:
 
 
 def test_programs_that_are_not_converted_are_refused_with_the_remedy() -> None:
-    with pytest.raises(StoragePrecisionError, match=r"carries state.*give the program of inference"):
+    with pytest.raises(
+        StoragePrecisionError, match=r"step of training.*(parameter).*give the program of inference"
+    ):
         stored_in(from_onnx(GRAPHS / "tiny_train_gpt2_small_b8_s1024_adam.onnx"), "bf16")
     with pytest.raises(StoragePrecisionError, match="did you mean bf16"):
         stored_in(masked_product(), "bf61")
@@ -163,5 +164,59 @@ def test_a_search_in_half_precision_moves_and_holds_half_the_bytes() -> None:
         tapestry.optimize(p, "dgx-h100", dtype="half", evaluations=1)
 
 
-def test_the_command_line_has_every_precision() -> None:
-    assert tuple(PRECISIONS) == shared.PRECISIONS
+def decoder() -> Graph:
+    """Build a decoder's step with a cache of keys, which it appends to and reads, and a position that counts."""
+    b = GraphBuilder("decoder")
+    x, w = b.source("x", (4,), "float32"), b.source("w", (4, 4), "float32", "parameter")
+    cache = b.source("cache", (8, 4), "float32", "buffer", np.zeros((8, 4), np.float32))
+    position = b.source("position", (), "float32", "buffer", np.zeros((), np.float32))
+    (key,) = b.apply("contract", (x, w), site="key", labels=(("k",), ("k", "n")), output=("n",))
+    here = ("eq", ("cast", "float32", ("index", "t")), ("input", 2))
+    (kept,) = b.apply(
+        "cell",
+        (cache, key, position),
+        site="kept",
+        expr=("where", here, ("input", 1), ("input", 0)),
+        labels=(("t", "n"), ("n",), ()),
+        dims=(("t", 8), ("n", 4)),
+        dtype="float32",
+    )
+    (scores,) = b.apply("contract", (key, kept), site="scores", labels=(("n",), ("t", "n")), output=("t",))
+    counted = {"expr": ("add", ("input", 0), ("const", 1.0)), "labels": ((),), "dims": (), "dtype": "float32"}
+    (following,) = b.apply("cell", (position,), site="following", **counted)
+    b.sink(scores, site="out")
+    b.sink(kept, site="cache.next", carries="cache")
+    b.sink(following, site="position.next", carries="position")
+    return b.build()
+
+
+def test_a_cache_is_narrow_from_step_to_step_and_a_counter_stays() -> None:
+    graph = decoder()
+    stored = stored_in(graph, "bf16")
+    check(stored)  # it refuses state whose next value has another type
+    types = {site: stored.tensors[source.outputs[0]].dtype for site, source in stored.carriers.items()}
+    assert types == {"cache.next": "bfloat16", "position.next": "float32"}
+    state = {"cache": stored.data["cache"], "position": stored.data["position"]}
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((4, 4)).astype(stored.data["cache"].dtype)
+    rows = []
+    for step in range(3):
+        x = rng.standard_normal(4).astype(weights.dtype)
+        found = evaluate(stored, {"x": x, "w": weights, **state})
+        state = {"cache": found["cache.next"], "position": found["position.next"]}
+        rows.append(found["cache.next"][step])
+    assert (state["cache"][:3] == rows).all() and np.any(rows, axis=1).all()
+    assert state["position"] == 3 and state["cache"].dtype == weights.dtype
+    assert not state["cache"][3:].any()
+    assert max(storage_error(graph, stored, random_inputs(graph, rng)).values()) < 0.03
+
+
+def test_a_program_that_is_stored_so_already_is_the_same_again() -> None:
+    for graph in (masked_product(), decoder()):
+        stored = stored_in(graph, "fp16")
+        assert stored_in(stored, "fp16") is stored
+
+
+def test_the_options_of_a_run_have_every_precision() -> None:
+    (option,) = (option for option in OPTIONS if option.name == "dtype")
+    assert option.choices == tuple(PRECISIONS)

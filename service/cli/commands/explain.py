@@ -128,10 +128,11 @@ def _given(arguments: Namespace) -> ExplainedPlan:
         raise CommandError("a plan's file does not hold its program; name that by --graph FILE")
     if arguments.mesh is None and not history.mesh:
         raise CommandError(f"{arguments.plan!r} names no mesh; give one by --mesh")
-    mesh = read_mesh(arguments.mesh or history.mesh).at_quantile(history.robust)
-    graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype))
-    dtype = arguments.compute_dtype or history.compute_dtype
-    return ExplainedPlan(replace(history, compute_dtype=dtype), graph, mesh)
+    mesh = read_mesh(arguments.mesh or history.mesh).launched(history.launch).at_quantile(history.robust)
+    dtype = arguments.dtype or history.dtype
+    graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data, dtype))
+    compute_dtype = arguments.compute_dtype or history.compute_dtype
+    return ExplainedPlan(replace(history, compute_dtype=compute_dtype), graph, mesh)
 
 
 def _stored(arguments: Namespace) -> ExplainedPlan:

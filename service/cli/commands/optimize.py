@@ -57,9 +57,9 @@ def run(arguments: Namespace) -> int:
         "reused": False,
         **result_document(outcome.result, outcome.checked, request.options),
     }
-    if arguments.dtype is not None and found.given is not None:
-        seed = request.options.seed
-        document["stored"] = storage_document(found.given, request.graph, arguments.dtype, seed)
+    if request.options.dtype is not None and found.given is not None:
+        dtype, seed = request.options.dtype, request.options.seed
+        document["stored"] = storage_document(found.given, request.graph, dtype, seed)
     if arguments.json:
         print_json(document)
     else:
@@ -129,8 +129,6 @@ def _read(arguments: Namespace, options: RunOptions, dims: Sequence[tuple[str, i
         dims=dict(dims),
         external_data=arguments.external_data,
         pins_from=arguments.pins_from,
-        dtype=arguments.dtype,
-        launch=arguments.launch,
     )
 
 

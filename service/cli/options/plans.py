@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, launch, quiet, store, timing
+from tapestry.service.cli.options.shared import (
+    Parser,
+    as_json,
+    dims,
+    dtype,
+    graph,
+    launch,
+    quiet,
+    store,
+    timing,
+)
 from tapestry.service.cli.values import assignment, names, number, optional_assignment, whole
 
 EXPORTED = (
@@ -23,6 +33,7 @@ EXPORTED = (
 def simulate(parser: Parser) -> None:
     """Add the options of `simulate`: a plan, or a program, and the settings of its execution."""
     graph(parser, optional=True)
+    dtype(parser)
     parser.add_argument("--mesh", metavar="NAME|FILE", help="the mesh, for a program without a stored plan")
     launch(parser)
     parser.add_argument("--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a prefix is enough")
@@ -164,6 +175,7 @@ def validate(parser: Parser) -> None:
         help="programs in files of any kind that is imported; one device runs each",
     )
     dims(parser)
+    dtype(parser)
     parser.add_argument(
         "--plan", metavar="PLAN", help="a stored plan; so many processes run it as it has devices"
     )
@@ -195,6 +207,7 @@ def explain(parser: Parser) -> None:
     )
     parser.add_argument("--graph", metavar="FILE", help="the program, for a plan of a file")
     dims(parser)
+    dtype(parser)
     parser.add_argument(
         "--mesh", metavar="NAME|FILE", help="the mesh, for a plan of a file (default: the one it names)"
     )

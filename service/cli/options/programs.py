@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tapestry.service.cli.options.shared import Parser, as_json, graph, quiet, timing
+from tapestry.service.cli.options.shared import Parser, as_json, dtype, graph, quiet, timing
 from tapestry.service.cli.values import coordinates, name, names, whole
 
 
 def import_(parser: Parser) -> None:
     """Add the options of `import`: the program, and its output file."""
     graph(parser)
+    dtype(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
     )
@@ -18,6 +19,7 @@ def import_(parser: Parser) -> None:
 def rewrite(parser: Parser) -> None:
     """Add the options of `rewrite`: the program, the rewriting to do, and its output file."""
     graph(parser)
+    dtype(parser)
     parser.add_argument("--list", action="store_true", help="list what fits, and change nothing")
     parser.add_argument(
         "--rules",

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
+from tapestry.optimizer.run.option_fields import Option
+from tapestry.optimizer.run.options import OPTIONS
 from tapestry.service.cli.errors import CommandError
-from tapestry.service.cli.values import dimension, duration, whole
+from tapestry.service.cli.values import dimension, duration, names, pair, whole
 from tapestry.teg.faults import expected, joined, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
 SHELLS = ("bash", "zsh", "fish")
-PRECISIONS = ("bf16", "fp16", "fp8")  # those of rewrites.storage_precision, which takes longer to load
 LEVELS = ("debug", "info", "warning", "error")
+# The greatest numbers on a command line where an option of a run has no bound of its own.
+MOST = {"islands": MOST_ISLANDS}
 
 
 # How argparse words a value that is not among the choices; quoted or not, by the release of Python.
@@ -130,14 +134,51 @@ def quiet(parser: Parser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
+def run_options(parser: Parser, known: Sequence[Option]) -> None:
+    """Add options of a run, made from their descriptions."""
+    for option in known:
+        values: dict[str, Any] = {"help": help_of(option), "default": option.default, "dest": option.name}
+        if option.is_repeated:
+            values |= {"action": "append", "default": []}
+        if option.choices:
+            values["choices"] = option.choices
+        else:
+            values |= {"metavar": option.metavar, "type": _parser_of(option)}
+        parser.add_argument(option.flag, **values)
+
+
+def help_of(option: Option) -> str:
+    """Return what `--help` says of an option: its description, and its default where that is a value."""
+    more = "; may be repeated" if option.is_repeated else ""
+    if option.default not in (None, (), {}):
+        more += f" (default: {option.text(option.default).replace(', ', ',')})"
+    return option.description.replace("`", "'").replace("%", "%%") + more
+
+
+def _parser_of(option: Option) -> Callable[[str], Any]:
+    """Return the parser of an option's text on a command line."""
+    if option.kind == "pairs":
+        return pair
+    if option.kind == "texts":
+        return str if option.is_repeated else names
+
+    def convert(text: str) -> Any:
+        value = option.parse(text)
+        for fault in option.faults(value, MOST.get(option.name)):
+            raise ArgumentTypeError(fault.detail)
+        return value
+
+    return convert
+
+
+def dtype(parser: Parser) -> None:
+    """Add `--dtype`, for commands that read a program without searching its plans."""
+    run_options(parser, [known for known in OPTIONS if known.name == "dtype"])
+
+
 def launch(parser: Parser) -> None:
-    """Add `--launch`, for commands that predict times on a mesh."""
-    parser.add_argument(
-        "--launch",
-        choices=("captured", "eager", "unfused"),
-        help="how kernels are launched: in a graph, one by one by the host, or so with each function of a cell as one "
-        "(default: as the mesh's device has it, mostly captured)",
-    )
+    """Add `--launch`, for commands that predict times on a mesh without searching."""
+    run_options(parser, [known for known in OPTIONS if known.name == "launch"])
 
 
 def timing(parser: Parser, seconds: float) -> None:
@@ -185,7 +226,7 @@ def graph(parser: Parser, optional: bool = False) -> None:
 
 
 def dims(parser: Parser) -> None:
-    """Add the options for reading a program: sizes of dynamic dimensions, folder of external data, precision."""
+    """Add the options for reading a program: sizes of dynamic dimensions, folder of external data."""
     parser.add_argument(
         "--dim",
         type=dimension,
@@ -198,11 +239,6 @@ def dims(parser: Parser) -> None:
         "--external-data",
         metavar="FOLDER",
         help="where an ONNX file's data in other files lies; no other file is read (default: none is)",
-    )
-    parser.add_argument(
-        "--dtype",
-        choices=PRECISIONS,
-        help="store parameters and activations of the program in this precision (default: as the file has them)",
     )
 
 

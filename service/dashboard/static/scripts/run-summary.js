@@ -20,21 +20,27 @@ export function meshText(name, mesh) {
 
 /**
  * What a request says of the mesh of a run: its name where the catalog has the very same, else all of it.
+ * Members that options of the run have set are left out, for the request has these options.
  * @param {any} run @param {any[]} meshes the catalog
  */
 export function meshOf(run, meshes) {
-  const own = comparable(run.mesh_document);
+  const set = [...(run.launch === null ? [] : ["launch"]), ...(run.robust === null ? [] : ["quantile"])];
+  const without = ["sources", "device_count", ...set];
+  const own = comparable(run.mesh_document, without);
   const known = meshes.find((mesh) => mesh.name === run.mesh);
-  return known && JSON.stringify(comparable(known)) === JSON.stringify(own) ? run.mesh : own;
+  return known && JSON.stringify(comparable(known, without)) === JSON.stringify(own) ? run.mesh : own;
 }
 
-/** The document of a mesh without its sources, its members sorted. @param {any} value @returns {any} */
-function comparable(value) {
-  if (Array.isArray(value)) return value.map(comparable);
+/**
+ * The document of a mesh without some members, the others sorted.
+ * @param {any} value @param {string[]} without @returns {any}
+ */
+function comparable(value, without) {
+  if (Array.isArray(value)) return value.map((each) => comparable(each, without));
   if (typeof value !== "object" || value === null) return value;
-  const members = Object.entries(value).filter(([name]) => !["sources", "device_count"].includes(name));
+  const members = Object.entries(value).filter(([name]) => !without.includes(name));
   return Object.fromEntries(
-    members.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, comparable(member)]),
+    members.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, comparable(member, without)]),
   );
 }
 

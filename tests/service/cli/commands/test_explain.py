@@ -179,4 +179,6 @@ def test_a_plan_of_a_file_is_explained_at_its_quantile(tapestry: Run, document: 
     path.write_text(tapestry("optimize", document, *OPTIMIZE, "--robust", 0.9, "--no-store").out)
     assert tapestry("explain", path, "--graph", document, "--json").code == 0
     path.write_text(json.dumps({**json.loads(path.read_text()), "robust": 90}))
-    assert "expected 'robust' as a number" in complaint(tapestry("explain", path, "--graph", document))
+    assert "robust: expected a number from 0.5 to 0.999" in complaint(
+        tapestry("explain", path, "--graph", document)
+    )
