@@ -104,7 +104,7 @@ def test_every_option_that_differs_is_reported(
         "seed: 0 and 3",
         "rules: all and fuse_cells",
         "precision: the program's and bf16",
-        "mesh axes[0].latency_s: 7e-06 and 8e-06",
+        "mesh axis gpu latency_s: 7e-06 and 8e-06",
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
 from typing import Any
 
 from tapestry.hardware.timing import TimeDifference
@@ -12,12 +11,11 @@ from tapestry.service.cli.frontier import difference_text, unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
+from tapestry.service.mesh_differences import TableDifference, mesh_differences
 from tapestry.service.presentation import title_of
 from tapestry.service.recosting import comparable_costs
 from tapestry.service.store import StoredPlan, StoredRun, StoreError
 from tapestry.service.verdicts import time_of
-
-MOST_FIGURES = 20
 
 
 def run(arguments: Namespace) -> int:
@@ -61,32 +59,16 @@ def _differences(first: StoredRun, second: StoredRun) -> list[str]:
     ]
     return [
         f"{what.lower()}: {a} and {b}" for what, a, b in (*inputs, *one.options.differences(other.options))
-    ] + _mesh_differences(first.mesh, second.mesh)
+    ] + [f"mesh {table.text()}" for table in _mesh_differences(first, second)]
 
 
-def _mesh_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """List the figures in which two meshes of one name differ: of the devices and of each axis."""
-    if first.get("name") != second.get("name"):
-        return []
-    one, other = _figures(first), _figures(second)
-    return [
-        f"mesh {place}: {one.get(place, 'not given')} and {other.get(place, 'not given')}"
-        for place in sorted(one.keys() | other.keys())
-        if one.get(place) != other.get(place)
-    ][:MOST_FIGURES]
-
-
-def _figures(value: Any, place: str = "") -> dict[str, Any]:
-    """Return the figures of a mesh's document by their places, such as `axes[0].latency_s`; no sources."""
-    members = (
-        ((f"{place}.{key}".lstrip("."), member) for key, member in value.items() if key != "sources")
-        if isinstance(value, Mapping)
-        else ((f"{place}[{k}]", member) for k, member in enumerate(value))
-        if isinstance(value, list)
-        else ()
-    )
-    found = {name: figure for inner, member in members for name, figure in _figures(member, inner).items()}
-    return found if isinstance(value, (Mapping, list)) else {place: value}
+def _mesh_differences(first: StoredRun, second: StoredRun) -> tuple[TableDifference, ...]:
+    """Return the tables in which two meshes of one name differ, beside what options of the runs have set in them."""
+    if first.summary.mesh_name != second.summary.mesh_name:
+        return ()
+    options = (first.summary.options, second.summary.options)
+    set_by = {"launch": [each.launch for each in options], "quantile": [each.robust for each in options]}
+    return mesh_differences(first.mesh, second.mesh, [name for name, values in set_by.items() if any(values)])
 
 
 def _document(
@@ -95,6 +77,7 @@ def _document(
     return {
         "objectives": objectives,
         "differences": _differences(first, second),
+        "mesh_differences": [table.to_json() for table in _mesh_differences(first, second)],
         "fastest": _fastest(first, second),
         "runs": [
             {
