@@ -10,21 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from deap.base import Toolbox
 
-from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution
 from tapestry.hardware.simulator import simulate as simulate_program
-from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.analysis.affordability import fits_in_memory, is_affordable
 from tapestry.optimizer.analysis.verification import Verification, reference_outputs, verify_plan
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.checked_plans import subject_of
 from tapestry.optimizer.placement.toolbox import toolbox_faults
-from tapestry.optimizer.requests import MeshLike, ProgramLike, mesh_of, program_of, read_request
-from tapestry.optimizer.run.canonicalization import canonicalize
+from tapestry.optimizer.requests import MeshLike, ProgramLike, read_request
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.options import (
@@ -38,12 +35,9 @@ from tapestry.optimizer.run.options import (
 from tapestry.optimizer.run.plan import Plan, Result
 from tapestry.optimizer.run.search import search
 from tapestry.teg.arguments import (
-    ARRAYS_BY_NAME,
     FLAG,
     FUNCTION,
     NUMBER,
-    SEED,
-    TEXT,
     ArgumentKind,
     a_value_of,
     argument_faults,
@@ -53,7 +47,7 @@ from tapestry.teg.arrays import arrays_named
 from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.exporters.tables.build import sharding_table as table_of_plan
 from tapestry.teg.exporters.tables.table import ShardingTable
-from tapestry.teg.faults import ArgumentError, Fault, near_hint, one_of, refuse
+from tapestry.teg.faults import ArgumentError, Fault
 from tapestry.teg.graph import Graph
 from tapestry.teg.interface import pack_inputs, unpack_outputs
 from tapestry.teg.sharding.expand import expand
@@ -76,15 +70,6 @@ PARAMETERS = {
     "checkpoint_s": NUMBER,
     "should_stop": optional(FUNCTION),
     "toolbox": optional(a_value_of(Toolbox, "a deap.base.Toolbox")),
-}
-# The arguments of `verify` and `simulate` beside plan, program and mesh.
-CHECKING = {
-    "execute": optional(FLAG),
-    "inputs": optional(ARRAYS_BY_NAME),
-    "seed": SEED,
-    "trace": FLAG,
-    "compute_dtype": optional(TEXT),
-    "backend": ArgumentKind(one_of(BACKENDS), lambda value: value in BACKENDS),
 }
 
 
@@ -185,7 +170,7 @@ def verify(
         ValueError: no such plan, inputs that do not fit, or values that do not fit in memory.
     """
     given = {"execute": execute, "inputs": inputs, "seed": seed, "compute_dtype": compute_dtype}
-    subject = _subject(found, plan, program, mesh, given)
+    subject = subject_of(found, plan, program, mesh, given)
     if subject.program is None and (execute or inputs is not None):
         raise ArgumentError(
             "values are compared with those of the program: give program=, or the result with the plan"
@@ -243,7 +228,7 @@ def simulate(
         "compute_dtype": compute_dtype,
         "backend": backend,
     }
-    subject = _subject(found, plan, None, mesh, given)
+    subject = subject_of(found, plan, None, mesh, given)
     graph = subject.plan.graph
     explicit = expand(graph, subject.plan.placements, MeshShape(subject.mesh.axis_sizes))
     computed = execute is not False
@@ -286,7 +271,7 @@ def sharding_table(
         TypeError: an argument of another type, or a plan without its program or mesh.
         ValueError: no such plan, program or mesh.
     """
-    subject = _subject(found, plan, program, mesh, {"compute_dtype": None})
+    subject = subject_of(found, plan, program, mesh, {"compute_dtype": None})
     if subject.program is None:
         raise ArgumentError("a plan does not say what it is for: give the result with it, or program=")
     placed, shape = subject.plan, MeshShape(subject.mesh.axis_sizes)
@@ -302,81 +287,6 @@ def _not_here(options: RunOptions) -> Iterator[Fault]:
         yield Fault(
             "/start_from", "stored runs are for the service; give plans, as start_from=result.frontier"
         )
-
-
-class _Subject(NamedTuple):
-    """A plan to check, the program it came from (None: not known), and its mesh."""
-
-    plan: Plan
-    program: Graph | None
-    mesh: Mesh
-    compute_dtype: str | None
-
-
-def _subject(
-    found: Result | Plan,
-    plan: Plan | str,
-    program: ProgramLike | None,
-    mesh: MeshLike | None,
-    given: Mapping[str, Any],
-) -> _Subject:
-    """Return what is to be checked; `given` are the other arguments, whose faults are reported with its own.
-
-    Raises:
-        ArgumentError: arguments that do not fit, all of them.
-        ValueError: no such plan, program or mesh.
-    """
-    faults = argument_faults(CHECKING, given)
-    try:
-        subject = _found(found, plan, program, mesh, given["compute_dtype"])
-    except ValueError as error:
-        if not faults:
-            raise
-        raise ArgumentError(*getattr(error, "faults", (str(error),)), *faults) from error
-    if faults:
-        raise ArgumentError(*faults)
-    return subject
-
-
-def _found(
-    found: Result | Plan,
-    plan: Plan | str,
-    program: ProgramLike | None,
-    mesh: MeshLike | None,
-    compute_dtype: str | None,
-) -> _Subject:
-    if isinstance(found, Result):
-        if program is not None or mesh is not None:
-            raise ArgumentError("a result knows its program and its mesh; leave program= and mesh= out")
-        return _Subject(_plan(found, plan), found.graph, found.mesh, compute_dtype or found.compute_dtype)
-    if not isinstance(found, Plan):
-        refuse("found", "the result of optimize(), or a plan of its frontier", found)
-    if mesh is None:
-        raise ArgumentError("a plan does not say where it runs: give the result with it, or mesh=")
-    graph = None if program is None else canonicalize(program_of(program, None, None)[0])
-    return _Subject(found, graph, mesh_of(mesh), compute_dtype)
-
-
-def _plan(result: Result, wanted: Plan | str) -> Plan:
-    """Return the plan of a result that a plan, the first digits of an id or a role names."""
-    if isinstance(wanted, Plan):
-        return wanted
-    if not isinstance(wanted, str):
-        refuse("plan", "a plan, the first digits of its id, or its role", wanted)
-    if not result.frontier:
-        raise ArgumentError(f"the frontier is empty: {result.shortfall or 'the search found no plan'}")
-    roles = representative_plans(result.frontier, result.objectives)
-    if wanted in roles:
-        return roles[wanted]
-    named = [plan for plan in result.frontier if plan.id.startswith(wanted)] if wanted else []
-    if len(named) == 1:
-        return named[0]
-    if named:
-        raise ArgumentError(
-            f"plan {wanted!r} could be {', '.join(plan.id for plan in named[:4])}; write more of its id"
-        )
-    known = [*roles, *(plan.id for plan in result.frontier)]
-    raise ArgumentError(f"the frontier has no plan {wanted!r}; {near_hint(wanted, known, roles)}")
 
 
 def _inputs(graph: Graph, given: Mapping[str, np.ndarray] | None, seed: int) -> dict[str, np.ndarray]:

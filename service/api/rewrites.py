@@ -17,9 +17,9 @@ from tapestry.service.api.bodies import RewriteBody
 from tapestry.service.api.context import Parts
 from tapestry.service.api.graphs import graph_document
 from tapestry.service.api.limits import body_of
-from tapestry.service.api.models import CandidateMovesAnswer, GraphHistoryAnswer, RewriteAnswer
 from tapestry.service.api.openapi_parts import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from tapestry.service.api.problems import Problem
+from tapestry.service.api.rewrite_models import CandidateMovesAnswer, GraphHistoryAnswer, RewriteAnswer
 from tapestry.service.rewriting import KINDS, RewriteRequest
 from tapestry.teg.faults import Fault
 
