@@ -10,7 +10,6 @@ without tables are printed beside those of the catalog; they go by hand into the
 
 from __future__ import annotations
 
-import argparse
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.axis_fit import MeasuredCollective, fit_axis
-from benchmarks.measurements import DamagedRowsError, Measurement, Systems, predict, read_rows
+from benchmarks.measurements import Measurement, Systems, predict
+from benchmarks.measurements.command_line import read_command_line
+from benchmarks.measurements.scores import SIGMAS_90, log_scores
 from benchmarks.measurements.systems import group_of, reduces_in_switch
 from benchmarks.measurements.workload import UnpredictedError
 from benchmarks.setting import write
@@ -42,7 +43,6 @@ LEAST_ERROR, LONE_ERROR = (
     0.02,
     0.15,
 )  # of a table; of one without folds, as of a table that is left out as a whole
-NORMAL_90 = 1.645  # standard deviations that hold 90 % of a normal distribution on both sides
 MESHES = Path(__file__).parents[1] / "hardware" / "meshes"
 
 
@@ -261,7 +261,7 @@ def errors_of(
         mine = [s for s in samples if s.place == place]
         logs = [abs(errors[s.row.id]) for s in mine if s.row.id in errors]
         enough = len({s.size_bytes for s in mine}) >= FEWEST and logs
-        sigma = float(np.quantile(logs, 0.9, method="higher")) / NORMAL_90 if enough else LONE_ERROR
+        sigma = float(np.quantile(logs, 0.9, method="higher")) / SIGMAS_90 if enough else LONE_ERROR
         found[place] = replace(table, error=round(max(LEAST_ERROR, sigma), 3))
     return found
 
@@ -307,7 +307,7 @@ def report(
         if row.id not in errors:
             continue
         error = errors[row.id]
-        is_inside = abs(error) <= NORMAL_90 * tables[place].error
+        is_inside = abs(error) <= SIGMAS_90 * tables[place].error
         names = ["all collectives", row.group]
         if place.kind == "all_reduce":
             names += [f"all-reduce of {m} MB and more" for m in (1, 64) if size >= m * 1e6]
@@ -318,15 +318,7 @@ def report(
 
 
 def _scores(name: str, logs: Sequence[float], is_inside: Sequence[bool]) -> dict[str, object]:
-    relative = np.abs(np.expm1(logs))
-    return {
-        "table": name,
-        "rows": len(logs),
-        "mean_error": round(float(np.mean(relative)), 4),
-        "median_error": round(float(np.median(relative)), 4),
-        "bias": round(float(np.mean(logs)), 4),
-        "inside_90": round(float(np.mean(is_inside)), 3),
-    }
+    return {"table": name, **log_scores(logs), "inside_90": round(float(np.mean(is_inside)), 3)}
 
 
 def figures_of(samples: Sequence[Sample], systems: Systems) -> list[dict[str, object]]:
@@ -347,17 +339,9 @@ def figures_of(samples: Sequence[Sample], systems: Systems) -> list[dict[str, ob
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    arguments, rows = read_command_line(
+        __doc__, "write the errors here", "write the tables into hardware/meshes/*.toml"
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files of measurements, JSON")
-    parser.add_argument("--write", action="store_true", help="write the tables into hardware/meshes/*.toml")
-    parser.add_argument("--json", type=Path, help="write the errors here")
-    arguments = parser.parse_args()
-    try:
-        rows = read_rows(arguments.files)
-    except DamagedRowsError as error:
-        parser.exit(2, "".join(f"{fault}\n" for fault in error.faults))
     systems = Systems.of_catalog()
     samples = [s for row in rows if row.counts and (s := sample_of(row, systems)) is not None]
     errors = fold_errors(samples, systems)

@@ -10,14 +10,13 @@ Errors are relative to the measured value; `bias` is the mean logarithm of predi
 share of measured values inside the 90 % interval that the residuals of their classes give.
 """
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks.measurements import DamagedRowsError, Measurement, Prediction, Systems, predict, read_rows
+from benchmarks.measurements import Measurement, Prediction, Systems, predict
+from benchmarks.measurements.command_line import read_command_line
 from benchmarks.measurements.scores import (
     TRAINING,
     errors_of,
@@ -74,18 +73,9 @@ def lines_of(report: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    arguments, rows = read_command_line(
+        __doc__, "write all scores here, with the rows that are not predicted"
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files of measurements, JSON")
-    parser.add_argument(
-        "--json", type=Path, help="write all scores here, with the rows that are not predicted"
-    )
-    arguments = parser.parse_args()
-    try:
-        rows = read_rows(arguments.files)
-    except DamagedRowsError as error:
-        parser.exit(2, "".join(f"{fault}\n" for fault in error.faults))
     report = fidelity(rows, on_progress=show_progress)
     print("\n".join(lines_of(report)))
     write(arguments.json, {"files": [path.name for path in arguments.files], **report})

@@ -9,7 +9,6 @@ out), and in sample. `--write` puts the figures and their errors into `hardware/
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
@@ -19,7 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.kernel_samples import samples_of
-from benchmarks.measurements import DamagedRowsError, Systems, read_rows
+from benchmarks.measurements import Systems
+from benchmarks.measurements.command_line import read_command_line
+from benchmarks.measurements.scores import log_scores
 from benchmarks.setting import write
 from tapestry.hardware.calibration.fitting import Fitted, fit_class, log_errors
 from tapestry.hardware.calibration.samples import Samples
@@ -101,17 +102,6 @@ def write_device(path: Path, fitted: Sequence[Fitted]) -> None:
     path.write_text(f"{head}{START}\n{tables}\n{END}\n[sources]\n{kept}{named}", encoding="utf-8")
 
 
-def summary(errors: np.ndarray) -> dict[str, float]:
-    """Compute the mean and median relative error and the mean logarithm of errors in logarithms."""
-    relative = np.abs(np.expm1(errors))
-    return {
-        "rows": len(errors),
-        "mean_error": round(float(np.mean(relative)), 4),
-        "median_error": round(float(np.median(relative)), 4),
-        "bias": round(float(np.mean(errors)), 4),
-    }
-
-
 def report(fitted: Sequence[Fitted]) -> dict[str, list[Mapping[str, object]]]:
     """Return errors in folds by table, and of each device and class by what it would inherit."""
     tables: dict[str, list[np.ndarray]] = {}
@@ -121,10 +111,10 @@ def report(fitted: Sequence[Fitted]) -> dict[str, list[Mapping[str, object]]]:
     without = left_out(fitted)
     return {
         "folds": [
-            {"table": name, **summary(np.concatenate(found))} for name, found in sorted(tables.items())
+            {"table": name, **log_scores(np.concatenate(found))} for name, found in sorted(tables.items())
         ],
         "left_out": [
-            {"device": device, "class": key, **summary(found)}
+            {"device": device, "class": key, **log_scores(found)}
             for (device, key), found in sorted(without.items())
         ],
     }
@@ -144,17 +134,9 @@ def by_class(samples: Sequence[Samples]) -> list[list[list[Samples]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    arguments, rows = read_command_line(
+        __doc__, "write the errors here", "write the figures into hardware/devices/*.toml"
     )
-    parser.add_argument("files", type=Path, nargs="+", help="the measurements")
-    parser.add_argument("--write", action="store_true", help="write the figures into hardware/devices/*.toml")
-    parser.add_argument("--json", type=Path, help="write the errors here")
-    arguments = parser.parse_args()
-    try:
-        rows = read_rows(arguments.files)
-    except DamagedRowsError as error:
-        parser.error(str(error))
     classes = by_class(samples_of(rows, Systems.of_catalog()))
     with ProcessPoolExecutor() as pool:
         fitted = [each for devices in pool.map(fit_class, classes) for each in devices]

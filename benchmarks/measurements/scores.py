@@ -62,6 +62,13 @@ def errors_of(predictions: Sequence[Prediction]) -> dict[str, float | int | None
     return found | {name: None if value is None else round(value, 4) for name, value in figures.items()}
 
 
+def log_scores(logs: Sequence[float] | np.ndarray) -> dict[str, float | int]:
+    """Compute the scores of logarithms of predicted over measured values, (n,), rounded to four digits."""
+    relative = np.abs(np.expm1(logs))
+    figures = {"mean_error": np.mean(relative), "median_error": np.median(relative), "bias": np.mean(logs)}
+    return {"rows": len(logs)} | {name: round(float(value), 4) for name, value in figures.items()}
+
+
 def tables_of(predictions: Iterable[Prediction]) -> list[dict[str, object]]:
     """Score each table, in the order of its first row: a group, or the rows of one family in a mixed group."""
     tables: dict[tuple[str, str], list[Prediction]] = {}
