@@ -67,8 +67,10 @@ def _mesh_differences(first: StoredRun, second: StoredRun) -> tuple[TableDiffere
     if first.summary.mesh_name != second.summary.mesh_name:
         return ()
     options = (first.summary.options, second.summary.options)
-    set_by = {"launch": [each.launch for each in options], "quantile": [each.robust for each in options]}
-    return mesh_differences(first.mesh, second.mesh, [name for name, values in set_by.items() if any(values)])
+    has_launch = any(each.launch for each in options)
+    has_quantile = any(each.robust for each in options)
+    set_by_options = [name for name, is_set in (("launch", has_launch), ("quantile", has_quantile)) if is_set]
+    return mesh_differences(first.mesh, second.mesh, set_by_options)
 
 
 def _document(

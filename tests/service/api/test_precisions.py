@@ -65,7 +65,7 @@ def test_a_run_in_another_precision_searches_the_program_that_is_stored_so(share
     assert shared.http.get(again.headers["location"]).json()["graph_id"] == run["graph_id"]
 
 
-def test_what_is_wrong_with_a_run_in_another_precision_is_said_at_its_place(shared: Service) -> None:
+def test_what_is_wrong_with_a_run_in_another_precision_is_reported_at_its_place(shared: Service) -> None:
     b = GraphBuilder("counter")
     b.sink(b.source("state", (4,), "float32", "optimizer_state"), site="next", carries="state")
     given = shared.store.graphs.save(b.build(), NOON).id
