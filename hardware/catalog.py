@@ -25,6 +25,7 @@ from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, r
 Member = TypeVar("Member", Device, Mesh)
 MESH_NAME = a_value_of((str, PathLike), "a name such as 'dgx-h100' or the path of a TOML file")
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
+AXIS_NAME = re.compile(r"[A-Za-z_][\w-]*")  # as specs are written: [gpu.0, -]
 NODE = "node"  # the axis between the nodes of a mesh by count
 BY_COUNT = re.compile(r"([+-]?\d{1,12})x-(.+)")  # the name of so many nodes of a mesh
 
@@ -45,6 +46,10 @@ def _axis(table: Table, name: str | None = None) -> MeshAxis:
         quantile=table.optional("quantile"),
         sources=table.sources(),
     )
+    if axis.name and not AXIS_NAME.fullmatch(axis.name):
+        table.fault(
+            "name", f"expected a letter, then letters, digits, `_` and `-`, not {value_text(axis.name)}"
+        )
     small, rate = axis.small_message_bytes_per_s, axis.bandwidth_bytes_per_s
     if small is not None and small > rate and table.faults.plausible:
         table.fault(
@@ -62,7 +67,10 @@ def _collectives(table: Table, is_network: bool) -> tuple[CollectiveTable, ...]:
     name = table.text("collectives_from")
     content = shipped("meshes").get(name)
     if content is None:
-        table.fault("collectives_from", f"expected a mesh that comes with Tapestry, not {value_text(name)}")
+        hint = near_hint(name, tuple(shipped("meshes")), cutoff=CUTOFF)
+        table.fault(
+            "collectives_from", f"expected a mesh that comes with Tapestry, not {value_text(name)}; {hint}"
+        )
         return distinct(own)
     other = Table(content, f"meshes/{name}.toml", table.faults)
     place = other.table("network") if is_network else other.tables("axes")[-1]

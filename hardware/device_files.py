@@ -134,7 +134,7 @@ def _check_relations(table: Table, device: Device) -> None:
         for name in getattr(device, key) or ():
             if name not in PRECISIONS:
                 table.fault(
-                    f"{key}.{name}",
+                    f"{key}: {name}",
                     f"unknown precision; {near_hint(name, sorted(PRECISIONS), cutoff=CUTOFF)}",
                 )
     if table.faults.plausible and table.content.get("memory_bytes") == device.memory_bytes:
@@ -165,7 +165,7 @@ def _check_relations(table: Table, device: Device) -> None:
     for dtype, precision in device.compute_dtype_default.items():
         if precision and device.peak_flops_per_s and precision not in (VECTOR, *device.peak_flops_per_s):
             table.fault(
-                f"compute_dtype_default.{dtype}",
+                f"compute_dtype_default: {dtype}",
                 f"expected {VECTOR!r} or a key of peak_flops_per_s, not {precision!r}",
             )
 

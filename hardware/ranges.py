@@ -30,7 +30,7 @@ class Range(NamedTuple):
         """Return whether a value is plausible; a share is above zero."""
         return self.least <= value <= self.most and (self.unit != "share" or value > 0)
 
-    def text_hint(self, text: str) -> str:
+    def text_hint(self, text: str, is_whole: bool = False) -> str:
         """Return what to write instead of a text with a unit, as the end of a message."""
         found, scales = _QUANTITY.fullmatch(text), _TEXTS.get(self.unit, {})
         if found is None:
@@ -39,7 +39,8 @@ class Range(NamedTuple):
             known = f" (known are {', '.join(scales)})" if scales else ""
             return f"; unknown unit {found[2]!r}{known}"
         try:
-            return f"; write {float(found[1]) * scales.get(found[2], 1.0):g}, without quotes"
+            meant = float(found[1]) * scales.get(found[2], 1.0)
+            return f"; write {f'{meant:.0f}' if is_whole else f'{meant:g}'}, without quotes"
         except ValueError:
             return ""
 

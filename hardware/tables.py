@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import inf, isfinite, nan
 
 from tapestry.hardware.mesh import SHORT_DTYPES
-from tapestry.hardware.ranges import RANGES
+from tapestry.hardware.ranges import RANGES, Range
 from tapestry.teg.faults import joined, near_hint, near_names, one_of, value_text
 
 CUTOFF = 0.5  # of near names
@@ -122,6 +122,8 @@ class Table:
         known = RANGES.get(key)
         is_zero_allowed = known is not None and known.least == 0
         expected = f"a whole number{', zero or more' if is_zero_allowed else ' above zero'}"
+        if known is not None and self.faults.plausible:
+            expected = known.expected.replace("a number", "a whole number")
         value = self.get(key, expected)
         if value is MISSING:
             return 1
@@ -131,11 +133,10 @@ class Table:
             or value < 0
             or (value == 0 and not is_zero_allowed)
         ):
-            self.fault(key, f"expected {expected}, not {value_text(value)}")
+            self.fault(key, f"expected {expected}, not {value_text(value)}{_whole_hint(value, known)}")
             return 1
         if self.faults.plausible and known is not None and not known.holds(value):
-            wanted = known.expected.replace("a number", "a whole number")
-            self.fault(key, f"expected {wanted}, not {value}{known.hint(_as_float(value))}")
+            self.fault(key, f"expected {expected}, not {value}{known.hint(_as_float(value))}")
         return value
 
     def optional_whole(self, key: str) -> int | None:
@@ -216,6 +217,13 @@ class Table:
                 self.fault(
                     str(key), f"unknown key; {near_hint(str(key), sorted(set(self.read)), cutoff=CUTOFF)}"
                 )
+
+
+def _whole_hint(value: object, known: Range | None) -> str:
+    """Return what to write instead of a value that is no whole number, as the end of a message."""
+    if isinstance(value, str) and known is not None:
+        return known.text_hint(value, is_whole=True)
+    return f"; write {value:.0f}" if isinstance(value, float) and value > 0 and value.is_integer() else ""
 
 
 def _as_float(value: int | float) -> float:

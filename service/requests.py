@@ -30,9 +30,7 @@ from tapestry.teg.faults import Fault, escape, joined, no_such
 LONGEST_TEXT = 1000
 DEEPEST = 6
 WIDEST = 1000
-# Fields of a machine as the catalog shows it that follow from others.
-DERIVED_FIELDS = ("device_count",)
-_STEP = re.compile(r"([A-Za-z_]\w*)((?:\[[0-9]+\])*)")
+_STEP = re.compile(r"([A-Za-z_][\w.]*)((?:\[[0-9]+\])*)")
 _ONE_OF = re.compile(r"expected one of (.+), not ")
 
 
@@ -105,14 +103,14 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     _check_plain(given, "/mesh", faults)
     if len(faults.found) > before:
         return None
-    given = {name: value for name, value in given.items() if name not in DERIVED_FIELDS}
     device = given.get("device")
     if isinstance(device, str) and not faults.one_of(
         "/mesh/device", device, device_names(with_aliases=True), "device"
     ):
-        return None
+        given = {**given, "device": device_names()[0]}  # the faults of the rest are found with any device
     try:
-        return mesh_from_dict(given, "mesh")
+        mesh = mesh_from_dict(given, "mesh")
+        return mesh if len(faults.found) == before else None
     except CatalogError as error:
         for message in error.faults:
             allowed = _ONE_OF.search(message)
@@ -135,7 +133,7 @@ def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> N
     """Check that a mesh's document holds nothing that no mesh needs: unprintable texts, figures beyond 64 bits."""
     if isinstance(value, str) and not (value.isprintable() and len(value) <= LONGEST_TEXT):
         faults.add(pointer, f"expected at most {LONGEST_TEXT} printable characters")
-    if isinstance(value, (int, float)) and not abs(value) < 2**63:
+    if isinstance(value, (int, float)) and abs(value) >= 2**63:
         faults.add(pointer, "expected a number below 2**63")
     if not isinstance(value, (Mapping, list)):
         return

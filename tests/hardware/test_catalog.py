@@ -162,8 +162,8 @@ def test_measurements_name_devices_as_their_drivers_do(spelled: str, name: str) 
             "cache_bytes_per_s: expected at least memory_bytes_per_s",
         ),
         ({"context_bytes": 10**15}, "context_bytes: expected at most memory_bytes"),
-        ({"peak_flops_per_s": {"fp63": 1e9}}, "peak_flops_per_s.fp63: unknown precision; did you mean fp64"),
-        ({"compute_dtype_default": {"bf61": "fp32"}}, "compute_dtype_default.bf61: unknown precision"),
+        ({"peak_flops_per_s": {"fp63": 1e9}}, "peak_flops_per_s: fp63: unknown precision; did you mean fp64"),
+        ({"compute_dtype_default": {"bf61": "fp32"}}, "compute_dtype_default: bf61: unknown precision"),
     ],
 )
 def test_figures_that_contradict_others_are_refused(figures: dict[str, object], message: str) -> None:

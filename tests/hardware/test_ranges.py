@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.hardware import CatalogError, device_from_dict, load_file, load_mesh, mesh_from_dict
+from tapestry.hardware import (
+    CatalogError,
+    device_from_dict,
+    load_device,
+    load_file,
+    load_mesh,
+    mesh_from_dict,
+)
+from tapestry.hardware.device_files import device_to_dict
 from tapestry.hardware.ranges import RANGES
 from tapestry.teg.faults import joined
 
@@ -103,7 +111,7 @@ def test_every_kind_of_fault_of_a_device_is_listed_with_key_and_what_is_expected
         load_file(str(file))
     reported = [fault.removeprefix(f"{file}: ") for fault in caught.value.faults]
     assert [fault.split("; did you mean")[0] for fault in reported] == [
-        "cores: expected a whole number above zero, not -80",
+        "cores: expected a whole number from 1 to 1e+07, not -80",
         "idle_power_w: expected a number from 0 to 1e+06 W, not '60 mW'; write 0.06, without quotes",
         "sources: memory_byte: source of an unknown key",
         "tdpw: unknown key",
@@ -140,3 +148,35 @@ def test_a_device_that_idles_above_its_power_is_refused() -> None:
     content = tomllib.loads(text) | {"idle_power_w": 301.0}
     with pytest.raises(CatalogError, match="idle_power_w: expected at most tdp_w, 300 W, not 301"):
         device_from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("80 GB", "not '80 GB'; write 80000000000, without quotes"),
+        ("80 furlongs", "not '80 furlongs'; unknown unit 'furlongs'"),
+        (8e10, "not 80000000000.0; write 80000000000"),
+        (80, "not 80; 80 GB is 8e+10"),
+        (True, "not True"),
+    ],
+)
+def test_a_whole_number_is_expected_in_its_range_with_what_to_write(value: object, expected: str) -> None:
+    content = {**device_to_dict(load_device("h100")), "memory_bytes": value}
+    with pytest.raises(CatalogError) as caught:
+        device_from_dict(content)
+    fault = caught.value.faults[0]
+    start = "device: memory_bytes: expected a whole number from 1000 to 1e+15 bytes, "
+    assert fault.startswith(start + expected)
+
+
+def test_the_name_of_an_axis_can_be_written_in_a_spec() -> None:
+    for name in ("gpu", "gpu_0", "x-y"):
+        mesh_from_dict({"name": "m", "device": "h100", "axes": [{**AXIS, "name": name}]})
+    for name in ("g pu", "0", "a.b", "a*b", "gpu\0"):
+        with pytest.raises(CatalogError, match=r"axes\[0\]: name: expected a letter"):
+            mesh_from_dict({"name": "m", "device": "h100", "axes": [{**AXIS, "name": name}]})
+
+
+def test_a_mesh_to_take_tables_from_is_named_with_near_ones() -> None:
+    with pytest.raises(CatalogError, match=r"not 'dgx-h10'; did you mean dgx-h100"):
+        mesh_from_dict({"name": "m", "device": "h100", "axes": [{**AXIS, "collectives_from": "dgx-h10"}]})

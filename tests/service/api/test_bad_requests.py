@@ -62,6 +62,8 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("mesh", mesh(axes=[AXIS, AXIS]), "/mesh/axes", None),
     ("mesh", mesh(axes=[{**AXIS, "size": 10**7}]), "/mesh/axes", None),
     ("mesh", mesh(axis=[AXIS]), "/mesh/axis", None),
+    ("mesh", mesh(device_count=9), "/mesh/device_count", None),
+    ("mesh", axis(name="a b"), "/mesh/axes/0/name", None),
     ("mesh", axis(size=0), "/mesh/axes/0/size", None),
     ("mesh", axis(size=True), "/mesh/axes/0/size", None),
     ("mesh", axis(size=10**400), "/mesh/axes/0/size", None),
@@ -75,6 +77,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("mesh", device(tiles=[]), "/mesh/device/tiles", None),
     ("mesh", device(tiles=[{"m": 0, "n": 1, "k": 1}]), "/mesh/device/tiles/0/m", None),
     ("mesh", device(peak_flops_per_s={"fp32": "x"}), "/mesh/device/peak_flops_per_s/fp32", None),
+    ("mesh", device(peak_flops_per_s={"fp61": 1e14}), "/mesh/device/peak_flops_per_s/fp61", None),
     ("mesh", device(include="x.toml"), "/mesh/device/include", None),
     *[("objectives", value, "/objectives", None) for value in (5, "time_s", True, None, {})],
     ("objectives", [], "/objectives", list(NAMES)),
@@ -126,6 +129,10 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ],
     *[("compute_dtype", value, "/compute_dtype", None) for value in (5, [], TOO_LONG)],
     ("compute_dtype", "float7", "/compute_dtype", DTYPES),
+    ("dtype", 5, "/dtype", None),
+    *[("dtype", value, "/dtype", ["bf16", "fp16", "fp8"]) for value in ("", "half", "fp61")],
+    ("launch", ["eager"], "/launch", None),
+    ("launch", "later", "/launch", ["captured", "eager", "unfused"]),
     *[("devices", value, "/devices", None) for value in NO_TEXT],
     ("devices", "some", "/devices", ["any", "all"]),
     ("inputs", "sharded", "/inputs", ["chosen", "replicated"]),
@@ -174,6 +181,17 @@ def test_all_faults_are_reported_at_once(shared: Service) -> None:
     faults = complaint(shared.http.post("/v1/runs", json=requested), 422, "invalid")["errors"]
     pointers = sorted(fault["pointer"] for fault in faults)
     assert pointers == ["/mesh", "/rules/0", "/seed", "/start_from", "/verify"]
+
+
+def test_the_faults_of_a_mesh_are_reported_with_that_of_its_device(shared: Service) -> None:
+    wrong = mesh(device="h10", axes=[{**AXIS, "sise": 8, "topology": "swich"}], device_count=9)
+    faults = complaint(shared.submit(mesh=wrong), 422, "invalid")["errors"]
+    assert sorted(fault["pointer"] for fault in faults) == [
+        "/mesh/axes/0/sise",
+        "/mesh/axes/0/topology",
+        "/mesh/device",
+        "/mesh/device_count",
+    ]
 
 
 def test_near_names_are_offered(shared: Service) -> None:
