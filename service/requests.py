@@ -133,7 +133,7 @@ def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> N
     """Check that a mesh's document holds nothing that no mesh needs: unprintable texts, figures beyond 64 bits."""
     if isinstance(value, str) and not (value.isprintable() and len(value) <= LONGEST_TEXT):
         faults.add(pointer, f"expected at most {LONGEST_TEXT} printable characters")
-    if isinstance(value, (int, float)) and abs(value) >= 2**63:
+    if isinstance(value, (int, float)) and not abs(value) < 2**63:  # nan is not either
         faults.add(pointer, "expected a number below 2**63")
     if not isinstance(value, (Mapping, list)):
         return
