@@ -239,6 +239,12 @@ def test_the_error_of_the_time_is_shown(service: Service, hostile_run: str, visi
     note = visit(service, f"/plans/{plan['id']}").locator("#time-interval")
     expect(note).to_contain_text("with a probability of 90 %")
     expect(note).to_contain_text(time["classes"][0]["name"])
+    page = visit(service, f"/runs/{hostile_run}")
+    head = page.locator(".plan-table thead").get_by_role("button", name="90 % interval")
+    assert re.fullmatch(r"90 % interval(, [munp]?s)?", head.inner_text())
+    row = page.locator(f'.plan-table tr[data-plan="{plan["id"]}"]')
+    low, high = re.search(r"([\d.]+) to ([\d.]+)", row.inner_text()).groups()  # type: ignore[union-attr]
+    assert float(high) / float(low) == pytest.approx(time["high"] / time["low"], rel=0.05)
 
 
 def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: Open, tmp_path: Path) -> None:

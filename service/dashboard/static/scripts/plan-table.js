@@ -160,7 +160,7 @@ function columnsOf({ plans, objectives, marks }) {
         ...(plan.feasible ? [] : [" ", element("span", { class: "chip bad" }, "✕ infeasible")]),
       ],
     },
-    ...costs,
+    ...costs.flatMap((one) => (one.key === "time_s" ? [one, ...intervalsOf(plans, one.unit)] : [one])),
     {
       key: "devices",
       title: "devices",
@@ -184,6 +184,33 @@ function columnsOf({ plans, objectives, marks }) {
       isNumber: false,
       value: (plan) => (plan.verified ? 1 : 0) + (plan.verified?.values?.executed ? 1 : 0),
       cell: (plan) => checkChips(plan.verified).flatMap((chip, k) => (k ? [" ", chip] : [chip])),
+    },
+  ];
+}
+
+/**
+ * A column of the intervals that hold the times of verified plans; none where no plan has one of this cost model.
+ * @param {Plan[]} plans
+ * @param {string} unit of the column of times
+ * @returns {Column[]}
+ */
+function intervalsOf(plans, unit) {
+  const timeOf = (/** @type {Plan} */ plan) => (plan.verified?.cost_model ? null : plan.verified?.time);
+  const known = plans.map(timeOf).filter((time) => time);
+  if (!known.length) return [];
+  const scale = column(
+    known.flatMap((time) => [time.low, time.high]),
+    "s",
+  );
+  const text = (/** @type {any} */ time) => (time ? `${scale.write(time.low)} to ${scale.write(time.high)}` : "");
+  return [
+    {
+      key: "interval",
+      title: `${plain(100 * known[0].probability)} % interval${scale.name === unit ? "" : `, ${scale.name}`}`,
+      unit: "",
+      isNumber: true,
+      value: (plan) => timeOf(plan)?.low ?? Infinity,
+      cell: (plan) => text(timeOf(plan)),
     },
   ];
 }
