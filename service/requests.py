@@ -30,6 +30,8 @@ from tapestry.teg.faults import Fault, escape, joined, no_such
 LONGEST_TEXT = 1000
 DEEPEST = 6
 WIDEST = 1000
+# Fields of a mesh that follow from others: one that the catalog shows may be changed and posted back.
+DERIVED_FIELDS = ("device_count",)
 _STEP = re.compile(r"([A-Za-z_][\w.]*)((?:\[[0-9]+\])*)")
 _ONE_OF = re.compile(r"expected one of (.+), not ")
 
@@ -103,6 +105,7 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     _check_plain(given, "/mesh", faults)
     if len(faults.found) > before:
         return None
+    given = {name: value for name, value in given.items() if name not in DERIVED_FIELDS}
     device = given.get("device")
     if isinstance(device, str) and not faults.one_of(
         "/mesh/device", device, device_names(with_aliases=True), "device"

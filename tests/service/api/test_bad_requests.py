@@ -62,7 +62,6 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("mesh", mesh(axes=[AXIS, AXIS]), "/mesh/axes", None),
     ("mesh", mesh(axes=[{**AXIS, "size": 10**7}]), "/mesh/axes", None),
     ("mesh", mesh(axis=[AXIS]), "/mesh/axis", None),
-    ("mesh", mesh(device_count=9), "/mesh/device_count", None),
     ("mesh", axis(name="a b"), "/mesh/axes/0/name", None),
     ("mesh", axis(size=0), "/mesh/axes/0/size", None),
     ("mesh", axis(size=True), "/mesh/axes/0/size", None),
@@ -184,13 +183,12 @@ def test_all_faults_are_reported_at_once(shared: Service) -> None:
 
 
 def test_the_faults_of_a_mesh_are_reported_with_that_of_its_device(shared: Service) -> None:
-    wrong = mesh(device="h10", axes=[{**AXIS, "sise": 8, "topology": "swich"}], device_count=9)
+    wrong = mesh(device="h10", axes=[{**AXIS, "sise": 8, "topology": "swich"}])
     faults = complaint(shared.submit(mesh=wrong), 422, "invalid")["errors"]
     assert sorted(fault["pointer"] for fault in faults) == [
         "/mesh/axes/0/sise",
         "/mesh/axes/0/topology",
         "/mesh/device",
-        "/mesh/device_count",
     ]
 
 
