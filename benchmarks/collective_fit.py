@@ -30,10 +30,11 @@ from benchmarks.measurements.workload import UnpredictedError
 from benchmarks.setting import write
 from tapestry.hardware import Mesh, MeshAxis
 from tapestry.hardware.collective_tables import CollectiveTable, distinct
-from tapestry.hardware.timing.collectives import received_share
+from tapestry.hardware.timing import seconds, step_ticks
+from tapestry.hardware.timing.collectives import group_s, received_share
 
 FOLDS = 5
-POWERS = (0.0, 0.5, 1.0)  # of the size, in a smooth curve with weights of at least zero
+POWERS = (0.0, 0.5, 1.0)  # of the size, in a smooth curve beside the time computed without the table
 FEWEST = 3  # sizes of a table that a smooth curve is fitted to
 BEYOND = 4.0  # a smooth curve counts from the smallest size by this ratio to the largest times it
 DRAWN = 0.9  # share of its distance from the smooth curve by which a table is drawn towards a measurement
@@ -111,7 +112,7 @@ def table_of(place: MeasuredGroup, samples: Sequence[Sample], mesh: Mesh) -> Col
     size, time_s = points_of(samples)
     known = _like(place, mesh)
     if len(size) >= FEWEST:
-        smooth = _smooth(size, time_s)
+        smooth = _smooth(size, time_s, computed_s(place, mesh))
         steps = 4.0 ** np.arange(
             np.ceil(np.log(size[0] / BEYOND) / np.log(4)), np.log(size[-1] * BEYOND) / np.log(4)
         )
@@ -149,12 +150,33 @@ def points_of(samples: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray]:
     return size, time_s
 
 
-def _smooth(size: np.ndarray, time_s: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Fit a sum of powers of the size with least squares of relative errors: it ascends."""
+def computed_s(place: MeasuredGroup, mesh: Mesh) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the seconds by bytes that the figures of the links give for a place, without any tables."""
+    kind = "fetch" if place.kind == "send_recv" else place.kind
+    known = mesh.without_in_switch() if place.algorithm == "ring" else mesh
+    joined = known.by_count(place.members) if place.is_network else known
+    joined = replace(joined, axes=tuple(replace(axis, collectives=()) for axis in joined.axes))
+    if place.inside > 1:
+        group = CollectiveTable(kind, place.members, (), (), LONE_ERROR, "", place.inside)
+        part = replace(joined, axes=(joined.axes[0], joined.axes[-1]))
+        return lambda size: group_s(part, group, size)
+    axis = joined.axes[0 if place.is_network else -1]
+    share = received_share(place.kind, place.members)
+    return lambda size: seconds(step_ticks(axis, kind, place.members, share * size))
+
+
+def _smooth(
+    size: np.ndarray, time_s: np.ndarray, computed: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Fit a sum of powers of the size and of the computed time, with least squares of relative errors.
+
+    Weights are at least zero, so it ascends.
+    """
     scale = size[-1]
 
     def terms(of: np.ndarray) -> np.ndarray:
-        return np.stack([(of / scale) ** power for power in POWERS], axis=1)
+        powers = [(of / scale) ** power for power in POWERS]
+        return np.stack([*powers, computed(of) / computed(size[-1:])], axis=1)
 
     weights, _ = nnls(terms(size) / time_s[:, None], np.ones(len(size)))
     return lambda of: terms(of) @ weights
@@ -312,6 +334,7 @@ def report(
         if place.kind == "all_reduce":
             names += [f"all-reduce of {m} MB and more" for m in (1, 64) if size >= m * 1e6]
             names += ["all-reduce of several nodes"] if place.is_network else []
+            names += ["all-reduce of two nodes"] if place.is_network and place.members == 2 else []
         for name in names:
             scopes.setdefault(name, []).append((error, is_inside))
     return [_scores(name, *zip(*found, strict=True)) for name, found in sorted(scopes.items())]

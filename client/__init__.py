@@ -18,25 +18,30 @@ from tapestry.client.errors import (
     WaitTimeoutError,
 )
 from tapestry.client.records import (
+    ClassTimeRecord,
     EventRecord,
     FinishedSearch,
     Frontier,
     GraphRecord,
+    LeadRecord,
     ObjectiveRecord,
     PlanDetail,
     PlanRecord,
     RunRecord,
     SubmittedRun,
+    TimeRecord,
 )
 from tapestry.client.retrying import Retries
 
 __all__ = [
     "AsyncClient",
+    "ClassTimeRecord",
     "Client",
     "EventRecord",
     "FinishedSearch",
     "Frontier",
     "GraphRecord",
+    "LeadRecord",
     "NoPlanError",
     "ObjectiveRecord",
     "PlanDetail",
@@ -47,6 +52,7 @@ __all__ = [
     "RunRecord",
     "ServiceError",
     "SubmittedRun",
+    "TimeRecord",
     "UnreachableError",
     "WaitTimeoutError",
 ]

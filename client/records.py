@@ -127,15 +127,59 @@ class RunRecord(Record):
         return self.status in ENDED
 
 
+@dataclass(frozen=True)
+class ClassTimeRecord(Record):
+    """A part of a plan's time, such as `softmax.fp32`, and the standard deviation of its logarithm."""
+
+    name: str
+    seconds: float
+    error: float
+
+
+@dataclass(frozen=True)
+class TimeRecord(Record):
+    """The median time of a plan, which lies from `low` to `high` with the `probability`.
+
+    `classes` are its parts with an error in common each, the least certain first.
+    """
+
+    seconds: float
+    low: float
+    high: float
+    probability: float
+    error: float
+    classes: tuple[ClassTimeRecord, ...]
+
+
+@dataclass(frozen=True)
+class LeadRecord(Record):
+    """The lead of a plan over the `other`, the fastest of its frontier; that of the fastest, over the next.
+
+    `seconds` are those by which the other is slower, negative where it is faster, with the standard deviation
+    `error_s`. The faster one is faster with the `probability`; the model cannot tell if the difference is
+    `within_error`. Its lead rests on the class `rests_on`, by `lead_s`.
+    """
+
+    other: str
+    seconds: float
+    error_s: float
+    probability: float
+    within_error: bool
+    rests_on: str
+    lead_s: float
+
+
 @dataclass(frozen=True, repr=False)
 class PlanRecord(Record):
-    """A plan of a frontier: its costs by objective, and what its checks say (`verdict`)."""
+    """A plan of a frontier: its costs by objective, its time with the error, and what its checks say (`verdict`)."""
 
     id: str
     plan: str
     cost: Mapping[str, float]
     cost_model: int
     cost_model_note: str | None
+    time: TimeRecord | None
+    lead: LeadRecord | None
     feasible: bool
     devices: str
     move_count: int

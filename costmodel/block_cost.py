@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,8 +12,8 @@ import numpy as np
 from tapestry.costmodel.resources import Resource, counted
 from tapestry.hardware.layouts.native import accessed_bytes
 from tapestry.hardware.mesh import Device
-from tapestry.hardware.timing import block_ticks, energy_pj
-from tapestry.teg.costs import amounts, supplied_seconds
+from tapestry.hardware.timing import SUPPLIED_CLASS, TimeClass, block_class, block_ticks, energy_pj
+from tapestry.teg.costs import amounts, states_seconds, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
@@ -68,14 +68,16 @@ def block_costs(
     compute_dtype: str | None = None,
     storage: Sequence[BlockStorage] = (),
     resources: Sequence[Resource] = (),
+    cold: Collection[int] = (),
 ) -> BlockCosts:
     """Compute the costs of one class of blocks under all its strategies, and of `resources` that the program prices.
 
     `storage` holds per input and output the memory that its part takes, under every choice of dimension orders; the
-    rows of the result are then those of every strategy with every choice.
+    rows of the result are then those of every strategy with every choice. `cold` are the positions of inputs that are
+    read from memory even where the cache could hold them.
     """
     index = _index(definition, strategies, mesh_shape)
-    return costs_of_parts(definition, inputs, outputs, index, device, compute_dtype, storage, resources)
+    return costs_of_parts(definition, inputs, outputs, index, device, compute_dtype, storage, resources, cold)
 
 
 def costs_of_parts(
@@ -87,6 +89,7 @@ def costs_of_parts(
     compute_dtype: str | None = None,
     storage: Sequence[BlockStorage] = (),
     resources: Sequence[Resource] = (),
+    cold: Collection[int] = (),
 ) -> BlockCosts:
     """Compute the costs of one class of blocks for parts of its index space, `(strategies, devices, dims, 2)`.
 
@@ -101,14 +104,15 @@ def costs_of_parts(
         flops = flops_of(work, names, sizes)
     moved = given(definition, "bytes", sizes)
     choices = len(storage[0].chosen) if storage else 1
+    cold_bytes, written_bytes = np.zeros((), dtype=np.int64), np.zeros((), dtype=np.int64)
     if moved is None:
         parts = memory_parts(definition, work, index, sizes, inputs, outputs)
-        if storage:
-            moved = np.stack([_stored(parts, storage, o) for o in range(choices)], axis=1)
-        else:
-            moved = sum(parts, np.zeros_like(points))[:, None]
-        moved = np.where(points[:, None] > 0, moved, 0) if work.kind != "none" else np.zeros_like(moved)
-        moved = moved.reshape(-1, moved.shape[-1])
+        moves = (points > 0) & (work.kind != "none")
+        moved = _chosen(parts, storage, range(len(parts)), moves)
+        if cold:
+            cold_bytes = _chosen(parts, storage, cold, moves)
+        if device.fresh_bytes is not None:
+            written_bytes = _chosen(parts, storage, range(len(inputs), len(parts)), moves)
     else:
         moved = np.repeat(moved, choices, axis=0)
     flops, sizes = np.repeat(flops, choices, axis=0), np.repeat(sizes, choices, axis=0)
@@ -123,6 +127,8 @@ def costs_of_parts(
         **kernel_sizes(work, names, sizes),
         kernel=work.kernel_class,
         compute_dtype=compute_dtype,
+        cold_bytes=cold_bytes,
+        written_bytes=written_bytes,
         parts=steps,
         supplied_s=supplied_seconds(definition.costs, names, sizes),
     )
@@ -134,6 +140,23 @@ def costs_of_parts(
     own = [counted(definition, resource, sizes) for resource in resources]
     own_costs = np.array(own, dtype=np.int64).reshape(len(own), *flops.shape)
     return BlockCosts(ticks.max(axis=1), energy.sum(axis=1), flops, own_costs)
+
+
+def time_class_of(
+    definition: Definition,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+    device: Device,
+    compute_dtype: str | None = None,
+) -> TimeClass:
+    """Return what the time of a class of blocks has its error in common with."""
+    if states_seconds(definition.costs):
+        return SUPPLIED_CLASS
+    work = work_of(operator_named(definition.operator), definition, inputs, outputs)
+    dims = definition.signature.dims if definition.signature is not None else ()
+    parts = part_amounts(work, [d.name for d in dims], np.array([d.size for d in dims], dtype=np.int64))
+    options = {"kernel": work.kernel_class, "compute_dtype": compute_dtype}
+    return block_class(device, work.kind, work_dtype(inputs, outputs), **options, parts=parts)
 
 
 def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarray | None:
@@ -159,12 +182,24 @@ def _index(definition: Definition, strategies: Sequence[Strategy], mesh_shape: M
     return result
 
 
-def _stored(parts: Sequence[np.ndarray], storage: Sequence[BlockStorage], choice: int) -> np.ndarray:
-    """Compute the bytes read and written in one choice of dimension orders, `(strategies, devices)`."""
-    total = np.zeros_like(parts[0]) if parts else np.zeros((), np.int64)
-    for part, stored in zip(parts, storage, strict=True):
-        total = total + accessed_bytes(part, stored.stored_bytes[stored.chosen[choice]], stored.logical_bytes)
-    return total
+def _chosen(
+    parts: Sequence[np.ndarray], storage: Sequence[BlockStorage], counted: Collection[int], moves: np.ndarray
+) -> np.ndarray:
+    """Add up the bytes of those `parts` that are counted where a device `moves` any, under every choice of orders.
+
+    Returns: `(strategies * choices, devices)`, each strategy followed by its choices.
+    """
+    found = []
+    for choice in range(len(storage[0].chosen) if storage else 1):
+        total = np.zeros(moves.shape, dtype=np.int64)
+        for k in counted:
+            size = parts[k]
+            if storage:
+                stored = storage[k]
+                size = accessed_bytes(size, stored.stored_bytes[stored.chosen[choice]], stored.logical_bytes)
+            total = total + size
+        found.append(np.where(moves, total, 0))
+    return np.stack(found, axis=1).reshape(-1, moves.shape[-1])
 
 
 def memory_parts(

@@ -9,6 +9,7 @@ import numpy as np
 from tapestry.costmodel.resharding_loops import KINDS
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import phase_ticks, start_ticks, step_ticks
+from tapestry.teg.sharding.copies import Round
 
 
 def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
@@ -28,11 +29,13 @@ def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> tuple[np.
             codes = meta[..., a, r]
             for code in np.unique(codes[active]):
                 chosen = active & (codes == code)
-                kind, members, stride = int(code) >> 40, (int(code) >> 20) & 0xFFFFF, int(code) & 0xFFFFF
-                ticks = step_ticks(axis, KINDS[kind], members, amount[chosen], stride)
+                each = decoded(int(code), axis.name)
+                ticks = step_ticks(axis, each.kind, each.members, amount[chosen], each.stride)
                 taken[..., a][chosen] += ticks
-                least[..., a][chosen] += np.minimum(ticks, start_ticks(axis, KINDS[kind], members, stride))
-                used[chosen] |= 1 << (a * len(KINDS) + kind)
+                least[..., a][chosen] += np.minimum(
+                    ticks, start_ticks(axis, each.kind, each.members, each.stride)
+                )
+                used[chosen] |= 1 << (a * len(KINDS) + KINDS.index(each.kind))
     total, queues = np.zeros_like(used), np.zeros_like(used)
     for bits in np.unique(used[used > 0]):
         chosen = used == bits
@@ -40,6 +43,20 @@ def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> tuple[np.
         total[chosen] = phase_ticks(mesh, rounds, taken[chosen], least[chosen])
         queues[chosen] = queue_bits(mesh, {axis for axis, _ in rounds})
     return total, queues
+
+
+def decoded(code: int, axis: str) -> Round:
+    """Return the round on a mesh axis that `resharding_loops.code` has encoded."""
+    return Round(axis, KINDS[code >> 40], (code >> 20) & 0xFFFFF, code & 0xFFFFF)
+
+
+def rounds_of(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> list[tuple[Round, int]]:
+    """Return the rounds of one phase in which anything moves, each with the most bytes that a device receives.
+
+    `moved` and `meta` are those of `exchange_ticks`, `(axes, rounds)`.
+    """
+    at = zip(*np.nonzero(moved), strict=True)
+    return [(decoded(int(meta[a, r]), mesh.axes[a].name), int(moved[a, r])) for a, r in at]
 
 
 def queue_bits(mesh: Mesh, axes: Collection[str]) -> int:

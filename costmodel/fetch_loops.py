@@ -11,7 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.resharding_loops import EXCHANGE, FETCH, FETCH_ROUNDS, GATHER, code, stride_on_axis
+from tapestry.costmodel.resharding_loops import (
+    BROADCAST,
+    EXCHANGE,
+    FETCH,
+    FETCH_ROUNDS,
+    GATHER,
+    code,
+    stride_on_axis,
+)
 
 
 def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndarray:
@@ -130,12 +138,12 @@ def teams(wanted, block):
 
 
 @njit()
-def fetch_rounds(rows, used, places, granules, halo, constant, mesh):
+def fetch_rounds(rows, used, places, granules, halo, constant, boxes, wanted, mesh):
     """Encode kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
 
     `halo` `(needed, rank)`: the dimension is read through windows that differ by device; `constant`: through one that
-    does not. Replicas gather along the sub-axes that split nothing. Windows may be equal by accident where all
-    sub-axes split something; the whole axis takes part then.
+    does not; `boxes` and `wanted` are those of holdings and consumer specs. Replicas gather along the sub-axes that
+    split nothing. Windows may be equal by accident where all sub-axes split something; the whole axis takes part then.
 
     Returns: codes `(holdings, needed, axes, FETCH_ROUNDS)`.
     """
@@ -167,12 +175,46 @@ def fetch_rounds(rows, used, places, granules, halo, constant, mesh):
                     result[h, n, a, 0] = code(EXCHANGE if exchange else GATHER, mesh.axis_sizes[a], 1)
                 else:
                     kind = EXCHANGE if exchange else GATHER
+                    if kind == GATHER and has_one_owner(boxes[h], wanted[n], released, a, mesh):
+                        kind = BROADCAST
                     result[h, n, a, 0] = code(kind, members, stride_on_axis(released, a, mesh))
                 if replicas == 1:
                     result[h, n, a, 1] = code(GATHER, mesh.axis_sizes[a], 1)
                 else:
                     result[h, n, a, 1] = code(GATHER, replicas, stride_on_axis(free, a, mesh))
     return result
+
+
+@njit()
+def has_one_owner(held, wanted, released, a, mesh):
+    """Return whether each device finds all it reads across axis `a` at one place of its group there.
+
+    A group's places differ along the `released` sub-axes, and devices at one place along faster axes only.
+    """
+    for d in range(held.shape[0]):
+        owner = np.int64(-1)
+        first = d // mesh.block[a] * mesh.block[a]
+        for m in range(first, first + mesh.block[a]):
+            place = (m - first) // mesh.block[a + 1]
+            if place == owner or not _in_group(d, m, released, a, mesh):
+                continue
+            common = True
+            for k in range(held.shape[1]):
+                common &= min(held[m, k, 1], wanted[d, k, 1]) > max(held[m, k, 0], wanted[d, k, 0])
+            if common:
+                if owner >= 0:
+                    return False
+                owner = place
+    return True
+
+
+@njit()
+def _in_group(d, m, released, a, mesh):
+    """Return whether two devices differ along axis `a` on released sub-axes only."""
+    for s in range(mesh.owner.shape[0]):
+        if mesh.owner[s] == a and not released[s] and mesh.coordinates[d, s] != mesh.coordinates[m, s]:
+            return False
+    return True
 
 
 @njit()

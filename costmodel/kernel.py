@@ -102,7 +102,7 @@ def _advance(space, state, genes, prefetch, regather):
     """Replace the contributions of the tensors and blocks around changed genes."""
     state.generation[0] += 1
     mark = state.generation[0]
-    count = 0
+    count = np.int64(0)
     for g in range(genes.shape[0]):
         if genes[g] == state.genes[g]:
             continue

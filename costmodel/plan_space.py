@@ -24,6 +24,7 @@ from tapestry.costmodel.table_rows import TableCache, TableRows
 from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import cold_tensors
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.boundary import stays_whole, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -103,6 +104,7 @@ class PlanSpace:
         self.families: list[StrategyFamily] = []
         all_costs: list[BlockCosts] = []
         self._granules = aligned_granules(graph)
+        self._cold = cold_tensors(graph, mesh.device, mesh.device_count)
         self.class_of: list[object] = []
         for block in self.blocks:
             check_stop()
@@ -134,7 +136,8 @@ class PlanSpace:
         known = self.given.get(block.site) if source is None else self._family(source)[1]
         granules = self._granules.get(block.site, ())
         shapes = tuple((shape, r.rows) for shape, r in reads)
-        choices = (pin, whole, block.definition.carries, self.storage.layouts, known, self.resources)
+        cold = tuple(k for k, tensor in enumerate(block.inputs) if tensor in self._cold)
+        choices = (pin, whole, block.definition.carries, self.storage.layouts, known, self.resources, cold)
         kind = (shapes, inputs, outputs, granules, *choices)
         key = (_without_state(block.definition), *kind)
         if key not in self.cache.families:
@@ -157,6 +160,7 @@ class PlanSpace:
                 self.compute_dtype,
                 self.storage.of_block(kinds, family),
                 self.resources,
+                cold,
             )
             self.cache.families[key] = (family, costs)
         family, costs = self.cache.families[key]

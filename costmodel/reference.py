@@ -19,7 +19,7 @@ from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally, amounts_per_device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import block_ticks, energy_pj, slowed_ticks
+from tapestry.hardware.timing import block_ticks, cold_tensors, energy_pj, slowed_ticks
 from tapestry.teg.costs import amounts, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph
@@ -67,6 +67,7 @@ class _Plain:
         self.counted = counted
         self.native = native_named(mesh.device.layouts[0])
         self.devices = range(mesh.device_count)
+        self.cold = cold_tensors(graph, mesh.device, mesh.device_count)
         self.live: dict[tuple[str, str], list[int]] = {}
         self.peak = [0] * mesh.device_count
         self.highest = -1
@@ -216,7 +217,7 @@ class _Plain:
             points = int(np.prod(sizes, dtype=np.int64))
             flops = int(flops_of(work, dims, sizes))
             parts = part_amounts(work, dims, sizes)
-            moved = 0
+            moved = cold = written = 0
             if "flops" in given:
                 flops = int(amounts(given["flops"], dims, sizes))
             if "bytes" in given:
@@ -228,9 +229,11 @@ class _Plain:
                         counted = [sizes[dims.index(n)] for n in work.reads[k]]
                         elements = int(np.prod(counted, dtype=np.int64))
                     size = elements * item_bytes(inputs[k].dtype)
-                    moved += self._accessed(size, self.program.buffers[read.buffer], read.part[d])
-                for key in step.outputs:
-                    moved += self._sizes(key)[d]
+                    accessed = self._accessed(size, self.program.buffers[read.buffer], read.part[d])
+                    moved += accessed
+                    cold += accessed if block.inputs[k] in self.cold else 0
+                written = sum(self._sizes(key)[d] for key in step.outputs)
+                moved += written
             device = self.mesh.device
             ticks = block_ticks(
                 device,
@@ -240,6 +243,8 @@ class _Plain:
                 dtype,
                 **kernel_sizes(work, dims, sizes),
                 kernel=work.kernel_class,
+                cold_bytes=cold,
+                written_bytes=written,
                 compute_dtype=self.compute_dtype,
                 parts=parts,
                 supplied_s=supplied_seconds(block.definition.costs, dims, sizes),

@@ -180,7 +180,7 @@ class CopyCounter:
                     reads[names[axis]] += min(missing, share * others)
             gathered = {name: max(gathered[name], reads[name]) for name in names}
         for name in names:
-            around = fetch_round(self.plan.middle, self.plan.needed, name, mesh_shape)
+            around = fetch_round(self.plan.middle, self.plan.needed, self.shape, name, mesh_shape)
             self._time(around, max(slow[name]))
         for name in names:
             used = {a for split in self.plan.needed.dims for a in split.axes}

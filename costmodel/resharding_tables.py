@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.exchange_times import exchange_ticks, queue_bits
+from tapestry.costmodel.exchange_times import exchange_ticks, queue_bits, rounds_of
 from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, overlaps, teams
+from tapestry.costmodel.lowered_specs import LoweredSpecs, lowered
 from tapestry.costmodel.packing_loops import cuts, demands, most_sent, packed
 from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_loops import (
@@ -29,8 +30,9 @@ from tapestry.costmodel.resharding_loops import (
 )
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import energy_pj, move_ticks
+from tapestry.teg.sharding.copies import Round
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split, chunk_bounds, volumes, window_bounds
+from tapestry.teg.sharding.spec import Spec, volumes
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,9 @@ def copy_table(
     mesh_shape: MeshShape,
 ) -> ReshardingTable:
     """Build the table for tensors of `shape` and `item` bytes per element."""
-    sizes, arrays = np.array(shape, dtype=np.int64), mesh_arrays(mesh_shape)
-    held, wanted = _lowered(made, shape, mesh_shape), _lowered(needed, shape, mesh_shape)
-    reduced = _reduced(sizes, item, held, wanted, mesh, arrays)
-    rows = np.concatenate([made_holdings(held.places, held.granules), reduced.rows])
-    first, ids = distinct_rows(rows)
+    held, wanted = lowered(made, shape, mesh_shape), lowered(needed, shape, mesh_shape)
+    reduced, fetched, ids, holding = _phases(shape, item, held, wanted, mesh, mesh_shape)
     reduces = reduced.request >= 0
-    holding = ids[np.where(reduces, len(made) + reduced.request, np.arange(len(made))[:, None])]
-    fetched = _fetched(sizes, item, rows[first], holding, wanted, mesh, arrays)
 
     # arrays of requests get a last row of zeros, which is what -1 reads
     at, device = (holding, np.arange(len(needed))), mesh.device
@@ -108,6 +105,45 @@ def copy_table(
         needed_volume * item,
         _inside(wanted.boxes, needed_volume, exact),
     )
+
+
+def copy_rounds(
+    shape: tuple[int, ...], item: int, made: Spec, needed: Spec, mesh: Mesh, mesh_shape: MeshShape
+) -> tuple[tuple[tuple[Round, int], ...], int, int]:
+    """Return the rounds of one copy, each with the most bytes that a device receives, the ticks of all of them, and
+    those of the moves of what devices have already, which go on beside them.
+    """
+    held, wanted = lowered([made], shape, mesh_shape), lowered([needed], shape, mesh_shape)
+    reduced, fetched, _, holding = _phases(shape, item, held, wanted, mesh, mesh_shape)
+    at = (holding, np.arange(1))
+    moved, codes = fetched.rounds
+    rounds = rounds_of(moved[at][0, 0], codes[at][0, 0], mesh)
+    ticks = int(fetched.ticks[at][0, 0])
+    if reduced.request[0, 0] >= 0:
+        moved, codes = reduced.rounds
+        rounds += rounds_of(moved[0], codes[0], mesh)
+        ticks += int(reduced.ticks[0])
+    kept_ticks = int(_moves(item, reduced, fetched, wanted, at, mesh).kept_ticks[0, 0])
+    return tuple(rounds), ticks, kept_ticks
+
+
+def _phases(
+    shape: tuple[int, ...],
+    item: int,
+    held: LoweredSpecs,
+    wanted: LoweredSpecs,
+    mesh: Mesh,
+    mesh_shape: MeshShape,
+) -> tuple[_Reduced, _Fetched, np.ndarray, np.ndarray]:
+    """Return the reductions and the fetches of all pairs, the holdings by producer spec and by request, and that of
+    every pair.
+    """
+    sizes, arrays, count = np.array(shape, dtype=np.int64), mesh_arrays(mesh_shape), len(held.boxes)
+    reduced = _reduced(sizes, item, held, wanted, mesh, arrays)
+    rows = np.concatenate([made_holdings(held.places, held.granules), reduced.rows])
+    first, ids = distinct_rows(rows)
+    holding = ids[np.where(reduced.request >= 0, count + reduced.request, np.arange(count)[:, None])]
+    return reduced, _fetched(sizes, item, rows[first], holding, wanted, mesh, arrays), ids, holding
 
 
 def _inside(boxes: np.ndarray, sizes: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -154,7 +190,7 @@ def _moves(
     item: int,
     reduced: _Reduced,
     fetched: _Fetched,
-    wanted: _Lowered,
+    wanted: LoweredSpecs,
     at: tuple[np.ndarray, np.ndarray],
     mesh: Mesh,
 ) -> _Moves:
@@ -176,6 +212,8 @@ def _moves(
 class _Reduced:
     """Reductions: the request of every pair (-1: nothing is partial) and, per request, the holding it leaves
     and its costs (`traffic`, `staging` and what is `packed` in elements, `queues` a bit each).
+
+    `rounds` are bytes and codes of the rounds, see `exchange_ticks`.
     """
 
     request: np.ndarray
@@ -186,10 +224,11 @@ class _Reduced:
     staging: np.ndarray
     packing_ticks: np.ndarray
     packed: np.ndarray
+    rounds: tuple[np.ndarray, np.ndarray]
 
 
 def _reduced(
-    shape: np.ndarray, item: int, held: _Lowered, wanted: _Lowered, mesh: Mesh, arrays: MeshArrays
+    shape: np.ndarray, item: int, held: LoweredSpecs, wanted: LoweredSpecs, mesh: Mesh, arrays: MeshArrays
 ) -> _Reduced:
     preference, preferred_granule = _preferences(wanted)
     whole = ~(held.places[:, :, None] == np.arange(len(shape))).any(axis=1)
@@ -210,8 +249,11 @@ def _reduced(
         shape, rows, scattered, held.boxes, held.places, of, arrays
     )
     packing_ticks = move_ticks(mesh.device, packed_elements[:, 0] * item)
-    ticks, queues = exchange_ticks(moved * item, codes, mesh)
-    return _Reduced(request, rows, ticks, queues, traffic, staging, packing_ticks, packed_elements[:, 1])
+    rounds = (moved * item, codes)
+    ticks, queues = exchange_ticks(*rounds, mesh)
+    return _Reduced(
+        *(request, rows, ticks, queues, traffic, staging, packing_ticks, packed_elements[:, 1], rounds)
+    )
 
 
 @dataclass(frozen=True)
@@ -221,7 +263,7 @@ class _Fetched:
     `nested` and `same`: the spec is within, or equal to, the holding; ticks; the `queues` taken, a bit each; elements
     moved. `volume` `(holdings, devices)`. `landed`: what arrives is no run of the spec. `sent`: the row of `packed`
     `(rows, devices)`, what devices pack where what they send is no run of the holding, or -1. `kept`: what devices have
-    already.
+    already. `rounds` are as in `_Reduced`.
     """
 
     nested: np.ndarray
@@ -234,6 +276,7 @@ class _Fetched:
     sent: np.ndarray
     landed: np.ndarray
     kept: np.ndarray
+    rounds: tuple[np.ndarray, np.ndarray]
 
 
 def _fetched(
@@ -241,7 +284,7 @@ def _fetched(
     item: int,
     rows: np.ndarray,
     holding: np.ndarray,
-    wanted: _Lowered,
+    wanted: LoweredSpecs,
     mesh: Mesh,
     arrays: MeshArrays,
 ) -> _Fetched:
@@ -256,9 +299,11 @@ def _fetched(
     is_sent, landed = packed(tables.flags, tables.flag_base, *ranges)
     by_range = (tables.demand, tables.flag_base, tables.lengths, tables.base, *ranges[:2])
     packs, sent = _packed_rows(most_sent(is_sent, *by_range, boxes, both[0]), both[0])
-    codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.halo, wanted.is_constant, arrays)
-    ticks, queues = exchange_ticks(moved * item, codes, mesh)
-    return _Fetched(nested, same, ticks, queues, traffic, both[0], packs, sent, landed, kept)
+    places = (wanted.places, wanted.granules, wanted.halo, wanted.is_constant)
+    codes = fetch_rounds(rows, used, *places, boxes, wanted.boxes, arrays)
+    rounds = (moved * item, codes)
+    ticks, queues = exchange_ticks(*rounds, mesh)
+    return _Fetched(nested, same, ticks, queues, traffic, both[0], packs, sent, landed, kept, rounds)
 
 
 def _packed_rows(most: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -285,69 +330,6 @@ def mesh_arrays(mesh_shape: MeshShape) -> MeshArrays:
     return MeshArrays(sizes, strides, owner, mesh_shape.coordinates.astype(np.int64), axis_sizes, block)
 
 
-@dataclass(frozen=True)
-class _Lowered:
-    """Specs as the arrays that `costmodel.resharding_loops` reads.
-
-    `ranges` `(specs, rank)` numbers equal columns of `boxes`; `constant` `(specs, rank, 2)` are ranges that all
-    devices read, or -1.
-    """
-
-    places: np.ndarray
-    granules: np.ndarray
-    boxes: np.ndarray
-    ranges: np.ndarray
-    window: np.ndarray
-    constant: np.ndarray
-
-    @property
-    def is_constant(self) -> np.ndarray:
-        """True where all devices read the same range through a window, `(specs, rank)`."""
-        return np.asarray(self.constant[..., 0] >= 0)
-
-    @property
-    def halo(self) -> np.ndarray:
-        """True where devices read different ranges through windows, `(specs, rank)`."""
-        return np.asarray(self.window & ~self.is_constant)
-
-
-def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShape) -> _Lowered:
-    count, rank = len(specs), len(shape)
-    places = np.full((count, len(mesh_shape.sub_axes)), -1, dtype=np.int64)
-    granules = np.ones((count, rank), dtype=np.int64)
-    numbers = np.zeros((count, rank), dtype=np.int64)
-    window = np.zeros((count, rank), dtype=np.bool_)
-    constant = np.full((count, rank, 2), -1, dtype=np.int64)
-    known: dict[tuple[int, Split, ChunkWindow | None], int] = {}
-    bounds: list[np.ndarray] = []
-    for i, spec in enumerate(specs):
-        for k, (split, size) in enumerate(zip(spec.dims, shape, strict=True)):
-            granules[i, k] = split.granule
-            for a in split.axes:
-                places[i, mesh_shape.positions[a]] = k
-            seen = spec.windows[k] if spec.windows else None
-            if seen is not None:
-                window[i, k] = True
-                if seen.stride == 0:
-                    constant[i, k] = _bounds(size, Split(), seen, mesh_shape)[0]
-            number = known.setdefault((size, split, seen), len(bounds))
-            if number == len(bounds):
-                bounds.append(_bounds(size, split, seen, mesh_shape))
-            numbers[i, k] = number
-        for a in spec.partial:
-            places[i, mesh_shape.positions[a]] = -2
-    columns = np.array(bounds, dtype=np.int64).reshape(-1, mesh_shape.device_count, 2)
-    boxes = np.ascontiguousarray(columns[numbers].transpose(0, 2, 1, 3))
-    return _Lowered(places, granules, boxes, numbers, window, constant)
-
-
-def _bounds(size: int, split: Split, window: ChunkWindow | None, mesh_shape: MeshShape) -> np.ndarray:
-    """Compute the range of one dimension on every device, `(devices, 2)`."""
-    if window is None:
-        return chunk_bounds(size, split, mesh_shape)
-    return window_bounds(window, chunk_bounds(window.count, split, mesh_shape))
-
-
 class _RangeTables(NamedTuple):
     """The tables of `overlaps`, of `cuts` and of `demands` for every dimension, flat, as compiled loops read them.
 
@@ -364,7 +346,9 @@ class _RangeTables(NamedTuple):
     wanted: np.ndarray
 
 
-def _range_tables(rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays: MeshArrays) -> _RangeTables:
+def _range_tables(
+    rows: np.ndarray, boxes: np.ndarray, wanted: LoweredSpecs, arrays: MeshArrays
+) -> _RangeTables:
     """Build the tables of every dimension; few of its ranges differ."""
     subs, rank = len(arrays.sizes), boxes.shape[2]
     lengths, flags, demand = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
@@ -388,7 +372,7 @@ def _range_tables(rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays:
     return _RangeTables(*by_range, held_range, wanted_range)
 
 
-def _preferences(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
+def _preferences(wanted: LoweredSpecs) -> tuple[np.ndarray, np.ndarray]:
     """Return per consumer spec and sub-axis the dimension split without a window (else -1) and its granule (else 1)."""
     split = np.maximum(wanted.places, 0)
     if wanted.window.shape[1] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tapestry.costmodel.storage_choice import StorageChoice
 from tapestry.costmodel.storage_tables import SpecsWithDimensionOrders, StorageTable, stored_table
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import TimeClass, Weights
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -24,13 +26,31 @@ from tapestry.teg.sharding.spec import Spec
 PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj", "queues")
 
 
+class CopyPhases(NamedTuple):
+    """The parts of a copy's time: median ticks of its rounds, shared as `weights`, and of the longer of them
+    and of what devices move meanwhile; of the latter also the ticks by the mesh, which may be at a quantile.
+
+    `round_ticks` is 0 where the moves take longer.
+    """
+
+    weights: Weights
+    round_ticks: int
+    longer_ticks: int
+    late_ticks: int
+
+
 @dataclass
 class TableCache:
-    """Families, costs and tables by class, shared by the spaces of one mesh and view."""
+    """Families, costs and tables by class, shared by the spaces of one mesh and view.
+
+    `time_classes` of blocks and `phases` of copies are those that estimates of times have asked for so far.
+    """
 
     families: dict[object, tuple[StrategyFamily, BlockCosts]] = field(default_factory=dict)
     tables: dict[object, ReshardingTable] = field(default_factory=dict)
     stored: dict[object, StorageTable] = field(default_factory=dict)
+    time_classes: dict[object, TimeClass] = field(default_factory=dict)
+    phases: dict[object, CopyPhases] = field(default_factory=dict)
 
 
 class TableRows:

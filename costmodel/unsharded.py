@@ -28,7 +28,7 @@ from tapestry.costmodel.resources import Resource, counted
 from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally
 from tapestry.hardware.mesh import Device
-from tapestry.hardware.timing import block_ticks, energy_pj
+from tapestry.hardware.timing import block_ticks, cold_tensors, energy_pj
 from tapestry.teg.costs import supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
@@ -58,7 +58,9 @@ class UnshardedCosts:
         self, device: Device, compute_dtype: str | None = None, resources: Sequence[Resource] = ()
     ) -> None:
         self.device, self.compute_dtype, self.resources = device, compute_dtype, tuple(resources)
-        self._sums: dict[tuple[Definition, tuple[TensorType, ...], tuple[int, ...]], BlockSums] = {}
+        self._sums: dict[
+            tuple[Definition, tuple[TensorType, ...], tuple[int, ...], tuple[bool, ...]], BlockSums
+        ] = {}
         self._amounts: dict[Definition, tuple[int, ...]] = {}
 
     def cost(self, graph: Graph, order: str = SCHEDULE_ORDERS[0]) -> CostTally:
@@ -90,8 +92,14 @@ class UnshardedCosts:
             ValueError: a block takes longer than any clock counts.
         """
         sizes, roots = _buffers(graph)
+        cold = cold_tensors(graph, self.device)
         found = [
-            self._block(graph, block, tuple(sizes[roots[t]] for t in block.inputs))
+            self._block(
+                graph,
+                block,
+                tuple(sizes[roots[t]] for t in block.inputs),
+                tuple(t in cold for t in block.inputs),
+            )
             for block in graph.blocks
             if block.operator not in ("source", "sink") and not block.is_view
         ]
@@ -113,12 +121,15 @@ class UnshardedCosts:
             self._amounts[definition] = tuple(int(counted(definition, r, sizes)) for r in self.resources)
         return self._amounts[definition]
 
-    def _block(self, graph: Graph, block: Block, buffers: tuple[int, ...]) -> BlockSums:
-        """Return the costs of a block that reads from buffers of these sizes in bytes."""
+    def _block(
+        self, graph: Graph, block: Block, buffers: tuple[int, ...], cold: tuple[bool, ...]
+    ) -> BlockSums:
+        """Return the costs of a block that reads from buffers of these sizes in bytes, `cold` ones from memory."""
         inputs = graph.input_types(block)
-        key = (block.definition, inputs, buffers)
+        key = (block.definition, inputs, buffers, cold)
         if key not in self._sums:
-            self._sums[key] = self._measured(block.definition, inputs, graph.output_types(block), buffers)
+            outputs = graph.output_types(block)
+            self._sums[key] = self._measured(block.definition, inputs, outputs, buffers, cold)
         return self._sums[key]
 
     def _measured(
@@ -127,6 +138,7 @@ class UnshardedCosts:
         inputs: tuple[TensorType, ...],
         outputs: tuple[TensorType, ...],
         buffers: tuple[int, ...],
+        cold: tuple[bool, ...],
     ) -> BlockSums:
         work = work_of(operator_named(definition.operator), definition, inputs, outputs)
         dtype = work_dtype(inputs, outputs)
@@ -135,8 +147,13 @@ class UnshardedCosts:
         flops, moved = given(definition, "flops", sizes), given(definition, "bytes", sizes)
         if flops is None:
             flops = flops_of(work, names, sizes)
+        cold_bytes = written_bytes = 0
         if moved is None:
-            moved = np.array(_moved(work, dict(zip(names, sizes, strict=True)), inputs, outputs, buffers))
+            read = _read(work, dict(zip(names, sizes, strict=True)), inputs, buffers)
+            if read is not None:
+                written_bytes = sum(t.size_bytes for t in outputs)
+                cold_bytes = sum(size for size, is_cold in zip(read, cold, strict=True) if is_cold)
+            moved = np.array(sum(read or ()) + written_bytes)
         parts = part_amounts(work, names, sizes)
         ticks = block_ticks(
             self.device,
@@ -144,6 +161,8 @@ class UnshardedCosts:
             flops,
             moved,
             dtype,
+            cold_bytes=cold_bytes,
+            written_bytes=written_bytes,
             compute_dtype=self.compute_dtype,
             parts=parts,
             **kernel_sizes(work, names, sizes),
@@ -157,23 +176,20 @@ class UnshardedCosts:
         return BlockSums(int(ticks), int(flops), energy)
 
 
-def _moved(
-    work: Work,
-    extent: Mapping[str, int],
-    inputs: Sequence[TensorType],
-    outputs: Sequence[TensorType],
-    buffers: Sequence[int],
-) -> int:
-    """Count the bytes that a block reads and writes; of a repeated view only those of its buffer."""
+def _read(
+    work: Work, extent: Mapping[str, int], inputs: Sequence[TensorType], buffers: Sequence[int]
+) -> list[int] | None:
+    """Count the bytes that a block reads of each input, of a repeated view those of its buffer; None: it moves none."""
     if work.kind == "none" or 0 in extent.values():
-        return 0
-    moved = sum(t.size_bytes for t in outputs)
+        return None
+    found = []
     for k, (of, buffer) in enumerate(zip(inputs, buffers, strict=True)):
         if k in work.reads:
-            moved += int(np.prod([extent[n] for n in work.reads[k]], dtype=np.int64)) * item_bytes(of.dtype)
+            elements = int(np.prod([extent[n] for n in work.reads[k]], dtype=np.int64))
+            found.append(elements * item_bytes(of.dtype))
         else:
-            moved += min(of.size_bytes, buffer)
-    return moved
+            found.append(min(of.size_bytes, buffer))
+    return found
 
 
 def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:

@@ -20,11 +20,14 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
 10. No device receives faster than its links, whatever measurements of other groups or machines say.
    Classes bound by memory without measurements have the figures of another precision before those of another class.
 11. Copies over links of their own run side by side, in as many queues as the device has.
+12. Axes of a phase that work on different pieces start each piece. What one device sends to all is a broadcast.
+   Programs that touch far more than the cache read their sources from the memory. Large outputs that the operating
+   system allocates anew take its time.
 """
 
 from __future__ import annotations
 
-COST_MODEL_VERSION = 11
+COST_MODEL_VERSION = 12
 UNVERSIONED = 1  # the version of costs that name none
 
 

@@ -15,6 +15,7 @@ MEASURED_KINDS = {
     "all_reduce": ("all_reduce", "reduce_scatter", "all_gather", "send_recv"),
     "all_gather": ("all_gather", "reduce_scatter", "all_reduce", "send_recv"),
     "reduce_scatter": ("reduce_scatter", "all_gather", "all_reduce", "send_recv"),
+    "broadcast": ("broadcast", "all_gather", "reduce_scatter", "all_reduce", "send_recv"),
     "all_to_all": ("all_to_all", "send_recv"),
     "send_recv": ("send_recv", "all_to_all"),
 }
@@ -25,8 +26,9 @@ class CollectiveTable:
     """Measured times of one kind of collective among `members` devices of an axis, by size.
 
     `inside` is the number of devices of faster axes that take part with each member (1: the axis alone). `bytes` are
-    those of the whole tensor; in `all_to_all` of what one device holds, in `send_recv` of the message. Both lists
-    ascend. `error` is the standard deviation of the logarithm of measured over tabulated times.
+    those of the whole tensor, which in `broadcast` one device holds; in `all_to_all` of what one device holds, in
+    `send_recv` of the message. Both lists ascend. `error` is the standard deviation of the logarithm of measured over
+    tabulated times.
     """
 
     kind: str

@@ -108,6 +108,8 @@ def read_device(table: Table) -> Device:
         vector_efficiency=table.number_or("vector_efficiency", 1.0),
         cache_bytes=table.optional_whole("cache_bytes"),
         cache_bytes_per_s=table.optional("cache_bytes_per_s"),
+        fresh_bytes=table.optional_whole("fresh_bytes"),
+        fresh_bytes_per_s=table.optional("fresh_bytes_per_s"),
         kernels=kernels_of(table, _donors),
         compute_dtype_default=table.names("compute_dtype_default"),
         context_bytes=table.optional_whole("context_bytes"),
@@ -138,7 +140,7 @@ def _check_relations(table: Table, device: Device) -> None:
                     f"unknown precision; {near_hint(name, sorted(PRECISIONS), cutoff=CUTOFF)}",
                 )
     if table.faults.plausible and table.content.get("memory_bytes") == device.memory_bytes:
-        for key in ("cache_bytes", "context_bytes", "workspace_bytes", "allocator_bytes"):
+        for key in ("cache_bytes", "fresh_bytes", "context_bytes", "workspace_bytes", "allocator_bytes"):
             size = getattr(device, key)
             if size is not None and size > device.memory_bytes:
                 table.fault(key, f"expected at most memory_bytes, {device.memory_bytes}, not {size}")
@@ -147,6 +149,8 @@ def _check_relations(table: Table, device: Device) -> None:
             "communication_cores",
             f"expected fewer than cores, {device.cores}, not {device.communication_cores}",
         )
+    if (device.fresh_bytes is None) != (device.fresh_bytes_per_s is None):
+        table.fault("fresh_bytes", "expected together with fresh_bytes_per_s: give both or neither")
     if (device.cache_bytes is None) != (device.cache_bytes_per_s is None):
         table.fault("cache_bytes", "expected together with cache_bytes_per_s: give both or neither")
     elif device.cache_bytes_per_s is not None and device.cache_bytes_per_s < device.memory_bytes_per_s:

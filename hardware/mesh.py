@@ -58,7 +58,8 @@ class Device:
     contractions and moves of the memory's rate, vector kernels of both their rates; the tables `kernels`, keyed by
     class or `class.precision`, say more (`hardware/kernels.py`) and count instead. `cache_bytes` is the last cache
     before the memory, shared by all cores and filled by the hardware, and `cache_bytes_per_s` the rate of reads that
-    hit it; scratchpads that a compiler fills are no cache. `communication_cores` of the `cores` are taken by
+    hit it; scratchpads that a compiler fills are no cache. Outputs of `fresh_bytes` and more are allocated anew by the
+    operating system each time, at `fresh_bytes_per_s`. `communication_cores` of the `cores` are taken by
     collectives while they run; `communication_queues` is how many copies over links of their own run side by side.
     A process holds memory beside its tensors: `context_bytes` for driver, runtime and code, `workspace_bytes` for
     the scratch memory of libraries, `allocator_bytes` lost to rounding at most, `communicator_bytes` for the
@@ -85,6 +86,8 @@ class Device:
     vector_efficiency: float = 1.0
     cache_bytes: int | None = None
     cache_bytes_per_s: float | None = None
+    fresh_bytes: int | None = None
+    fresh_bytes_per_s: float | None = None
     kernels: Mapping[str, KernelFigures] = field(default_factory=dict, hash=False)
     compute_dtype_default: Mapping[str, str] = field(default_factory=dict, hash=False)
     context_bytes: int | None = None

@@ -86,6 +86,8 @@ RANGES: Mapping[str, Range] = {
     "memory_bytes_per_s": Range(1e6, 1e16, "bytes/s", "rate of its memory"),
     "cache_bytes": Range(1e3, 1e12, "bytes", "last cache before the memory"),
     "cache_bytes_per_s": Range(1e6, 1e17, "bytes/s", "rate of reads that hit the cache"),
+    "fresh_bytes": Range(1e3, 1e14, "bytes", "outputs from this size on are allocated anew each time"),
+    "fresh_bytes_per_s": Range(1e6, 1e17, "bytes/s", "rate at which the operating system allocates them"),
     "peak_flops_per_s": Range(1e6, 1e19, "flop/s", "peak rate of contractions, by precision"),
     "vector_flops_per_s": Range(1e6, 1e18, "flop/s", "peak rate of the vector units"),
     "cores": Range(1, 1e7, "", "cores that compute tiles side by side"),

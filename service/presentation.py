@@ -11,6 +11,7 @@ from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.version import cost_model_note
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
+from tapestry.service.leads import time_document, with_leads
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
 from tapestry.service.store.tensor_values import NamedTensor
@@ -21,6 +22,7 @@ def plan_document(
     plan_id: str,
     cost: Mapping[str, float],
     cost_model: int,
+    time: Mapping[str, Any] | None,
     feasible: bool,
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
@@ -28,6 +30,7 @@ def plan_document(
     """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`.
 
     `cost_model` is the version of the cost model; `cost_model_note` is null unless it is another than this program's.
+    `time` is the time with its error. Its `lead` comes from `with_leads`.
     """
     options = (m["choice"] for m in moves if m["rule"] == "set_option" and m["place"] == "devices")
     return {
@@ -35,6 +38,7 @@ def plan_document(
         "devices": next(options, "all"),
         "cost": dict(cost),
         **cost_model_document(cost_model),
+        "time": time_document(time, verified),
         "feasible": feasible,
         "move_count": len(moves),
         "moves": [dict(move) for move in moves],
@@ -70,27 +74,34 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
         "refused_rules": refusal_documents(result.refused),
         "checks": counts,
         "unchecked_because": unchecked_reason(options, ended, counts),
-        "frontier": [
-            plan_document(
-                plan.id,
-                plan.cost,
-                plan.cost_model,
-                plan.feasible,
-                [move.to_json() for move in plan.moves],
-                checked.verified.get(plan.id),
-            )
-            for plan in result.frontier
-        ],
+        "frontier": with_leads(
+            [
+                plan_document(
+                    plan.id,
+                    plan.cost,
+                    plan.cost_model,
+                    None if plan.time is None else plan.time.to_json(),
+                    plan.feasible,
+                    [move.to_json() for move in plan.moves],
+                    checked.verified.get(plan.id),
+                )
+                for plan in result.frontier
+            ]
+        ),
     }
 
 
 def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
-    """Convert a plan of a run's frontier to JSON as the service shows it; its moves are requested by its id."""
+    """Convert a plan of a run's frontier to JSON as the service shows it; its moves are requested by its id.
+
+    Its `lead` comes from `with_leads`.
+    """
     return {
         "id": plan.public_id,
         "plan": plan.id,
         "cost": dict(plan.cost),
         **cost_model_document(plan.cost_model),
+        "time": time_document(plan.time, plan.verified),
         "feasible": plan.feasible,
         "devices": plan.devices,
         "move_count": plan.move_count,
@@ -118,7 +129,8 @@ def objective_document(objective: Objective) -> dict[str, str]:
 
 def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     """Convert a stored plan to JSON, in the form of a frontier's plans."""
-    return plan_document(plan.id, plan.cost, plan.cost_model, plan.feasible, plan.moves, plan.verified)
+    figures = (plan.cost, plan.cost_model, plan.time)
+    return plan_document(plan.id, *figures, plan.feasible, plan.moves, plan.verified)
 
 
 def options_document(options: RunOptions) -> list[dict[str, str]]:
@@ -153,7 +165,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
         "history": [dict(point) for point in run.history],
         "versions": dict(run.versions),
         "host": dict(run.host),
-        "frontier": [stored_plan_document(plan) for plan in run.frontier],
+        "frontier": with_leads([stored_plan_document(plan) for plan in run.frontier]),
     }
 
 

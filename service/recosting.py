@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tapestry.costmodel.version import COST_MODEL_VERSION, cost_model_note
+from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer import Plan
 from tapestry.optimizer.analysis.recosting import recost
+from tapestry.service.leads import time_of
 from tapestry.service.store import RunRequest, Store, StoredPlan, Unreadable, mesh_of
 from tapestry.teg.brief import counted
 
 Costs = list[Mapping[str, float]]
+Times = list[TimeEstimate | None]
 
 
 @dataclass(frozen=True)
@@ -50,31 +53,40 @@ def _recosted(store: Store, request: RunRequest, plans: Sequence[StoredPlan]) ->
     return {plan.id: costed for plan, costed in zip(plans, again, strict=True)}
 
 
-def comparable_costs(
-    store: Store, frontiers: Mapping[str, Sequence[StoredPlan]]
-) -> tuple[dict[str, Costs], list[str]]:
-    """Return the costs of frontiers, by run id, by one version of the cost model, and notes on which were costed again.
+@dataclass(frozen=True)
+class ComparableCosts:
+    """The costs of the plans of frontiers and their times with errors, by run id, and notes on where these come from.
+
+    A time is None where it is not known, or by another version of the cost model than others are.
+    """
+
+    costs: Mapping[str, Costs]
+    times: Mapping[str, Times]
+    notes: Sequence[str] = ()
+
+
+def comparable_costs(store: Store, frontiers: Mapping[str, Sequence[StoredPlan]]) -> ComparableCosts:
+    """Return the costs of frontiers by one version of the cost model, with notes on which were costed again.
 
     Plans that another version has costed are costed again. Where that is impossible for one, all costs are those that
     are stored if these are by one version; else those of different versions stand side by side, and a note says so.
     """
     notes = model_notes(frontiers)
     if not notes:
-        return {run_id: [plan.cost for plan in plans] for run_id, plans in frontiers.items()}, []
+        return _as_stored(frontiers, [])
     again = {run_id: recost_plans(store, run_id, plans) for run_id, plans in frontiers.items()}
     failures = {
         f"{run_id}/{plan_id}": why for run_id, r in again.items() for plan_id, why in r.failures.items()
     }
     if not failures:
-        costs = {run_id: _costs(plans, again[run_id]) for run_id, plans in frontiers.items()}
-        return costs, [*(f"{note}; they are costed again here" for note in notes), *_infeasible_notes(again)]
+        notes = [*(f"{note}; they are costed again here" for note in notes), *_infeasible_notes(again)]
+        return _costed(frontiers, again, notes)
     first, why = next(iter(failures.items()))
     failed = f"{counted(len(failures), 'plan')} cannot be costed again ({first}: {why})"
     if len({plan.cost_model for plans in frontiers.values() for plan in plans}) == 1:
-        costs = {run_id: [plan.cost for plan in plans] for run_id, plans in frontiers.items()}
-        return costs, [*notes, f"{failed}, so all figures are by that model"]
-    costs = {run_id: _costs(plans, again[run_id]) for run_id, plans in frontiers.items()}
-    return costs, [*notes, f"{failed}: figures of different models stand side by side and do not compare"]
+        return _as_stored(frontiers, [*notes, f"{failed}, so all figures are by that model"])
+    notes.append(f"{failed}: figures of different models stand side by side and do not compare")
+    return _costed(frontiers, again, notes)
 
 
 def _infeasible_notes(again: Mapping[str, RecostedPlans]) -> list[str]:
@@ -86,8 +98,33 @@ def _infeasible_notes(again: Mapping[str, RecostedPlans]) -> list[str]:
     ]
 
 
-def _costs(plans: Sequence[StoredPlan], again: RecostedPlans) -> Costs:
-    return [again.plans[plan.id].cost if plan.id in again.plans else plan.cost for plan in plans]
+def _as_stored(frontiers: Mapping[str, Sequence[StoredPlan]], notes: Sequence[str]) -> ComparableCosts:
+    return ComparableCosts(
+        {run_id: [plan.cost for plan in plans] for run_id, plans in frontiers.items()},
+        {
+            run_id: [time_of(plan.time, plan.verified) for plan in plans]
+            for run_id, plans in frontiers.items()
+        },
+        notes,
+    )
+
+
+def _costed(
+    frontiers: Mapping[str, Sequence[StoredPlan]], again: Mapping[str, RecostedPlans], notes: Sequence[str]
+) -> ComparableCosts:
+    """Return the costs of this version of the cost model for all plans that have them, the stored ones for others."""
+    costs: dict[str, Costs] = {run_id: [] for run_id in frontiers}
+    times: dict[str, Times] = {run_id: [] for run_id in frontiers}
+    for run_id, plans in frontiers.items():
+        for plan in plans:
+            costed = again[run_id].plans.get(plan.id)
+            costs[run_id].append(plan.cost if costed is None else costed.cost)
+            if costed is not None:
+                times[run_id].append(costed.time)
+            else:
+                is_mine = plan.cost_model == COST_MODEL_VERSION
+                times[run_id].append(time_of(plan.time, plan.verified) if is_mine else None)
+    return ComparableCosts(costs, times, notes)
 
 
 def model_notes(frontiers: Mapping[str, Iterable[StoredPlan]]) -> list[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move, is_structural
 from tapestry.rewrites.rules import OTHERS, family_of
@@ -43,13 +42,6 @@ def verdict_of(verified: Verified | None) -> str:
     if verified.get("suspects"):
         return UNTRUSTED
     return VERIFIED if counted else UNCHECKED
-
-
-def time_of(verified: Verified | None) -> TimeEstimate | None:
-    """Return the time of a plan with its error; None if it was not verified, or is by another cost model."""
-    if verified is None or "time" not in verified or "cost_model" in verified:
-        return None
-    return TimeEstimate.from_json(verified["time"])
 
 
 def is_refuted(verified: Verified) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ import numpy as np
 from tapestry.hardware.calibration.fitting import fit, fit_class
 from tapestry.hardware.calibration.host import Host, RunError
 from tapestry.hardware.calibration.probes import Probe, probes
-from tapestry.hardware.calibration.runs import Progress, TimedRuns, Timing, unreported
+from tapestry.hardware.calibration.runs import Progress, TimedRuns, Timing, fewest_s, unreported
 from tapestry.hardware.calibration.samples import KernelSample, Samples, sample_of, stacked
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import on_one_device
@@ -19,17 +20,18 @@ from tapestry.hardware.mesh import SHORT_DTYPES, Device, MatrixTile, Mesh, MeshA
 from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES
 
 DTYPES = ("float32", "bfloat16")
-LOADING_SHARE = 0.3  # of the time limit: probes that do not fit are left out, the longest ones first
 LONGEST_SHARE = 0.01  # of the time limit that one run of a probe may take
+LEAST_SHARE = 0.5  # of the time limit that is spent on measuring, however long loading took
+PASSES_SHARE = 0.8  # of the time left that the fewest passes may take: the longest probes are left out first
 # What the best streaming kernels reach of a memory's rate (BabelStream), and what products reach of a peak.
 BEST_STREAM, BEST_PRODUCT = 0.93, 0.95
 # Processors have kernels for few rows, down to a vector, at a lower rate of arithmetic.
 TILES = tuple(MatrixTile(m, 32, 32, m / (m + 4)) for m in (1, 4, 8, 16, 32))
-CACHE_SHARE = (
-    0.7  # sizes of the cache are tried between half of a stream, which none of it fits, and all of it
-)
+CACHE_SHARE = 0.7  # caches are tried between half of a stream, which none of it fits, and all of it
 LAUNCH = "unfused"  # how exported modules run
+LARGE_SHARE = 0.1  # of the largest output of a stream: from which size on outputs may be allocated anew
 FEWEST = 3  # probes of a class that get figures of their own
+FRESH = "the outputs of streams that take longer for each byte; measured by tapestry calibrate"
 SEEN = "measured by tapestry calibrate"
 
 
@@ -70,15 +72,45 @@ def calibrate(
             loaded.append(probe)
         if not loaded:
             raise RunError(f"PyTorch runs none of the probes: {next(iter(left_out.values()))}")
-        timings = runs.measure([p.name for p in loaded], limit_s - (clock() - start), clock, progress)
+        left_s = max(limit_s - (clock() - start), LEAST_SHARE * limit_s)
+        for probe in too_long(loaded, runs.loaded, PASSES_SHARE * left_s):
+            loaded.remove(probe)
+            left_out[probe.name] = f"a run takes {runs.loaded[probe.name]:.2g} s, too long for the time limit"
+        timings = runs.measure([p.name for p in loaded], left_s, clock, progress)
     measured = [(probe, timings[probe.name]) for probe in loaded]
     return Calibration(fitted_mesh(name, host, setting, measured), timings, left_out)
+
+
+def too_long(loaded: Sequence[Probe], once_s: Mapping[str, float], left_s: float) -> list[Probe]:
+    """Return the longest probes, without which the fewest passes over the others take at most `left_s` seconds.
+
+    Each class keeps as many as get figures of their own, however long they take.
+    """
+    longest = sorted(loaded, key=lambda probe: once_s[probe.name], reverse=True)
+    left = Counter(map(class_of, loaded))
+    total_s = sum(fewest_s(once_s[probe.name]) for probe in loaded)
+    found = []
+    for probe in longest:
+        if total_s <= left_s:
+            break
+        if left[class_of(probe)] > FEWEST:
+            left[class_of(probe)] -= 1
+            total_s -= fewest_s(once_s[probe.name])
+            found.append(probe)
+    return found
+
+
+def class_of(probe: Probe) -> str:
+    """Return the class of kernel that a probe times; its own name where it has none."""
+    sample = sample_of(probe.graph, 1.0, probe.name, LAUNCH, is_part=True)
+    return probe.name if sample is None else sample.key
 
 
 def fitted_mesh(name: str, host: Host, setting: Setting, measured: Sequence[tuple[Probe, Timing]]) -> Mesh:
     """Return a mesh of one device that takes about as long for these probes as was measured."""
     found = (
-        sample_of(probe.graph, timing.seconds, probe.name.split()[0], LAUNCH) for probe, timing in measured
+        sample_of(probe.graph, timing.seconds, probe.name.split()[0], LAUNCH, is_part=True)
+        for probe, timing in measured
     )
     samples = [sample for sample in found if sample is not None]
     device = _with_kernels(_rates(name, host, setting, samples), samples)
@@ -132,7 +164,8 @@ def _with_kernels(device: Device, samples: Sequence[KernelSample]) -> Device:
         classes.setdefault(sample.key, []).append(sample)
     streams = classes.get("elementwise.fp32", [])
     if len(streams) >= FEWEST:
-        device = min(_caches(device, streams), key=lambda trial: _loss(stacked(trial, streams)))
+        trials = (each for fresh in _allocations(device, streams) for each in _caches(fresh, streams))
+        device = min(trials, key=lambda trial: _loss(stacked(trial, streams)))
     fitted = {
         key: fit_class([[stacked(device, each)]])[0] for key, each in classes.items() if len(each) >= FEWEST
     }
@@ -142,6 +175,25 @@ def _with_kernels(device: Device, samples: Sequence[KernelSample]) -> Device:
         kernels={key: found.figures for key, found in fitted.items()},
         sources={**device.sources, **sources},
     )
+
+
+def _allocations(device: Device, streams: Sequence[KernelSample]) -> Iterator[Device]:
+    """Yield the device as it is, and with outputs from each size on allocated anew.
+
+    The rate is the median over these outputs of what is left of their times without arithmetic and memory.
+    """
+    yield device
+    written = np.array([dict(s.sizes)["written_bytes"] for s in streams])
+    busy_s = np.array(
+        [s.moved / device.memory_bytes_per_s + s.flops / device.vector_flops_per_s for s in streams]
+    )
+    left_s = np.array([s.measured_s for s in streams]) - busy_s
+    for size in np.unique(written[written >= LARGE_SHARE * written.max()]):
+        fresh = (written >= size) & (left_s > 0)
+        if np.count_nonzero(fresh) >= FEWEST:
+            rate = float(np.median(written[fresh] / left_s[fresh]))
+            sources = {**device.sources, "fresh_bytes": FRESH, "fresh_bytes_per_s": FRESH}
+            yield replace(device, fresh_bytes=round(size), fresh_bytes_per_s=rate, sources=sources)
 
 
 def _caches(device: Device, streams: Sequence[KernelSample]) -> Iterator[Device]:

@@ -213,10 +213,20 @@ def _chosen(
 
 
 def _by_arithmetic(samples: Samples) -> int:
-    """Count the samples of kernels without products that spend most of their time on arithmetic."""
+    """Count the samples of kernels without products that spend most of their time on arithmetic.
+
+    Of classes without rows also those that would if they reached all of the best rates.
+    """
     if samples.kernel in PRODUCT_CLASSES:
         return 0
-    return int(np.sum(samples.flops / samples.device.vector_flops_per_s > samples.measured_s / 2))
+    device = samples.device
+    arithmetic_s = samples.flops / device.vector_flops_per_s
+    by_arithmetic = arithmetic_s > samples.measured_s / 2
+    if samples.kernel not in ROW_CLASSES:
+        by_arithmetic |= arithmetic_s > samples.moved / (
+            device.cache_bytes_per_s or device.memory_bytes_per_s
+        )
+    return int(np.sum(by_arithmetic))
 
 
 def _few_rows(samples: Samples) -> int:

@@ -124,6 +124,11 @@ class TimedRuns:
         return max(float(seconds) for seconds, _ in answers)
 
 
+def fewest_s(once_s: float) -> float:
+    """Return about how long the fewest passes over a program take, one run of which takes `once_s` seconds."""
+    return FEWEST_PASSES * max(once_s, SHORTEST_BATCH_S)
+
+
 def _timing(times: Sequence[float]) -> Timing:
     middle = median(times)
     low, _, high = quantiles(times, n=4)

@@ -18,7 +18,8 @@ from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.kernel_classes import WINDOW_CLASSES
 from tapestry.teg.operators.operator import flops_of, kernel_sizes, work_dtype, work_of
 
-ABSENT = {"separate_elements": 0.0}  # sizes that are nothing where a sample has none; the others are one
+# Sizes that are nothing where a sample has none; the others are one.
+ABSENT = dict.fromkeys(("separate_elements", "cold_bytes", "written_bytes"), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +82,18 @@ class KernelSample(NamedTuple):
 
 
 def sample_of(
-    graph: Graph, measured_s: float, group: str, launch: str, compute_dtype: str | None = None
+    graph: Graph,
+    measured_s: float,
+    group: str,
+    launch: str,
+    compute_dtype: str | None = None,
+    *,
+    is_part: bool = False,
 ) -> KernelSample | None:
-    """Return the sample of a program of one block; None for programs of several, or without index dimensions."""
+    """Return the sample of a program of one block; None for programs of several, or without index dimensions.
+
+    If it `is_part` of larger programs, its parameters were read from memory.
+    """
     blocks = [b for b in graph.blocks if b.operator not in ("source", "sink") and not b.is_view]
     if len(blocks) != 1 or blocks[0].signature is None:
         return None
@@ -94,10 +104,15 @@ def sample_of(
     dtype = work_dtype(inputs, outputs)
     dims = {d.name: d.size for d in block.signature.dims}
     sizes = np.array([*dims.values()], dtype=np.int64)
-    read = (
+    read = [
         prod(dims[name] for name in work.reads[k]) * item_bytes(t.dtype) if k in work.reads else t.size_bytes
         for k, t in enumerate(inputs)
-    )
+    ]
+    roles = (graph.producers[t].definition.get("role") for t in block.inputs)
+    cold = sum(size for size, role in zip(read, roles, strict=True) if is_part and role == "parameter")
+    extents: dict[str, Any] = kernel_sizes(work, [*dims], sizes)
+    extents |= {"cold_bytes": cold} if cold else {}
+    extents |= {"written_bytes": sum(t.size_bytes for t in outputs)} if is_part else {}
     return KernelSample(
         key=f"{work.kernel_class}.{'fp16' if SHORT_DTYPES.get(dtype, dtype) in HALF else 'fp32'}",
         kind="vector" if work.kind == "fused" or work.kernel in WINDOW_CLASSES else work.kind,
@@ -105,7 +120,7 @@ def sample_of(
         compute_dtype=compute_dtype,
         flops=float(flops_of(work, [*dims], sizes)),
         moved=float(sum(read) + sum(t.size_bytes for t in outputs)),
-        sizes=tuple((name, float(size)) for name, size in kernel_sizes(work, [*dims], sizes).items()),
+        sizes=tuple((name, float(size)) for name, size in extents.items()),
         measured_s=measured_s,
         launch=launch,
         group=group,

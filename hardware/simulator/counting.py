@@ -40,7 +40,7 @@ def count_copy(
         else:
             direct, gathered, by_link = count_fetch(plan, shape, mesh_shape)
             links += by_link * item_bytes
-        exchanges += fetch_exchanges(plan, mesh_shape, direct * item_bytes, gathered * item_bytes)
+        exchanges += fetch_exchanges(plan, shape, mesh_shape, direct * item_bytes, gathered * item_bytes)
         sent, landed = moves_in_order(plan, shape, mesh_shape)
         repacked = [] if sent else [packed_elements(plan, shape, mesh_shape) * item_bytes]
         repacked += [] if landed else [result]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator.execution import ClockSpan, Execution
-from tapestry.hardware.timing import TimeClass, TimeEstimate, exchange_classes, move_class, step_ticks
+from tapestry.hardware.timing import TimeClass, TimeEstimate, Weights, move_class, round_weights, shared_ticks
 from tapestry.teg.sharding.copies import Round
 
 ANY = -1  # device
@@ -88,36 +88,16 @@ class _Issued:
 def ticks_by_class(path: Sequence[Visit], mesh: Mesh) -> dict[TimeClass, int]:
     """Add up the ticks of a critical path by what has one error in common. The sum is the time of the run."""
     found: Counter[TimeClass] = Counter()
-    known: dict[tuple[tuple[Round, int], ...], tuple[tuple[TimeClass, int], ...]] = {}
+    known: dict[tuple[tuple[Round, int], ...], Weights] = {}
     for span, _, start, end in path:
         if not span.exchanges:
             found[move_class(mesh.device) if span.is_joint else span.time_class] += end - start
             continue
         if span.exchanges not in known:
-            known[span.exchanges] = _weights(span.exchanges, mesh)
+            known[span.exchanges] = round_weights(mesh, span.exchanges)
         left = end - start
-        for time_class, ticks in _shared(known[span.exchanges], span.exchange_ticks):
+        for time_class, ticks in shared_ticks(known[span.exchanges], span.exchange_ticks):
             found[time_class] += ticks
             left -= ticks
         found[move_class(mesh.device)] += left
     return {each: ticks for each, ticks in found.items() if ticks}
-
-
-def _weights(exchanges: Sequence[tuple[Round, int]], mesh: Mesh) -> tuple[tuple[TimeClass, int], ...]:
-    """Return the class of each round of a copy, with the ticks that the round takes alone."""
-    classes = exchange_classes(mesh, [each for each, _ in exchanges])
-    alone = (
-        int(step_ticks(mesh.axis(each.axis), each.kind, each.members, most, each.stride))
-        for each, most in exchanges
-    )
-    return tuple(zip(classes, alone, strict=True))
-
-
-def _shared(weights: Sequence[tuple[TimeClass, int]], ticks: int) -> list[tuple[TimeClass, int]]:
-    """Share the time of rounds that work side by side among them, as what each takes alone."""
-    shares, total, left = list[tuple[TimeClass, int]](), sum(weight for _, weight in weights), ticks
-    for time_class, weight in weights:
-        share = left * weight // total if total else left
-        shares.append((time_class, share))
-        left, total = left - share, total - weight
-    return shares

@@ -161,7 +161,8 @@ class _Loss:
 
     def _work(self, rerun: BlockRerun) -> BlockWork:
         run = self.run
-        work = block_work(self.program, rerun.step, self.mesh.device, run.storage, run.compute_dtype)
+        device = self.mesh.device
+        work = block_work(self.program, rerun.step, device, run.storage, run.compute_dtype, run.cold)
         return work._replace(ticks=run.slowdown.compute(work.ticks))
 
     def _size_bytes(self, part: Part) -> int:

@@ -207,7 +207,7 @@ class ArrayMovement:
                 piece = result[t.source][self._place(t, self.wanted[t.source])]
                 _write(result[t.target][self._place(t, self.wanted[t.target])], piece, t)
                 self._count(t, piece, gathered)
-        self.exchanges += fetch_exchanges(self.plan, self.mesh_shape, direct, gathered)
+        self.exchanges += fetch_exchanges(self.plan, self.shape, self.mesh_shape, direct, gathered)
         if not sent_in_order:
             self._pack(self._packed(transfers, held))
         if not lands_in_order:

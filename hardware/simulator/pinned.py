@@ -14,7 +14,7 @@ kept to the end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh, MeshAxis
-from tapestry.hardware.timing import block_ticks, move_ticks, step_ticks
+from tapestry.hardware.timing import block_ticks, cold_tensors, move_ticks, step_ticks
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.costs import Amount, supplied_seconds, total
@@ -125,6 +125,7 @@ class _Run:
     def __post_init__(self) -> None:
         count = self.mesh.device_count
         self.continued = _continued(self.graph)
+        self.cold = cold_tensors(self.graph, self.mesh.device, count)
         self.native = native_named(self.mesh.device.layouts[0])
         self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.packing = (
             np.zeros(count, dtype=np.int64) for _ in range(7)
@@ -295,6 +296,8 @@ class _Run:
             moved,
             dtype,
             compute_dtype=self.compute_dtype,
+            cold_bytes=0 if "bytes" in given else self._cold_bytes(block, work, sizes),
+            written_bytes=0 if "bytes" in given or not moved else sum(map(self._stored, block.outputs)),
             parts=part_amounts(work, names, extents),
             **kernel_sizes(work, names, extents),
             kernel=work.kernel_class,
@@ -311,15 +314,24 @@ class _Run:
             here = sum(self._stored(t) for t in self._pieces(block) if t not in taken)
             # What lands in its place is written by the link.
             return 2 * (staged * self._item_bytes(block) or here)
-        read = 0
+        return sum(self._read(block, work, sizes)) + sum(map(self._stored, block.outputs))
+
+    def _read(self, block: Block, work: Work, sizes: Mapping[str, int]) -> Iterator[int]:
+        """Yield the bytes that a block reads of each input."""
         for k, t in enumerate(block.inputs):
             size = self._stored(t)
             if k in work.reads:
                 elements = int(np.prod([sizes[d] for d in work.reads[k]], dtype=np.int64))
                 moved = elements * item_bytes(self.graph.tensors[t].dtype)
                 size = int(accessed_bytes(np.array(moved), np.array(size), np.array(self._size(t))))
-            read += size
-        return read + sum(self._stored(t) for t in block.outputs)
+            yield size
+
+    def _cold_bytes(self, block: Block, work: Work, sizes: Mapping[str, int]) -> int:
+        """Count the bytes that a block reads from the memory of a device, whatever the cache holds."""
+        if work.kind == "none" or self._staged(block.definition) is not None:
+            return 0
+        read = zip(block.inputs, self._read(block, work, sizes), strict=True)
+        return sum(size for t, size in read if t in self.cold)
 
     def _size(self, tensor: str) -> int:
         return self.graph.tensors[tensor].type.size_bytes

@@ -71,7 +71,11 @@ class CopyCounts(NamedTuple):
 
 
 def fetch_exchanges(
-    plan: CopyPlan, mesh_shape: MeshShape, direct_bytes: np.ndarray, gathered_bytes: np.ndarray
+    plan: CopyPlan,
+    shape: tuple[int, ...],
+    mesh_shape: MeshShape,
+    direct_bytes: np.ndarray,
+    gathered_bytes: np.ndarray,
 ) -> tuple[Exchange, ...]:
     """Build the rounds of a fetch: the bytes crossing each mesh axis, then the local gathers of split slow transfers.
 
@@ -79,7 +83,7 @@ def fetch_exchanges(
     """
     names = [name for name, _ in mesh_shape.axes]
     direct = [
-        Exchange(fetch_round(plan.middle, plan.needed, name, mesh_shape), received_bytes)
+        Exchange(fetch_round(plan.middle, plan.needed, shape, name, mesh_shape), received_bytes)
         for name, received_bytes in zip(names, direct_bytes, strict=True)
         if received_bytes.any()
     ]

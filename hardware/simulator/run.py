@@ -22,6 +22,7 @@ from tapestry.hardware.simulator.liveness import Liveness
 from tapestry.hardware.simulator.rounds import CopyCounts, no_links
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import known_work, relayout_ticks
+from tapestry.hardware.timing import cold_tensors
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, Slot
 from tapestry.teg.sharding.result_cache import ResultCache
@@ -137,6 +138,7 @@ class Simulation:
     ) -> None:
         devices = mesh.device_count
         self.program, self.mesh, self.backend, self.storage = program, mesh, backend, storage
+        self.cold = cold_tensors(program.abstract, mesh.device, mesh.device_count)
         self.compute_dtype, self.slowdown = compute_dtype, slowdown
         self.cache = cache or ResultCache(program.mesh_shape)
         self.hosts = np.arange(devices)
@@ -277,7 +279,8 @@ class Simulation:
     def _block(self, slot: Slot) -> None:
         step = slot.step
         sizes = self.backend.compute(step)
-        work = known_work(self.program, step, self.mesh.device, self.storage, self.compute_dtype, self.cache)
+        device, storage, cold = self.mesh.device, self.storage, self.cold
+        work = known_work(self.program, step, device, storage, self.compute_dtype, cold, self.cache)
         ticks = self._on_hosts(self.slowdown.compute(work.ticks))
         start, end = self.clocks.block(slot.waited, ticks)
         for key, size_bytes in zip(step.outputs, sizes, strict=True):

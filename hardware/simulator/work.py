@@ -5,6 +5,7 @@ The bytes that a block reads follow the convention "declared reads" of `docs/sha
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ def known_work(
     device: Device,
     storage: ShardStorage,
     compute_dtype: str | None,
+    cold: Set[str],
     cache: ResultCache,
 ) -> BlockWork:
     """Return the work of a block, which blocks of equal parts share; all arrays are read-only."""
@@ -51,8 +53,18 @@ def known_work(
         for read in step.reads
     )
     written = tuple((cache.key_of(buffers[key].boxes), buffers[key].layout) for key in step.outputs)
-    key = ("work", step.definition, types, cache.key_of(step.index), reads, written, compute_dtype)
-    return cache.known(key, lambda: block_work(program, step, device, storage, compute_dtype))
+    cold_reads = tuple(tensor in cold for tensor in block.inputs)
+    key = (
+        "work",
+        step.definition,
+        types,
+        cache.key_of(step.index),
+        reads,
+        written,
+        compute_dtype,
+        cold_reads,
+    )
+    return cache.known(key, lambda: block_work(program, step, device, storage, compute_dtype, cold))
 
 
 def block_work(
@@ -61,9 +73,13 @@ def block_work(
     device: Device,
     storage: ShardStorage,
     compute_dtype: str | None = None,
+    cold: Set[str] = frozenset(),
 ) -> BlockWork:
-    """Compute operations, bytes read and written, and duration of a block; zero where the index part is empty."""
-    graph = program.abstract
+    """Compute operations, bytes read and written, and duration of a block; zero where the index part is empty.
+
+    Tensors in `cold` are read from memory even where the cache could hold them.
+    """
+    graph, buffers = program.abstract, program.buffers
     block = graph.by_site[step.site]
     inputs, outputs = graph.input_types(block), graph.output_types(block)
     work = work_of(operator_named(step.definition.operator), step.definition, inputs, outputs)
@@ -75,10 +91,16 @@ def block_work(
     if flops is None:
         flops = flops_of(work, names, sizes)
     accessed = _given(step, "bytes", sizes)
+    cold_bytes, written_bytes = np.zeros_like(points), np.zeros_like(points)
     if accessed is None:
-        moves = work.kind != "none"
-        accessed = _accessed_bytes(program, step, work, sizes, storage) if moves else np.zeros_like(points)
-        accessed = np.where(points > 0, accessed, 0)
+        accessed = np.zeros_like(points)
+        if work.kind != "none":
+            read = _read_bytes(program, step, work, sizes, storage)
+            written = (storage.part_bytes(buffers[key], buffers[key].boxes) for key in step.outputs)
+            written_bytes = np.where(points > 0, sum(written, written_bytes), 0)
+            accessed = np.where(points > 0, sum(read, accessed), 0) + written_bytes
+            from_memory = (size for size, t in zip(read, block.inputs, strict=True) if t in cold)
+            cold_bytes = np.where(points > 0, sum(from_memory, cold_bytes), 0)
     dtype = work_dtype(inputs, outputs)
     parts = part_amounts(work, names, sizes)
     ticks = block_ticks(
@@ -87,6 +109,8 @@ def block_work(
         flops,
         accessed,
         dtype,
+        cold_bytes=cold_bytes,
+        written_bytes=written_bytes,
         compute_dtype=compute_dtype,
         parts=parts,
         **kernel_sizes(work, names, sizes),
@@ -117,12 +141,13 @@ def relayout_ticks(program: ExplicitGraph, copy: CopyStep, device: Device, stora
     return int(block_ticks(device, "move", 0, moved, result.dtype).max())
 
 
-def _accessed_bytes(
+def _read_bytes(
     program: ExplicitGraph, step: ComputeStep, work: Work, sizes: np.ndarray, storage: ShardStorage
-) -> np.ndarray:
+) -> list[np.ndarray]:
+    """Compute the bytes that each device reads of every input, `(devices,)` each."""
     signature = step.definition.signature
     names = [d.name for d in signature.dims] if signature is not None else []
-    total = np.zeros(len(sizes), dtype=np.int64)
+    found = []
     for position, read in enumerate(step.reads):
         if position in work.reads:
             counted = [names.index(name) for name in work.reads[position]]
@@ -130,7 +155,5 @@ def _accessed_bytes(
         else:
             elements = volumes(read.wanted)
         buffer = program.buffers[read.buffer]
-        total += storage.accessed_bytes(buffer, read.part, elements * item_bytes(buffer.dtype))
-    for key in step.outputs:
-        total += storage.part_bytes(program.buffers[key], program.buffers[key].boxes)
-    return total
+        found.append(storage.accessed_bytes(buffer, read.part, elements * item_bytes(buffer.dtype)))
+    return found

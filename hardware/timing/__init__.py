@@ -4,6 +4,7 @@ Pure functions over numpy arrays, which broadcast. Time is in integer ticks of 1
 never takes less time.
 """
 
+from tapestry.hardware.timing.attribution import Weights, round_weights, shared_ticks
 from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks, slowed_ticks
 from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, phase_ticks, start_ticks, step_ticks
 from tapestry.hardware.timing.energy import energy_pj
@@ -18,6 +19,7 @@ from tapestry.hardware.timing.errors import (
 )
 from tapestry.hardware.timing.estimates import PROBABILITY, ClassTime, TimeDifference, TimeEstimate
 from tapestry.hardware.timing.units import LARGEST, PICOJOULES_PER_J, TICKS_PER_S, Ticks, seconds, ticks
+from tapestry.hardware.timing.working_set import cold_tensors
 
 __all__ = [
     "BLOCK_KINDS",
@@ -33,8 +35,10 @@ __all__ = [
     "TimeClass",
     "TimeDifference",
     "TimeEstimate",
+    "Weights",
     "block_class",
     "block_ticks",
+    "cold_tensors",
     "copy_error",
     "copy_ticks",
     "energy_pj",
@@ -42,7 +46,9 @@ __all__ = [
     "move_class",
     "move_ticks",
     "phase_ticks",
+    "round_weights",
     "seconds",
+    "shared_ticks",
     "slowed_ticks",
     "start_ticks",
     "step_ticks",

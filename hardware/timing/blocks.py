@@ -39,6 +39,8 @@ def block_ticks(
     batch: ArrayLike | None = None,
     kernels: ArrayLike = 1,
     separate_elements: ArrayLike = 0,
+    cold_bytes: ArrayLike = 0,
+    written_bytes: ArrayLike = 0,
     compute_dtype: str | None = None,
     parts: Sequence[PartAmounts] = (),
     supplied_s: ArrayLike | None = None,
@@ -48,7 +50,9 @@ def block_ticks(
     `kind` is `contraction` (matrix units, at `compute_dtype` or else at the device's precision for
     `dtype`), `vector` (vector units), `move` (memory only), `none` (no work at all: a view) or `fused`
     (`parts` beside one stream of bytes and with one launch). `kernel` is the class whose figures count, by default
-    that of the kind. `flops` and `memory_bytes` (read + written) are per device; `row` is the length of the rows that a
+    that of the kind. `flops` and `memory_bytes` (read + written) are per device. Of these bytes, `cold_bytes` are read
+    from memory even where the cache could hold them, and `written_bytes` are the outputs', which the operating system
+    may allocate anew; `row` is the length of the rows that a
     kernel works along, each on one core. A contraction that gives its output `m` x `n`, reduction `k` and `batch`
     (default 1) pays for padding to the device's tiles and for waves of tiles that do not fill the cores; the best tile
     and the best split of the reduction are taken; a `grouped_convolution` is such a product for each group, or computed
@@ -92,12 +96,15 @@ def block_ticks(
     launches = np.asarray(kernels if device.launch == "unfused" else 1, np.float64)
     if device.launch == "unfused":
         moved = np.maximum(moved, np.asarray(separate_elements, np.float64) * item_bytes(dtype))
-    stream_s = launches * memory_s(device, figures, moved / launches, row)
+    cold = np.asarray(cold_bytes, np.float64)
+    stream_s = launches * memory_s(device, figures, moved / launches, row, cold / launches)
     if figures.row_bytes_per_s is not None:
         one_row_s = 2.0 * np.asarray(row, np.float64) * item_bytes(dtype) / figures.row_bytes_per_s
         stream_s = _joined(stream_s, one_row_s, ROW_SHARPNESS)
     busy_s = _joined(compute_s, stream_s, figures.sharpness)
-    busy_s = busy_s + launches * (device.launch_overhead_s + figures.overhead_s)
+    busy_s = (
+        busy_s + launches * (device.launch_overhead_s + figures.overhead_s) + _fresh_s(device, written_bytes)
+    )
     if device.launch == "eager":
         busy_s = _joined(busy_s + figures.eager_s, np.asarray(figures.dispatch_s), HOST_SHARPNESS)
     busy_s = busy_s * quantile_factor(device.quantile, figures.error)
@@ -137,23 +144,38 @@ def move_ticks(device: Device, size_bytes: ArrayLike) -> Ticks:
     return block_ticks(device, "move", 0, 2 * np.asarray(size_bytes, np.int64), "float32")
 
 
-def memory_s(device: Device, figures: KernelFigures, moved_bytes: ArrayLike, row: ArrayLike = 1) -> Floats:
+def memory_s(
+    device: Device,
+    figures: KernelFigures,
+    moved_bytes: ArrayLike,
+    row: ArrayLike = 1,
+    cold_bytes: ArrayLike = 0,
+) -> Floats:
     """Compute the seconds of reading and writing so many bytes, in the level of memory that holds them.
 
     Bytes up to the size of the cache come from there; from twice its size on none do, for a stream evicts what it
-    will read again.
+    will read again. `cold_bytes` among them never do.
     """
     moved = np.asarray(moved_bytes, np.float64)
     rate = device.memory_bytes_per_s * figures.memory_efficiency
     cached_rate, cached = rate, np.zeros_like(moved)
     if figures.cache_efficiency and device.cache_bytes is not None and device.cache_bytes_per_s is not None:
         cached_rate = max(rate, device.cache_bytes_per_s * figures.cache_efficiency)
-        cached = np.minimum(moved, np.clip(2.0 * device.cache_bytes - moved, 0.0, device.cache_bytes))
+        warm = np.maximum(moved - np.asarray(cold_bytes, np.float64), 0.0)
+        cached = np.minimum(warm, np.clip(2.0 * device.cache_bytes - moved, 0.0, device.cache_bytes))
     busy_s = (moved - cached) / rate + cached / cached_rate
     if figures.rows:
         lengths, shares = np.log(np.array(figures.rows)).T
         busy_s = busy_s / np.exp(np.interp(np.log(np.maximum(row, 1)), lengths, shares))
     return np.asarray(busy_s)
+
+
+def _fresh_s(device: Device, written_bytes: ArrayLike) -> Floats:
+    """Compute the seconds in which the operating system allocates outputs of so many bytes anew, if it does."""
+    written = np.asarray(written_bytes, np.float64)
+    if device.fresh_bytes is None or device.fresh_bytes_per_s is None:
+        return np.zeros_like(written)
+    return np.where(written >= device.fresh_bytes, written / device.fresh_bytes_per_s, 0.0)
 
 
 def _joined(one_s: Floats, other_s: Floats, sharpness: float | None) -> Floats:

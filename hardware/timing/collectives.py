@@ -1,12 +1,13 @@
 """Seconds of exchanges between devices: latency and bandwidth by kind of collective and topology.
 
 A copy is a few rounds, each a collective on one mesh axis. The rounds of its two phases, reductions and then the fetch,
-work on pieces one after another: while one piece is on a fast axis, the one before it is on a slow axis.
+work on pieces one after another: while one piece is on a fast axis, the one before it is on a slow axis. More pieces
+overlap more and start more often.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
@@ -22,14 +23,36 @@ from tapestry.hardware.timing.quantiles import quantile_factor
 from tapestry.hardware.timing.units import Floats, Ticks, seconds, ticks
 from tapestry.teg.sharding.copies import Round
 
-RAMPS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 0, "fetch": 0}  # bulk phases
+# Step kind -> its bulk phases.
+RAMPS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1, "all_to_all": 0, "fetch": 0}
 STEP_KINDS = tuple(RAMPS)
 TINY_S = 1e-15  # less than a tick; its logarithm is finite
 REDUCTIONS = ("reduce_scatter", "all_reduce")  # the phase of a copy before its fetch
+# Kinds of which groups over several axes are measured; a phase of several kinds is one of the first of them.
+GROUP_KINDS = ("all_reduce", "reduce_scatter", "broadcast", "all_gather")
 
 
-def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tuple[int, float]:
-    """Return (latencies paid in sequence, bytes on the busiest link per byte received), by topology."""
+Route = tuple[int, float]
+"""The latencies that a step pays in sequence, and its bytes on the busiest link per byte received."""
+
+
+def _routes(axis: MeshAxis, kind: str, members: int, stride: int) -> tuple[Route, ...]:
+    """Return the routes that a step may take, by topology; the faster one counts.
+
+    A broadcast sends one device's bytes from member to member, piece by piece, so that its links carry what each
+    device receives, as those of an all-gather. With links between all members, it sends all bytes to each, or
+    scatters pieces that they exchange. Around a torus, either all bytes go both ways and meet in the middle, or half
+    of them go all the way round.
+    """
+    if kind == "broadcast" and members > 2 and axis.topology == "fully_connected":
+        return (1, 1.0), (2, 1 / (members - 1))
+    if kind == "broadcast" and axis.topology == "torus" and members * stride == axis.size:
+        return (ceil(members / 2) * stride, 1.0 * stride), ((members - 1) * stride, 0.5 * stride)
+    return (_rounds_and_load(axis, kind, members, stride),)
+
+
+def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> Route:
+    """Return the one route of a step, or that of an all-gather for a broadcast."""
     scattered = kind in {"all_to_all", "fetch"}  # who sends to whom is not a ring's neighborhood
     phases = 2 if kind == "all_reduce" else 1
     if axis.topology == "switch":
@@ -61,8 +84,9 @@ def step_ticks(
     """Compute the ticks of one step of a collective or fetch among groups of `members` devices on one mesh axis.
 
     `max_received_bytes`, any shape, is the most that any device receives in the step. For n bytes of full
-    tensor that is (p-1)/p n for `all_gather` and `reduce_scatter`, and 2(p-1)/p n for `all_reduce`. In `all_to_all`
-    and `fetch` the senders are not known here: the bytes are taken as coming evenly from all members. `stride` is the
+    tensor that is (p-1)/p n for `all_gather` and `reduce_scatter`, 2(p-1)/p n for `all_reduce`, and n for `broadcast`,
+    which comes from one member. In `all_to_all` and `fetch` the senders are not known here: the bytes are taken as
+    coming evenly from all members. `stride` is the
     distance on the axis between neighbors of a group (2 for every second device); the groups in between share the
     links of a ring, torus or line. Zero bytes, or one member, take 0 ticks.
 
@@ -71,11 +95,13 @@ def step_ticks(
     over p-1 links, but those of a fetch over one. ring, one way: p-1 rounds,
     scattered load p/2. line: p-1 rounds, scattered load floor(p/2) ceil(p/2) / (p-1). torus, two ways: half
     of a line's loads, p/2 rounds. tree: log2 p rounds, all-reduce 2n. A group that does not reach around the
-    axis (members x stride < size) is a line on a torus; one that does, whatever its stride, is a ring.
+    axis (members x stride < size) is a line on a torus; one that does, whatever its stride, is a ring. broadcast: as
+    an all-gather by which each device receives as much, but fully connected two rounds, or one over one link, and on a
+    torus p-1 rounds, or p/2 with twice the load.
 
-    Whatever the figures of an axis, half an all-reduce takes no longer than the whole, and pieces from other members
-    no less than an all-gather of the same bytes, of which one among two devices is a send and a receive. No device
-    receives faster than all of its links together.
+    Whatever the figures of an axis, half an all-reduce takes no longer than the whole, nor does a broadcast that is not
+    measured; and pieces from other members take no less than an all-gather of the same bytes. An all-gather or a
+    broadcast among two devices is a send and a receive. No device receives faster than all of its links together.
 
     Returns:
         int64 array of the shape of `max_received_bytes`.
@@ -115,12 +141,16 @@ def _link_s(axis: MeshAxis, kind: str, members: int, received: Floats) -> Floats
 def _ordered_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
     """Compute the seconds of one step, with the order among kinds that `step_ticks` states."""
     time_s = _calibrated_s(axis, kind, members, received, stride)
-    if kind == "all_gather" and members == 2 and not is_measured(axis, kind):
+    is_own = is_measured(axis, kind)
+    if kind in {"all_gather", "broadcast"} and members == 2 and not is_own:
         sent_s = _calibrated_s(axis, "fetch", members, received, stride)
         time_s = sent_s if is_measured(axis, "fetch") else np.minimum(time_s, sent_s)
     if kind in {"all_gather", "reduce_scatter"}:
         return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, 2 * received, stride))
-    if kind == "fetch" or (kind == "all_to_all" and not is_measured(axis, kind)):
+    if kind == "broadcast" and not is_own:  # an all-reduce with nothing from the other members is one
+        reduced = received * received_share("all_reduce", members)
+        return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, reduced, stride))
+    if kind == "fetch" or (kind == "all_to_all" and not is_own):
         return np.maximum(time_s, _ordered_s(axis, "all_gather", members, received, stride))
     return time_s
 
@@ -128,6 +158,15 @@ def _ordered_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride
 def is_measured(axis: MeshAxis, kind: str) -> bool:
     """Return whether the axis has measurements of a step kind, among however many devices."""
     return any(table.kind == measured_kind(kind) and table.inside == 1 for table in axis.collectives)
+
+
+def followed_kind(axis: MeshAxis, kind: str, members: int) -> str:
+    """Return the measured kind from whose tables a step's time follows, or from those nearest to it.
+
+    An all-gather or a broadcast among two devices, if none is measured, is a send and a receive.
+    """
+    is_sent = kind in {"all_gather", "broadcast"} and members == 2 and not is_measured(axis, kind)
+    return measured_kind("fetch" if is_sent and is_measured(axis, "fetch") else kind)
 
 
 def measured_kind(kind: str) -> str:
@@ -196,21 +235,23 @@ def received_share(kind: str, members: int) -> float:
 
     Source: nccl-tests PERFORMANCE.md.
     """
-    if kind in {"send_recv", "fetch"}:
+    if kind in {"send_recv", "fetch", "broadcast"}:
         return 1.0
     return (2 if kind == "all_reduce" else 1) * (members - 1) / members
 
 
 def _alpha_beta_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
     """Compute the seconds of one step from the figures of the axis."""
-    rounds, load = _rounds_and_load(axis, kind, members, stride)
     efficiency = axis.efficiency
     if kind == "all_reduce" and members == axis.size and axis.all_reduce_efficiency is not None:
         efficiency = axis.all_reduce_efficiency
-    busy_s = RAMPS[kind] * axis.ramp_s + load * received / (axis.bandwidth_bytes_per_s * efficiency)
-    if axis.small_message_bytes_per_s is not None:
-        busy_s = np.minimum(busy_s, load * received / axis.small_message_bytes_per_s)
-    return np.asarray(rounds * axis.latency_s + busy_s)
+    times = []
+    for rounds, load in _routes(axis, kind, members, stride):
+        busy_s = RAMPS[kind] * axis.ramp_s + load * received / (axis.bandwidth_bytes_per_s * efficiency)
+        if axis.small_message_bytes_per_s is not None:
+            busy_s = np.minimum(busy_s, load * received / axis.small_message_bytes_per_s)
+        times.append(rounds * axis.latency_s + busy_s)
+    return np.asarray(np.minimum.reduce(times))
 
 
 def copy_ticks(
@@ -267,9 +308,26 @@ def phase_ticks(mesh: Mesh, used: frozenset[tuple[str, str]], taken: Ticks, leas
     Returns:
         int64 array of shape `(...)`.
     """
-    total = least.sum(axis=-1) + (taken - least).max(axis=-1, initial=0)
+    total = pipelined_ticks(taken - least, least.sum(axis=-1))
     curve = _group_curve(mesh, used) if len(used) > 1 else None
     return total if curve is None else np.where(total == 0, 0, ticks(curve.corrected(seconds(total))))
+
+
+def pipelined_ticks(work: Ticks, start: Ticks) -> Ticks:
+    """Compute the ticks of stages that work on the pieces of one thing, each after the stage before.
+
+    `work`, `(..., stages)`, is what each takes for the whole, and `start`, `(...)`, what all of them together add per
+    piece. k pieces take as long as the slowest stage, 1/k of the others before and after it, and k starts: the least
+    over k is 2 sqrt(others x start) - start more than the slowest, where the others take longer than a start. One
+    piece (k = 1) takes the sum.
+
+    Returns:
+        int64 array of shape `(...)`.
+    """
+    slowest = work.max(axis=-1, initial=0)
+    others = work.sum(axis=-1) - slowest
+    cut = np.ceil(2 * np.sqrt(others.astype(np.float64) * start)).astype(np.int64) - start
+    return np.asarray(start + slowest + np.where(others > start, cut, others))
 
 
 @lru_cache(maxsize=4096)
@@ -282,14 +340,29 @@ def _group_curve(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> Curve | None
     late = quantile_factor(slow.quantile, error_of(table, table.kind, slow.size, fast.size))
     slow = replace(slow, size=max(slow.size, table.members))
     fast = replace(fast, size=max(fast.size, table.inside))
-    sizes = np.array(table.bytes)
-    within = sizes * received_share(table.kind, table.inside)
-    across = sizes / table.inside * received_share(table.kind, table.members)
-    both = [Round(fast.name, table.kind, table.inside, 1), Round(slow.name, table.kind, table.members, 1)]
-    received = np.stack([within, across], axis=-1).astype(np.int64)
-    bare = replace(slow, collectives=tuple(each for each in slow.collectives if each.inside == 1))
-    computed = seconds(copy_ticks(replace(mesh, axes=(bare, fast)), both, received))
+    computed = group_s(replace(mesh, axes=(slow, fast)), table, np.array(table.bytes))
     return Curve.of(computed, late * np.array(table.seconds))
+
+
+def group_s(mesh: Mesh, group: CollectiveTable, sizes: Floats) -> Floats:
+    """Compute the seconds of collectives of so many bytes over both axes of a mesh, as plans carry them out.
+
+    Kind and members are those of `group`. Measurements of groups do not count, those of each axis do.
+    """
+    slow, fast = mesh.axes
+    rounds = [
+        (Round(fast.name, group.kind, group.inside, 1), sizes * received_share(group.kind, group.inside)),
+        (
+            Round(slow.name, group.kind, group.members, 1),
+            sizes / group.inside * received_share(group.kind, group.members),
+        ),
+    ]
+    if group.kind == "broadcast":  # what crosses the slow axis in slices is gathered on the fast one
+        gathered = sizes * received_share("all_gather", group.inside)
+        rounds.append((Round(fast.name, "all_gather", group.inside, 1), gathered))
+    received = np.stack([each for _, each in rounds], axis=-1).astype(np.int64)
+    bare = replace(slow, collectives=tuple(each for each in slow.collectives if each.inside == 1))
+    return seconds(copy_ticks(replace(mesh, axes=(bare, fast)), [each for each, _ in rounds], received))
 
 
 def _group_table(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> CollectiveTable | None:
@@ -300,7 +373,12 @@ def _group_table(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> CollectiveTa
     if len({axis for axis, _ in rounds}) < 2 or any(kind in {"fetch", "all_to_all"} for _, kind in rounds):
         return None
     slow, fast = _slowest_two(mesh, rounds)
-    return nearest_table(slow.collectives, "all_reduce", slow.size, fast.size)
+    return nearest_table(slow.collectives, group_kind({kind for _, kind in rounds}), slow.size, fast.size)
+
+
+def group_kind(kinds: Collection[str]) -> str:
+    """Return the kind of collective over several axes that rounds of these kinds are."""
+    return next((kind for kind in GROUP_KINDS if kind in kinds), GROUP_KINDS[0])
 
 
 def _slowest_two(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> list[MeshAxis]:

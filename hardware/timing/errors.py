@@ -13,7 +13,7 @@ from tapestry.hardware.collective_tables import error_of, nearest_table
 from tapestry.hardware.kernels import key_of
 from tapestry.hardware.mesh import SHORT_DTYPES, Device, Mesh
 from tapestry.hardware.timing.blocks import requested_kernel
-from tapestry.hardware.timing.collectives import measured_kind
+from tapestry.hardware.timing.collectives import followed_kind, group_kind
 from tapestry.teg.operators.operator import PartAmounts
 from tapestry.teg.sharding.copies import Round
 
@@ -75,7 +75,8 @@ def exchange_classes(mesh: Mesh, rounds: Sequence[Round]) -> tuple[TimeClass, ..
     names = [axis.name for axis in mesh.axes if any(each.axis == axis.name for each in crossed)]
     if len(names) > 1:
         slow, fast = mesh.axis(names[0]).whole, mesh.axis(names[1]).whole
-        table = nearest_table(slow.collectives, "all_reduce", slow.size, fast.size)
+        kind = group_kind({each.kind for each in crossed})
+        table = nearest_table(slow.collectives, kind, slow.size, fast.size)
         if table is not None:
             error = error_of(table, table.kind, slow.size, fast.size)
             group = TimeClass(f"groups over {slow.name} and {fast.name}", error)
@@ -86,6 +87,7 @@ def exchange_classes(mesh: Mesh, rounds: Sequence[Round]) -> tuple[TimeClass, ..
 def _round_class(mesh: Mesh, each: Round) -> TimeClass:
     if each.members == 1:
         return NO_CLASS
-    kind = measured_kind(each.kind)
-    table = nearest_table(mesh.axis(each.axis).collectives, kind, each.members)
+    axis = mesh.axis(each.axis)
+    kind = followed_kind(axis, each.kind, each.members)
+    table = nearest_table(axis.collectives, kind, each.members)
     return TimeClass(f"{kind} on {each.axis}", error_of(table, kind, each.members))

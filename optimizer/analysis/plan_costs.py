@@ -14,8 +14,10 @@ from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import Given, PlanSpace
 from tapestry.costmodel.reference import Counted, reference_cost
 from tapestry.costmodel.table_rows import TableCache
+from tapestry.costmodel.time_estimates import estimate_time
 from tapestry.costmodel.view import View
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.optimizer.run.variants import structure_of
 from tapestry.teg.graph import Graph
@@ -70,6 +72,14 @@ class PlanCosts:
                 for k in numbers:
                     found[k] = self._plain(graph, plans[k][1])
                     on_plan(len(found))
+        return [found[k] for k in range(len(plans))]
+
+    def times(self, plans: Sequence[State]) -> list[TimeEstimate]:
+        """Estimate the time of each plan, with its error. The placements must fit the graphs and the mesh."""
+        found: dict[int, TimeEstimate] = {}
+        for numbers in self._alike(plans):
+            space = self._space(plans[numbers[0]][0], [plans[k][1] for k in numbers])
+            found |= {k: estimate_time(space, space.genes_of(plans[k][1])) for k in numbers}
         return [found[k] for k in range(len(plans))]
 
     def _alike(self, plans: Sequence[State]) -> list[list[int]]:

@@ -29,13 +29,14 @@ def recost(graph: Graph, plans: Sequence[Plan], mesh: Mesh, options: RunOptions)
     names = (*options.objectives, *(bound.objective for bound in bounds))
     known = known.including([known.named(name) for name in names])
     states = [(plan.graph, plan.placements) for plan in plans]
-    costs = PlanCosts(mesh, options.compute_dtype, known=known).costs(states)
+    costed = PlanCosts(mesh, options.compute_dtype, known=known)
     return [
         replace(
             plan,
             cost=cost,
             cost_model=COST_MODEL_VERSION,
+            time=time,
             feasible=not any(b.excess(cost[b.objective]) for b in bounds if not b.is_relative),
         )
-        for plan, cost in zip(plans, costs, strict=True)
+        for plan, cost, time in zip(plans, costed.costs(states), costed.times(states), strict=True)
     ]

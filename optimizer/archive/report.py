@@ -12,6 +12,7 @@ import numpy as np
 from tapestry.costmodel.expressions import Term, evaluate
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.objective import Objective
+from tapestry.costmodel.time_estimates import estimate_time
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.dominance import nondominated
@@ -71,6 +72,7 @@ def plan_of(variant: Variant, index: int, is_feasible: bool = True) -> Plan:
         (*variant.moves, *placement_moves(variant.graph, Placements(), placements)),
         costs_of(archive.raw[index], submesh.mesh, submesh.known),
         is_feasible,
+        time=estimate_time(variant.space, genes),
     )
 
 

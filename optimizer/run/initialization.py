@@ -35,6 +35,7 @@ from tapestry.optimizer.run.stopping import StopRequested
 from tapestry.optimizer.run.variants import (
     SubMesh,
     Variant,
+    insert_exact,
     insert_plans,
     insert_seeds,
     keeps_pins,
@@ -151,7 +152,7 @@ def _insert_seeds(
     check_stop: CheckStop,
     first_s: float,
 ) -> None:
-    """Insert the plans of propagation into variants until a stop is requested.
+    """Insert the plans of propagation, and exact ones, into variants until a stop is requested.
 
     In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it. Without
     seeds of the first variant the search has nothing to vary, so a deadline leaves the first batch of them, unless it
@@ -164,10 +165,11 @@ def _insert_seeds(
     with suppress(StopRequested):
         for variant in variants:
             (check_stop if variant is variants[0] else check_time)()
-            left = None if limit is None else max(0, limit - state.evaluations)
-            for count in insert_seeds(variant, left) if variant.has_choice else ():
-                state.evaluations += count
-                check_time()
+            for insert in (insert_seeds, insert_exact) if variant.has_choice else ():
+                left = None if limit is None else max(0, limit - state.evaluations)
+                for count in insert(variant, left):
+                    state.evaluations += count
+                    check_time()
 
 
 def _is_alone(state: SearchState) -> bool:

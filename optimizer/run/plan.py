@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of, html_of_plan
 from tapestry.rewrites import Move
@@ -62,7 +63,8 @@ class Plan:
     """An executable plan: the rewritten graph, its placements, its history of moves and its cost.
 
     `moves` replay from the abstract graph: structural moves first, then placements. `cost` holds every
-    objective the device has figures for, in its unit; `cost_model` is the version of the model that computed it.
+    objective the device has figures for, in its unit; `cost_model` is the version of the model that computed it, and
+    `time` is the median time with its error; None for a plan that was stored without it.
     """
 
     graph: Graph
@@ -71,6 +73,7 @@ class Plan:
     cost: Mapping[str, float]
     feasible: bool
     cost_model: int = COST_MODEL_VERSION
+    time: TimeEstimate | None = None
 
     def __repr__(self) -> str:
         costs = [f"{name}={self.cost[name]:.4g}" for name in SHOWN_COSTS if name in self.cost]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.fronts import merge
 from tapestry.optimizer.archive.goal import Goal, objective_values, score
+from tapestry.optimizer.exact.scalarizations import ExactPlacement
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_seeds
@@ -124,6 +126,23 @@ def insert_seeds(variant: Variant, limit: int | None) -> Iterator[int]:
         batch = rows[start : start + SEED_BATCH]
         insert_plans(variant, batch)
         yield len(batch)
+
+
+def insert_exact(variant: Variant, limit: int | None) -> Iterator[int]:
+    """Insert the plans of least additive cost, at most `limit`, one after the other; yield how many were evaluated."""
+    space, goal = variant.space.space, variant.submesh.goal
+    for plan in islice(ExactPlacement(space, variant.space.state, goal).plans(), limit):
+        genes, prefetch, regather = genes_rows(plan.strategies[None, :], space)
+        insert_all(
+            space,
+            variant.space.state,
+            variant.archive,
+            goal,
+            genes,
+            prefetch + np.int8(plan.prefetch),
+            regather,
+        )
+        yield 1
 
 
 def insert_plans(variant: Variant, strategies: np.ndarray) -> int:

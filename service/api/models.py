@@ -161,6 +161,37 @@ class RunsAnswer(Answer):
     next: str | None = Field(description="the cursor of the next page")
 
 
+class ClassTimeAnswer(Answer):
+    """A part of the time of a plan whose error is common to all of it."""
+
+    name: str = Field(description="such as `softmax.fp32` or `all_gather on gpu`")
+    seconds: float = Field(description="on the critical path of the plan")
+    error: float = Field(description="standard deviation of the logarithm of the time")
+
+
+class TimeAnswer(Answer):
+    """The time of a plan and its error."""
+
+    seconds: float = Field(description="the median")
+    low: float = Field(description="seconds above which the time lies with the probability")
+    high: float = Field(description="and below which")
+    probability: float
+    error: float = Field(description="standard deviation of the logarithm of the time")
+    classes: list[ClassTimeAnswer] = Field(description="what the time consists of, the least certain first")
+
+
+class LeadAnswer(Answer):
+    """A comparison of the times of two plans, in which errors that both have in common cancel out."""
+
+    other: str = Field(description="the fastest plan of the frontier; of that one, the next plan")
+    seconds: float = Field(description="by which the other plan is slower; negative where it is faster")
+    error_s: float = Field(description="standard deviation of these seconds")
+    probability: float = Field(description="that the plan that is predicted to be faster is")
+    within_error: bool = Field(description="the model cannot tell which one is faster")
+    rests_on: str = Field(description="the class in which the faster one leads most; empty for equal times")
+    lead_s: float = Field(description="the seconds by which it leads in that class")
+
+
 class PlanAnswer(Answer):
     """A plan of a frontier."""
 
@@ -170,6 +201,12 @@ class PlanAnswer(Answer):
     cost_model: int = Field(description="version of the cost model that computed the costs")
     cost_model_note: str | None = Field(
         description="set where that is another version than this service's: then the costs do not compare with others"
+    )
+    time: TimeAnswer | None = Field(
+        description="the time with its error; null for a plan that was stored and checked without it"
+    )
+    lead: LeadAnswer | None = Field(
+        description="how the time compares with that of the fastest plan; null where there is none to compare with"
     )
     feasible: bool
     devices: str

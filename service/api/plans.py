@@ -26,6 +26,7 @@ from tapestry.service.api.plan_exports import (
     into_program,
 )
 from tapestry.service.api.problems import Problem
+from tapestry.service.leads import lead_among
 from tapestry.service.plan_tables import TableForm
 from tapestry.service.presentation import shown_plan_document
 from tapestry.service.store import StoredPlan, mesh_of
@@ -77,7 +78,10 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
     run = parts.store.runs.get(plan.run_id)
     executions = parts.store.executions.of_plan(plan.key)
     path = f"/v1/plans/{plan.public_id}"
-    document = shown_plan_document(plan) | {
+    shown = shown_plan_document(plan)
+    frontier = [shown_plan_document(each) for each in parts.store.runs.frontier(plan.run_id)]
+    document = shown | {
+        "lead": lead_among(shown, frontier),
         "run": plan.run_id,
         "graph_id": run.graph_id,
         "mesh": run.mesh_name,

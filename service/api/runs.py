@@ -36,6 +36,7 @@ from tapestry.service.api.openapi_parts import (
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.precisions import graph_in_precision
+from tapestry.service.leads import with_leads
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, options_document, shown_plan_document
 from tapestry.service.provenance import versions
@@ -136,7 +137,7 @@ def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
             run.options, run.stopped if is_ended(run.status) else "", checks
         ),
         "objectives": [objective_document(objective_called(name)) for name in run.options.objectives],
-        "plans": [shown_plan_document(plan) for plan in plans],
+        "plans": with_leads([shown_plan_document(plan) for plan in plans]),
     }
     return revalidated(request, document)
 

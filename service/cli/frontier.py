@@ -9,7 +9,8 @@ from tapestry.costmodel.known_objectives import objective_called
 from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
 from tapestry.service.cli.output import column, paint, print_table, quantity, scale_of
 from tapestry.service.presentation import title_of
-from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, time_of, verdict_of
+from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, verdict_of
+from tapestry.teg.brief import counted
 
 CLASSES_SHOWN = 3
 
@@ -27,7 +28,8 @@ def print_frontier(
 ) -> None:
     """Print the plans (documents of `service.presentation`), fastest first; `marks` by plan id.
 
-    Where the search ranked plans by a quantile of the time, `robust`, the median is beside it.
+    Where the search ranked plans by a quantile of the time, `robust`, the median is beside it. Plans that the fastest
+    one leads within the error are marked so.
     """
     shown = [name for name in objectives if all(name in plan["cost"] for plan in plans)]
     first = "time_s" if plans and "time_s" in plans[0]["cost"] else shown[0]
@@ -38,7 +40,7 @@ def print_frontier(
         is_quantile = name == "time_s" and robust is not None
         headers.append(f"{title_of(name)} {unit}".rstrip() + (f" at {robust:g}" if is_quantile else ""))
         columns.append(texts)
-        estimates = [time_of(plan["verified"]) for plan in ordered] if name == "time_s" else []
+        estimates = [_time(plan) for plan in ordered] if name == "time_s" else []
         if any(estimates):
             factor = scale_of([plan["cost"][name] for plan in ordered], "s")[0]
             if is_quantile:
@@ -50,8 +52,18 @@ def print_frontier(
     columns.append([str(plan["move_count"]) for plan in ordered])
     columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])
-    columns.append([", ".join(marks.get(plan["id"], ())) for plan in ordered])
+    columns.append([", ".join((*marks.get(plan["id"], ()), *_lead_marks(plan))) for plan in ordered])
     print_table(headers, list(zip(*columns, strict=True)), right=range(1, len(headers) - 3))
+
+
+def _time(plan: Mapping[str, Any]) -> TimeEstimate | None:
+    return None if plan["time"] is None else TimeEstimate.from_json(plan["time"])
+
+
+def _lead_marks(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the mark of a plan that is behind the fastest, but not by more than the error."""
+    lead = plan["lead"]
+    return ("within the error",) if lead and lead["seconds"] <= 0 and lead["within_error"] else ()
 
 
 def interval_text(estimate: TimeEstimate, factor: float) -> str:
@@ -75,20 +87,34 @@ def difference_text(found: TimeDifference, first: str, second: str) -> str:
         return f"{first} and {second} take the same time"
     faster, slower = (first, second) if found.seconds > 0 else (second, first)
     size, error = quantity(abs(found.seconds), "s"), quantity(found.error_s, "s")
-    certain = "within the error of the model" if found.is_within_error else "beyond the error of the model"
+    certain = f"{certainty_of(found)} of the model"
     return (
         f"{faster} is faster than {slower} by {size} (standard error {error}), {certain}: with a probability of "
         f"{found.probability:.0%}; its lead rests on {found.rests_on}"
     )
 
 
+def certainty_of(found: TimeDifference) -> str:
+    """Return whether a difference can be told from none."""
+    return "within the error" if found.is_within_error else "beyond the error"
+
+
 def lead_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield how the fastest plan and the next one differ in time, where both were verified."""
-    estimates = [(time_of(plan["verified"]), plan["id"]) for plan in plans]
-    known = sorted((found.seconds, plan_id, found) for found, plan_id in estimates if found is not None)
-    if len(known) > 1:
-        (_, first, one), (_, second, other) = known[:2]
-        yield difference_text(one.difference(other), first, second)
+    """Yield how the fastest plan and the next one differ in time, and how many others are within the error."""
+    compared = [plan for plan in plans if plan["lead"] is not None]
+    if not compared:
+        return
+    fastest = min(compared, key=lambda plan: (plan["time"]["seconds"], plan["id"]))
+    yield lead_text(fastest)
+    within = sum(map(bool, map(_lead_marks, compared)))
+    if within > 1:
+        yield f"{counted(within, 'plan')} are behind it by no more than the error of the model"
+
+
+def lead_text(plan: Mapping[str, Any]) -> str:
+    """Format the lead of a plan, from its document."""
+    lead = plan["lead"]
+    return difference_text(TimeDifference.from_json(lead), plan["id"], lead["other"])
 
 
 def checks_of(verified: Mapping[str, Any] | None) -> str:

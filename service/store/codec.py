@@ -14,6 +14,7 @@ from sqlalchemy import Row
 
 from tapestry.hardware import Mesh, mesh_from_dict
 from tapestry.hardware.device_files import known_fields
+from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer import Plan, canonicalize
 from tapestry.optimizer.run.options import OptionError, RunOptions
 from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_all
@@ -94,7 +95,12 @@ def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:
 
 def cost_values(plan: Plan) -> dict[str, Any]:
     """Compute the columns of a plan's row that the cost model decides."""
-    return {"feasible": plan.feasible, "cost": _figures(plan), "cost_model": plan.cost_model}
+    return {
+        "feasible": plan.feasible,
+        "cost": _figures(plan),
+        "cost_model": plan.cost_model,
+        "time": None if plan.time is None else plan.time.to_json(),
+    }
 
 
 def _figures(plan: Plan) -> dict[str, float]:
@@ -129,6 +135,7 @@ def plans_of(graph: Graph, rows: Sequence[Row[Any]]) -> list[Plan]:
             dict(row.cost),
             row.feasible,
             row.cost_model,
+            None if row.time is None else TimeEstimate.from_json(row.time),
         )
         for row, history, moves in zip(rows, histories, structural, strict=True)
     ]
@@ -145,6 +152,7 @@ def stored_plan(row: Row[Any]) -> StoredPlan:
         on_frontier=fields["on_frontier"],
         cost=fields["cost"],
         cost_model=fields["cost_model"],
+        time=fields["time"],
         devices=fields["devices"],
         move_count=fields["move_count"],
         verified=fields["verified"],

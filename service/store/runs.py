@@ -67,6 +67,7 @@ _SHOWN = (
     PlanRow.on_frontier,
     PlanRow.cost,
     PlanRow.cost_model,
+    PlanRow.time,
     PlanRow.devices,
     PlanRow.move_count,
     PlanRow.verified,

@@ -135,7 +135,7 @@ class PlanRow(Base):
 
     `plan_id` is derived from the content of the plan, so two runs may hold the same one; `key` distinguishes them. Its
     rewritten graph is not stored: the moves make it from the run's. `cost_model` is the version of the cost model that
-    computed its costs.
+    computed its costs, and its `time` with the error; plans of before that was stored have none.
     """
 
     __tablename__ = "plans"
@@ -147,6 +147,7 @@ class PlanRow(Base):
     feasible: Mapped[bool]
     cost: Mapped[dict[str, float]] = mapped_column(JSON)
     cost_model: Mapped[int] = mapped_column(Integer)
+    time: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     devices: Mapped[str] = mapped_column(Text)
     move_count: Mapped[int] = mapped_column(Integer)
     moves: Mapped[list[dict[str, Any]]] = mapped_column(CompressedJson)

@@ -152,13 +152,16 @@ def reduce_round(step: CollectiveStep, kind: str, mesh_shape: MeshShape) -> Roun
     return Round(axis, kind, mesh_shape.size_of(names), _stride(names, axis, mesh_shape))
 
 
-def fetch_round(middle: Spec, needed: Spec, axis: str, mesh_shape: MeshShape) -> Round:
-    """Build the round of a fetch over one mesh axis: an all-gather, an all-to-all, or pieces from neighbors.
+@lru_cache(maxsize=65536)
+def fetch_round(
+    middle: Spec, needed: Spec, shape: tuple[int, ...], axis: str, mesh_shape: MeshShape
+) -> Round:
+    """Build the round of a fetch over one mesh axis: all-gather, broadcast, all-to-all, or pieces from neighbors.
 
     The kind follows from what is exchanged, whether or not the reader has windows. Sub-axes along which devices no
-    longer differ in what they hold are gathered; ones that move to another dimension exchange all to all; where none
-    does either, devices fetch halos and pieces of chunks that do not nest. A group is the whole axis where such pieces
-    come in as well.
+    longer differ in what they hold are gathered, or broadcast where one member of every group holds all that is read;
+    ones that move to another dimension exchange all to all; where none does either, devices fetch halos and pieces of
+    chunks that do not nest. A group is the whole axis where such pieces come in as well.
     """
     mine = {s.name for s in mesh_shape.sub_axes if s.axis == axis}
     place = {a: k for k, split in enumerate(needed.dims) for a in split.axes if not _is_constant(needed, k)}
@@ -170,7 +173,31 @@ def fetch_round(middle: Spec, needed: Spec, axis: str, mesh_shape: MeshShape) ->
     names = mesh_shape.in_order(released)
     if any(place.get(a) == k and _is_irregular(middle, needed, k) for a, k in held):
         names = mesh_shape.in_order(mine)
+    elif kind == "all_gather" and _has_one_owner(middle, needed, shape, (axis, names), mesh_shape):
+        kind = "broadcast"
     return reduce_round((axis, names), kind, mesh_shape)
+
+
+def _has_one_owner(
+    middle: Spec, needed: Spec, shape: tuple[int, ...], step: CollectiveStep, mesh_shape: MeshShape
+) -> bool:
+    """Return whether, for every device, all it reads across an axis is held at one place of its group there.
+
+    Devices at the same place of the group differ on faster axes only.
+    """
+    axis, names = step
+    held, wanted = boxes(middle, shape, mesh_shape), boxes(needed, shape, mesh_shape)
+    level = [name for name, _ in mesh_shape.axes].index(axis)
+    slower = mesh_shape.axis_coordinates[:, :level]
+    others = [k for k, s in enumerate(mesh_shape.sub_axes) if s.axis == axis and s.name not in names]
+    fixed = np.concatenate([slower, mesh_shape.coordinates[:, others]], axis=1)
+    place = mesh_shape.axis_coordinates[:, level]
+    for device, box in enumerate(wanted):
+        common = np.minimum(held[..., 1], box[:, 1]) > np.maximum(held[..., 0], box[:, 0])
+        holds = common.all(axis=1) & (fixed == fixed[device]).all(axis=1)
+        if len(np.unique(place[holds])) > 1:
+            return False
+    return True
 
 
 def _is_constant(needed: Spec, dim: int) -> bool:

@@ -24,6 +24,7 @@ from benchmarks.measurements import (
 )
 from benchmarks.measurements.prediction import workload_of
 from tapestry.hardware import load_device, load_mesh
+from tapestry.hardware.collective_tables import CollectiveTable
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -111,6 +112,26 @@ def test_a_collective_moves_the_bytes_that_it_is_named_for(
     run = dry(question("collective", {"op": operation, "ranks": ranks, "bytes": 8 * MIB}))
     assert run.received_bytes.tolist() == received
     assert len(run.staging_bytes) == 1  # one copy: what is reduced is partial where it is made
+
+
+@pytest.mark.parametrize(("nodes", "inside"), [(1, 1), (2, 8)])
+def test_a_broadcast_takes_what_a_mesh_measured(nodes: int, inside: int) -> None:
+    # Given tables of broadcasts, in a node and over two of them, and none of all-gathers.
+    times, sizes = (3e-4, 5e-3, 7e-2), (1 * MIB, 32 * MIB, 1024 * MIB)
+    mesh = load_mesh("dgx-a100")
+    assert mesh.network is not None
+    members = 2 if nodes > 1 else 8
+    table = CollectiveTable("broadcast", members, sizes, times, 0.07, "made up", inside)
+    (axis,) = mesh.axes
+    if nodes > 1:
+        mesh = replace(mesh, network=replace(mesh.network, collectives=(table,)))
+    else:
+        mesh = replace(mesh, axes=(replace(axis, collectives=(*axis.collectives, table)),))
+    for size, time_s in zip(sizes, times, strict=True):
+        inputs = {"op": "broadcast", "ranks": 8 * nodes, "nodes": nodes, "bytes": size}
+        found = answer(question("collective", inputs), Systems.of_catalog(meshes=[mesh]))
+        assert found.value == pytest.approx(time_s, rel=1e-6)
+        assert found.sigma == pytest.approx(0.07)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tests.costmodel.programs import (
     convolutions,
     embedding,
     joints,
+    layers,
     leftovers,
     perceptron,
     product_of,
@@ -57,6 +58,11 @@ def device(*layouts: str) -> Device:
 NODE = MeshAxis("node", 2, "ring", 1e10, 5e-6)
 GPU = MeshAxis("gpu", 4, "switch", 1e11, 1e-6)
 MESH = Mesh("golden", device("row_major"), (NODE, GPU))
+QUEUED = replace(
+    MESH,
+    name="golden, two queues",
+    device=replace(MESH.device, communication_queues=2, communication_cores=4),
+)
 TILED = Mesh("golden, tiled", device("tt_tile", "row_major"), (MeshAxis("chip", 4, "line", 2e10, 2e-6),))
 
 
@@ -133,6 +139,19 @@ PLANS: Mapping[str, ReferencePlan] = {
     ),
     "one node of two": ReferencePlan(
         joints, {"tx": ROWS, "both": COLUMNWISE, "total": ROWS, "z": "(gpu.0*gpu.1)"}, {"devices": "gpu:4"}
+    ),
+    "gathers on two axes side by side": ReferencePlan(
+        lambda: product_of(512, 256, 512),
+        {"x": ROWS, "w": "(node.0, gpu.0*gpu.1)", "y": "(-, gpu.0*gpu.1, -)", "y.out": "(-, gpu.0*gpu.1)"},
+        mesh=QUEUED,
+    ),
+    "blocks beside copies in two queues": ReferencePlan(
+        lambda: layers(2),
+        {"u0": "(node.0, gpu.0*gpu.1)", "up0": "(-, gpu.0*gpu.1, -)", "act0": COLUMNWISE}
+        | {"down0": ("(-, -, -)", {"prefetch": (0, 2)}), "d0": ROWS, "u1": ROWS}
+        | {"up1": ("(-, -, -)", {"prefetch": (0, 3)}), "d1": "(node.0, gpu.0*gpu.1)"}
+        | {"down1": ("(-, gpu.0*gpu.1, -)", {"prefetch": (0, 2)})},
+        mesh=QUEUED,
     ),
     "tiles": ReferencePlan(
         lambda: product_of(100, 70, 40),

@@ -127,11 +127,13 @@ def test_kinds_keep_their_order(name: str, received: int) -> None:
             once, twice = received, 2 * received
             ticks = {
                 kind: int(step_ticks(axis, kind, members, once, stride))
-                for kind in ("all_gather", "reduce_scatter", "fetch", "all_to_all")
+                for kind in ("all_gather", "reduce_scatter", "fetch", "all_to_all", "broadcast")
             }
             both = int(step_ticks(axis, "all_reduce", members, twice, stride))
             assert ticks["reduce_scatter"] <= both
             assert ticks["all_gather"] <= both
             assert ticks["fetch"] >= ticks["all_gather"]
+            others = (members - 1) * once  # an all-gather in which every member sends as much
+            assert ticks["broadcast"] <= int(step_ticks(axis, "all_gather", members, others, stride))
             if not is_measured(axis, "all_to_all"):
                 assert ticks["all_to_all"] >= ticks["all_gather"]

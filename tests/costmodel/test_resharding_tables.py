@@ -104,11 +104,15 @@ def test_what_comes_from_afar_is_gathered_over_every_nearer_axis() -> None:
 
     table = copy_table((6400,), BYTES, [made], [needed], cube, mesh_shape)
 
-    expected = sum(
-        int(step_ticks(axis, "all_gather", 2, 1)) for axis in cube.axes
-    )  # pieces follow one another
-    expected += int(step_ticks(cube.axes[1], "all_gather", 2, 1600 * BYTES))
-    expected -= int(step_ticks(cube.axes[1], "all_gather", 2, 1))
+    starts = [int(step_ticks(axis, "all_gather", 2, 1)) for axis in cube.axes]
+    received = (800, 1600, 800)
+    work = [
+        int(step_ticks(axis, "all_gather", 2, n * BYTES)) - start
+        for axis, n, start in zip(cube.axes, received, starts, strict=True)
+    ]
+    # what is on y, beside it x and z in one piece, for they take less than a start: pieces follow one another
+    assert work[0] + work[2] < sum(starts)
+    expected = sum(starts) + sum(work)
     plan = plan_copy(made, needed, (6400,), mesh_shape)
     assert plan is not None
     assert table.ticks[0, 0] == expected == count_copy(plan, (6400,), mesh_shape, BYTES, False).ticks(cube)

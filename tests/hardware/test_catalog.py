@@ -157,6 +157,8 @@ def test_measurements_name_devices_as_their_drivers_do(spelled: str, name: str) 
     [
         ({"cache_bytes": 100}, "cache_bytes: expected together with cache_bytes_per_s"),
         ({"cache_bytes_per_s": 1e10}, "cache_bytes: expected together with cache_bytes_per_s"),
+        ({"fresh_bytes": 10**4}, "fresh_bytes: expected together with fresh_bytes_per_s"),
+        ({"fresh_bytes_per_s": 1e9}, "fresh_bytes: expected together with fresh_bytes_per_s"),
         (
             {"cache_bytes": 10**4, "cache_bytes_per_s": 1e8},
             "cache_bytes_per_s: expected at least memory_bytes_per_s",

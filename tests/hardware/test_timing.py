@@ -30,6 +30,7 @@ from tapestry.hardware.timing import (
     step_ticks,
     ticks,
 )
+from tapestry.hardware.timing.collectives import pipelined_ticks
 from tapestry.teg.sharding.copies import Round
 
 ROUND = Device(  # 1 Tflop/s of contractions, 0.1 Tflop/s of vectors, 1 TB/s of memory
@@ -128,12 +129,73 @@ def test_launches_are_paid_by_work_only() -> None:
         ("line", "reduce_scatter", 8, 7000, 700 + 7000),
         ("line", "all_to_all", 8, 7000, 700 + 16_000),  # 16 pairs of 1000 bytes cross the middle link
         ("torus", "all_gather", 4, 3000, 300 + 3000),  # half a torus is a line
+        ("switch", "broadcast", 8, 8000, 100 + 8000),
+        ("ring", "broadcast", 8, 8000, 700 + 8000),
+        ("line", "broadcast", 8, 8000, 700 + 8000),
+        ("tree", "broadcast", 8, 8000, 300 + 8000),
+        ("torus", "broadcast", 8, 8000, 700 + 4000),  # half of the bytes each way round
+        ("torus", "broadcast", 8, 100, 400 + 100),  # all bytes both ways, half round
+        ("torus", "broadcast", 4, 8000, 300 + 8000),
+        (
+            "fully_connected",
+            "broadcast",
+            8,
+            7000,
+            200 + 1000,
+        ),  # a seventh to each member, which they exchange
+        ("fully_connected", "broadcast", 8, 70, 100 + 70),  # all bytes to each
         ("tree", "all_gather", 8, 7000, 300 + 7000),
         ("tree", "all_reduce", 8, 14_000, 600 + 16_000),  # 2 n, n = 8000
     ],
 )
 def test_alpha_beta_by_topology(topology: str, kind: str, members: int, received: int, expected: int) -> None:
     assert step_ticks(axis(topology), kind, members, received) == expected
+
+
+@given(name=st.sampled_from(mesh_names()), received=AMOUNTS)
+def test_a_broadcast_takes_no_longer_than_collectives_that_hold_it(name: str, received: int) -> None:
+    """Check that an all-gather with as much from every member, and an all-reduce of the tensor, take as long or longer.
+
+    A broadcast is an all-gather from which the pieces of the other members are left out.
+    """
+    for each in load_mesh(name).axes:
+        sent = step_ticks(each, "broadcast", each.size, received)
+        assert sent <= step_ticks(each, "all_gather", each.size, (each.size - 1) * received)
+        if not any(table.kind == "broadcast" for table in each.collectives) and each.size > 1:
+            whole = -(-2 * (each.size - 1) * received // each.size)
+            assert sent <= step_ticks(each, "all_reduce", each.size, whole)
+
+
+def test_a_broadcast_has_measurements_of_its_own() -> None:
+    sent = measured(kind="broadcast", bytes=(8, 8000), seconds=(324e-12, 16_200e-12))
+    known = axis("switch", collectives=(measured(), sent))
+    assert step_ticks(known, "broadcast", 8, [8, 8000]).tolist() == [324, 16_200]
+    pair = measured(kind="send_recv", members=2, bytes=(8, 8000), seconds=(150e-12, 8100e-12))
+    known = axis("switch", collectives=(measured(), pair))
+    assert step_ticks(known, "broadcast", 2, [8, 8000]).tolist() == [150, 8100]
+
+
+def test_stages_work_on_as_many_pieces_as_take_the_least_time() -> None:
+    start = np.full(4, 100)
+    work = np.array([[900, 400], [900, 100], [0, 0], [400, 900]])
+    taken = pipelined_ticks(work, start)
+    assert taken.tolist() == [
+        100 + 900 + 300,
+        100 + 900 + 100,
+        100,
+        100 + 900 + 300,
+    ]  # two pieces, one, none, two
+    assert taken[0] == min(900 + 400 / k + 100 * k for k in range(1, 9))
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=3), st.integers(0, 10**9), st.integers(0, 10**9))
+def test_more_work_in_a_stage_never_takes_less(work: list[int], start: int, more: int) -> None:
+    before = int(pipelined_ticks(np.array(work), np.array(start)))
+    assert start + max(work) <= before <= start + sum(work)
+    for stage in range(len(work)):
+        longer = [n + more * (k == stage) for k, n in enumerate(work)]
+        assert int(pipelined_ticks(np.array(longer), np.array(start))) >= before
+    assert int(pipelined_ticks(np.array(work), np.array(start + more))) >= before
 
 
 def test_interleaved_groups_share_a_line_but_not_a_switch() -> None:
@@ -313,7 +375,7 @@ def test_nothing_received_takes_no_time() -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: step_ticks(axis("ring"), "broadcast", 8, 1),
+        lambda: step_ticks(axis("ring"), "gather", 8, 1),
         lambda: step_ticks(axis("ring"), "fetch", 9, 1),
         lambda: step_ticks(axis("ring"), "fetch", 4, 1, stride=3),
         lambda: block_ticks(ROUND, "gemm", 1, 1, "fp32"),

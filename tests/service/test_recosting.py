@@ -55,25 +55,31 @@ def test_only_costs_of_another_model_are_computed_again(store: Store) -> None:
 
 def test_runs_of_this_model_are_compared_as_they_are_stored(store: Store) -> None:
     run_id, frontier = run_of(store, COST_MODEL_VERSION, COST_MODEL_VERSION)
-    assert comparable_costs(store, {run_id: frontier}) == ({run_id: [plan.cost for plan in frontier]}, [])
+    found = comparable_costs(store, {run_id: frontier})
+    assert (found.costs, found.notes) == ({run_id: [plan.cost for plan in frontier]}, [])
+    assert found.times == {run_id: [None, None]}, "these plans are made up, without times"
     assert model_notes({run_id: frontier}) == []
 
 
 def test_runs_of_different_models_are_compared_by_this_one(store: Store) -> None:
     old_id, old = run_of(store, 1, 1)
     new_id, new = run_of(store, COST_MODEL_VERSION, COST_MODEL_VERSION)
-    costs, notes = comparable_costs(store, {old_id: old, new_id: new})
+    found = comparable_costs(store, {old_id: old, new_id: new})
+    costs, notes = found.costs, found.notes
     again = recost_plans(store, old_id, old)
     assert costs == {
         old_id: [again.plans[plan.id].cost for plan in old],
         new_id: [plan.cost for plan in new],
     }
     assert notes == [f"run {old_id}: 2 plans {OLDER}; they are costed again here"]
+    for plan, time in zip(old, found.times[old_id], strict=True):
+        assert time is not None and time.seconds == pytest.approx(again.plans[plan.id].cost["time_s"])
+    assert found.times[new_id] == [None, None]
 
 
 def test_plans_that_would_break_a_bound_by_this_model_are_noted(store: Store) -> None:
     run_id, old = run_of(store, 1, 1, bound="peak_memory_bytes<=1KiB")
-    _, notes = comparable_costs(store, {run_id: old})
+    notes = comparable_costs(store, {run_id: old}).notes
     assert notes[1:] == [f"run {run_id}: 2 of these plans would break a bound of the run by this model"]
 
 
@@ -82,7 +88,8 @@ def test_a_plan_that_cannot_be_made_again_is_named(store: Store) -> None:
     new_id, new = run_of(store, COST_MODEL_VERSION, COST_MODEL_VERSION)
     again = recost_plans(store, old_id, old)
     assert list(again.failures) == [old[0].id] and "gone_rule" in again.failures[old[0].id]
-    costs, notes = comparable_costs(store, {old_id: old, new_id: new})
+    found = comparable_costs(store, {old_id: old, new_id: new})
+    costs, notes = found.costs, found.notes
     assert costs[old_id] == [old[0].cost, again.plans[old[1].id].cost]
     assert notes[0] == f"run {old_id}: 2 plans {OLDER}"
     assert notes[1].startswith(f"1 plan cannot be costed again ({old_id}/{old[0].id}: ")
@@ -91,6 +98,7 @@ def test_a_plan_that_cannot_be_made_again_is_named(store: Store) -> None:
 
 def test_runs_of_one_older_model_compare_if_they_cannot_be_costed_again(store: Store) -> None:
     run_id, old = run_of(store, 1, 1, unknown_rule=True)
-    costs, notes = comparable_costs(store, {run_id: old})
+    found = comparable_costs(store, {run_id: old})
+    costs, notes = found.costs, found.notes
     assert costs == {run_id: [plan.cost for plan in old]}
     assert notes[1].endswith("so all figures are by that model")

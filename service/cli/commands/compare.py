@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import dataclass
 from typing import Any
 
-from tapestry.hardware.timing import TimeDifference
+from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.frontier import difference_text, unit_of
+from tapestry.service.cli.frontier import certainty_of, difference_text, unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.mesh_differences import TableDifference, mesh_differences
 from tapestry.service.presentation import title_of
-from tapestry.service.recosting import comparable_costs
-from tapestry.service.store import StoredPlan, StoredRun, StoreError
-from tapestry.service.verdicts import time_of
+from tapestry.service.recosting import ComparableCosts, comparable_costs
+from tapestry.service.store import StoredRun, StoreError
 
 
 def run(arguments: Namespace) -> int:
@@ -24,7 +24,7 @@ def run(arguments: Namespace) -> int:
     try:
         first, second = store.runs.find(arguments.first), store.runs.find(arguments.second)
         frontiers = {found.summary.id: found.frontier for found in (first, second)}
-        costs, notes = comparable_costs(store, frontiers)
+        comparable = comparable_costs(store, frontiers)
     except StoreError as error:
         raise CommandError(str(error)) from error
     finally:
@@ -33,16 +33,45 @@ def run(arguments: Namespace) -> int:
         name for name in first.summary.options.objectives if name in second.summary.options.objectives
     ]
     try:
+        costs = comparable.costs
         sides = compare(costs[first.summary.id], costs[second.summary.id], objectives)
     except ValueError as error:
         raise CommandError(str(error)) from error
+    fastest = (_fastest(first, comparable), _fastest(second, comparable))
     if arguments.json:
-        print_json({**_document(first, second, objectives, sides), "notes": notes})
+        print_json({**_document(first, second, objectives, sides, fastest), "notes": list(comparable.notes)})
     else:
-        for note in notes:
+        for note in comparable.notes:
             print(f"note: {note}")
-        _print(first, second, objectives, sides)
+        _print(first, second, objectives, sides, fastest)
     return OK
+
+
+@dataclass(frozen=True)
+class FastestPlan:
+    """The plan of a run with the least time, by its id, and its time with the error."""
+
+    id: str
+    time: TimeEstimate
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to a JSON document."""
+        return {"plan": self.id, **self.time.to_json()}
+
+
+Fastest = tuple[FastestPlan | None, FastestPlan | None]
+
+
+def _fastest(found: StoredRun, comparable: ComparableCosts) -> FastestPlan | None:
+    """Return the plan of a run with the least time as it is compared; None without one whose error is known."""
+    costs, times = comparable.costs[found.summary.id], comparable.times[found.summary.id]
+    timed = [
+        (cost["time_s"], plan.id, time)
+        for plan, cost, time in zip(found.frontier, costs, times, strict=True)
+        if "time_s" in cost
+    ]
+    _, plan_id, time = min(timed, key=lambda each: each[:2], default=(0.0, "", None))
+    return None if time is None else FastestPlan(plan_id, time)
 
 
 def _differences(first: StoredRun, second: StoredRun) -> list[str]:
@@ -74,13 +103,19 @@ def _mesh_differences(first: StoredRun, second: StoredRun) -> tuple[TableDiffere
 
 
 def _document(
-    first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[FrontierMetrics, FrontierMetrics]
+    first: StoredRun,
+    second: StoredRun,
+    objectives: list[str],
+    sides: tuple[FrontierMetrics, FrontierMetrics],
+    fastest: Fastest,
 ) -> dict[str, Any]:
+    found = _difference(first, second, fastest)
+    plans = [each.id for each in fastest if each is not None]
     return {
         "objectives": objectives,
         "differences": _differences(first, second),
         "mesh_differences": [table.to_json() for table in _mesh_differences(first, second)],
-        "fastest": _fastest(first, second),
+        "fastest": None if found is None else {"plans": plans, **found.to_json()},
         "runs": [
             {
                 "run": found.summary.id,
@@ -88,32 +123,31 @@ def _document(
                 "mesh": found.summary.mesh_name,
                 "evaluations": found.summary.evaluations,
                 "seconds": found.summary.seconds,
+                "fastest": None if each is None else each.to_json(),
                 **side.to_json(),
             }
-            for found, side in zip((first, second), sides, strict=True)
+            for found, side, each in zip((first, second), sides, fastest, strict=True)
         ],
     }
 
 
-def _fastest(first: StoredRun, second: StoredRun) -> dict[str, Any] | None:
-    """Compare the times of the fastest plans of two runs; None if either was not verified."""
-    sides = [_fastest_plan(found) for found in (first, second)]
-    times = [None if plan is None else time_of(plan.verified) for plan in sides]
-    if times[0] is None or times[1] is None:
+def _difference(first: StoredRun, second: StoredRun, fastest: Fastest) -> TimeDifference | None:
+    """Compare the times of the fastest plans of two runs; None if the error of either is not known."""
+    one, other = fastest
+    if one is None or other is None:
         return None
-    found = times[0].difference(times[1], same_mesh=first.mesh == second.mesh)
-    return {"plans": [plan.id for plan in sides if plan is not None], **found.to_json()}
-
-
-def _fastest_plan(found: StoredRun) -> StoredPlan | None:
-    timed = [plan for plan in found.frontier if "time_s" in plan.cost]
-    return min(timed, key=lambda plan: (plan.cost["time_s"], plan.id), default=None)
+    return one.time.difference(other.time, same_mesh=first.mesh == second.mesh)
 
 
 def _print(
-    first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[FrontierMetrics, FrontierMetrics]
+    first: StoredRun,
+    second: StoredRun,
+    objectives: list[str],
+    sides: tuple[FrontierMetrics, FrontierMetrics],
+    fastest: Fastest,
 ) -> None:
     one, other = sides
+    difference = _difference(first, second, fastest)
     for line in _differences(first, second):
         print(f"not the same: {line}")
     rows = [
@@ -137,12 +171,19 @@ def _print(
                 _ratio(a, b),
             )
         )
+        if name == "time_s" and any(fastest):
+            certain = "" if difference is None else certainty_of(difference)
+            rows.append((f"its interval at {PROBABILITY:.0%}", *map(_interval_text, fastest), certain))
     rows.append(("plans the other covers", f"{one.covered:.0%}", f"{other.covered:.0%}", ""))
     rows.append(("plans it does not", str(one.strictly_better), str(other.strictly_better), ""))
     print_table(("", first.summary.id, second.summary.id, "second / first"), rows, right=(1, 2, 3))
-    if fastest := _fastest(first, second):
+    if difference is not None:
         names = (f"the fastest plan of {found.summary.id}" for found in (first, second))
-        print(difference_text(TimeDifference.from_json(fastest), *names))
+        print(difference_text(difference, *names))
+
+
+def _interval_text(plan: FastestPlan | None) -> str:
+    return "" if plan is None else " to ".join(quantity(end, "s") for end in plan.time.interval())
 
 
 def _ratio(first: float, second: float) -> str:

@@ -90,6 +90,8 @@ def _report_known(known: StoredRun, as_json: bool) -> int:
             _marks(known.frontier, objectives),
             document["robust"],
         )
+        for line in lead_lines(document["frontier"]):
+            print(line)
         print(
             f"the same was asked for {summary.created_at.astimezone():%Y-%m-%d %H:%M:%S}: this is its run "
             f"{summary.id}, nothing was searched again (--fresh does); {verdict_counts_text(document['checks'])}"

@@ -10,16 +10,25 @@ from tapestry.costmodel.device_memory import device_memory_terms
 from tapestry.costmodel.version import cost_model_note
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.frontier import checks_of, memory_text, print_frontier, time_lines, unit_of
+from tapestry.service.cli.frontier import (
+    checks_of,
+    lead_lines,
+    lead_text,
+    memory_text,
+    print_frontier,
+    time_lines,
+    unit_of,
+)
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
+from tapestry.service.leads import lead_among, time_of
 from tapestry.service.lifecycle import is_ended
 from tapestry.service.presentation import run_document, stored_plan_document, title_of
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.recosting import model_notes
 from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError, mesh_of
 from tapestry.service.tensor_moves import loading_document
-from tapestry.service.verdicts import UNTRUSTED, time_of, verdict_counts_text, verdict_of
+from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
 from tapestry.teg.brief import counted
 
 NEWEST = 20
@@ -118,6 +127,8 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['hint']}")
     print()
     print_frontier(document["frontier"], document["objectives"], {}, document["robust"])
+    for line in lead_lines(document["frontier"]):
+        print(line)
     for note in model_notes({summary.id: found.frontier}):
         print(f"{note}: do not compare their figures with those of other runs")
     print(verdict_counts_text(document["checks"], document["unchecked_because"]))
@@ -127,9 +138,11 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     executions = store.executions.of_plan(plan.key)
     loading = _loading(store, plan)
     memory = device_memory_terms(plan.cost, mesh_of(store.runs.request(plan.run_id).mesh).device)
+    shown = stored_plan_document(plan)
     document = {
         "run": plan.run_id,
-        **stored_plan_document(plan),
+        **shown,
+        "lead": lead_among(shown, [stored_plan_document(each) for each in store.runs.frontier(plan.run_id)]),
         "loading": loading,
         "memory": memory,
         "executions": [
@@ -151,8 +164,10 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
     costs = [(title_of(name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
-    if estimate := time_of(plan.verified):
+    if estimate := time_of(plan.time, plan.verified):
         print("\n".join(time_lines(estimate)))
+    if document["lead"]:
+        print(lead_text(document))
     if memory:
         print(f"the fullest device holds {memory_text(memory)}")
     if loading is not None:

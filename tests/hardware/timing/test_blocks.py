@@ -50,6 +50,27 @@ def test_the_level_of_memory_that_holds_the_working_set(moved: int, expected: fl
     assert block_ticks(device, "vector", 0, moved, "float32") == np.ceil(expected)
 
 
+@pytest.mark.parametrize(
+    ("moved", "cold", "expected"),
+    [
+        (500, 200, 300 / 4 + 200 / 0.5),  # what is cold is read from the memory
+        (500, 900, 500 / 0.5),
+        (1500, 700, 1000 / 0.5 + 500 / 4),  # as much was not in the cache anyway
+        (1500, 1200, 1200 / 0.5 + 300 / 4),
+    ],
+)
+def test_cold_bytes_come_from_the_memory(moved: int, cold: int, expected: float) -> None:
+    device = with_figures(CACHED, {"elementwise": KernelFigures(memory_efficiency=0.5, cache_efficiency=0.5)})
+    assert block_ticks(device, "vector", 0, moved, "float32", cold_bytes=cold) == np.ceil(expected)
+
+
+def test_large_outputs_are_allocated_before_they_are_written() -> None:
+    device = replace(with_figures(ROUND, {}), fresh_bytes=1000, fresh_bytes_per_s=1e11)
+    written = np.array([0, 999, 1000, 3000])
+    ticks = block_ticks(device, "vector", 0, 4000, "float32", written_bytes=written)
+    assert (ticks - ticks[0]).tolist() == [0, 0, 10_000, 30_000]
+
+
 def test_rows_have_the_share_of_their_length_and_one_core_each() -> None:
     # Given shares of 0.8 up to rows of 64 and 0.2 from 1024: 0.4 between them, in logarithms.
     figures = KernelFigures(rows=((64, 0.8), (1024, 0.2)))

@@ -154,20 +154,20 @@ def variants_of(result_of: Callable[[Callable[[Snapshot], None]], Result]) -> li
     return [variant.moves for variant in snapshots[0].checkpoint().variants]
 
 
-def test_the_structures_with_most_plans_join_up_to_a_limit(
-    earlier: Result, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cold = variants_of(lambda note: search(GRAPHS["observed"](), evaluations=20, on_checkpoint=note))
-    structural = Counter(tuple(m for m in p.moves if m.rule not in PLACED) for p in earlier.frontier)
+def test_the_structures_with_most_plans_join_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = GRAPHS["perceptron"]()
+    plans = search(graph, seed=3, islands=2, evaluations=20_000, executor=InlineExecutor()).frontier
+    cold = variants_of(lambda note: search(graph, evaluations=20, on_checkpoint=note))
+    structural = Counter(tuple(m for m in p.moves if m.rule not in PLACED) for p in plans)
     new = [moves for moves, _ in structural.most_common() if moves not in cold]
     assert len(new) > 1
 
-    joined = variants_of(lambda note: warm(earlier.frontier, on_checkpoint=note))
+    joined = variants_of(lambda note: warm(plans, graph=graph, on_checkpoint=note))
     assert joined[: len(cold)] == cold
     assert set(joined[len(cold) :]) >= set(new)
 
     monkeypatch.setattr("tapestry.optimizer.run.warm_start.LARGEST_VARIANTS", 1)
-    assert variants_of(lambda note: warm(earlier.frontier, on_checkpoint=note)) == [*cold, new[0]]
+    assert variants_of(lambda note: warm(plans, graph=graph, on_checkpoint=note)) == [*cold, new[0]]
 
 
 @pytest.mark.slow

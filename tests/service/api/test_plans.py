@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
+from tapestry.hardware.timing import ClassTime, TimeEstimate
 from tapestry.rewrites import Move
 from tapestry.service.api.plan_exports import EXPORTS, PlanExport
 from tapestry.service.api.tasks import EXPLANATION
@@ -21,7 +22,7 @@ from tapestry.teg.document import from_document
 from tapestry.teg.importers.shardings.files import read_shardings
 from tapestry.teg.sharding.text import placements_from_document
 from tests.service.api.conftest import Serve, Service, complaint
-from tests.service.programs import NOON, finished_run, two_layers
+from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
 
 
 def first_plan(service: Service) -> str:
@@ -76,6 +77,38 @@ def test_a_plan_of_an_older_cost_model_says_so_wherever_its_costs_are(shared: Se
     for document in (shown, shared.http.get(path).json()):
         assert (document["cost_model"], document["cost_model_note"]) == (1, note)
     assert (reported["cost_model"], reported["cost_model_note"]) == (COST_MODEL_VERSION, note)
+
+
+def test_times_have_intervals_and_leads_without_any_check(shared: Service) -> None:
+    """Check a fast plan, one that copies more and one whose class is known less; the latter may be the fastest."""
+    run = finished_run(two_layers())
+    product = ClassTime(1e-3, 0.1)
+    times = (
+        TimeEstimate({"matrix_product.bf16": product, "all_gather on gpu": ClassTime(1e-3, 0.05)}),
+        TimeEstimate({"matrix_product.bf16": product, "all_gather on gpu": ClassTime(2e-3, 0.05)}),
+        TimeEstimate({"matrix_product.bf16": product, "scan.bf16": ClassTime(1.2e-3, 0.5)}),
+    )
+    plans = [replace(plan_by_hand(two_layers(), t.seconds, k), time=t) for k, t in enumerate(times)]
+    result = replace(run.result, frontier=tuple(plans))
+    run_id = shared.store.runs.save_finished(replace(run, result=result, verified={}, executions={}))
+    shown = {plan["plan"]: plan for plan in shared.http.get(f"/v1/runs/{run_id}/frontier").json()["plans"]}
+    fast, copying, uncertain = (shown[plan.id] for plan in plans)
+    for document, time in zip((fast, copying, uncertain), times, strict=True):
+        assert document["verified"] is None and document["time"] == time.to_json()
+        assert shared.http.get(f"/v1/plans/{document['id']}").json()["lead"] == document["lead"]
+    assert fast["lead"] == {"other": uncertain["id"], **times[0].difference(times[2]).to_json()}
+    assert (copying["lead"]["other"], uncertain["lead"]["other"]) == (fast["id"], fast["id"])
+    assert copying["lead"]["seconds"] == pytest.approx(-1e-3)
+    assert copying["lead"]["error_s"] == pytest.approx(5e-5), (
+        "the error of the products is common and cancels out"
+    )
+    assert (copying["lead"]["within_error"], copying["lead"]["rests_on"]) == (False, "all_gather on gpu")
+    assert (uncertain["lead"]["within_error"], uncertain["lead"]["rests_on"]) == (True, "scan.bf16")
+
+
+def test_a_plan_stored_without_its_time_has_none(service: Service) -> None:
+    plan = service.http.get(f"/v1/plans/{first_plan(service)}").json()
+    assert (plan["time"], plan["lead"]) == (None, None)
 
 
 def test_a_history_whose_rule_is_gone_is_refused_with_a_hint(shared: Service) -> None:

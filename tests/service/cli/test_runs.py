@@ -51,8 +51,13 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
             "move_count",
             "moves",
             "verified",
+            "time",
+            "lead",
             *versions,
         }
+        assert plan["time"] == plan["verified"]["time"], (
+            "its parts are equal, so the simulator finds the same"
+        )
         assert (plan["cost_model"], plan["cost_model_note"]) == (COST_MODEL_VERSION, None)
         assert plan["move_count"] == len(plan["moves"])
         assert set(OBJECTIVES) <= set(plan["cost"])

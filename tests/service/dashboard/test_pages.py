@@ -235,7 +235,7 @@ def test_what_a_device_holds_is_broken_down(service: Service, hostile_run: str, 
 
 def test_the_error_of_the_time_is_shown(service: Service, hostile_run: str, visit: Open) -> None:
     plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]
-    time = plan["verified"]["time"]
+    time = plan["time"]
     note = visit(service, f"/plans/{plan['id']}").locator("#time-interval")
     expect(note).to_contain_text("with a probability of 90 %")
     expect(note).to_contain_text(time["classes"][0]["name"])
@@ -245,6 +245,25 @@ def test_the_error_of_the_time_is_shown(service: Service, hostile_run: str, visi
     row = page.locator(f'.plan-table tr[data-plan="{plan["id"]}"]')
     low, high = re.search(r"([\d.]+) to ([\d.]+)", row.inner_text()).groups()  # type: ignore[union-attr]
     assert float(high) / float(low) == pytest.approx(time["high"] / time["low"], rel=0.05)
+
+
+def test_leads_are_shown_with_what_they_rest_on(service: Service, hostile_run: str, visit: Open) -> None:
+    plans = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"]
+    page = visit(service, f"/runs/{hostile_run}")
+    expect(page.locator(".plan-table thead").get_by_role("button", name="lead")).to_be_visible()
+    for plan in plans:
+        row = page.locator(f'.plan-table tr[data-plan="{plan["id"]}"]')
+        lead = plan["lead"]
+        expect(row).to_contain_text("leads by" if lead["seconds"] > 0 else "behind")
+        expect(row).to_contain_text(f", on {lead['rests_on']}")
+        assert row.get_by_text("within the error").count() == lead["within_error"]
+    for plan in (plans[0], plans[-1]):
+        note = visit(service, f"/plans/{plan['id']}").locator("#lead")
+        way = "faster" if plan["lead"]["seconds"] > 0 else "slower"
+        expect(note).to_contain_text(f"It is {way} than {plan['lead']['other'].partition('-')[2]} by")
+        certain = "within" if plan["lead"]["within_error"] else "beyond"
+        expect(note).to_contain_text(f"{certain} the error of the model")
+        expect(note).to_contain_text(f"The lead rests on {plan['lead']['rests_on']}.")
 
 
 def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: Open, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "cost": None,
         "cost_model": COST_MODEL_VERSION,
         "cost_model_note": None,
+        "time": None,
         "feasible": True,
         "devices": "all",
         "move_count": 2,

@@ -261,6 +261,7 @@ def check_plans(connection: Connection) -> None:
         "feasible": True,
         "placements": PLACEMENTS,
         "cost_model": 1,
+        "time": None,
         "on_frontier": True,
         "verified": None,
     }

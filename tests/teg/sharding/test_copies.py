@@ -197,10 +197,10 @@ def test_replicas_split_a_slow_transfer_and_gather_locally() -> None:
 
 def test_kinds_of_rounds() -> None:
     shards, columns = Spec((Split(ALL), WHOLE)), Spec((WHOLE, Split(ALL)))
-    assert fetch_round(shards, Spec((WHOLE, WHOLE)), "gpu", EIGHT).kind == "all_gather"
-    assert fetch_round(shards, columns, "gpu", EIGHT).kind == "all_to_all"
+    assert fetch_round(shards, Spec((WHOLE, WHOLE)), (64, 8), "gpu", EIGHT).kind == "all_gather"
+    assert fetch_round(shards, columns, (64, 8), "gpu", EIGHT).kind == "all_to_all"
     halo = Spec((Split(ALL), WHOLE), windows=(ChunkWindow(8, 1, -1, 3, 0, 8), None))
-    assert fetch_round(shards, halo, "gpu", EIGHT).kind == "fetch"
+    assert fetch_round(shards, halo, (64, 8), "gpu", EIGHT).kind == "fetch"
 
 
 def test_a_gather_of_a_window_is_a_gather() -> None:
@@ -209,11 +209,23 @@ def test_a_gather_of_a_window_is_a_gather() -> None:
     sliced = Spec((WHOLE, WHOLE), windows=(ChunkWindow(8, 0, 1, 6, 0, 8), None))
     counted = Spec((Split(ALL), WHOLE), windows=(ChunkWindow(8, 0, 1, 6, 0, 8), None))
     haloed = Spec((WHOLE, Split(ALL[1:])), windows=(None, ChunkWindow(8, 1, -1, 3, 0, 8)))
-    assert fetch_round(rows, sliced, "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
-    assert fetch_round(rows, counted, "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
+    assert fetch_round(rows, sliced, (8, 8), "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
+    assert fetch_round(rows, counted, (8, 8), "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
     # columns come from neighbors beside the group of the rows, so the group is the whole axis
-    assert fetch_round(grid, haloed, "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
-    assert fetch_round(rows, haloed, "gpu", EIGHT).kind == "all_to_all"
+    assert fetch_round(grid, haloed, (8, 8), "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
+    assert fetch_round(rows, haloed, (8, 8), "gpu", EIGHT).kind == "all_to_all"
+
+
+def test_a_read_of_what_one_member_holds_is_a_broadcast() -> None:
+    # Given rows on eight devices, of which all read the third one, or that and the next; halves of columns beside.
+    rows, grid = Spec((Split(ALL), WHOLE)), Spec((Split(ALL[:2]), Split(ALL[2:])))
+    third, two = (Spec((WHOLE, WHOLE), windows=(ChunkWindow(8, 0, 2, n, 0, 8), None)) for n in (1, 2))
+    kept = Spec((WHOLE, Split(ALL[2:])), windows=third.windows)
+    assert fetch_round(rows, third, (8, 8), "gpu", EIGHT) == Round("gpu", "broadcast", 8, 1)
+    assert fetch_round(rows, two, (8, 8), "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
+    assert fetch_round(grid, kept, (8, 8), "gpu", EIGHT) == Round("gpu", "broadcast", 4, 2)
+    # of a row, each of two devices has half
+    assert fetch_round(grid, third, (8, 8), "gpu", EIGHT) == Round("gpu", "all_gather", 8, 1)
 
 
 class TestWorkedCases:

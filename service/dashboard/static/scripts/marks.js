@@ -4,7 +4,8 @@
  */
 
 /** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, move_count: number,
- *   feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null}} Plan */
+ *   feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null,
+ *   time: import("./time-errors.js").Time | null, lead?: import("./time-errors.js").Lead | null}} Plan */
 
 /** What a mark says. */
 export const MEANINGS = {

@@ -6,6 +6,7 @@
 import { pages } from "./api.js";
 import { checkChips, markChip } from "./badges.js";
 import { element, fill } from "./dom.js";
+import { leadCell } from "./time-errors.js";
 import { column, plain } from "./units.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
@@ -36,7 +37,7 @@ export class PlanTable {
     this.headKey = "";
   }
 
-  /** @param {{plans: Plan[], objectives: Objective[], marks: Map<string, string[]>}} content */
+  /** @param {{plans: Plan[], objectives: Objective[], marks: Map<string, string[]>, hasLeads: boolean}} content */
   show(content) {
     this.content = content;
     const columns = columnsOf(content);
@@ -131,7 +132,7 @@ export class PlanTable {
 }
 
 /** @param {NonNullable<PlanTable["content"]>} content @returns {Column[]} */
-function columnsOf({ plans, objectives, marks }) {
+function columnsOf({ plans, objectives, marks, hasLeads }) {
   const costs = objectives.map(({ name, unit, title }) => {
     const scale = column(
       plans.map((plan) => plan.cost[name]),
@@ -160,7 +161,9 @@ function columnsOf({ plans, objectives, marks }) {
         ...(plan.feasible ? [] : [" ", element("span", { class: "chip bad" }, "✕ infeasible")]),
       ],
     },
-    ...costs.flatMap((one) => (one.key === "time_s" ? [one, ...intervalsOf(plans, one.unit)] : [one])),
+    ...costs.flatMap((one) =>
+      one.key === "time_s" ? [one, ...intervalsOf(plans, one.unit), ...(hasLeads ? leadsOf(plans) : [])] : [one],
+    ),
     {
       key: "devices",
       title: "devices",
@@ -189,14 +192,13 @@ function columnsOf({ plans, objectives, marks }) {
 }
 
 /**
- * A column of the intervals that hold the times of verified plans; none where no plan has one of this cost model.
+ * A column of the intervals that hold the times of plans; none where no plan has one.
  * @param {Plan[]} plans
  * @param {string} unit of the column of times
  * @returns {Column[]}
  */
 function intervalsOf(plans, unit) {
-  const timeOf = (/** @type {Plan} */ plan) => (plan.verified?.cost_model ? null : plan.verified?.time);
-  const known = plans.map(timeOf).filter((time) => time);
+  const known = plans.flatMap(({ time }) => (time ? [time] : []));
   if (!known.length) return [];
   const scale = column(
     known.flatMap((time) => [time.low, time.high]),
@@ -209,8 +211,27 @@ function intervalsOf(plans, unit) {
       title: `${plain(100 * known[0].probability)} % interval${scale.name === unit ? "" : `, ${scale.name}`}`,
       unit: "",
       isNumber: true,
-      value: (plan) => timeOf(plan)?.low ?? Infinity,
-      cell: (plan) => text(timeOf(plan)),
+      value: (plan) => plan.time?.low ?? Infinity,
+      cell: (plan) => text(plan.time),
+    },
+  ];
+}
+
+/**
+ * A column of how the times of plans compare with that of the fastest; none where nothing is compared.
+ * @param {Plan[]} plans
+ * @returns {Column[]}
+ */
+function leadsOf(plans) {
+  if (!plans.some((plan) => plan.lead)) return [];
+  return [
+    {
+      key: "lead",
+      title: "lead",
+      unit: "",
+      isNumber: false,
+      value: (plan) => -(plan.lead?.seconds ?? -Infinity),
+      cell: (plan) => leadCell(plan.lead),
     },
   ];
 }

@@ -5,28 +5,9 @@
 
 import { checkChip, checksOf } from "./badges.js";
 import { element, fill } from "./dom.js";
-import { plain, quantity } from "./units.js";
+import { plain } from "./units.js";
 
 const METHODS = { simulated: "while the plan ran with numbers", dry: "without numbers" };
-
-const LEAST_CERTAIN = 3;
-
-/**
- * How certain the time is; nothing for a plan that was verified without it, or by another cost model.
- * @param {any} verified
- */
-function timeNote({ time, cost_model }) {
-  if (!time || cost_model) return null;
-  const classes = time.classes
-    .slice(0, LEAST_CERTAIN)
-    .map((/** @type {any} */ each) => `${each.name} (${quantity(each.seconds, "s")}, ±${plain(100 * each.error)} %)`);
-  const interval = `${quantity(time.low, "s")} to ${quantity(time.high, "s")}`;
-  return element(
-    "p",
-    { class: "small", id: "time-interval" },
-    `Median time: ${quantity(time.seconds, "s")}, ${interval} with a probability of ${plain(100 * time.probability)} %. Least certain: ${classes.join(", ")}.`,
-  );
-}
 
 /** @param {Element} place @param {any} verified */
 export function showVerification(place, verified) {
@@ -77,7 +58,6 @@ export function showVerification(place, verified) {
       { class: "muted small" },
       `Counted ${METHODS[/** @type {keyof METHODS} */ (memory.method)] ?? memory.method}.`,
     ),
-    timeNote(verified),
     errors.length
       ? element(
           "p",

@@ -16,6 +16,7 @@ import { showMoves } from "../move-list.js";
 import { missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { meshText } from "../run-summary.js";
+import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
 import { several } from "../units.js";
 import { showVerification } from "../verification.js";
 
@@ -54,10 +55,12 @@ function show(plan, run, frontier, objectives, graph) {
   const marks = marksOf(frontier.plans, plan.objectives).get(plan.id) ?? [];
   const left = plan.on_frontier ? [] : [element("span", { class: "chip" }, "no longer on the frontier")];
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
-  fill(byId("chips"), ...marks.map(markChip), ...left, ...infeasible, ...checkChips(plan.verified));
+  const within = isWithinError(plan.lead) ? [withinChip(plan.lead)] : [];
+  fill(byId("chips"), ...marks.map(markChip), ...within, ...left, ...infeasible, ...checkChips(plan.verified));
   enableExplicit(plan);
   showCostModel(byId("cost-model"), [plan]);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives, plan.memory);
+  showTimeErrors(byId("time-errors"), plan);
   showVerification(byId("verification"), plan.verified);
   new Executions(path, plan.executions, run.mesh_document.device.memory_bytes);
   showPlacements(plan, graph);

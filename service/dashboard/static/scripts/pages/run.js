@@ -183,7 +183,8 @@ function showPlans() {
   byId("plan-frame").hidden = plans.length === 0;
   const shown = byId("all-costs").checked ? catalog : chosen;
   showCostModel(byId("cost-model"), plans);
-  table.show({ plans, objectives: shown, marks });
+  // Events bring plans without their leads, which depend on the whole frontier.
+  table.show({ plans, objectives: shown, marks, hasLeads: live.shown.isEnded });
   if (plans.length) plot.show({ plans, objectives: catalog, chosen, marks, view: view.view });
 }
 

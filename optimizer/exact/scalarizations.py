@@ -1,0 +1,140 @@
+"""Exact plans of a space: of least weighted cost, for weights that spread over the objectives of a goal.
+
+Decoded plans are costed in full, in several distances of prefetch. They are points near the convex hull of the
+frontier; what lies between them, and what overlap and lifetimes change, is left to the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, product
+from typing import NamedTuple
+
+import numpy as np
+
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernel_arrays import (
+    ENERGY,
+    FLOPS,
+    FLOPS_WASTE,
+    MEMORY_WASTE,
+    PEAK,
+    PEAK_FLOPS,
+    TIME,
+    TOTAL,
+    TRAFFIC,
+    CompiledSpace,
+    EvaluationState,
+)
+from tapestry.optimizer.archive.fronts import spread_points
+from tapestry.optimizer.archive.goal import Goal, objective_values
+from tapestry.optimizer.exact.additive import AdditiveCosts, Weights
+from tapestry.optimizer.exact.trws import Messages, new_messages, solve
+
+PREFETCHES = (0, 1, 2, 4)  # of all edges
+SCALARIZATIONS = 24  # beside two for each objective
+STEEPEST = 4.0  # weights of two objectives differ by at most this power of ten, per range
+NUDGE = 1e-3  # the weight of all objectives where one is minimized
+PROBE = 1e-3  # the relative step of a difference quotient
+LIVE, LEAST_LIVE = 0.05, 1e-4  # the share of what blocks make that is live at the peak, before a plan says it
+STILL = 1e-6  # a relative difference of an objective that counts as none
+LEAST = 1e-300  # a divisor
+WORK = 6e7  # entries of tables that passes over all solutions, one each, may read
+FEWEST = 3  # solutions of any space
+
+
+class ExactPlan(NamedTuple):
+    """A plan as strategies `(genes,)`, and the distance of all its prefetches."""
+
+    strategies: np.ndarray
+    prefetch: int
+
+
+class ExactPlacement:
+    """The exact solver of one space under the objectives of a goal; `live` is the share of made bytes at the peak."""
+
+    def __init__(self, space: CompiledSpace, state: EvaluationState, goal: Goal) -> None:
+        self.space, self.state, self.goal = space, state, goal
+        self.costs = AdditiveCosts(space)
+        self.live = LIVE
+        self._messages: dict[bool, Messages] = {}
+
+    def plans(self) -> Iterator[ExactPlan]:
+        """Yield the plans of all scalarizations, in several distances of prefetch each."""
+        for strategies in islice(self._solutions(), max(FEWEST, int(WORK / max(self.costs.size, 1)))):
+            for prefetch in PREFETCHES:
+                yield ExactPlan(strategies, prefetch)
+
+    def _solutions(self) -> Iterator[np.ndarray]:
+        """Yield the strategies of least time, of the least of each objective, and of what lies between."""
+        prices = np.zeros(self.goal.weights.shape[1])
+        prices[TIME] = 1.0
+        first = [self._least(prices, is_shared) for is_shared in (False, True)]
+        yield from first
+        fastest = min(map(self._raw, first), key=lambda raw: int(raw[TIME]))
+        gradient = self._gradient(fastest)
+        scale = 1.0 / np.maximum(np.abs(gradient @ fastest), LEAST)
+        values = [self._values(fastest)]
+        for k, is_shared in product(range(len(gradient)), (False, True)):
+            weight = NUDGE * scale
+            weight[k] = scale[k]
+            found = self._least(weight @ gradient, is_shared)
+            values.append(self._values(self._raw(found)))
+            yield found
+        spans = np.ptp(values, axis=0)
+        moving = spans > STILL * np.max(values, axis=0)
+        for n, point in enumerate(spread_points(SCALARIZATIONS, int(moving.sum()))):
+            weight = NUDGE * scale
+            weight[moving] = 10.0 ** (STEEPEST * (point - 0.5)) / spans[moving]
+            yield self._least(weight @ gradient, bool(n % 2))
+
+    def _least(self, prices: np.ndarray, is_shared: bool) -> np.ndarray:
+        """Return the strategies of least additive cost under prices of the integer costs."""
+        problem = self.costs.problem(self._weights(prices), shared=is_shared)
+        messages = self._messages.setdefault(is_shared, new_messages(problem))
+        solution = solve(problem, messages)
+        genes = self.costs.genes(solution.labels)
+        resident, passing = self.costs.bytes_of(solution.labels)
+        if passing > 0:
+            self.live = float(np.clip((self._raw(genes)[PEAK] - resident) / passing, LEAST_LIVE, 1.0))
+        return genes
+
+    def _raw(self, genes: np.ndarray) -> np.ndarray:
+        """Compute the integer costs of strategies without prefetch."""
+        raw, edges = (
+            np.zeros(self.goal.weights.shape[1], np.int64),
+            np.zeros((2, self.space.edge_tensor.size), np.int64),
+        )
+        evaluate(self.space, self.state, genes, edges[0], edges[1], raw)
+        return raw
+
+    def _weights(self, prices: np.ndarray) -> Weights:
+        devices = float(self.space.classes.sum())
+        memory = prices[PEAK] + devices * (prices[TOTAL] + prices[MEMORY_WASTE])
+        return Weights(
+            compute_ticks=prices[TIME],
+            copy_ticks=prices[TIME],
+            traffic=prices[TRAFFIC],
+            energy=prices[ENERGY],
+            resident=memory,
+            passing=self.live * memory,
+            copied=self.live * memory,
+            flops=prices[FLOPS] + prices[FLOPS_WASTE] + prices[PEAK_FLOPS] / devices,
+            amounts=float(prices[ENERGY + 1 :].sum()),
+        )
+
+    def _values(self, raw: np.ndarray) -> np.ndarray:
+        value = np.zeros(len(self.goal.epsilon))
+        objective_values(self.goal, raw, value)
+        return value
+
+    def _gradient(self, raw: np.ndarray) -> np.ndarray:
+        """Compute by how much each objective grows with each integer cost `(objectives, costs)`, near a plan."""
+        here = self._values(raw)
+        found = np.zeros((len(here), len(raw)))
+        for column in range(len(raw)):
+            moved = raw.copy()
+            step = max(1, int(PROBE * raw[column]))
+            moved[column] += step
+            found[:, column] = np.maximum(self._values(moved) - here, 0.0) / step
+        return found
