@@ -152,7 +152,7 @@ def test_a_search_in_half_precision_moves_and_holds_half_the_bytes() -> None:
         p.output("y", x.contract(w, "width").relu().contract(v, "inner"))
     whole, half = (
         tapestry.optimize(
-            p, "dgx-h100", ("time_s", "peak_memory_bytes"), dtype=dtype, evaluations=200, islands=1
+            p, "dgx-h100", ("time_s", "peak_memory_bytes"), dtype=dtype, evaluations=2000, islands=1
         )
         for dtype in (None, "bf16")
     )

@@ -20,7 +20,7 @@ from tapestry.teg.exporters.tables.table import (
     TensorSharding,
 )
 from tapestry.teg.exporters.tables.user_dims import InexpressibleSplit, factor_groups, joined_split
-from tapestry.teg.graph import Graph, Tensor
+from tapestry.teg.graph import Block, Graph, Tensor
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
@@ -124,9 +124,9 @@ def _with_reads(
     tensors: Sequence[TensorSharding],
     mesh_shape: MeshShape,
 ) -> list[TensorSharding]:
-    """Return the shardings with what the blocks that make intermediate values read otherwise than it is left.
+    """Return the shardings with what the blocks that make them read otherwise than it is left.
 
-    A read of a part, such as one with a halo, is not stated. Where a block leaves terms, its reads say which: those
+    Those of a block that makes an output, and no value that others read, are stated with it. A read of a part, such as one with a halo, is not stated. Where a block leaves terms, its reads say which: those
     that cannot be stated have a fault.
     """
     known: dict[str, list[tuple[_Stored, TensorSharding]]] = {}
@@ -134,8 +134,19 @@ def _with_reads(
         if own.role != OUTPUT:
             known.setdefault(own.tensor.site, []).append((own, tensor))
 
+    inside = {own.tensor.site for own in stored if own.role == INTERMEDIATE}
+
+    def maker(own: _Stored) -> Block | None:
+        """Return the block that makes a value inside the program, or an output that is none of these."""
+        if own.role == OUTPUT and own.tensor.site not in inside:
+            made = graph.producers[own.tensor.site]
+            return None if made.is_view or made.operator == "source" else made
+        return graph.by_site[own.site] if own.role == INTERMEDIATE else None
+
     def reads(own: _Stored) -> Iterator[ReadSharding]:
-        block = graph.by_site[own.site]
+        block = maker(own)
+        if block is None:
+            return
         strategy = placed.of(block).strategy
         for position in range(len(block.inputs)):
             read = read_of(graph, block.site, position)
@@ -151,7 +162,7 @@ def _with_reads(
                     yield ReadSharding(left.name, needed)
 
     return [
-        tensor if own.role != INTERMEDIATE else replace(tensor, reads=tuple(dict.fromkeys(reads(own))))
+        replace(tensor, reads=tuple(dict.fromkeys(reads(own))))
         for own, tensor in zip(stored, tensors, strict=True)
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tapestry.teg.exporters.tables.table import INTERMEDIATE, ShardingTable, TensorSharding
+from tapestry.teg.exporters.tables.table import INTERMEDIATE, OUTPUT, ShardingTable, TensorSharding
 from tapestry.teg.exporters.tables.verdicts import read_tensors
 from tapestry.teg.python_text import docstring, quoted, visible
 
@@ -33,9 +33,9 @@ def reads(
     fault: Callable[[ShardingTable, TensorSharding], str],
     expression: Callable[[ShardingTable, TensorSharding], str],
 ) -> dict[str, str]:
-    """Return for each value inside the dictionary of what is moved before it is made, but for what has a fault."""
+    """Return for each value the dictionary of what is moved before it is made, but for what has a fault."""
     found = {}
-    for tensor in table.of_roles([INTERMEDIATE]):
+    for tensor in table.of_roles([INTERMEDIATE, OUTPUT]):
         moved = [
             f"{quoted(name)}: {expression(table, read)}"
             for name, read in read_tensors(table, tensor).items()
