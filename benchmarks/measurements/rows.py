@@ -15,6 +15,11 @@ from tapestry.teg.faults import joined, value_text
 EAGER_SOURCES = ("/neusight", "/llmcompass")
 
 
+# Inputs that count devices, and the most of them: an exchange is computed for every pair, 4096 of them in 1 GB.
+DEVICE_COUNTS = ("ranks", "nodes", "ranks_per_node", "tensor_parallel")
+MOST_DEVICES = 4096
+
+
 class DamagedRowsError(ValueError):
     """Error raised for files that are no measurements; `faults` are all reasons, each with file, row and key."""
 
@@ -128,7 +133,19 @@ def _row_faults(entry: Any) -> list[str]:
     predict = entry.get("predict")
     if isinstance(predict, dict):
         faults += _predict_faults(predict, bool(entry.get("predictable")))
+    inputs = entry.get("inputs")
+    if isinstance(inputs, dict) and entry.get("predictable"):
+        faults += _count_faults(inputs)
     return faults
+
+
+def _count_faults(inputs: Mapping[str, Any]) -> list[str]:
+    return [
+        f"inputs.{key}: expected from 1 to {MOST_DEVICES} devices, not {value_text(value)}; correct it, or state "
+        "`predictable` as false to leave the row out"
+        for key in DEVICE_COUNTS
+        if isinstance(value := inputs.get(key), (int, float)) and value > MOST_DEVICES
+    ]
 
 
 def _predict_faults(predict: Mapping[str, Any], predictable: bool) -> list[str]:

@@ -246,6 +246,14 @@ DAMAGED = [
         "predict.value: expected a number above zero",
     ),
     ({"predictable": "yes"}, "predictable: expected true or false, not 'yes'"),
+    (
+        {"inputs": {"op": "all_gather", "ranks": 1_000_000, "bytes": 8}},
+        "inputs.ranks: expected from 1 to 4096 devices, not 1000000; correct it, or state `predictable` as false",
+    ),
+    (
+        {"inputs": {"operator": "AllReduce_MHA", "tensor_parallel": 1e300}},
+        "inputs.tensor_parallel: expected from 1 to 4096 devices, not 1e+300",
+    ),
 ]
 
 
@@ -260,6 +268,23 @@ def test_damaged_rows_are_refused_with_file_row_and_key(
         read_rows([file])
     (only,) = caught.value.faults
     assert only.startswith(f"{file}: row 1") and fault in only
+
+
+def test_rows_of_too_many_devices_are_read_where_they_are_left_out(tmp_path: Path) -> None:
+    (entry, *_) = json.loads(ROWS.read_text())["entries"]
+    inputs = {"op": "all_gather", "ranks": 1_000_000, "bytes": 8}
+    left_out = {**entry, "inputs": inputs, "predictable": False}
+    (file := tmp_path / "rows.json").write_text(json.dumps({"entries": [left_out]}))
+    assert fidelity(read_rows([file]))["left_out"] == {"not predictable": 1}
+
+
+def test_as_many_devices_as_a_row_may_have_are_predicted(tmp_path: Path) -> None:
+    (entry, *_) = json.loads(ROWS.read_text())["entries"]
+    inputs = {"op": "all_reduce", "ranks": 4096, "nodes": 512, "bytes": 2**20}
+    row = {**entry, "kind": "collective", "device_id": "h100-sxm5-80gb", "inputs": inputs}
+    row["predict"] = {"quantity": "time", "unit": "s", "value": 1e-3}
+    (file := tmp_path / "rows.json").write_text(json.dumps({"entries": [row]}))
+    assert fidelity(read_rows([file]))["unpredicted"] == []
 
 
 def test_all_faults_of_all_files_are_listed(tmp_path: Path) -> None:
