@@ -51,7 +51,8 @@ def _axis(table: Table, name: str | None = None) -> MeshAxis:
             "name", f"expected a letter, then letters, digits, `_` and `-`, not {value_text(axis.name)}"
         )
     small, rate = axis.small_message_bytes_per_s, axis.bandwidth_bytes_per_s
-    if small is not None and small > rate and table.faults.plausible:
+    is_sound = table.is_sound("small_message_bytes_per_s", "bandwidth_bytes_per_s")
+    if small is not None and small > rate and table.faults.plausible and is_sound:
         table.fault(
             "small_message_bytes_per_s", f"expected at most bandwidth_bytes_per_s, {rate:g}, not {small:g}"
         )
@@ -125,16 +126,16 @@ def _mesh(table: Table) -> Mesh:
     network = _axis(table.table("network"), NODE) if table.has("network") else None
     systems = table.texts("systems")
     stated = table.optional_whole("device_count")
-    table.finish()
     names = [axis.name for axis in (*axes, *((network,) if network else ())) if axis.name]
     if len(set(names)) < len(names):
         table.fault("axes", f"expected different names, not {', '.join(names)}")
     count = prod(axis.size for axis in axes)
     if count > LONGEST_MESH:
         table.fault("axes", f"{count} devices, at most {LONGEST_MESH} are possible")
-    if stated is not None and stated != count:
+    if stated is not None and stated != count and table.is_sound("axes", "device_count"):
         sizes = " x ".join(str(axis.size) for axis in axes)
         table.fault("device_count", f"expected the product of the axes, {sizes} = {count}, not {stated}")
+    table.finish()
     return Mesh(name, device, axes, network, systems)
 
 
@@ -291,13 +292,15 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
 
 
 def load_file(path: str) -> Device | Mesh:
-    """Load the device or mesh that a TOML file describes: without axes and a device of its own, it is one itself.
+    """Load the device or mesh that a TOML file describes, by which of the two it has more keys of.
 
     Raises:
         CatalogError: an unreadable or wrong file; it lists all faults.
     """
     content = _own_file(path)
-    is_device = isinstance(content, dict) and not {"axes", "device"} & content.keys() and "vendor" in content
+    keys = content.keys() if isinstance(content, dict) else set[str]()
+    of_device, of_mesh = (schema["properties"].keys() for schema in (device_schema(), mesh_schema()))
+    is_device = len(keys & (of_device - of_mesh)) > len(keys & (of_mesh - of_device))
     return device_from_dict(content, path) if is_device else mesh_from_dict(content, path)
 
 

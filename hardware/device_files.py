@@ -139,12 +139,12 @@ def _check_relations(table: Table, device: Device) -> None:
                     f"{key}: {name}",
                     f"unknown precision; {near_hint(name, sorted(PRECISIONS), cutoff=CUTOFF)}",
                 )
-    if table.faults.plausible and table.content.get("memory_bytes") == device.memory_bytes:
+    if table.faults.plausible and table.is_sound("memory_bytes"):
         for key in ("cache_bytes", "fresh_bytes", "context_bytes", "workspace_bytes", "allocator_bytes"):
             size = getattr(device, key)
-            if size is not None and size > device.memory_bytes:
+            if size is not None and size > device.memory_bytes and table.is_sound(key):
                 table.fault(key, f"expected at most memory_bytes, {device.memory_bytes}, not {size}")
-    if table.content.get("cores") == device.cores <= device.communication_cores:
+    if table.is_sound("cores", "communication_cores") and device.cores <= device.communication_cores:
         table.fault(
             "communication_cores",
             f"expected fewer than cores, {device.cores}, not {device.communication_cores}",
@@ -153,14 +153,20 @@ def _check_relations(table: Table, device: Device) -> None:
         table.fault("fresh_bytes", "expected together with fresh_bytes_per_s: give both or neither")
     if (device.cache_bytes is None) != (device.cache_bytes_per_s is None):
         table.fault("cache_bytes", "expected together with cache_bytes_per_s: give both or neither")
-    elif device.cache_bytes_per_s is not None and device.cache_bytes_per_s < device.memory_bytes_per_s:
+    elif (
+        device.cache_bytes_per_s is not None
+        and device.cache_bytes_per_s < device.memory_bytes_per_s
+        and table.is_sound("cache_bytes_per_s", "memory_bytes_per_s")
+    ):
         table.fault(
             "cache_bytes_per_s",
             f"expected at least memory_bytes_per_s, {device.memory_bytes_per_s:g}, "
             f"not {device.cache_bytes_per_s:g}",
         )
-    if (idle := device.idle_power_w) is not None and device.tdp_w is not None and idle > device.tdp_w:
-        table.fault("idle_power_w", f"expected at most tdp_w, {device.tdp_w:g} W, not {idle:g}")
+    idle, most = device.idle_power_w, device.tdp_w
+    is_sound = table.is_sound("idle_power_w", "tdp_w")
+    if idle is not None and most is not None and idle > most and is_sound:
+        table.fault("idle_power_w", f"expected at most tdp_w, {most:g} W, not {idle:g}")
     for layout in device.layouts:
         try:
             native_named(layout)

@@ -6,9 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+LEAST_PERCENT = 2.5  # shares up to here are taken for shares of a rate that is too low, above for percent
+
 
 class Range(NamedTuple):
     """The plausible values of one figure, bounds included, and a phrase that says what the figure is.
+
+    Of a share, `rate` names the figure that it is a share of.
 
     The bounds are orders of magnitude beyond what is built: they catch percent for shares, seconds for
     microseconds and gigabytes for bytes, and leave room for small and for future machines.
@@ -18,6 +22,7 @@ class Range(NamedTuple):
     most: float
     unit: str
     about: str
+    rate: str = ""
 
     @property
     def expected(self) -> str:
@@ -47,6 +52,9 @@ class Range(NamedTuple):
     def hint(self, value: float) -> str:
         """Return the likely mistake behind an implausible value, as the end of a message; empty if none stands out."""
         if self.unit == "share":
+            if self.rate and self.most < value <= LEAST_PERCENT:
+                rate = f"{self.rate} {value / self.most:g} times as high"
+                return f"; if that was measured, the rate is stated too low: write {rate}, and {self.most:g} here"
             return f"; {value:g} % is {value / 100:g}" if self.most < value <= 100 else ""
         factor, meant = _MISTAKEN.get(self.unit, (1.0, ""))
         is_meant = (value > self.most if factor < 1 else value < self.least) and self.holds(value * factor)
@@ -76,8 +84,8 @@ _MISTAKEN = {
 }
 
 
-def _share(about: str, most: float = 1.0) -> Range:
-    return Range(0.0, most, "share", about)
+def _share(about: str, rate: str = "", most: float = 1.0) -> Range:
+    return Range(0.0, most, "share", about, rate)
 
 
 RANGES: Mapping[str, Range] = {
@@ -95,9 +103,11 @@ RANGES: Mapping[str, Range] = {
     "communication_queues": Range(1, 1e3, "", "copies over links of their own that run side by side"),
     "launch_overhead_s": Range(0.0, 1.0, "s", "time to start a kernel"),
     "contraction_overhead_s": Range(0.0, 1.0, "s", "further time to start a contraction"),
-    "contraction_efficiency": _share("share of the peak that contractions reach"),
-    "memory_efficiency": _share("share of the memory's rate that kernels reach"),
-    "vector_efficiency": _share("share of both rates that vector kernels reach"),
+    "contraction_efficiency": _share("share of the peak that contractions reach", "peak_flops_per_s"),
+    "memory_efficiency": _share("share of the memory's rate that kernels reach", "memory_bytes_per_s"),
+    "vector_efficiency": _share(
+        "share of both rates that vector kernels reach", "memory_bytes_per_s and vector_flops_per_s"
+    ),
     "context_bytes": Range(0.0, 1e12, "bytes", "memory that driver, runtime and code take"),
     "workspace_bytes": Range(0.0, 1e12, "bytes", "scratch memory of the libraries"),
     "allocator_bytes": Range(0.0, 1e12, "bytes", "memory lost to the allocator's rounding, at most"),
@@ -109,7 +119,7 @@ RANGES: Mapping[str, Range] = {
     "joules_per_link_byte": Range(0.0, 1e-3, "J", "energy of one byte sent"),
     "price_usd_per_hour": Range(0.0, 1e5, "USD/h", "price of one device"),
     # Classes of kernels, whose efficiency and memory_efficiency are shares as above.
-    "cache_efficiency": _share("share of the cache's rate that kernels reach"),
+    "cache_efficiency": _share("share of the cache's rate that kernels reach", "cache_bytes_per_s"),
     "overhead_s": Range(0.0, 1.0, "s", "further time of a kernel beside its launch"),
     "eager_s": Range(0.0, 1.0, "s", "what the host adds where it launches kernels one by one"),
     "row_bytes_per_s": Range(1e3, 1e15, "bytes/s", "rate at which one core works along a row"),
@@ -128,13 +138,17 @@ RANGES: Mapping[str, Range] = {
     "n": Range(1, 1e6, "", "columns of a tile"),
     "k": Range(1, 1e6, "", "steps of a tile"),
     # Axes of meshes; a tile has an efficiency too.
-    "efficiency": _share("share of the rate that is reached"),
+    "efficiency": _share(
+        "share of the rate that is reached", "bandwidth_bytes_per_s (of a device: peak_flops_per_s)"
+    ),
     "bandwidth_bytes_per_s": Range(
         1e5, 1e15, "bytes/s", "rate of one device's links along the axis, one way"
     ),
     "latency_s": Range(0.0, 1.0, "s", "time before the first byte of a round of a collective"),
     # Above 1 where the links reduce: then fewer bytes are sent than the formula counts.
-    "all_reduce_efficiency": _share("share for all-reduce, where the links themselves reduce", 2.0),
+    "all_reduce_efficiency": _share(
+        "share for all-reduce, where the links themselves reduce", "bandwidth_bytes_per_s", 2.0
+    ),
     "ramp_s": Range(0.0, 1.0, "s", "further time per phase of a collective's bulk protocol"),
     # Of devices and axes.
     "quantile": Range(0.5, 0.999, "", "quantile of times that plans are ranked by; the median if left out"),

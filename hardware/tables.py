@@ -64,6 +64,7 @@ class Table:
         self.where = where
         self.faults = faults
         self.read: list[str] = []
+        self.missing: dict[str, str] = {}  # key -> its fault
         if not self.is_table and content is not MISSING:
             faults.add(where, f"expected a table, not {value_text(content)}")
 
@@ -73,11 +74,17 @@ class Table:
     def fault(self, key: str, text: str) -> None:
         self.faults.add(self.at(key), text)
 
+    def is_sound(self, *keys: str) -> bool:
+        """Return whether no fault was found of these keys as yet, nor of what their tables hold."""
+        places = tuple(f"{self.at(key)}{end}" for key in keys for end in (":", "["))
+        return not any(fault.startswith(places) for fault in self.faults.found)
+
     def get(self, key: str, expected: str) -> object:
         """Return the value of `key`; if there is none, note that and return `MISSING`."""
         self.read.append(key)
         if key not in self.content and self.is_table:
-            self.fault(key, f"missing; expected {expected}")
+            self.missing[key] = f"{self.at(key)}: missing; expected {expected}"
+            self.faults.found.append(self.missing[key])
         return self.content.get(key, MISSING)
 
     def has(self, key: str) -> bool:
@@ -211,12 +218,20 @@ class Table:
         return {name: table.text(name) for name in table.content}
 
     def finish(self) -> None:
-        """Note the keys that were not read: a misspelled optional field would else be ignored."""
-        for key in self.content:
-            if key not in self.read:
-                self.fault(
-                    str(key), f"unknown key; {near_hint(str(key), sorted(set(self.read)), cutoff=CUTOFF)}"
-                )
+        """Note the keys that were not read: a misspelled optional field would else be ignored.
+
+        Where the nearest key is missing, the two are one fault.
+        """
+        known = sorted(set(self.read))
+        for key in map(str, self.content):
+            if key in self.read:
+                continue
+            nearest = next(iter(near_names(key, known, cutoff=CUTOFF)), "")
+            if nearest in self.missing:
+                self.faults.found.remove(self.missing.pop(nearest))
+                self.fault(key, f"unknown key; did you mean {nearest}, which is missing?")
+            else:
+                self.fault(key, f"unknown key; {near_hint(key, known, cutoff=CUTOFF)}")
 
 
 def _whole_hint(value: object, known: Range | None) -> str:

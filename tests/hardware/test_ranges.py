@@ -33,6 +33,16 @@ AXIS = {"name": "gpu", "size": 4, "topology": "switch", "bandwidth_bytes_per_s":
             "bandwidth_bytes_per_s: expected a number from 100000 to 1e+15 bytes/s, not 400; "
             "400 GB/s is 4e+11",
         ),
+        (
+            {"efficiency": 1.3},
+            "efficiency: expected a share above 0 and at most 1, not 1.3; if that was measured, the rate is stated "
+            "too low: write bandwidth_bytes_per_s (of a device: peak_flops_per_s) 1.3 times as high, and 1 here",
+        ),
+        (
+            {"all_reduce_efficiency": 2.2},
+            "all_reduce_efficiency: expected a share above 0 and at most 2, not 2.2; if that was measured, the rate "
+            "is stated too low: write bandwidth_bytes_per_s 1.1 times as high, and 2 here",
+        ),
         ({"efficiency": 1e9}, "efficiency: expected a share above 0 and at most 1, not 1e+09"),
         ({"latency_s": 10**400}, "latency_s: expected a number from 0 to 1 s, not inf"),
     ],
@@ -133,6 +143,72 @@ def test_a_figure_with_a_unit_is_refused_with_the_number_to_write(
     with pytest.raises(CatalogError, match="expected") as caught:
         mesh_from_dict({"name": "m", "device": "v100", "axes": [AXIS | figure]})
     assert message in str(caught.value)
+
+
+DEVICE = (Path("hardware/devices") / "v100-sxm2-16gb.toml").read_text()
+
+
+def only_fault(file: Path, text: str) -> str:
+    """Check a file with a text that has one fault, and return it."""
+    file.write_text(text)
+    with pytest.raises(CatalogError) as caught:
+        load_file(str(file))
+    (fault,) = caught.value.faults
+    return fault.removeprefix(f"{file}: ")
+
+
+@pytest.mark.parametrize(
+    ("misspelled", "meant"),
+    [
+        ("vender", "vendor"),
+        ("nam", "name"),
+        ("memory_byte", "memory_bytes"),
+        ("peak_flop_per_s", "peak_flops_per_s"),
+    ],
+)
+def test_a_misspelled_key_of_a_device_file_is_its_one_fault(
+    tmp_path: Path, misspelled: str, meant: str
+) -> None:
+    figures, head, sources = DEVICE.partition("[sources]\n")
+    for begin, end in (("\n", " ="), ("\n[", "]")):
+        figures = figures.replace(f"{begin}{meant}{end}", f"{begin}{misspelled}{end}", 1)
+    fault = only_fault(tmp_path / "device.toml", f"{figures}{head}{sources}")
+    assert fault == f"{misspelled}: unknown key; did you mean {meant}, which is missing?"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key"),
+    [
+        ("tdp_w = 300.0", "tdp_w = 0", "tdp_w"),
+        ("tdp_w = 300.0", "tdp_w = 1e-6", "tdp_w"),
+        ("memory_bytes_per_s = 9e+11", "memory_bytes_per_s = 1e30", "memory_bytes_per_s"),
+        ("memory_bytes = 16_000_000_000", "memory_bytes = -1", "memory_bytes"),
+        ("cores = 80", "cores = 0", "cores"),
+    ],
+)
+def test_a_wrong_figure_is_the_one_fault_whatever_is_compared_with_it(
+    tmp_path: Path, before: str, after: str, key: str
+) -> None:
+    assert before in DEVICE
+    text = DEVICE.replace(before, after, 1)
+    assert only_fault(tmp_path / "device.toml", text).startswith(f"{key}: expected")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("size = 4", "size = 0", "axes[0]: size: expected a whole number above zero, not 0"),
+        ("[[axes]]", "[[axis]]", "axis: unknown key; did you mean axes, which is missing?"),
+    ],
+)
+def test_axes_that_are_faulty_are_not_multiplied_out(
+    tmp_path: Path, before: str, after: str, fault: str
+) -> None:
+    axis = 'name = "gpu"\nsize = 4\ntopology = "switch"\nbandwidth_bytes_per_s = 1e11\nlatency_s = 1e-6\n'
+    text = f'name = "m"\ndevice = "v100"\ndevice_count = 4\n[[axes]]\n{axis}'
+    (good := tmp_path / "good.toml").write_text(text)
+    assert load_file(str(good)).name == "m"
+    assert only_fault(tmp_path / "mesh.toml", text.replace(before, after)) == fault
 
 
 def test_axes_that_do_not_multiply_out_are_refused() -> None:

@@ -67,7 +67,8 @@ def test_a_device_file_is_checked_too(tapestry: Run, tmp_path: Path) -> None:
     )
     answer = tapestry("mesh", "check", file)
     assert answer.code == 1
-    assert "cores: missing" in answer.out and "core: unknown key; did you mean cores" in answer.out
+    fault, count = answer.out.splitlines()
+    assert fault.endswith("core: unknown key; did you mean cores, which is missing?") and count == "1 fault"
 
 
 def test_the_network_of_a_node_is_shown(tapestry: Run) -> None:
