@@ -9,11 +9,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from tapestry.teg.faults import joined, value_text
-
-# Sources whose operators PyTorch called one by one: their shortest rows are 10 to 50 us of the host.
-EAGER_SOURCES = ("/neusight", "/llmcompass")
-
+from benchmarks.measurements.launches import CAPTURED, SourceLaunch, known_sources, launch_of
+from tapestry.hardware.mesh import LAUNCHES
+from tapestry.teg.faults import joined, one_of, value_text
 
 # Inputs that count devices, and the most of them: an exchange is computed for every pair, 4096 of them in 1 GB.
 DEVICE_COUNTS = ("ranks", "nodes", "ranks_per_node", "tensor_parallel")
@@ -32,7 +30,8 @@ class DamagedRowsError(ValueError):
 class Question:
     """All that a predictor is given of a row: what was measured, on what, and in which quantity and unit.
 
-    `launch` says whether the host launched kernels one by one (`eager`) or they ran back to back (`captured`).
+    `launch` says whether the host launched kernels one by one (`eager`) or they ran back to back (`captured`); rows
+    state it, or their source is known for it (`launches.toml`).
     """
 
     kind: str
@@ -40,7 +39,7 @@ class Question:
     inputs: Mapping[str, Any]
     quantity: str
     unit: str
-    launch: str = "captured"
+    launch: str = CAPTURED
 
 
 @dataclass(frozen=True)
@@ -76,21 +75,22 @@ KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def read_rows(paths: Sequence[Path]) -> list[Measurement]:
-    """Read the rows of all files, in order.
+def read_rows(paths: Sequence[Path], sources: Sequence[SourceLaunch] | None = None) -> list[Measurement]:
+    """Read the rows of all files, in order; `sources` say how rows were launched that do not state it.
 
     Raises:
         DamagedRowsError: a file is unreadable or no JSON, or rows lack keys, repeat an id or hold something else than
             expected; it lists all of them.
     """
     faults: list[str] = []
-    rows = [row for path in paths for row in _rows_of(path, faults)]
+    known = known_sources() if sources is None else sources
+    rows = [row for path in paths for row in _rows_of(path, known, faults)]
     if faults:
         raise DamagedRowsError(*faults)
     return rows
 
 
-def _rows_of(path: Path, faults: list[str]) -> list[Measurement]:
+def _rows_of(path: Path, sources: Sequence[SourceLaunch], faults: list[str]) -> list[Measurement]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -114,7 +114,7 @@ def _rows_of(path: Path, faults: list[str]) -> list[Measurement]:
         where = f"{path}: row {number}" + (f" ({name})" if name else "")
         faults.extend(f"{where}: {fault}" for fault in found)
         if not found:
-            rows.append(_row(entry))
+            rows.append(_row(entry, sources))
     return rows
 
 
@@ -133,10 +133,11 @@ def _row_faults(entry: Any) -> list[str]:
     predict = entry.get("predict")
     if isinstance(predict, dict):
         faults += _predict_faults(predict, bool(entry.get("predictable")))
-    inputs = entry.get("inputs")
-    if isinstance(inputs, dict) and entry.get("predictable"):
-        faults += _count_faults(inputs)
-    return faults
+    inputs = entry["inputs"] if isinstance(entry.get("inputs"), dict) else {}
+    for place, table in (("", entry), ("inputs.", inputs)):
+        if (launch := table.get("launch")) is not None and launch not in LAUNCHES:
+            faults.append(f"{place}launch: expected {one_of(LAUNCHES)}, not {value_text(launch)}")
+    return faults + (_count_faults(inputs) if entry.get("predictable") else [])
 
 
 def _count_faults(inputs: Mapping[str, Any]) -> list[str]:
@@ -161,13 +162,10 @@ def _predict_faults(predict: Mapping[str, Any], predictable: bool) -> list[str]:
     return faults
 
 
-def _row(entry: Mapping[str, Any]) -> Measurement:
+def _row(entry: Mapping[str, Any], sources: Sequence[SourceLaunch]) -> Measurement:
     predict = entry["predict"]
-    eager = any(name in str(entry.get("source")).lower() for name in EAGER_SOURCES)
-    eager |= entry["inputs"].get("trace") is False  # the word of Tenstorrent for a captured launch
-    launch = str(entry["inputs"].get("launch") or ("eager" if eager else "captured"))
     stated = (entry["kind"], entry.get("device_id"), entry["inputs"], predict["quantity"], predict["unit"])
-    question = Question(*stated, launch)
+    question = Question(*stated, launch_of(entry, sources))
     value = predict.get("value")
     number = float(value) if isinstance(value, (int, float)) else 0.0
     return Measurement(entry["id"], entry["group"], question, number, entry["predictable"], entry["quality"])
