@@ -6,7 +6,7 @@ frontier; what lies between them, and what overlap and lifetimes change, is left
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -38,7 +38,6 @@ NUDGE = 1e-3  # the weight of all objectives where one is minimized
 PROBE = 1e-3  # the relative step of a difference quotient
 LIVE, LEAST_LIVE = 0.05, 1e-4  # the share of what blocks make that is live at the peak, before a plan says it
 STILL = 1e-6  # a relative difference of an objective that counts as none
-LEAST = 1e-300  # a divisor
 WORK = 6e7  # entries of tables that passes over all solutions, one each, may read
 FEWEST = 3  # solutions of any space
 
@@ -73,15 +72,17 @@ class ExactPlacement:
         yield from first
         fastest = min(map(self._raw, first), key=lambda raw: int(raw[TIME]))
         gradient = self._gradient(fastest)
-        scale = 1.0 / np.maximum(np.abs(gradient @ fastest), LEAST)
-        values = [self._values(fastest)]
-        for k, is_shared in product(range(len(gradient)), (False, True)):
+        raws = [fastest]
+        is_none = gradient @ fastest == 0.0
+        for k, is_shared in product(np.argsort(is_none, kind="stable"), (False, True)):
+            scale = _scale(gradient, raws)
             weight = NUDGE * scale
             weight[k] = scale[k]
             found = self._least(weight @ gradient, is_shared)
-            values.append(self._values(self._raw(found)))
+            raws.append(self._raw(found))
             yield found
-        spans = np.ptp(values, axis=0)
+        values = [self._values(raw) for raw in raws]
+        scale, spans = _scale(gradient, raws), np.ptp(values, axis=0)
         moving = spans > STILL * np.max(values, axis=0)
         for n, point in enumerate(spread_points(SCALARIZATIONS, int(moving.sum()))):
             weight = NUDGE * scale
@@ -138,3 +139,14 @@ class ExactPlacement:
             moved[column] += step
             found[:, column] = np.maximum(self._values(moved) - here, 0.0) / step
         return found
+
+
+def _scale(gradient: np.ndarray, raws: Sequence[np.ndarray]) -> np.ndarray:
+    """Compute the weights `(objectives,)` under which all objectives of the first plan count alike.
+
+    Of what the first plan has nothing (traffic, on one device) the most of the others counts, and a weight of zero
+    where none has any: no plan says what it may come to.
+    """
+    sizes = np.abs(gradient @ np.stack(raws, axis=1))
+    size = np.where(sizes[:, 0] > 0.0, sizes[:, 0], sizes.max(axis=1))
+    return np.asarray(np.divide(1.0, size, out=np.zeros_like(size), where=size > 0.0))
