@@ -30,8 +30,8 @@ from benchmarks.measurements.workload import UnpredictedError
 from benchmarks.setting import write
 from tapestry.hardware import Mesh, MeshAxis
 from tapestry.hardware.collective_tables import CollectiveTable, distinct
-from tapestry.hardware.timing import seconds, step_ticks
-from tapestry.hardware.timing.collectives import group_s, received_share
+from tapestry.hardware.timing import copy_ticks, seconds, step_ticks
+from tapestry.hardware.timing.collectives import group_rounds, received_share
 
 FOLDS = 5
 POWERS = (0.0, 0.5, 1.0)  # of the size, in a smooth curve beside the time computed without the table
@@ -159,10 +159,18 @@ def computed_s(place: MeasuredGroup, mesh: Mesh) -> Callable[[np.ndarray], np.nd
     if place.inside > 1:
         group = CollectiveTable(kind, place.members, (), (), LONE_ERROR, "", place.inside)
         part = replace(joined, axes=(joined.axes[0], joined.axes[-1]))
-        return lambda size: group_s(part, group, size)
+        return lambda size: _group_s(part, group, size)
     axis = joined.axes[0 if place.is_network else -1]
     share = received_share(place.kind, place.members)
     return lambda size: seconds(step_ticks(axis, kind, place.members, share * size))
+
+
+def _group_s(mesh: Mesh, group: CollectiveTable, sizes: np.ndarray) -> np.ndarray:
+    """Compute the seconds of collectives of so many bytes over both axes of a mesh, as plans carry them out."""
+    slow, fast = mesh.axes
+    rounds = group_rounds(group, slow.name, fast.name, sizes)
+    received = np.stack([each for _, each in rounds], axis=-1).astype(np.int64)
+    return seconds(copy_ticks(mesh, [each for each, _ in rounds], received))
 
 
 def _smooth(

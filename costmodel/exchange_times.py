@@ -8,7 +8,7 @@ import numpy as np
 
 from tapestry.costmodel.resharding_loops import KINDS
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import phase_ticks, start_ticks, step_ticks
+from tapestry.hardware.timing import pipelined_ticks, start_ticks, step_ticks
 from tapestry.teg.sharding.copies import Round
 
 
@@ -35,14 +35,12 @@ def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> tuple[np.
                 least[..., a][chosen] += np.minimum(
                     ticks, start_ticks(axis, each.kind, each.members, each.stride)
                 )
-                used[chosen] |= 1 << (a * len(KINDS) + KINDS.index(each.kind))
-    total, queues = np.zeros_like(used), np.zeros_like(used)
+                used[chosen] |= 1 << a
+    queues = np.zeros_like(used)
     for bits in np.unique(used[used > 0]):
-        chosen = used == bits
-        rounds = _axes_and_kinds(int(bits), mesh)
-        total[chosen] = phase_ticks(mesh, rounds, taken[chosen], least[chosen])
-        queues[chosen] = queue_bits(mesh, {axis for axis, _ in rounds})
-    return total, queues
+        crossed = {axis.name for a, axis in enumerate(mesh.axes) if bits >> a & 1}
+        queues[used == bits] = queue_bits(mesh, crossed)
+    return pipelined_ticks(taken - least, least.sum(axis=-1)), queues
 
 
 def decoded(code: int, axis: str) -> Round:
@@ -62,9 +60,3 @@ def rounds_of(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> list[tuple[Rou
 def queue_bits(mesh: Mesh, axes: Collection[str]) -> int:
     """Return the communication queues that a copy over mesh axes takes, a bit each."""
     return sum(1 << queue for queue in mesh.queues_of(axes))
-
-
-def _axes_and_kinds(bits: int, mesh: Mesh) -> frozenset[tuple[str, str]]:
-    """Return the mesh axes and the kinds of exchange of a phase, each pair a bit."""
-    pairs = [(axis.name, kind) for axis in mesh.axes for kind in KINDS]
-    return frozenset(pair for k, pair in enumerate(pairs) if bits >> k & 1)

@@ -23,11 +23,12 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
 12. Axes of a phase that work on different pieces start each piece. What one device sends to all is a broadcast.
    Programs that touch far more than the cache read their sources from the memory. Large outputs that the operating
    system allocates anew take its time.
+13. Measurements of groups over two axes say what the exchange on the slow one takes, alone or beside others.
 """
 
 from __future__ import annotations
 
-COST_MODEL_VERSION = 12
+COST_MODEL_VERSION = 13
 UNVERSIONED = 1  # the version of costs that name none
 
 

@@ -46,13 +46,17 @@ def nearest_table(
 ) -> CollectiveTable | None:
     """Return the table from which the times of a collective follow: of the nearest kind, then of the nearest group.
 
-    A group of several axes has tables of its own; without any, None. Of equally near ones the larger group counts.
+    Groups over a faster axis too, of `inside` devices, count where the axis alone is not measured. Of equally near ones
+    the larger group counts.
     """
-    known = [table for table in tables if (table.inside > 1) == (inside > 1)]
+    known = [table for table in tables if table.inside == 1 or inside > 1]
     for near in MEASURED_KINDS[kind]:
         found = [table for table in known if table.kind == near]
         if found:
-            return min(found, key=lambda t: (_distance(t, members, inside), -t.members, t.algorithm))
+            return min(
+                found,
+                key=lambda t: (t.inside > 1, _distance(t, members, inside), -t.members, t.algorithm),
+            )
     return None
 
 
@@ -63,12 +67,13 @@ def error_of(table: CollectiveTable | None, kind: str, members: int, inside: int
     """
     if table is None:
         return UNKNOWN_ERROR
-    is_same = (table.kind, table.members, table.inside) == (kind, members, inside)
+    is_same = (table.kind, table.members) == (kind, members) and table.inside in (1, inside)
     return table.error if is_same else hypot(table.error, INHERITED_ERROR)
 
 
 def _distance(table: CollectiveTable, members: int, inside: int) -> float:
-    return round(abs(log(table.members / members)) + abs(log(table.inside / inside)), 6)
+    beside = 0.0 if table.inside == 1 else abs(log(table.inside / inside))
+    return round(abs(log(table.members / members)) + beside, 6)
 
 
 def distinct(tables: Iterable[CollectiveTable]) -> tuple[CollectiveTable, ...]:

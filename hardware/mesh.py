@@ -213,7 +213,8 @@ class MeshAxis:
     `small_message_bytes_per_s` the rate of the protocol without it; the faster one is used.
     `all_reduce_efficiency` replaces `efficiency` where the links themselves reduce, for the whole axis only.
     `collectives` are measurements, from which times follow where there are any. Times are medians, or the `quantile`
-    of each kind by its error. `part_of` is the axis that this one is a part of.
+    of each kind by its error. `part_of` is the axis that this one is a part of; `inner` the next faster axis of its
+    mesh, at the median, over which groups go whose tables have devices `inside`.
     """
 
     name: str
@@ -228,6 +229,7 @@ class MeshAxis:
     collectives: tuple[CollectiveTable, ...] = ()
     quantile: float | None = None
     part_of: MeshAxis | None = None
+    inner: MeshAxis | None = None
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -253,6 +255,10 @@ class Mesh:
     axes: tuple[MeshAxis, ...]
     network: MeshAxis | None = None
     systems: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        faster = (*self.axes[1:], None)
+        object.__setattr__(self, "axes", tuple(map(_with_inner, self.axes, faster)))
 
     def __repr__(self) -> str:
         axes = listed([f"{axis.name}={axis.size}" for axis in self.axes], 5)
@@ -360,6 +366,13 @@ class Mesh:
         raise KeyError(
             f"mesh {self.name!r} has no axis {name!r}; it has {', '.join(a.name for a in self.axes)}"
         )
+
+
+def _with_inner(axis: MeshAxis, faster: MeshAxis | None) -> MeshAxis:
+    """Return the axis with the next faster one, if any of its measurements are of groups over both."""
+    is_grouped = faster is not None and any(table.inside > 1 for table in axis.collectives)
+    inner = replace(faster.whole, inner=None, quantile=None) if is_grouped and faster is not None else None
+    return axis if axis.inner == inner else replace(axis, inner=inner)
 
 
 def _shortened(axis: MeshAxis, size: int) -> MeshAxis:

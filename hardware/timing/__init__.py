@@ -6,7 +6,13 @@ never takes less time.
 
 from tapestry.hardware.timing.attribution import Weights, round_weights, shared_ticks
 from tapestry.hardware.timing.blocks import BLOCK_KINDS, block_ticks, move_ticks, slowed_ticks
-from tapestry.hardware.timing.collectives import STEP_KINDS, copy_ticks, phase_ticks, start_ticks, step_ticks
+from tapestry.hardware.timing.collectives import (
+    STEP_KINDS,
+    copy_ticks,
+    pipelined_ticks,
+    start_ticks,
+    step_ticks,
+)
 from tapestry.hardware.timing.energy import energy_pj
 from tapestry.hardware.timing.errors import (
     NO_CLASS,
@@ -45,7 +51,7 @@ __all__ = [
     "exchange_classes",
     "move_class",
     "move_ticks",
-    "phase_ticks",
+    "pipelined_ticks",
     "round_weights",
     "seconds",
     "shared_ticks",

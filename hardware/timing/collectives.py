@@ -7,7 +7,7 @@ overlap more and start more often.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
@@ -26,10 +26,9 @@ from tapestry.teg.sharding.copies import Round
 # Step kind -> its bulk phases.
 RAMPS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1, "all_to_all": 0, "fetch": 0}
 STEP_KINDS = tuple(RAMPS)
+SETTLING = 8  # times that the start of a step is taken from a curve that follows from it
 TINY_S = 1e-15  # less than a tick; its logarithm is finite
 REDUCTIONS = ("reduce_scatter", "all_reduce")  # the phase of a copy before its fetch
-# Kinds of which groups over several axes are measured; a phase of several kinds is one of the first of them.
-GROUP_KINDS = ("all_reduce", "reduce_scatter", "broadcast", "all_gather")
 
 
 Route = tuple[int, float]
@@ -101,7 +100,8 @@ def step_ticks(
 
     Whatever the figures of an axis, half an all-reduce takes no longer than the whole, nor does a broadcast that is not
     measured; and pieces from other members take no less than an all-gather of the same bytes. An all-gather or a
-    broadcast among two devices is a send and a receive. No device receives faster than all of its links together.
+    broadcast among two devices is a send and a receive, where these are measured or neither is. No device receives
+    faster than all of its links together.
 
     Returns:
         int64 array of the shape of `max_received_bytes`.
@@ -144,7 +144,10 @@ def _ordered_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride
     is_own = is_measured(axis, kind)
     if kind in {"all_gather", "broadcast"} and members == 2 and not is_own:
         sent_s = _calibrated_s(axis, "fetch", members, received, stride)
-        time_s = sent_s if is_measured(axis, "fetch") else np.minimum(time_s, sent_s)
+        if is_measured(axis, "fetch"):
+            time_s = sent_s
+        elif step_table(axis, kind, members) is None:
+            time_s = np.minimum(time_s, sent_s)
     if kind in {"all_gather", "reduce_scatter"}:
         return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, 2 * received, stride))
     if kind == "broadcast" and not is_own:  # an all-reduce with nothing from the other members is one
@@ -156,8 +159,9 @@ def _ordered_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride
 
 
 def is_measured(axis: MeshAxis, kind: str) -> bool:
-    """Return whether the axis has measurements of a step kind, among however many devices."""
-    return any(table.kind == measured_kind(kind) and table.inside == 1 for table in axis.collectives)
+    """Return whether the axis has measurements of a step kind, among however many devices, or groups over two axes."""
+    known = (table for table in axis.collectives if table.inside == 1 or axis.inner is not None)
+    return any(table.kind == measured_kind(kind) for table in known)
 
 
 def followed_kind(axis: MeshAxis, kind: str, members: int) -> str:
@@ -188,9 +192,21 @@ def _calibrated_s(axis: MeshAxis, kind: str, members: int, received: Floats, str
 @lru_cache(maxsize=4096)
 def _step_factor(axis: MeshAxis, kind: str, members: int) -> float:
     """Compute the axis's quantile of the time of a step over its median."""
-    measured = measured_kind(kind)
-    table = nearest_table(axis.collectives, measured, members)
-    return quantile_factor(axis.quantile, error_of(table, measured, members))
+    return quantile_factor(axis.quantile, step_error(axis, measured_kind(kind), members))
+
+
+def step_table(axis: MeshAxis, measured: str, members: int) -> CollectiveTable | None:
+    """Return the measurements from which the time of a step on an axis follows, given a kind that is measured."""
+    return nearest_table(axis.collectives, measured, members, _inside(axis))
+
+
+def step_error(axis: MeshAxis, measured: str, members: int) -> float:
+    """Return the error of the time of a step that follows from measurements of a kind, or from those nearest to it."""
+    return error_of(step_table(axis, measured, members), measured, members, _inside(axis))
+
+
+def _inside(axis: MeshAxis) -> int:
+    return 1 if axis.inner is None else axis.inner.size
 
 
 class Curve(NamedTuple):
@@ -222,12 +238,59 @@ class Curve(NamedTuple):
 @lru_cache(maxsize=4096)
 def _curve(axis: MeshAxis, kind: str, members: int) -> Curve | None:
     """Build the curve of the nearest measurements on an axis; None if there are none."""
-    table = nearest_table(axis.collectives, measured_kind(kind), members)
+    table = step_table(axis, measured_kind(kind), members)
     if table is None:
         return None
+    if table.inside > 1 and axis.inner is not None:
+        return _curve_of_groups(axis.whole, axis.inner, table)
     as_step = "fetch" if table.kind == "send_recv" else table.kind
     received = np.array(table.bytes) * received_share(table.kind, table.members)
     return Curve.of(_alpha_beta_s(axis.whole, as_step, table.members, received, 1), table.seconds)
+
+
+def _curve_of_groups(slow: MeshAxis, fast: MeshAxis, table: CollectiveTable) -> Curve:
+    """Build the curve of what groups over two axes, measured as one, take on the slow one.
+
+    A time is that by which the pieces on both axes, one after another as in `pipelined_ticks`, take what was measured.
+    """
+    fast = replace(fast, size=max(fast.size, table.inside))
+    crossing, *others = group_rounds(table, slow.name, fast.name, np.array(table.bytes))
+    own, least = np.zeros((2, len(table.bytes)), np.int64)
+    for each, received in others:
+        own += step_ticks(fast, each.kind, each.members, received)
+        least += start_ticks(fast, each.kind, each.members)
+    least = np.minimum(own, least)
+    computed = _alpha_beta_s(slow, table.kind, table.members, crossing[1], 1)
+    single_s = _alpha_beta_s(slow, table.kind, table.members, np.ones(1), 1)
+    whole, curve = ticks(table.seconds), Curve.of(computed, computed)
+    for _ in range(SETTLING):
+        start = ticks(curve.corrected(single_s))
+        low, high = np.zeros_like(whole), whole.copy()
+        while (high - low).max() > 1:
+            middle = (low + high) // 2
+            starts = np.minimum(middle, start)
+            taken = pipelined_ticks(np.stack([own - least, middle - starts], axis=-1), least + starts)
+            low, high = np.where(taken < whole, middle, low), np.where(taken < whole, high, middle)
+        curve = Curve.of(computed, seconds(np.maximum.accumulate(np.maximum(high, 1))))
+    return curve
+
+
+def group_rounds(group: CollectiveTable, slow: str, fast: str, sizes: Floats) -> list[tuple[Round, Floats]]:
+    """Return the rounds of a collective of so many bytes over two axes, and what each device receives in each.
+
+    Kind and members are those of `group`; the round that crosses the slow axis comes first.
+    """
+    rounds = [
+        (
+            Round(slow, group.kind, group.members, 1),
+            sizes / group.inside * received_share(group.kind, group.members),
+        ),
+        (Round(fast, group.kind, group.inside, 1), sizes * received_share(group.kind, group.inside)),
+    ]
+    if group.kind == "broadcast":  # what crosses the slow axis in slices is gathered on the fast one
+        gathered = sizes * received_share("all_gather", group.inside)
+        rounds.append((Round(fast, "all_gather", group.inside, 1), gathered))
+    return rounds
 
 
 def received_share(kind: str, members: int) -> float:
@@ -289,7 +352,7 @@ def copy_ticks(
             at = mesh.axes.index(mesh.axis(axis))
             taken[..., at] += own
             least[..., at] += start
-        total += phase_ticks(mesh, frozenset(rounds[k][:2] for k in phase), taken, least)
+        total += pipelined_ticks(taken - least, least.sum(axis=-1))
     return total
 
 
@@ -297,20 +360,6 @@ def copy_ticks(
 def start_ticks(axis: MeshAxis, kind: str, members: int, stride: int = 1) -> int:
     """Compute the ticks of a step that moves a single byte: what does not shrink with the pieces it is cut in."""
     return int(step_ticks(axis, kind, members, 1, stride))
-
-
-def phase_ticks(mesh: Mesh, used: frozenset[tuple[str, str]], taken: Ticks, least: Ticks) -> Ticks:
-    """Compute the ticks of one phase of copies whose rounds are on the same axes and of the same kinds.
-
-    `used` are these axes and kinds; `taken` and `least`, `(..., axes)`, are the sums over the rounds of each axis of
-    their ticks and of those of their starts.
-
-    Returns:
-        int64 array of shape `(...)`.
-    """
-    total = pipelined_ticks(taken - least, least.sum(axis=-1))
-    curve = _group_curve(mesh, used) if len(used) > 1 else None
-    return total if curve is None else np.where(total == 0, 0, ticks(curve.corrected(seconds(total))))
 
 
 def pipelined_ticks(work: Ticks, start: Ticks) -> Ticks:
@@ -328,59 +377,3 @@ def pipelined_ticks(work: Ticks, start: Ticks) -> Ticks:
     others = work.sum(axis=-1) - slowest
     cut = np.ceil(2 * np.sqrt(others.astype(np.float64) * start)).astype(np.int64) - start
     return np.asarray(start + slowest + np.where(others > start, cut, others))
-
-
-@lru_cache(maxsize=4096)
-def _group_curve(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> Curve | None:
-    """Build the curve of measurements of groups over the slowest two axes that a phase uses; None without any."""
-    table = _group_table(mesh, rounds)
-    if table is None:
-        return None
-    slow, fast = _slowest_two(mesh, rounds)
-    late = quantile_factor(slow.quantile, error_of(table, table.kind, slow.size, fast.size))
-    slow = replace(slow, size=max(slow.size, table.members))
-    fast = replace(fast, size=max(fast.size, table.inside))
-    computed = group_s(replace(mesh, axes=(slow, fast)), table, np.array(table.bytes))
-    return Curve.of(computed, late * np.array(table.seconds))
-
-
-def group_s(mesh: Mesh, group: CollectiveTable, sizes: Floats) -> Floats:
-    """Compute the seconds of collectives of so many bytes over both axes of a mesh, as plans carry them out.
-
-    Kind and members are those of `group`. Measurements of groups do not count, those of each axis do.
-    """
-    slow, fast = mesh.axes
-    rounds = [
-        (Round(fast.name, group.kind, group.inside, 1), sizes * received_share(group.kind, group.inside)),
-        (
-            Round(slow.name, group.kind, group.members, 1),
-            sizes / group.inside * received_share(group.kind, group.members),
-        ),
-    ]
-    if group.kind == "broadcast":  # what crosses the slow axis in slices is gathered on the fast one
-        gathered = sizes * received_share("all_gather", group.inside)
-        rounds.append((Round(fast.name, "all_gather", group.inside, 1), gathered))
-    received = np.stack([each for _, each in rounds], axis=-1).astype(np.int64)
-    bare = replace(slow, collectives=tuple(each for each in slow.collectives if each.inside == 1))
-    return seconds(copy_ticks(replace(mesh, axes=(bare, fast)), [each for each, _ in rounds], received))
-
-
-def _group_table(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> CollectiveTable | None:
-    """Return the measurements of groups over the slowest two axes of a phase, given its axes and kinds.
-
-    They hold for collectives over both axes, not for pieces from anywhere.
-    """
-    if len({axis for axis, _ in rounds}) < 2 or any(kind in {"fetch", "all_to_all"} for _, kind in rounds):
-        return None
-    slow, fast = _slowest_two(mesh, rounds)
-    return nearest_table(slow.collectives, group_kind({kind for _, kind in rounds}), slow.size, fast.size)
-
-
-def group_kind(kinds: Collection[str]) -> str:
-    """Return the kind of collective over several axes that rounds of these kinds are."""
-    return next((kind for kind in GROUP_KINDS if kind in kinds), GROUP_KINDS[0])
-
-
-def _slowest_two(mesh: Mesh, rounds: frozenset[tuple[str, str]]) -> list[MeshAxis]:
-    used = {axis for axis, _ in rounds}
-    return [axis.whole for axis in mesh.axes if axis.name in used][:2]

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tapestry.hardware.collective_tables import error_of, nearest_table
 from tapestry.hardware.kernels import key_of
 from tapestry.hardware.mesh import SHORT_DTYPES, Device, Mesh
 from tapestry.hardware.timing.blocks import requested_kernel
-from tapestry.hardware.timing.collectives import followed_kind, group_kind
+from tapestry.hardware.timing.collectives import followed_kind, step_error
 from tapestry.teg.operators.operator import PartAmounts
 from tapestry.teg.sharding.copies import Round
 
@@ -61,26 +60,13 @@ def copy_error(mesh: Mesh, rounds: Iterable[Round]) -> float:
     """Return the error of the time of a copy: that of the round known least; 0 for a copy that moves nothing.
 
     Where a collective follows from measurements of another kind or among others, the error is wider, and widest
-    where nothing is measured. Groups over several axes have measurements of their own.
+    where nothing is measured.
     """
     return max((each.error for each in exchange_classes(mesh, tuple(rounds))), default=0.0)
 
 
 def exchange_classes(mesh: Mesh, rounds: Sequence[Round]) -> tuple[TimeClass, ...]:
-    """Return the class of the time of each round of a copy, named by kind and axis, such as `all_gather on gpu`.
-
-    Rounds of groups over several axes have one class, if such groups were measured.
-    """
-    crossed = [each for each in rounds if each.members > 1]
-    names = [axis.name for axis in mesh.axes if any(each.axis == axis.name for each in crossed)]
-    if len(names) > 1:
-        slow, fast = mesh.axis(names[0]).whole, mesh.axis(names[1]).whole
-        kind = group_kind({each.kind for each in crossed})
-        table = nearest_table(slow.collectives, kind, slow.size, fast.size)
-        if table is not None:
-            error = error_of(table, table.kind, slow.size, fast.size)
-            group = TimeClass(f"groups over {slow.name} and {fast.name}", error)
-            return tuple(group if each.members > 1 else NO_CLASS for each in rounds)
+    """Return the class of the time of each round of a copy, named by kind and axis, such as `all_gather on gpu`."""
     return tuple(_round_class(mesh, each) for each in rounds)
 
 
@@ -89,5 +75,4 @@ def _round_class(mesh: Mesh, each: Round) -> TimeClass:
         return NO_CLASS
     axis = mesh.axis(each.axis)
     kind = followed_kind(axis, each.kind, each.members)
-    table = nearest_table(axis.collectives, kind, each.members)
-    return TimeClass(f"{kind} on {each.axis}", error_of(table, kind, each.members))
+    return TimeClass(f"{kind} on {each.axis}", step_error(axis, kind, each.members))

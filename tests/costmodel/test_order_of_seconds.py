@@ -19,7 +19,7 @@ from tapestry.hardware.simulator.counting import count_copy
 from tapestry.hardware.simulator.rounds import CopyCounts
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import block_work
-from tapestry.hardware.timing import TICKS_PER_S, step_ticks
+from tapestry.hardware.timing import TICKS_PER_S, copy_ticks, step_ticks
 from tapestry.hardware.timing.collectives import is_measured
 from tapestry.teg.sharding.copies import Round, plan_copy
 from tapestry.teg.sharding.expand import expand
@@ -29,7 +29,7 @@ from tests.cases import examples
 from tests.hardware.simulator.programs import random_placements, random_program
 from tests.teg.sharding.specs import random_needed, random_spec
 
-MESHES = ("dgx-h100", "2x-dgx-h100", "t3000", "tpu-v4-2x2x2", "n300")
+MESHES = ("dgx-h100", "2x-dgx-h100", "2x-aws-p4d", "2x-aws-p5", "t3000", "tpu-v4-2x2x2", "n300")
 BYTES = 4
 RECEIVED = st.integers(2, 2**33)
 
@@ -137,3 +137,22 @@ def test_kinds_keep_their_order(name: str, received: int) -> None:
             assert ticks["broadcast"] <= int(step_ticks(axis, "all_gather", members, others, stride))
             if not is_measured(axis, "all_to_all"):
                 assert ticks["all_to_all"] >= ticks["all_gather"]
+
+
+@pytest.mark.parametrize("name", ["2x-dgx-h100", "2x-aws-p4d", "2x-aws-p5", "4x-coreweave-a100"])
+@given(size=st.integers(2**10, 2**33))
+def test_nothing_over_two_axes_is_faster_than_the_collective_over_both(name: str, size: int) -> None:
+    mesh = load_mesh(name)
+    slow, fast = mesh.axes
+
+    def taken(kind: str, share: int = 1, axes: tuple[MeshAxis, ...] = (fast, slow)) -> int:
+        """Return what an exchange of `share * size` bytes takes that each device ends up with, or has."""
+        left = {fast.name: share * size, slow.name: share * size // fast.size}
+        received = [left[axis.name] * (axis.size - 1) // axis.size for axis in axes]
+        return int(copy_ticks(mesh, [Round(axis.name, kind, axis.size, 1) for axis in axes], received))
+
+    gathered, reduced = taken("all_gather"), taken("all_reduce", 2)
+    rounding = 8
+    assert taken("fetch") >= gathered
+    assert taken("all_gather", axes=(fast,)) + taken("all_gather", axes=(slow,)) >= gathered - rounding
+    assert taken("all_reduce", 2, axes=(fast,)) + taken("all_reduce", 2, axes=(slow,)) >= reduced - rounding

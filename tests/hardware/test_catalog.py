@@ -389,7 +389,10 @@ def test_a_notebook_shows_a_mesh_as_a_table_of_its_axes() -> None:
 def test_any_number_of_nodes_is_a_mesh_over_the_network_of_one(name: str) -> None:
     node, three = load_mesh(name), load_mesh(f"3x-{name}")
     assert node.network is not None
-    assert three.axes == (replace(node.network, size=3), *node.axes)
+    assert tuple(replace(axis, inner=None) for axis in three.axes) == (
+        replace(node.network, size=3),
+        *node.axes,
+    )
     assert (three.name, three.device, three.device_count) == (
         f"3x-{name}",
         node.device,

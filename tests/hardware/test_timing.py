@@ -22,6 +22,7 @@ from tapestry.hardware import (
 from tapestry.hardware.collective_tables import CollectiveTable
 from tapestry.hardware.timing import (
     STEP_KINDS,
+    TICKS_PER_S,
     block_ticks,
     copy_ticks,
     energy_pj,
@@ -349,7 +350,26 @@ def test_measurements_of_a_network_hold_for_groups_over_both_axes() -> None:
     rounds = [Round("a", "all_reduce", 8, 1), Round("node", "all_reduce", 2, 1)]
     assert copy_ticks(mesh, rounds, [14, 1]) == pytest.approx(1500, rel=0.01)
     assert copy_ticks(mesh, rounds, [140_000, 10_000]) == pytest.approx(280_000, rel=0.01)
-    assert copy_ticks(mesh, rounds[1:], [10_000]) == 10_200  # the network alone is not measured
+    alone = copy_ticks(
+        mesh, rounds[1:], [10_000]
+    )  # of 280 us, what the node does not take: 10_200 by its links
+    assert 100_000 < alone < 280_000
+    assert copy_ticks(mesh, rounds[:1], [140_000]) + alone >= 280_000
+
+
+@given(st.integers(8, 10**9), st.integers(2, 1000), st.integers(1, 10**6), st.integers(1, 100))
+def test_a_group_takes_what_was_measured(size: int, times: int, first_us: int, longer: int) -> None:
+    """More bytes take no less on the slow axis: by what the fast one takes, times may exceed the table's."""
+    known_s = (first_us * 1e-6, first_us * longer * 1e-6)
+    table = measured(members=2, inside=8, bytes=(8 * size, 8 * times * size), seconds=known_s)
+    network = MeshAxis("node", 2, "switch", 1e12, 1e-6, collectives=(table,))
+    mesh = Mesh("two", ROUND, (network, axis("switch")))
+    rounds = [Round("a", "all_reduce", 8, 1), Round("node", "all_reduce", 2, 1)]
+    for moved, time_s in zip(table.bytes, table.seconds, strict=True):
+        received = np.array([14 * moved // 8, moved // 8], np.int64)
+        inside = int(copy_ticks(mesh, rounds[:1], received[:1]))
+        taken, wanted = int(copy_ticks(mesh, rounds, received)), time_s * TICKS_PER_S
+        assert wanted * 0.99 <= taken <= max(wanted, moved) * 1.01 + inside
 
 
 def test_measurements_with_a_switch_that_reduces_can_be_left_out() -> None:

@@ -126,8 +126,9 @@ def _with_reads(
 ) -> list[TensorSharding]:
     """Return the shardings with what the blocks that make them read otherwise than it is left.
 
-    Those of a block that makes an output, and no value that others read, are stated with it. A read of a part, such as one with a halo, is not stated. Where a block leaves terms, its reads say which: those
-    that cannot be stated have a fault.
+    Those of a block that makes an output, and no value that others read, are stated with it. A read of a part, such as
+    one with a halo, is not stated. Where a block leaves terms, its reads say which: those that cannot be stated have a
+    fault.
     """
     known: dict[str, list[tuple[_Stored, TensorSharding]]] = {}
     for own, tensor in zip(stored, tensors, strict=True):

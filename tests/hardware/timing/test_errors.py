@@ -41,9 +41,11 @@ def test_a_copy_that_crosses_no_link_has_none() -> None:
     assert copy_error(MESH, []) == copy_error(MESH, [Round("gpu", "fetch", 1, 1)]) == 0.0
 
 
-def test_groups_over_two_axes_have_measurements_of_their_own() -> None:
+def test_a_network_has_the_error_of_what_was_measured_over_it() -> None:
     mesh = load_mesh("2x-aws-p5")
-    rounds = [Round("gpu", "all_reduce", 8, 1), Round("node", "all_reduce", 2, 1)]
+    crossing = Round("node", "all_reduce", 2, 1)
     table = next(t for t in mesh.axes[0].collectives if t.inside == 8)
-    assert copy_error(mesh, rounds) == table.error
-    assert copy_error(load_mesh("4x-aws-p5"), rounds) > table.error
+    assert copy_error(mesh, [Round("gpu", "all_reduce", 8, 1), crossing]) == table.error
+    assert copy_error(load_mesh("4x-aws-p5"), [Round("node", "all_reduce", 4, 1)]) > table.error
+    assert copy_error(mesh, [Round("node", "all_gather", 2, 1)]) > table.error
+    assert copy_error(mesh, [Round("node", "all_to_all", 2, 1)]) == UNKNOWN_ERROR
