@@ -1,6 +1,6 @@
 """Fidelity of predicted seconds: every row of files of published measurements, predicted through the product.
 
-    python -m benchmarks.fidelity FILE.json ... [--json OUT]
+    python -m benchmarks.fidelity FILE.json ... [--leave-out source] [--json OUT]
 
 A file is `{"entries": [{id, group, kind, device_id, inputs, predict, predictable, quality}]}`. A row becomes a
 program, placements and a mesh of the catalog (`benchmarks/measurements/`), and the device simulator times the plan.
@@ -8,19 +8,24 @@ The predictor is given `inputs`, quantity and unit, never the value. Only rows t
 "ok" count. Those without a prediction are listed with the reason; training iterations have a total of their own.
 Errors are relative to the measured value; `bias` is the mean logarithm of predicted over measured, and `inside_90` the
 share of measured values inside the 90 % interval that the residuals of their classes give.
+
+`--leave-out source` predicts the rows of every source with figures that are fitted to those of all others.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
-from benchmarks.measurements import Measurement, Prediction, Systems, predict
+from benchmarks.held_out import predict_held_out
+from benchmarks.measurements import Measurement, Prediction, predict
 from benchmarks.measurements.command_line import read_command_line
 from benchmarks.measurements.scores import (
     TRAINING,
     errors_of,
     left_out,
+    sources_of,
     tables_of,
     totals_of,
     unpredicted,
@@ -38,13 +43,13 @@ def show_progress(done: int, count: int) -> None:
 
 def fidelity(
     rows: Sequence[Measurement],
-    systems: Systems | None = None,
+    predictor: Callable[[Sequence[Measurement]], Iterable[Prediction]] = predict,
     on_progress: Callable[[int, int], None] = lambda done, count: None,
 ) -> dict[str, Any]:
     """Predict all rows that count and return their scores, as the JSON file has them."""
     counted = [row for row in rows if row.counts]
     found: list[Prediction] = []
-    for prediction in predict(counted, systems):
+    for prediction in predictor(counted):
         found.append(prediction)
         on_progress(len(found), len(counted))
     scored = [p for p in found if p.row.question.kind != TRAINING]
@@ -52,6 +57,7 @@ def fidelity(
     return {
         **totals_of(scored),
         "tables": tables_of(scored),
+        "sources": sources_of(scored),
         "training_iterations": errors_of(training),
         "unpredicted": unpredicted(found),
         "left_out": left_out(rows),
@@ -66,19 +72,30 @@ def lines_of(report: dict[str, Any]) -> list[str]:
     widths = [max(len(line[k]) for line in texts) for k in range(len(head))]
     lines = ["  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in texts]
     reasons = Counter(entry["reason"] for entry in report["unpredicted"])
+    lines += ["", *map(_source_line, report["sources"])]
     lines += ["", *(f"not predicted: {count} rows: {reason}" for reason, count in reasons.most_common())]
     lines += [f"left out: {count} rows: {reason}" for reason, count in report["left_out"].items()]
     totals = {key: value for key, value in report.items() if not isinstance(value, (list, dict))}
     return [*lines, "", *(f"{name}: {'-' if value is None else value}" for name, value in totals.items())]
 
 
+def _source_line(scores: Mapping[str, Any]) -> str:
+    name = shorten(scores["name"], 60, placeholder="...")
+    return (
+        f"{name}: {scores['rows']} rows, mean error {scores['mean_error']}, median {scores['median_error']}"
+    )
+
+
 def main() -> None:
     arguments, rows = read_command_line(
-        __doc__, "write all scores here, with the rows that are not predicted"
+        __doc__,
+        "write all scores here, with the rows that are not predicted",
+        leave_out_help="fit the figures again without the rows of a source, and predict these; for all in turn",
     )
-    report = fidelity(rows, on_progress=show_progress)
+    report = fidelity(rows, predict_held_out if arguments.leave_out else predict, show_progress)
     print("\n".join(lines_of(report)))
-    write(arguments.json, {"files": [path.name for path in arguments.files], **report})
+    files = [path.name for path in arguments.files]
+    write(arguments.json, {"files": files, "leave_out": arguments.leave_out, **report})
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from tapestry.hardware.mesh import Device
 KINDS = ("gemm", "memory_bound_op", "memory_bandwidth")
 
 
-def samples_of(rows: Sequence[Measurement], systems: Systems) -> list[Samples]:
+def samples_of(rows: Sequence[Measurement], systems: Systems, kinds: Sequence[str] = KINDS) -> list[Samples]:
     """Return the samples of all rows of single kernels that have a program, by device, class, precision and launch."""
     devices: dict[str, Device] = {}
     found: dict[tuple[str, str, str, str, str], list[KernelSample]] = {}
     for row in rows:
-        if row.counts and row.question.kind in KINDS and (known := _sample(row, systems)) is not None:
+        if row.counts and row.question.kind in kinds and (known := _sample(row, systems)) is not None:
             device, sample = known
             devices[device.name] = device
             kept = (device.name, sample.key, sample.dtype, str(sample.compute_dtype), sample.launch)

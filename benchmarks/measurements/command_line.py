@@ -14,8 +14,9 @@ def read_command_line(
     json_help: str,
     write_help: str = "",
     arguments: Sequence[str] | None = None,
+    leave_out_help: str = "",
 ) -> tuple[argparse.Namespace, list[Measurement]]:
-    """Return the arguments `files`, `json` and, with a help for it, `write`; and the rows of the files.
+    """Return the arguments `files`, `json` and, with helps for them, `write` and `leave_out`; and all rows.
 
     Ends the program with all faults of the rows where any is damaged.
     """
@@ -25,6 +26,8 @@ def read_command_line(
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files of measurements, JSON")
     if write_help:
         parser.add_argument("--write", action="store_true", help=write_help)
+    if leave_out_help:
+        parser.add_argument("--leave-out", choices=("source",), help=leave_out_help)
     parser.add_argument("--json", type=Path, help=json_help)
     found = parser.parse_args(arguments)
     try:

@@ -47,7 +47,7 @@ class Measurement:
     """A measurement: a question, its measured value in SI units, and whether the row counts.
 
     `quality` is "ok" or says why the value is not to be trusted; `predictable` is false where `inputs` do not state
-    what is needed.
+    what is needed. `source` is the text that says where the row was published.
     """
 
     id: str
@@ -56,6 +56,7 @@ class Measurement:
     value: float
     predictable: bool
     quality: str
+    source: str = ""
 
     @property
     def counts(self) -> bool:
@@ -168,4 +169,5 @@ def _row(entry: Mapping[str, Any], sources: Sequence[SourceLaunch]) -> Measureme
     question = Question(*stated, launch_of(entry, sources))
     value = predict.get("value")
     number = float(value) if isinstance(value, (int, float)) else 0.0
-    return Measurement(entry["id"], entry["group"], question, number, entry["predictable"], entry["quality"])
+    kept = (entry["predictable"], entry["quality"], str(entry.get("source") or ""))
+    return Measurement(entry["id"], entry["group"], question, number, *kept)

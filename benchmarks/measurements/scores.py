@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.measurements.prediction import Prediction
 from benchmarks.measurements.rows import Measurement
+from benchmarks.measurements.sources import source_of
 
 TRAINING = "training_iteration"  # kind of rows that have a total of their own
 # Kind of a row -> family of its table.
@@ -77,6 +78,14 @@ def tables_of(predictions: Iterable[Prediction]) -> list[dict[str, object]]:
     return [
         {"name": name, "family": family, **errors_of(members)} for (name, family), members in tables.items()
     ]
+
+
+def sources_of(predictions: Iterable[Prediction]) -> list[dict[str, object]]:
+    """Score the rows of each source, in the order of its first row."""
+    sources: dict[str, list[Prediction]] = {}
+    for p in predictions:
+        sources.setdefault(source_of(p.row), []).append(p)
+    return [{"name": name, **errors_of(members)} for name, members in sources.items()]
 
 
 def totals_of(predictions: Sequence[Prediction]) -> dict[str, object]:

@@ -152,6 +152,15 @@ def fit_class(devices: Sequence[Sequence[Samples]]) -> list[Fitted]:
     return fitted
 
 
+def fit_in_sample(devices: Sequence[Sequence[Samples]]) -> list[Fitted]:
+    """Fit one class on the devices of a vendor as `fit_class` does, with its errors in sample in place of folds."""
+    fitted = []
+    for samples, figures in zip(devices, _fit_devices(devices), strict=True):
+        errors = log_errors(samples, figures)
+        fitted.append(Fitted(samples, replace(figures, error=_sigma(errors)), errors))
+    return fitted
+
+
 def _in_fold(
     samples: Sequence[Samples], folds: Sequence[np.ndarray], fold: int, is_held: bool
 ) -> list[Samples]:

@@ -40,3 +40,15 @@ def test_scores_of_logarithms_are_relative_errors() -> None:
         "median_error": 0.1,
         "bias": round(float(logs.mean()), 4),
     }
+
+
+def test_what_is_left_out_is_offered_where_it_has_a_help(tmp_path: Path) -> None:
+    (path := tmp_path / "a.json").write_text(json.dumps({"entries": []}))
+    arguments = [str(path), "--leave-out", "source"]
+    found, _ = read_command_line(None, "", arguments=arguments, leave_out_help="leave out")
+    assert found.leave_out == "source"
+    for wrong in (["--leave-out", "table"], []):
+        with pytest.raises(SystemExit):
+            read_command_line(
+                None, "", arguments=[*arguments, *wrong], leave_out_help="leave out" if wrong else ""
+            )
