@@ -72,6 +72,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
             for rule, (applied, improved) in result.rules.items()
         },
         "refused_rules": refusal_documents(result.refused),
+        "bounds": {name: bound.to_json() for name, bound in result.bounds.items()},
         "checks": counts,
         "unchecked_because": unchecked_reason(options, ended, counts),
         "frontier": with_leads(

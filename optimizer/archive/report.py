@@ -18,7 +18,7 @@ from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import select_subset
 from tapestry.optimizer.archive.goal import Goal, new_goal
-from tapestry.optimizer.run.plan import Plan, Shortfall
+from tapestry.optimizer.run.plan import LowerBound, Plan, Shortfall
 from tapestry.optimizer.run.variants import SubMesh, Variant, genes_at
 from tapestry.rewrites import placement_moves
 from tapestry.teg.sharding.placement import Placements
@@ -97,10 +97,13 @@ def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
     return [] if len(front) == 0 else np.unique(front[worst.argmin(axis=0)]).tolist()
 
 
-def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> Shortfall | None:
+def shortfall_of(
+    variants: Sequence[Variant], constraints: Sequence[Constraint], proven: Mapping[str, LowerBound]
+) -> Shortfall | None:
     """Find the infeasible plan nearest to the bounds, and the bound it breaks most; None without such a plan.
 
-    Relative bounds are given as they stand, see `current_constraints`.
+    Relative bounds are given as they stand, see `current_constraints`. A bound that is `proven` to be out of reach
+    comes first.
     """
     pools = [
         (float(v.archive.pool_violation[i]), n, i)
@@ -119,8 +122,8 @@ def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint])
         regather=archive.pool_regather,
     )
     plan = plan_of(replace(variant, archive=pool), i, is_feasible=False)
-    worst = max(constraints, key=lambda c: c.excess(plan.cost[c.objective]))
-    return Shortfall(worst, plan.cost[worst.objective], plan)
+    shortfalls = [Shortfall(c, plan.cost[c.objective], plan, proven.get(c.objective)) for c in constraints]
+    return max(shortfalls, key=lambda s: (s.is_impossible, s.constraint.excess(s.value)))
 
 
 def current_constraints(constraints: Sequence[Constraint], submesh: SubMesh) -> tuple[Constraint, ...]:

@@ -32,8 +32,9 @@ class Weights(NamedTuple):
     """The price of a unit of each cost. Bytes are means over devices.
 
     `resident` bytes are of sources, `passing` ones of what blocks make, `copied` ones of what copies make. `flops` and
-    `amounts` of the program's own resources, all together, are sums over devices. `least_copy_ticks` are those of the
-    copy that a reader needs or, where others read the tensor too, of the least copy that holds it.
+    `amounts` of the program's own resources, all together, are sums over devices. `least_copy_ticks`, `least_traffic`
+    and `least_energy` are those of the copy that a reader needs or, where others read the tensor too, of the least copy
+    that holds it; of energy they have that of blocks too.
     """
 
     compute_ticks: float = 0.0
@@ -46,9 +47,21 @@ class Weights(NamedTuple):
     flops: float = 0.0
     amounts: float = 0.0
     least_copy_ticks: float = 0.0
+    least_traffic: float = 0.0
+    least_energy: float = 0.0
 
 
-class _Layout(NamedTuple):
+class Copies(NamedTuple):
+    """The copies of a tensor between specs: all arrays are `(made, needed, ...)`, but for the bytes of either."""
+
+    pairs: np.ndarray  # rows of `pair_rows`
+    relayouts: np.ndarray | None  # rows of `relayout_rows`
+    moved: np.ndarray  # whether there is a copy, and not a view
+    made_bytes: np.ndarray  # (made,): means over devices
+    needed_bytes: np.ndarray  # (needed,)
+
+
+class Layout(NamedTuple):
     """The place of an edge of a plan in the problem; `maker` and `reader` are one node where state passes unchanged."""
 
     maker: int
@@ -61,16 +74,17 @@ class _Layout(NamedTuple):
 class AdditiveCosts:
     """The additive costs of a compiled space; `problem` weighs them.
 
-    Attributes: `nodes` `(genes,)`, the node of each gene; `spans` `(edges, 2)`, the slots of each edge's maker (-1 for
-    sources) and reader; `readers` `(edges,)`, how many read its tensor.
+    Attributes: `nodes` `(genes,)`, the node of each gene; `label_start` `(nodes + 1,)`, their labels; `spans`
+    `(edges, 2)`, the slots of each edge's maker (-1 for sources) and reader, ordered by tensor as all that counts edges
+    is; `readers` `(edges,)`, how many read its tensor; `layouts`, their places in the problem.
     """
 
     def __init__(self, space: CompiledSpace) -> None:
         self.space = space
         self.nodes, self.gene_of_node = _nodes(space)
         counts = space.strategy_count[self.gene_of_node]
-        self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self._unary = np.zeros((len(Weights._fields), int(self._start[-1])))
+        self.label_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._unary = np.zeros((len(Weights._fields), int(self.label_start[-1])))
         self._maps: list[np.ndarray] = []
         self._map_length = 0
         self._known_maps: dict[tuple[int, int, int], int] = {}
@@ -84,7 +98,7 @@ class AdditiveCosts:
             [np.repeat(space.made_at, self._readers), space.edge_slot[space.reader_edge]], axis=1
         )
         tensors = np.repeat(np.arange(len(space.made_at)), self._readers)
-        self._edges = [self._edge(int(t), int(e)) for t, e in zip(tensors, space.reader_edge, strict=True)]
+        self.layouts = [self._edge(int(t), int(e)) for t, e in zip(tensors, space.reader_edge, strict=True)]
         self._shape = self._build()
 
     def problem(
@@ -103,7 +117,7 @@ class AdditiveCosts:
         unary, tables = self._priced(weights)
         if slot_shares is not None:
             ticks = weights.compute_ticks * self._unary[0]
-            unary = unary + np.repeat(self._of_nodes(slot_shares) - 1.0, np.diff(self._start)) * ticks
+            unary = unary + np.repeat(self._of_nodes(slot_shares) - 1.0, np.diff(self.label_start)) * ticks
         scale = np.ones(len(self.readers)) if edge_shares is None else edge_shares
         scale = scale / self.readers if shared else scale
         for start, stop, table, k in self._own:
@@ -138,7 +152,7 @@ class AdditiveCosts:
     def bytes_of(self, labels: np.ndarray) -> tuple[float, float]:
         """Return the mean bytes of sources, and of all that blocks make, in a choice of labels."""
         resident, passing = Weights._fields.index("resident"), Weights._fields.index("passing")
-        chosen = self._unary[:, self._start[:-1] + labels]
+        chosen = self._unary[:, self.label_start[:-1] + labels]
         return float(chosen[resident].sum()), float(chosen[passing].sum())
 
     def ticks_of(self, labels: np.ndarray) -> np.ndarray:
@@ -152,7 +166,7 @@ class AdditiveCosts:
         found = np.zeros(len(self.readers))
         found[self._kept] = self._shape._replace(tables=self._priced(weights)[1]).edge_costs(labels)
         for start, _, table, k in self._own:
-            node = int(np.searchsorted(self._start, start))
+            node = int(np.searchsorted(self.label_start, start))
             found[k] = (np.array(weights) @ table)[labels[node]]
         return found
 
@@ -165,10 +179,11 @@ class AdditiveCosts:
         space, names = self.space, Weights._fields
         for g, node in enumerate(self.nodes):
             rows = space.block_offset[g] + np.arange(space.strategy_count[g])
-            mine = self._unary[:, self._start[node] : self._start[node + 1]]
+            mine = self._unary[:, self.label_start[node] : self.label_start[node + 1]]
             if g < space.slot_count:
                 mine[names.index("compute_ticks")] += space.block_rows[rows, BLOCK_TICKS]
-                mine[names.index("energy")] += space.block_rows[rows, BLOCK_ENERGY]
+                for kind in ("energy", "least_energy"):
+                    mine[names.index(kind)] += space.block_rows[rows, BLOCK_ENERGY]
                 work = space.block_rows[rows, BLOCK_FLOPS:].reshape(len(rows), -1, len(space.classes))
                 work = work @ space.classes
                 mine[names.index("flops")] += work[:, 0]
@@ -178,19 +193,25 @@ class AdditiveCosts:
             node, values = self.nodes[g], np.arange(space.strategy_count[g])
             placed = space.spec_ids[space.made_offset[t] + values, PLACED]
             kind = "resident" if space.made_at[t] < 0 else "passing"
-            mine = self._unary[:, self._start[node] : self._start[node + 1]]
-            mine[names.index(kind)] += self._mean_bytes(int(space.made_bytes_offset[t]) + placed)
+            mine = self._unary[:, self.label_start[node] : self.label_start[node + 1]]
+            mine[names.index(kind)] += self.mean_bytes(int(space.made_bytes_offset[t]) + placed)
 
-    def _mean_bytes(self, rows: np.ndarray) -> np.ndarray:
+    def mean_bytes(self, rows: np.ndarray) -> np.ndarray:
+        """Return the mean over devices of rows of `size_rows`."""
         classes = self.space.classes
         return np.asarray(self.space.size_rows[rows] @ classes / classes.sum())
 
-    def _edge(self, t: int, e: int) -> _Layout:
+    def mean_staging(self, rows: np.ndarray) -> np.ndarray:
+        """Return the mean over devices of rows of `staging_rows`."""
+        classes = self.space.classes
+        return np.asarray(self.space.staging_rows[rows] @ classes / classes.sum())
+
+    def _edge(self, t: int, e: int) -> Layout:
         space = self.space
         maker, slot = int(space.made_gene[t]), int(space.edge_slot[e])
         made = self._map(int(space.made_offset[t]), int(space.strategy_count[maker]), PLACED)
         needed = self._map(int(space.edge_needed[e]), int(space.strategy_count[slot]), PLACED)
-        return _Layout(int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t))
+        return Layout(int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t))
 
     def _map(self, offset: int, count: int, column: int) -> int:
         key = (offset, count, column)
@@ -217,13 +238,15 @@ class AdditiveCosts:
         )
         if key not in self._known_tables:
             self._known_tables[key] = len(self._tables)
-            table = self._copies(t, values)
+            table = self._costs_of_copies(t)
             self._table_sizes.append((table.shape[1], table.shape[2]))
             self._tables.append(table.reshape(len(table), -1))
         return self._known_tables[key]
 
-    def _copies(self, t: int, values: int) -> np.ndarray:
+    def copies(self, t: int) -> Copies:
+        """Return the copies of a tensor between all specs in which it is made and needed."""
         space = self.space
+        values = int(space.strategy_count[space.made_gene[t]])
         made = space.spec_ids[space.made_offset[t] + np.arange(values)]
         count, needed, specs = (
             int(made[:, PLACED].max()) + 1,
@@ -235,50 +258,63 @@ class AdditiveCosts:
         placed = np.arange(needed)
         needed_spec = placed // max(needed // max(specs, 1), 1)
         pairs = space.pair_rows[space.pair_offset[t] + spec[:, None] * specs + needed_spec]
-        ticks = pairs[:, :, PAIR_TICKS]
-        found = np.zeros((len(Weights._fields), count, needed))
-        names = Weights._fields
-        moved = ticks >= 0
-        found[names.index("copy_ticks")] = np.maximum(ticks, 0)
-        found[names.index("energy")] = pairs[:, :, PAIR_ENERGY]
-        found[names.index("traffic")] = pairs[:, :, PAIR_TRAFFIC]
+        again = None
+        moved = pairs[:, :, PAIR_TICKS] >= 0
         if space.has_dimension_orders:
             again = space.relayout_rows[space.relayout_offset[t] + order[:, None] * needed + placed]
+            moved = moved | (again[:, :, RELAYOUT_TICKS] >= 0)
+        return Copies(
+            pairs,
+            again,
+            moved,
+            self.mean_bytes(int(space.made_bytes_offset[t]) + np.arange(count)),
+            self.mean_bytes(int(space.needed_bytes_offset[t]) + placed),
+        )
+
+    def _costs_of_copies(self, t: int) -> np.ndarray:
+        pairs, again, moved, _, needed_bytes = self.copies(t)
+        found = np.zeros((len(Weights._fields), *moved.shape))
+        names = Weights._fields
+        found[names.index("copy_ticks")] = np.maximum(pairs[:, :, PAIR_TICKS], 0)
+        found[names.index("energy")] = pairs[:, :, PAIR_ENERGY]
+        found[names.index("traffic")] = pairs[:, :, PAIR_TRAFFIC]
+        if again is not None:
             found[names.index("copy_ticks")] += np.maximum(again[:, :, RELAYOUT_TICKS], 0)
             found[names.index("energy")] += again[:, :, RELAYOUT_ENERGY]
-            moved = moved | (again[:, :, RELAYOUT_TICKS] >= 0)
-        sizes = self._mean_bytes(int(space.needed_bytes_offset[t]) + placed)
-        found[names.index("copied")] = np.where(moved, sizes, 0.0)
+        found[names.index("copied")] = np.where(moved, needed_bytes, 0.0)
         found[:, ~moved] = 0.0
-        ticks = found[names.index("copy_ticks")]
-        found[names.index("least_copy_ticks")] = (
-            self._least(t, ticks, moved) if self._readers[t] > 1 else ticks
-        )
+        for kind in ("copy_ticks", "traffic", "energy"):
+            found[names.index(f"least_{kind}")] = self.least_holding(t, found[names.index(kind)], moved)
         return found
 
-    def _least(self, t: int, ticks: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """Return for each made and needed spec the least time of a copy that holds what is needed."""
+    def least_holding(self, t: int, costs: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """Return for each made and needed spec of a tensor the least cost of a copy that holds what is needed.
+
+        Where a tensor has one reader, that is the cost of the copy itself. Zero where nothing is `moved`.
+        """
+        if self._readers[t] <= 1:
+            return np.where(moved, costs, 0.0)
         space = self.space
         specs, needed = int(space.needed_specs[t]), int(space.needed_count[t])
         start = int(space.inside_offset[t])
         holds = space.inside[start : start + specs * specs].reshape(specs, specs)  # [held, needed]
         orders = max(needed // max(specs, 1), 1)
-        found = np.full(ticks.shape, np.inf)
-        least_holding(holds, orders, ticks, moved, found)
+        found = np.full(costs.shape, np.inf)
+        least_holding(holds, orders, costs, moved, found)
         return found
 
     def _build(self) -> Pairwise:
-        maps = np.concatenate(self._maps) if self._maps else np.zeros(0, np.int64)
+        maps = self.maps = np.concatenate(self._maps) if self._maps else np.zeros(0, np.int64)
         turned: dict[int, int] = {}
         self._priced_tables = list(self._tables)
         starts = np.concatenate([[0], np.cumsum([table.shape[1] for table in self._tables])]).astype(np.int64)
         edges, kept = list[Edge](), list[int]()
         self._own: list[tuple[int, int, np.ndarray, int]] = []
         self.readers = np.repeat(self._readers, self._readers).astype(np.float64)
-        for k, layout in enumerate(self._edges):
+        for k, layout in enumerate(self.layouts):
             rows, columns = self._table_sizes[layout.table]
             if layout.maker == layout.reader:
-                start, stop = self._start[layout.maker], self._start[layout.maker + 1]
+                start, stop = self.label_start[layout.maker], self.label_start[layout.maker + 1]
                 made, needed = (maps[at : at + stop - start] for at in (layout.made_map, layout.needed_map))
                 own = self._tables[layout.table].reshape(-1, rows, columns)[:, made, needed]
                 self._own.append((int(start), int(stop), own, k))
@@ -296,8 +332,8 @@ class AdditiveCosts:
             kept.append(k)
         self._kept = np.array(kept, dtype=np.int64)
         tables = np.zeros(sum(table.shape[1] for table in self._priced_tables))
-        counts = np.diff(self._start)
-        return pairwise(counts.tolist(), np.zeros(int(self._start[-1])), edges, maps, tables)
+        counts = np.diff(self.label_start)
+        return pairwise(counts.tolist(), np.zeros(int(self.label_start[-1])), edges, maps, tables)
 
 
 def _nodes(space: CompiledSpace) -> tuple[np.ndarray, np.ndarray]:

@@ -94,12 +94,61 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class BoundScope:
+    """The plans that a bound holds for: all placements and times of copies of so many structures.
+
+    `views` are groupings of the mesh's sub-axes, `devices` the parts of it that work; a plan of another structure, view
+    or schedule order may be better.
+    """
+
+    structures: int
+    views: tuple[str, ...]
+    schedule_orders: tuple[str, ...]
+    devices: tuple[str, ...]
+
+    def __str__(self) -> str:
+        places = ", ".join(self.devices)
+        return f"{counted(self.structures, 'structure')} on {places}, each placed in every way"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "structures": self.structures,
+            "views": list(self.views),
+            "schedule_orders": list(self.schedule_orders),
+            "devices": list(self.devices),
+        }
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """What no plan in the `scope` can be below in an objective, in its unit, and the best one found there, if any."""
+
+    bound: float
+    best: float | None
+    scope: BoundScope
+
+    @property
+    def gap(self) -> float | None:
+        """The share of the best value by which it may still be too large."""
+        if self.best is None:
+            return None
+        return max(0.0, 1.0 - self.bound / self.best) if self.best > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {"bound": self.bound, "best": self.best, "gap": self.gap, "scope": self.scope.to_json()}
+
+
+@dataclass(frozen=True)
 class Shortfall:
-    """The reason why no plan is feasible: the bound that is broken, by how much, and the plan that comes nearest."""
+    """The reason why no plan is feasible: the bound that is broken, by how much, and the plan that comes nearest.
+
+    `proven` is what plans cost at least, if that is known.
+    """
 
     constraint: Constraint
     value: float
     nearest: Plan
+    proven: LowerBound | None = None
 
     def __repr__(self) -> str:
         return shown("Shortfall", (str(self),))
@@ -108,10 +157,20 @@ class Shortfall:
         over = self.value - self.constraint.bound
         name, unit = self.constraint.objective, self.constraint.unit
         share = f" ({self.constraint.excess(self.value):.1%})" if self.constraint.bound > 0 else ""
+        needs = f"{name} = {self.value:.6g} {unit}, {over:.6g} {unit}{share} too much"
+        if self.proven is None:
+            return f"no plan was found that satisfies {self.constraint}: the nearest needs {needs}"
+        least = f"at least {self.proven.bound:.6g} {unit}, as is proven for {self.proven.scope}"
+        if self.is_impossible:
+            return f"no plan satisfies {self.constraint}: it takes {least}; the nearest needs {needs}"
         return (
-            f"no plan satisfies {self.constraint}: the nearest needs {name} = {self.value:.6g} {unit}, "
-            f"{over:.6g} {unit}{share} too much"
+            f"no plan was found that satisfies {self.constraint}: the nearest needs {needs}; it takes {least}"
         )
+
+    @property
+    def is_impossible(self) -> bool:
+        """True if it is proven that no plan of the structures that were searched keeps the bound."""
+        return self.proven is not None and self.proven.bound > self.constraint.bound
 
 
 @dataclass(frozen=True)
@@ -136,7 +195,8 @@ class Result:
     """The result of a search: the frontier (mutually non-dominated, feasible) and the statistics of the search.
 
     `rules` counts per rule how often it was applied and led to the front; `refused` gives the reason why a rule was not
-    used any more. `started_from` counts the plans of earlier searches that it began with.
+    used any more. `started_from` counts the plans of earlier searches that it began with. `bounds` are what objectives,
+    and costs with a bound, are proven to be at least, by name.
     """
 
     graph: Graph
@@ -156,6 +216,7 @@ class Result:
     started_from: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     compute_dtype: str | None = None
+    bounds: Mapping[str, LowerBound] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         where = f"{brief(self.graph.name)} on {brief(self.mesh.name)}"

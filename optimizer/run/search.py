@@ -36,6 +36,7 @@ from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.clock import Deadline, SearchClock
 from tapestry.optimizer.run.coordinator import Coordinator
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
+from tapestry.optimizer.run.lower_bounds import lower_bounds
 from tapestry.optimizer.run.options import (
     LIMITS,
     OptionError,
@@ -62,6 +63,8 @@ from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.stopping import CheckStop
 from tapestry.teg.validate import check
 
+# The time for bounds after a search with a limit of time: some anyway, and this share of what the search took.
+LEAST_BOUNDS_S, BOUNDS_SHARE = 0.2, 0.05
 # The plans that are reported however late it is.
 LEAST_FRONTIER = 4
 
@@ -143,6 +146,12 @@ class _Request(NamedTuple):
     @property
     def budget(self) -> Budget:
         return Budget(*(getattr(self.options, name) for name in LIMITS))
+
+    @property
+    def bounded(self) -> list[str]:
+        """The names of objectives and bounded costs, in the order of the forms of a goal."""
+        constraints = sorted(self.bounds, key=lambda bound: bound.is_relative)
+        return [*(o.name for o in self.objectives), *(bound.objective for bound in constraints)]
 
     @property
     def criteria(self) -> Criteria:
@@ -289,11 +298,27 @@ def _frontier_limit(state: SearchState) -> int:
     return int(min(max(most, LEAST_FRONTIER), LARGEST_FRONTIER))
 
 
+def _time_for_bounds(state: SearchState) -> Callable[[], bool]:
+    """Return a function that says whether there is time to bound another structure: some of the time of the search.
+
+    A search without a limit of time bounds them all, so that its result repeats.
+    """
+    clock, began = state.clock, time.perf_counter()
+    if clock.seconds is None and clock.deadline is None:
+        return lambda: True
+    allowed_s = LEAST_BOUNDS_S + BOUNDS_SHARE * clock.spent_s
+    if clock.deadline is not None:
+        allowed_s = min(allowed_s, clock.deadline.left_s / 4)
+    return lambda: time.perf_counter() - began < allowed_s
+
+
 def _result(state: SearchState, request: _Request) -> Result:
     seconds, began = state.clock.spent_s, time.perf_counter()
     plans = frontier_of(state.variants, state.anchors, _frontier_limit(state)) if state.variants else ()
-    bounds = current_constraints(request.bounds, state.submeshes[0])
-    timings = {**state.timings, "report_s": time.perf_counter() - began}
+    constraints = current_constraints(request.bounds, state.submeshes[0])
+    reported = time.perf_counter()
+    bounds = lower_bounds(state.variants, request.bounded, _time_for_bounds(state))
+    timings = {**state.timings, "report_s": reported - began, "bounds_s": time.perf_counter() - reported}
     return Result(
         request.graph,
         request.mesh,
@@ -308,8 +333,9 @@ def _result(state: SearchState, request: _Request) -> Result:
         timings,
         state.rule_statistics(),
         tuple(state.history),
-        None if plans else shortfall_of(state.variants, bounds),
+        None if plans else shortfall_of(state.variants, constraints, bounds),
         state.started_from,
         dict(state.structural.refused),
         state.options.compute_dtype,
+        bounds,
     )

@@ -117,6 +117,19 @@ def lead_text(plan: Mapping[str, Any]) -> str:
     return difference_text(TimeDifference.from_json(lead), plan["id"], lead["other"])
 
 
+def bound_lines(bounds: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield how near each objective's best plan is to what is proven, from the document of the bounds."""
+    for name, bound in bounds.items():
+        if bound["gap"] is None:
+            continue
+        least = f"{title_of(name)} is at least {quantity(bound['bound'], unit_of(name))}"
+        yield (
+            f"proven: {least}, {bound['gap']:.1%} below the best plan"
+            if bound["gap"] >= 5e-4
+            else (f"proven: {least}, which the best plan reaches")
+        )
+
+
 def checks_of(verified: Mapping[str, Any] | None) -> str:
     """Summarize the checks of a plan in a few words."""
     verdict = verdict_of(verified)

@@ -15,7 +15,7 @@ from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
-from tapestry.service.cli.frontier import lead_lines, print_frontier
+from tapestry.service.cli.frontier import bound_lines, lead_lines, print_frontier
 from tapestry.service.cli.options.searching import option_fault_line, options_of
 from tapestry.service.cli.output import print_json
 from tapestry.service.cli.progress import reporter
@@ -160,7 +160,7 @@ def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
         _marks(result.frontier, result.objectives),
         document["robust"],
     )
-    for line in lead_lines(document["frontier"]):
+    for line in (*lead_lines(document["frontier"]), *bound_lines(document["bounds"])):
         print(line)
     print(
         f"{counted(result.evaluations, 'plan')} evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "

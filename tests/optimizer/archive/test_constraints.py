@@ -109,10 +109,29 @@ def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
     needed = shortfall.nearest.cost["peak_memory_bytes"]
     assert shortfall.value == needed > 100
     assert not shortfall.nearest.feasible
+    assert shortfall.is_impossible
+    proven = result.bounds["peak_memory_bytes"]
+    assert 100 < proven.bound <= needed
     assert str(shortfall) == (
-        f"no plan satisfies peak_memory_bytes<=100B: the nearest needs peak_memory_bytes = {needed} B, "
+        f"no plan satisfies peak_memory_bytes<=100B: it takes at least {proven.bound:.6g} B, as is proven for "
+        f"{proven.scope}; the nearest needs peak_memory_bytes = {needed} B, "
         f"{needed - 100} B ({(needed - 100) / 100:.1%}) too much"
     )
+
+
+def test_a_bound_that_is_not_proven_to_be_out_of_reach_is_not_said_to_be() -> None:
+    free = search_within()
+    least = min(plan.cost["peak_memory_bytes"] for plan in free.frontier)
+    proven = free.bounds["peak_memory_bytes"].bound
+    between = (proven + least) / 2
+    assert proven < between < least, "a gap that the search has not closed"
+    shortfall = search_within(f"peak_memory_bytes<={between:.0f}B").shortfall
+    assert shortfall is not None
+    assert not shortfall.is_impossible
+    assert str(shortfall).startswith(
+        f"no plan was found that satisfies peak_memory_bytes<={between:.0f}B: the nearest"
+    )
+    assert f"it takes at least {proven:.6g} B, as is proven for " in str(shortfall)
 
 
 @pytest.mark.slow

@@ -1,0 +1,108 @@
+"""What no plan of the structures that a search kept can beat: lower bounds of objectives, proven by duality."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tapestry.costmodel.kernel_arrays import PEAK, TIME
+from tapestry.costmodel.plan_space import Genes
+from tapestry.optimizer.archive.goal import Goal
+from tapestry.optimizer.exact.additive import AdditiveCosts, Weights
+from tapestry.optimizer.exact.bounds import cost_bounds
+from tapestry.optimizer.exact.trws import solve
+from tapestry.optimizer.run.plan import BoundScope, LowerBound
+from tapestry.optimizer.run.variants import Variant
+
+CLIMBS = 12
+ROUNDING = 1e-9  # of sums in floating point, relatively
+
+
+class _Covered(NamedTuple):
+    """A variant with the least values of the goal's forms over its space `(forms,)`, and those found `(forms,)`."""
+
+    variant: Variant
+    least: np.ndarray
+    found: np.ndarray
+
+
+def lower_bounds(
+    variants: Sequence[Variant], names: Sequence[str], may_go_on: Callable[[], bool]
+) -> dict[str, LowerBound]:
+    """Bound the objectives and bounded costs that `names` lists, in the order of the goal's forms.
+
+    The first variants are covered first, and the others while `may_go_on` says so. A name whose form is not a sum of
+    costs has no bound, nor has anything unless the first variant of each part of the mesh and order is covered.
+    """
+    covered = list[_Covered]()
+    for variant in _first_of_each_submesh(variants):
+        if len(covered) and not may_go_on():
+            return {}
+        covered.append(_cover(variant, len(names)))
+    known = {id(each.variant) for each in covered}
+    for variant in variants:
+        if id(variant) not in known and may_go_on():
+            covered.append(_cover(variant, len(names)))
+    if not covered:
+        return {}
+    least = np.min([each.least for each in covered], axis=0)
+    found = np.min([each.found for each in covered], axis=0)
+    scope = _scope([each.variant for each in covered])
+    bounds = {
+        name: LowerBound(float(a), float(b) if np.isfinite(b) else None, scope)
+        for name, a, b in zip(
+            names, np.where(least > found, least * (1 - ROUNDING), least), found, strict=True
+        )
+        if np.isfinite(a)
+    }
+    return {name: bounds[name] for name in dict.fromkeys(names) if name in bounds}
+
+
+def _first_of_each_submesh(variants: Sequence[Variant]) -> list[Variant]:
+    found: dict[int, Variant] = {}
+    for variant in variants:
+        found.setdefault(id(variant.submesh), variant)
+    return list(found.values())
+
+
+def _cover(variant: Variant, forms: int) -> _Covered:
+    space, goal, archive = variant.space, variant.submesh.goal, variant.archive
+    costs = AdditiveCosts(space.space)
+    plans, pool = archive.raw[: int(archive.size[0])], archive.pool_raw[: int(archive.size[1])]
+    raws, genes = (plans, archive.genes) if len(plans) else (pool, archive.pool_genes)
+    if len(raws):
+        fastest, leanest = raws[int(raws[:, TIME].argmin())], genes[int(raws[:, PEAK].argmin())]
+    else:
+        solution = solve(costs.problem(Weights(resident=1.0, passing=1.0)))
+        leanest = costs.genes(solution.labels)
+        nothing = np.zeros(space.edge_count, np.int64)
+        fastest = space.evaluate(Genes(leanest, nothing, nothing))
+    least = cost_bounds(costs, space.state, fastest, leanest, CLIMBS)
+    values = np.array([_value(goal, form, least) for form in range(forms)])
+    found = [min((_value(goal, form, raw) for raw in plans), default=np.inf) for form in range(forms)]
+    return _Covered(variant, values, np.array(found))
+
+
+def _value(goal: Goal, form: int, raw: np.ndarray) -> float:
+    """Return a form of integer costs; minus infinity where it is a program, which need not rise with them."""
+    if goal.program_start[form] < goal.program_start[form + 1]:
+        return -np.inf
+    return float(goal.constants[form] + goal.weights[form] @ raw)
+
+
+def _scope(variants: Sequence[Variant]) -> BoundScope:
+    def distinct(values: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(values))
+
+    return BoundScope(
+        len({variant.structure for variant in variants}),
+        distinct([_view_text(variant) for variant in variants]),
+        distinct([variant.submesh.schedule_order for variant in variants]),
+        distinct([variant.submesh.devices or "all" for variant in variants]),
+    )
+
+
+def _view_text(variant: Variant) -> str:
+    return " x ".join("*".join(axes) for axes in variant.submesh.view.axes) or "one device"
