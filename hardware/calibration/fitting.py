@@ -61,7 +61,7 @@ class Figure:
             found = [value * float(np.exp(sign * step * self.unit)) for sign in (1, -1)]
         else:
             found = [value + sign * step * self.unit for sign in (1, -1)]
-            found = [float(np.clip(each, self.least, self.most)) for each in found]
+        found = found if self.values else [float(np.clip(each, self.least, self.most)) for each in found]
         return [replace(figures, **{self.name: each}) for each in found if each != value]
 
 

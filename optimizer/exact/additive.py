@@ -61,7 +61,7 @@ class Copies(NamedTuple):
     needed_bytes: np.ndarray  # (needed,)
 
 
-class Layout(NamedTuple):
+class EdgeLayout(NamedTuple):
     """The place of an edge of a plan in the problem; `maker` and `reader` are one node where state passes unchanged."""
 
     maker: int
@@ -206,12 +206,12 @@ class AdditiveCosts:
         classes = self.space.classes
         return np.asarray(self.space.staging_rows[rows] @ classes / classes.sum())
 
-    def _edge(self, t: int, e: int) -> Layout:
+    def _edge(self, t: int, e: int) -> EdgeLayout:
         space = self.space
         maker, slot = int(space.made_gene[t]), int(space.edge_slot[e])
         made = self._map(int(space.made_offset[t]), int(space.strategy_count[maker]), PLACED)
         needed = self._map(int(space.edge_needed[e]), int(space.strategy_count[slot]), PLACED)
-        return Layout(int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t))
+        return EdgeLayout(int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t))
 
     def _map(self, offset: int, count: int, column: int) -> int:
         key = (offset, count, column)

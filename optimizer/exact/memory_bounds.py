@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import PAIR_STAGING, EvaluationState
-from tapestry.optimizer.exact.additive import AdditiveCosts, Layout
+from tapestry.optimizer.exact.additive import AdditiveCosts, EdgeLayout
 from tapestry.optimizer.exact.pairwise import Edge, Pairwise, pairwise
 from tapestry.optimizer.exact.trws import solve
 
@@ -21,9 +21,9 @@ SAMPLES = 8  # samples that are tried, each the peak of the plan that is best at
 
 
 class _Live(NamedTuple):
-    """What lives of a tensor at least at a sample, by the specs of one edge: bytes `(made, needed)`."""
+    """The bytes `(made, needed)` that live of a tensor at least at a sample, by the specs of one edge."""
 
-    layout: Layout
+    layout: EdgeLayout
     bytes: np.ndarray
 
 

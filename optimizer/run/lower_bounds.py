@@ -1,4 +1,4 @@
-"""What no plan of the structures that a search kept can beat: lower bounds of objectives, proven by duality."""
+"""Lower bounds of objectives, proven by duality, that no plan of the structures which a search kept can beat."""
 
 from __future__ import annotations
 

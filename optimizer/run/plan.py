@@ -121,7 +121,7 @@ class BoundScope:
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What no plan in the `scope` can be below in an objective, in its unit, and the best one found there, if any."""
+    """A value of an objective, in its unit, that no plan in the `scope` is below, and the best one found, if any."""
 
     bound: float
     best: float | None

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.fit import rounded
 from tapestry.hardware import load_device
-from tapestry.hardware.calibration.fitting import fit, folds_of, log_errors, monotone
+from tapestry.hardware.calibration.fitting import WINDOWED, fit, folds_of, log_errors, monotone
 from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernels import KernelFigures
 
@@ -54,3 +54,10 @@ def test_folds_take_turns_within_each_table_by_size() -> None:
     for table in ("one", "other"):
         mine = folds[given.groups == table]  # measured times rise
         assert mine.tolist() == [(mine[0] + k) % 5 for k in range(10)]
+
+
+def test_steps_stay_within_the_range_of_a_figure() -> None:
+    top, bottom = (KernelFigures(efficiency=value) for value in (WINDOWED.most, WINDOWED.least))
+    for step in (1.0, 3.0, 10.0):
+        assert [found.efficiency for found in WINDOWED.neighbors(top, step)] < [WINDOWED.most]
+        assert min(found.efficiency for found in WINDOWED.neighbors(bottom, step)) > WINDOWED.least

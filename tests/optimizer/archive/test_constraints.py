@@ -119,7 +119,7 @@ def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
     )
 
 
-def test_a_bound_that_is_not_proven_to_be_out_of_reach_is_not_said_to_be() -> None:
+def test_a_limit_that_may_be_in_reach_is_not_called_impossible() -> None:
     free = search_within()
     least = min(plan.cost["peak_memory_bytes"] for plan in free.frontier)
     proven = free.bounds["peak_memory_bytes"].bound
