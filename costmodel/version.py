@@ -23,7 +23,8 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
 12. Axes of a phase that work on different pieces start each piece. What one device sends to all is a broadcast.
    Programs that touch far more than the cache read their sources from the memory. Large outputs that the operating
    system allocates anew take its time.
-13. Measurements of groups over two axes say what the exchange on the slow one takes, alone or beside others.
+13. Measurements of groups over two axes say what the exchange on the slow one takes, alone or beside others. Where the
+   host launches kernels one by one, classes that say nothing of it take its time too.
 """
 
 from __future__ import annotations

@@ -109,6 +109,18 @@ def key_of(kernels: Mapping[str, KernelFigures], kernel: str, precision: str) ->
     return None
 
 
+def host_times(kernels: Mapping[str, KernelFigures]) -> tuple[float, float]:
+    """Return what the host adds to a kernel, and takes for it, in the median of the classes that state either, s.
+
+    A class whose figures come from kernels in graphs alone says nothing of the host, which needs time for it too.
+    """
+    known = [(each.eager_s, each.dispatch_s) for each in kernels.values() if each.eager_s or each.dispatch_s]
+    if not known:
+        return 0.0, 0.0
+    eager_s, dispatch_s = np.median(known, axis=0)
+    return float(eager_s), float(dispatch_s)
+
+
 class Relative(NamedTuple):
     """The figures that say how alike two devices are: vendor, architecture, memory rate in bytes/s, power in W.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from tapestry.hardware.collective_tables import CollectiveTable
-from tapestry.hardware.kernels import KernelFigures, figures_of
+from tapestry.hardware.kernels import KernelFigures, figures_of, host_times
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.html_table import html_table
 
@@ -185,6 +186,11 @@ class Device:
     def launched(self, launch: str) -> Device:
         """Return the device with kernels launched in one of the ways of `LAUNCHES`."""
         return replace(self, launch=launch)
+
+    @cached_property
+    def host_times(self) -> tuple[float, float]:
+        """The time that the host adds to a kernel of a class that does not say so, and takes for it, s."""
+        return host_times(self.kernels)
 
     def flop_joules(self, dtype: str) -> float:
         """Return the energy of one flop of a contraction in `dtype`, or on the vector units if `dtype` is `vector`,

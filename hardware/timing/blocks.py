@@ -106,7 +106,9 @@ def block_ticks(
         busy_s + launches * (device.launch_overhead_s + figures.overhead_s) + _fresh_s(device, written_bytes)
     )
     if device.launch == "eager":
-        busy_s = _joined(busy_s + figures.eager_s, np.asarray(figures.dispatch_s), HOST_SHARPNESS)
+        own = (figures.eager_s, figures.dispatch_s)
+        eager_s, dispatch_s = own if any(own) else device.host_times
+        busy_s = _joined(busy_s + eager_s, np.asarray(dispatch_s), HOST_SHARPNESS)
     busy_s = busy_s * quantile_factor(device.quantile, figures.error)
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
 

@@ -266,3 +266,22 @@ def test_a_depthwise_convolution_is_between_its_roofline_and_the_dense_one(
         block_ticks(device, "contraction", flops, moved, "float32", kernel="convolution", **sizes)
     )
     assert np.all(taken <= dense)
+
+
+def test_a_class_that_says_nothing_of_the_host_takes_the_time_of_the_others() -> None:
+    known = {
+        "softmax.fp16": KernelFigures(eager_s=4e-5, dispatch_s=1e-5),
+        "elementwise.fp16": KernelFigures(eager_s=2e-5),
+        "normalization.fp16": KernelFigures(eager_s=3e-5),
+        "gated.fp16": KernelFigures(),
+    }
+    captured = replace(load_device("h100-sxm5-80gb"), kernels=known)
+    eager = captured.launched("eager")
+
+    def added_s(kernel: str) -> float:
+        one, other = (block_ticks(d, "vector", 0, 2**16, "float16", kernel=kernel) for d in (eager, captured))
+        return float(seconds(one - other))
+
+    assert added_s("elementwise") == pytest.approx(2e-5)
+    assert added_s("gated") == pytest.approx(3e-5)
+    assert replace(captured, kernels={"gated.fp16": KernelFigures()}).host_times == (0.0, 0.0)
