@@ -32,6 +32,7 @@ from tapestry.optimizer.exact.trws import Messages, new_messages, solve
 
 CONSTANT_SHARES = (1.0, 0.5, 0.75, 0.9)
 CLIMBS = 60
+CLIMB_PASSES, LAST_PASSES = 6, 60  # of each climb, and of the best shares at the end
 PATIENCE = 12  # climbs without a better bound, after which steps are halved
 TIME_WEIGHTS = Weights(compute_ticks=1.0, least_copy_ticks=1.0)
 
@@ -105,18 +106,18 @@ def time_bound(costs: AdditiveCosts, known: float, climbs: int = CLIMBS) -> floa
         if norm == 0.0 or bound >= known:
             break
         shares = np.clip(shares + step * (known - found) / norm * slope, 0.0, 1.0)
-    return bound
+    return max(bound, _dual(costs, best, messages, LAST_PASSES)[0])
 
 
 def _dual(
-    costs: AdditiveCosts, shares: np.ndarray, messages: Messages | None
+    costs: AdditiveCosts, shares: np.ndarray, messages: Messages | None, passes: int = CLIMB_PASSES
 ) -> tuple[float, np.ndarray, Messages]:
     """Return the bound that shares prove, and about by how much it grows with each of them."""
     most, at = largest_between(costs.spans, shares)
     queues = costs.queue_share
     problem = costs.problem(TIME_WEIGHTS, shared=True, slot_shares=shares, edge_shares=(1.0 - most) * queues)
     messages = new_messages(problem) if messages is None else messages
-    solution = solve(problem, messages)
+    solution = solve(problem, messages, passes=passes)
     slope = costs.ticks_of(solution.labels)
     copies = costs.edge_costs(TIME_WEIGHTS, solution.labels) * queues / costs.readers
     np.subtract.at(slope, at[at >= 0], copies[at >= 0])

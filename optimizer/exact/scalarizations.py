@@ -7,7 +7,7 @@ frontier; what lies between them, and what overlap and lifetimes change, is left
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,8 @@ NUDGE = 1e-3  # the weight of all objectives where one is minimized
 PROBE = 1e-3  # the relative step of a difference quotient
 LIVE, LEAST_LIVE = 0.05, 1e-4  # the share of what blocks make that is live at the peak, before a plan says it
 STILL = 1e-6  # a relative difference of an objective that counts as none
-WORK = 6e7  # entries of tables that passes over all solutions, one each, may read
+PASSES, CLOSE = 10, 1e-3  # of a solution: what is left is the search's
+WORK = 2e8  # entries of tables that the passes of all solutions may read, a fraction of a second
 FEWEST = 3  # solutions of any space
 
 
@@ -50,19 +51,25 @@ class ExactPlan(NamedTuple):
 
 
 class ExactPlacement:
-    """The exact solver of one space under the objectives of a goal; `live` is the share of made bytes at the peak."""
+    """The exact solver of one space under the objectives of a goal.
+
+    `live` is the share of made bytes at the peak, `passes` how many passes all solutions have taken.
+    """
 
     def __init__(self, space: CompiledSpace, state: EvaluationState, goal: Goal) -> None:
         self.space, self.state, self.goal = space, state, goal
         self.costs = AdditiveCosts(space)
         self.live = LIVE
+        self.passes = 0
         self._messages: dict[bool, Messages] = {}
 
     def plans(self) -> Iterator[ExactPlan]:
         """Yield the plans of all scalarizations, in several distances of prefetch each."""
-        for strategies in islice(self._solutions(), max(FEWEST, int(WORK / max(self.costs.size, 1)))):
+        for count, strategies in enumerate(self._solutions(), 1):
             for prefetch in PREFETCHES:
                 yield ExactPlan(strategies, prefetch)
+            if count >= FEWEST and self.passes * self.costs.size > WORK:
+                return
 
     def _solutions(self) -> Iterator[np.ndarray]:
         """Yield the strategies of least time, of the least of each objective, and of what lies between."""
@@ -93,7 +100,8 @@ class ExactPlacement:
         """Return the strategies of least additive cost under prices of the integer costs."""
         problem = self.costs.problem(self._weights(prices), shared=is_shared)
         messages = self._messages.setdefault(is_shared, new_messages(problem))
-        solution = solve(problem, messages)
+        solution = solve(problem, messages, passes=PASSES, close=CLOSE)
+        self.passes += solution.passes
         genes = self.costs.genes(solution.labels)
         resident, passing = self.costs.bytes_of(solution.labels)
         if passing > 0:

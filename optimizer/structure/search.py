@@ -14,7 +14,7 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import base_flops
 from tapestry.optimizer.run.options import RunOptions
-from tapestry.optimizer.run.variants import Variant, inherit, keeps_pins, new_variant
+from tapestry.optimizer.run.variants import Variant, inherit, insert_exact, keeps_pins, new_variant
 from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.presearch import Presearch
 from tapestry.rewrites import (
@@ -37,6 +37,9 @@ from tapestry.teg.stopping import CheckStop, never_stop
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
 # A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
 MOST_BLOCKS_TIMES, MOST_BLOCKS_MORE, MOST_FLOPS_TIMES = 32, 4096, 1e7
+
+# Exact plans of a child, beside those that it inherits.
+EXACT_PLANS = 16
 
 # Kinds of spelled out operators in one program, a generous bound: each is found in all equal layers at once.
 MOST_RECOMPOSITIONS = 200
@@ -232,4 +235,8 @@ def try_child(
     if not keeps_pins(graph, options.pins):
         return None, "", 0
     child = new_variant(number, parent.submesh, graph, moves, options, check_stop)
-    return child, rule, inherit(child, parent, limit)
+    spent = inherit(child, parent, limit)
+    left = EXACT_PLANS if limit is None else min(EXACT_PLANS, limit - spent)
+    if child.has_choice:
+        spent += sum(insert_exact(child, left))
+    return child, rule, spent
