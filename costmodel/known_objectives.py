@@ -83,7 +83,8 @@ class KnownObjectives:
             figure = self.missing(objective, device)
             if figure is not None:
                 raise ValueError(
-                    f"objective {name!r} cannot be computed: device {device.name!r} has no {figure}"
+                    f"objective {name!r} cannot be computed: device {device.name!r} has no {figure}; "
+                    "give it in the device file, or name other objectives"
                 )
             if objective in chosen:
                 raise ValueError(f"objective {name!r} is named twice")

@@ -91,7 +91,7 @@ def _lines(record: Any, without: Sequence[str] = ()) -> Iterator[str]:
             note = "  # number of devices along the axis"
         elif field.name == "topology":
             note = f"  # one of {', '.join(TOPOLOGIES)}"
-        if field.name == "part_of":
+        if field.name in ("part_of", "inner"):
             continue
         if value is None:
             yield f"# {field.name} = ...{note}"

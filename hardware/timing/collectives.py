@@ -99,9 +99,9 @@ def step_ticks(
     torus p-1 rounds, or p/2 with twice the load.
 
     Whatever the figures of an axis, half an all-reduce takes no longer than the whole, nor does a broadcast that is not
-    measured; and pieces from other members take no less than an all-gather of the same bytes. An all-gather or a
-    broadcast among two devices is a send and a receive, where these are measured or neither is. No device receives
-    faster than all of its links together.
+    measured; and where all-reduces are measured and halves are not, no less than half of the whole. Pieces from other
+    members take no less than an all-gather of the same bytes. An all-gather or a broadcast among two devices is a send
+    and a receive, where these are measured or neither is. No device receives faster than all of its links together.
 
     Returns:
         int64 array of the shape of `max_received_bytes`.
@@ -126,15 +126,15 @@ def step_ticks(
 
 def _step_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
     """Compute the seconds of one step, within the bounds that `step_ticks` states."""
-    return np.maximum(
-        _ordered_s(axis, kind, members, received, stride), _link_s(axis, kind, members, received)
-    )
+    kinds = (kind, "all_gather") if kind in {"fetch", "all_to_all"} else (kind,)
+    least_s = _link_s(axis, kind, members, received) * max(_late(axis, each, members) for each in kinds)
+    return np.maximum(_ordered_s(axis, kind, members, received, stride), least_s)
 
 
 def _link_s(axis: MeshAxis, kind: str, members: int, received: Floats) -> Floats:
     """Compute the seconds that all links of a device together take at full rate; links that reduce send sums once."""
     links = {"fully_connected": members - 1, "torus": 2, "line": 2}.get(axis.topology, 1)
-    phases = 2 if kind == "all_reduce" else 1
+    phases = 2 if kind == "all_reduce" and _reduces(axis, members) else 1
     return np.asarray(received / (phases * links * axis.bandwidth_bytes_per_s))
 
 
@@ -142,14 +142,17 @@ def _ordered_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride
     """Compute the seconds of one step, with the order among kinds that `step_ticks` states."""
     time_s = _calibrated_s(axis, kind, members, received, stride)
     is_own = is_measured(axis, kind)
-    if kind in {"all_gather", "broadcast"} and members == 2 and not is_own:
+    is_sent = kind in {"all_gather", "broadcast"} and members == 2 and not is_own
+    if is_sent:
         sent_s = _calibrated_s(axis, "fetch", members, received, stride)
         if is_measured(axis, "fetch"):
             time_s = sent_s
         elif step_table(axis, kind, members) is None:
             time_s = np.minimum(time_s, sent_s)
     if kind in {"all_gather", "reduce_scatter"}:
-        return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, 2 * received, stride))
+        whole_s = _calibrated_s(axis, "all_reduce", members, 2 * received, stride)
+        is_known = is_own or (is_sent and is_measured(axis, "fetch")) or not is_measured(axis, "all_reduce")
+        return np.minimum(time_s if is_known else np.maximum(time_s, whole_s / 2), whole_s)
     if kind == "broadcast" and not is_own:  # an all-reduce with nothing from the other members is one
         reduced = received * received_share("all_reduce", members)
         return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, reduced, stride))
@@ -186,7 +189,17 @@ def _calibrated_s(axis: MeshAxis, kind: str, members: int, received: Floats, str
     time_s = _alpha_beta_s(axis, kind, members, received, stride)
     curve = _curve(axis, kind, members)
     median_s = time_s if curve is None else curve.corrected(time_s)
-    return median_s if axis.quantile is None else median_s * _step_factor(axis, kind, members)
+    return median_s * _late(axis, kind, members)
+
+
+def _late(axis: MeshAxis, kind: str, members: int) -> float:
+    """Return the axis's quantile of the time of a step over its median; 1 for medians."""
+    return 1.0 if axis.quantile is None else _step_factor(axis, kind, members)
+
+
+def _reduces(axis: MeshAxis, members: int) -> bool:
+    """Return whether the links themselves reduce: for the whole axis only."""
+    return members == axis.size and axis.all_reduce_efficiency is not None
 
 
 @lru_cache(maxsize=4096)
@@ -222,11 +235,14 @@ class Curve(NamedTuple):
     def corrected(self, time_s: Floats) -> Floats:
         """Interpolate between logarithms; beyond the first and the last measurement the ratio stays.
 
-        Between two equal measurements all times are the same, to the last bit.
+        Below the first one it is 1 at least, as far as that takes no longer than what was measured: latencies do not
+        shrink with the bytes. Between two equal measurements all times are the same, to the last bit.
         """
         computed = np.log(np.maximum(time_s, TINY_S))
         inside = np.clip(computed, self.computed[0], self.computed[-1])
-        return np.asarray(np.exp(np.interp(inside, self.computed, self.measured) + (computed - inside)))
+        found = np.interp(inside, self.computed, self.measured) + (computed - inside)
+        below = np.maximum(found, np.minimum(computed, self.measured[0]))
+        return np.asarray(np.exp(np.where(computed < self.computed[0], below, found)))
 
     @staticmethod
     def of(computed_s: Floats, measured_s: ArrayLike) -> Curve:
@@ -306,7 +322,7 @@ def received_share(kind: str, members: int) -> float:
 def _alpha_beta_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: int) -> Floats:
     """Compute the seconds of one step from the figures of the axis."""
     efficiency = axis.efficiency
-    if kind == "all_reduce" and members == axis.size and axis.all_reduce_efficiency is not None:
+    if kind == "all_reduce" and _reduces(axis, members) and axis.all_reduce_efficiency is not None:
         efficiency = axis.all_reduce_efficiency
     times = []
     for rounds, load in _routes(axis, kind, members, stride):

@@ -133,6 +133,12 @@ def test_kinds_keep_their_order(name: str, received: int) -> None:
             assert ticks["reduce_scatter"] <= both
             assert ticks["all_gather"] <= both
             assert ticks["fetch"] >= ticks["all_gather"]
+            halves = any(is_measured(axis, kind) for kind in ("all_gather", "reduce_scatter"))
+            if members > 2 and is_measured(axis, "all_reduce") and not halves:
+                assert ticks["all_gather"] + ticks["reduce_scatter"] >= both - 2
+            links = {"fully_connected": members - 1, "torus": 2, "line": 2}.get(axis.topology, 1)
+            if axis.all_reduce_efficiency is None:
+                assert both * links * axis.bandwidth_bytes_per_s >= twice * TICKS_PER_S * (1 - 1e-9)
             others = (members - 1) * once  # an all-gather in which every member sends as much
             assert ticks["broadcast"] <= int(step_ticks(axis, "all_gather", members, others, stride))
             if not is_measured(axis, "all_to_all"):
@@ -156,3 +162,13 @@ def test_nothing_over_two_axes_is_faster_than_the_collective_over_both(name: str
     assert taken("fetch") >= gathered
     assert taken("all_gather", axes=(fast,)) + taken("all_gather", axes=(slow,)) >= gathered - rounding
     assert taken("all_reduce", 2, axes=(fast,)) + taken("all_reduce", 2, axes=(slow,)) >= reduced - rounding
+
+
+def test_few_bytes_take_no_less_than_the_latency_of_a_link() -> None:
+    for name in ("dgx-a100", "dgx-h100", "2x-aws-p4d", "4x-coreweave-a100"):
+        for axis in load_mesh(name).axes:
+            for kind in ("all_reduce", "all_gather", "fetch", "all_to_all", "broadcast"):
+                least_s = min(
+                    [axis.latency_s, *(t.seconds[0] / 2 for t in axis.collectives if t.inside == 1)]
+                )
+                assert int(step_ticks(axis, kind, axis.size, 1)) >= least_s * TICKS_PER_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,12 +132,22 @@ def _document(
     }
 
 
+def _figures(mesh: object) -> object:
+    """Return a stored mesh without what a run sets of it: how kernels are launched, and the quantile of times.
+
+    Errors of kernels and links are common to runs that differ in these alone.
+    """
+    if isinstance(mesh, Mapping):
+        return {key: _figures(value) for key, value in mesh.items() if key not in ("launch", "quantile")}
+    return [_figures(each) for each in mesh] if isinstance(mesh, list) else mesh
+
+
 def _difference(first: StoredRun, second: StoredRun, fastest: Fastest) -> TimeDifference | None:
     """Compare the times of the fastest plans of two runs; None if the error of either is not known."""
     one, other = fastest
     if one is None or other is None:
         return None
-    return one.time.difference(other.time, same_mesh=first.mesh == second.mesh)
+    return one.time.difference(other.time, same_mesh=_figures(first.mesh) == _figures(second.mesh))
 
 
 def _print(

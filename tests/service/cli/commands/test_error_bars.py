@@ -118,6 +118,15 @@ def test_errors_of_different_meshes_do_not_cancel_out(tapestry: Run) -> None:
     assert found["error_s"] == pytest.approx(FAST.difference(SLOW, same_mesh=False).error_s)
 
 
+@pytest.mark.parametrize(
+    "other", [load_mesh("dgx-h100").launched("eager"), load_mesh("dgx-h100").at_quantile(0.9)]
+)
+def test_errors_of_one_device_cancel_out_at_any_launch_and_quantile(tapestry: Run, other: Mesh) -> None:
+    runs = [stored_run(load_mesh("dgx-h100"), FAST), stored_run(other, SLOW)]
+    found = tapestry("compare", *runs, "--json").json["fastest"]
+    assert found["error_s"] == pytest.approx(FAST.difference(SLOW, same_mesh=True).error_s)
+
+
 @pytest.mark.slow
 def test_errors_are_stored_and_shown(tapestry: Run, tmp_path: Path) -> None:
     with library.program("two") as p:
