@@ -18,6 +18,8 @@ from tapestry.client.errors import (
     WaitTimeoutError,
 )
 from tapestry.client.records import (
+    BoundRecord,
+    BoundScopeRecord,
     ClassTimeRecord,
     EventRecord,
     FinishedSearch,
@@ -27,6 +29,7 @@ from tapestry.client.records import (
     ObjectiveRecord,
     PlanDetail,
     PlanRecord,
+    RunDetail,
     RunRecord,
     SubmittedRun,
     TimeRecord,
@@ -35,6 +38,8 @@ from tapestry.client.retrying import Retries
 
 __all__ = [
     "AsyncClient",
+    "BoundRecord",
+    "BoundScopeRecord",
     "ClassTimeRecord",
     "Client",
     "EventRecord",
@@ -48,6 +53,7 @@ __all__ = [
     "PlanRecord",
     "ProblemError",
     "Retries",
+    "RunDetail",
     "RunFailedError",
     "RunRecord",
     "ServiceError",

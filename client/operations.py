@@ -31,6 +31,7 @@ from tapestry.client.records import (
     Frontier,
     GraphRecord,
     PlanDetail,
+    RunDetail,
     RunRecord,
     SubmittedRun,
 )
@@ -177,9 +178,9 @@ class Operations:
         return SubmittedRun.from_json(json.loads(answer.content)), is_replay
 
     @operation
-    def run(self, run: Reference) -> Steps[RunRecord]:
-        """Return the status of a run."""
-        return RunRecord.from_json((yield from self._got(f"/v1/runs/{id_of(run)}")))
+    def run(self, run: Reference) -> Steps[RunDetail]:
+        """Return the status of a run, and all that is known of it but its plans."""
+        return RunDetail.from_json((yield from self._got(f"/v1/runs/{id_of(run)}")))
 
     @operation
     def cancel(self, run: Reference) -> Steps[RunRecord]:
@@ -203,7 +204,7 @@ class Operations:
         on_event: OnEvent | None = None,
         *,
         timeout_seconds: float | None = None,
-    ) -> Steps[RunRecord]:
+    ) -> Steps[RunDetail]:
         """Wait until a run has ended, and return it; a lost connection is resumed after the last event.
 
         `on_event` is called with each event, from the first one on. A cancelled run is returned as one that succeeded.

@@ -38,6 +38,8 @@ def _kinds(record: type) -> dict[str, Any]:
 def _value(kind: Any, value: Any) -> Any:
     if get_origin(kind) is UnionType:
         return None if value is None else _value(next(k for k in get_args(kind) if k is not NoneType), value)
+    if get_origin(kind) is Mapping:
+        return {name: _value(get_args(kind)[1], member) for name, member in value.items()}
     if get_origin(kind) is tuple:
         return tuple(_value(get_args(kind)[0], member) for member in value)
     if kind is datetime:
@@ -120,11 +122,56 @@ class RunRecord(Record):
         return replace(super().from_json({**document, "options": options}), document=document)
 
     def __repr__(self) -> str:
-        return f"RunRecord({self.id}, {self.graph!r} on {self.mesh}, {self.status}, {self.front} plans)"
+        return f"{type(self).__name__}({self.id}, {self.graph!r} on {self.mesh}, {self.status}, {self.front} plans)"
 
     @property
     def has_ended(self) -> bool:
         return self.status in ENDED
+
+
+@dataclass(frozen=True)
+class BoundScopeRecord(Record):
+    """The plans that a bound holds for: all placements, prefetches and orders of copies of so many structures.
+
+    Those are the program and rewritten forms of it, in these views of the mesh, on these parts of it.
+    """
+
+    structures: int
+    views: tuple[str, ...]
+    schedule_orders: tuple[str, ...]
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BoundRecord(Record):
+    """What no plan in the `scope` can be below in a cost, which is proven, and the best found there, if any.
+
+    `gap` is the share of the best by which it may still be too large.
+    """
+
+    bound: float
+    best: float | None
+    gap: float | None
+    scope: BoundScopeRecord
+
+
+@dataclass(frozen=True, repr=False)
+class RunDetail(RunRecord):
+    """A run with everything but its plans.
+
+    `bounds` are the proven ones by objective and by cost with a limit, empty until the search is over; `request` are
+    the options as a request for such a run says them.
+    """
+
+    mesh_document: Mapping[str, Any]
+    request: Mapping[str, Any]
+    history: tuple[Mapping[str, float], ...]
+    rule_statistics: Mapping[str, Mapping[str, int]]
+    refused_rules: tuple[Mapping[str, str], ...]
+    bounds: Mapping[str, BoundRecord]
+    versions: Mapping[str, str]
+    host: Mapping[str, Any]
+    timings: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -250,7 +297,7 @@ class Frontier(Record):
 class FinishedSearch:
     """A run that has ended, its frontier, and whether it had answered an equal request before."""
 
-    run: RunRecord
+    run: RunDetail
     frontier: Frontier
     reused: bool
 

@@ -12,6 +12,7 @@ from tapestry.costmodel.version import cost_model_note
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.checking import CheckResults
 from tapestry.service.leads import time_document, with_leads
+from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
 from tapestry.service.store.tensor_values import NamedTensor
@@ -72,7 +73,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
             for rule, (applied, improved) in result.rules.items()
         },
         "refused_rules": refusal_documents(result.refused),
-        "bounds": {name: bound.to_json() for name, bound in result.bounds.items()},
+        "bounds": bound_documents(result.bounds),
         "checks": counts,
         "unchecked_because": unchecked_reason(options, ended, counts),
         "frontier": with_leads(
@@ -161,6 +162,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
             for rule, (applied, improved) in run.rules.items()
         },
         "refused_rules": [dict(refusal) for refusal in run.refused],
+        "bounds": {name: dict(bound) for name, bound in run.bounds.items()},
         "checks": counts,
         "unchecked_because": unchecked_reason(summary.options, summary.stopped, counts),
         "history": [dict(point) for point in run.history],

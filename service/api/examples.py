@@ -195,6 +195,17 @@ _RULE = {
     "domain": "exact",
     "summary": "A cell is computed where the contract before it makes its elements.",
 }
+_BOUND = {
+    "bound": 1.52e-05,
+    "best": 1.6e-05,
+    "gap": 0.05,
+    "scope": {
+        "structures": 2,
+        "views": ["gpu.0"],
+        "schedule_orders": ["program"],
+        "devices": ["all"],
+    },
+}
 _STAGE = {"stage": "moves", "moves": [_MOVE], "refused": [], "unfinished": []}
 
 REQUESTS: dict[str, Any] = {
@@ -262,6 +273,7 @@ EXAMPLES: dict[str, Any] = {
         "history": [{"seconds": 1.0, "evaluations": 40960, "front": 1, "hypervolume": 0.75}],
         "rule_statistics": {"reshard": {"applied": 4096, "improved": 3}},
         "refused_rules": [_REFUSED],
+        "bounds": {"time_s": _BOUND},
         "versions": {"python": "3.11.7"},
         "host": {"name": "builder", "cores": 2},
         "timings": {"compile_s": 0.4},

@@ -140,6 +140,28 @@ class OptionAnswer(Answer):
     text: str
 
 
+class BoundScopeAnswer(Answer):
+    """The plans that a bound holds for: all placements, prefetches and orders of copies of so many structures."""
+
+    structures: int = Field(description="the original program, and rewritten forms that the search kept")
+    views: list[str] = Field(description="groupings of the sub-axes of the mesh, such as `gpu.0 x gpu.1`")
+    schedule_orders: list[str]
+    devices: list[str] = Field(description="the parts of the mesh that work, such as `gpu:4`, or `all`")
+
+
+class BoundAnswer(Answer):
+    """What no plan in the scope can be below in a cost; it is proven, by duality, not estimated."""
+
+    bound: float = Field(description="in the unit of the cost")
+    best: float | None = Field(
+        description="the least of the plans found in the scope; null where there is none"
+    )
+    gap: float | None = Field(
+        description="the share of the best by which it may still be too large; 0: there is no better plan in the scope"
+    )
+    scope: BoundScopeAnswer = Field(description="another structure may be better")
+
+
 class RunDetailAnswer(RunAnswer):
     """A run with everything but its plans."""
 
@@ -149,6 +171,10 @@ class RunDetailAnswer(RunAnswer):
     history: list[dict[str, float]]
     rule_statistics: dict[str, dict[str, int]]
     refused_rules: list[RefusalAnswer] = Field(description="the search went on without these")
+    bounds: dict[str, BoundAnswer] = Field(
+        description="what no plan can be below, by objective and by cost with a limit; empty until the search is over, "
+        "and for runs of earlier releases"
+    )
     versions: dict[str, str]
     host: dict[str, Any]
     timings: dict[str, float]

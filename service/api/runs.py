@@ -108,7 +108,7 @@ def list_runs(
 
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
 def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
-    """Show a run: its status, mesh, history, rule statistics, refused rules and environment."""
+    """Show a run: its status, mesh, history, rule statistics, refused rules, proven bounds and environment."""
     found = parts.store.runs.details(run_id)
     document = run_document(found.summary) | {
         "mesh_document": dict(found.mesh),
@@ -117,6 +117,7 @@ def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
         "history": [dict(point) for point in found.history],
         "rule_statistics": {r: {"applied": a, "improved": i} for r, (a, i) in found.rules.items()},
         "refused_rules": [dict(refusal) for refusal in found.refused],
+        "bounds": {name: dict(bound) for name, bound in found.bounds.items()},
         "versions": dict(found.versions),
         "host": dict(found.host),
         "timings": dict(found.timings),

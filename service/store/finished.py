@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
+from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.codec import mesh_to_document, plan_values
 from tapestry.service.store.executions import ended_values
@@ -50,6 +51,7 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
         "hypervolume": 0.0,
         "timings": {},
         "refused": [],
+        "bounds": {},
         "versions": {},
         "host": {},
         "last_event": 0,
@@ -75,6 +77,7 @@ def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, An
         "hypervolume": last.hypervolume if last else 0.0,
         "timings": dict(result.timings),
         "refused": refusal_documents(result.refused),
+        "bounds": bound_documents(result.bounds),
         "versions": dict(finished.versions),
         "host": dict(finished.host),
         "problem": problem_of({plan.id: finished.verified.get(plan.id) for plan in result.frontier}),

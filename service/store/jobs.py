@@ -132,6 +132,14 @@ class Jobs:
             _put_rules(connection, run_id, found, now)
             _put_refused(connection, run_id, found, now)
 
+    def bounded(
+        self, job: Job, now: datetime, lease_s: float, bounds: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Store what no plan of a run can be below, by objective, once its search is over."""
+        with self._fenced(job, now, lease_s) as connection:
+            known = {name: dict(bound) for name, bound in bounds.items()}
+            connection.execute(update(RunRow).where(RunRow.id == job.subject).values(bounds=known))
+
     def recost(
         self, job: Job, now: datetime, lease_s: float, costed: Mapping[str, Plan], removed: Sequence[str]
     ) -> None:

@@ -214,7 +214,10 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A stored run: summary, mesh, frontier in order, rules by name as (applied, improved) or `refused`, history."""
+    """A stored run: summary, mesh, frontier in order, rules by name as (applied, improved) or `refused`, history.
+
+    `bounds` are the documents of `LowerBound` by objective, none before the search is over.
+    """
 
     summary: RunSummary
     mesh: Mapping[str, Any]
@@ -222,6 +225,7 @@ class StoredRun:
     timings: Mapping[str, float]
     rules: Mapping[str, tuple[int, int]]
     refused: Sequence[Mapping[str, str]]
+    bounds: Mapping[str, Mapping[str, Any]]
     history: tuple[Mapping[str, float], ...]
     versions: Mapping[str, str]
     host: Mapping[str, Any]

@@ -253,7 +253,7 @@ def _equal_run(connection: Connection, request: RunRequest, versions: Mapping[st
 
 
 def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]) -> StoredRun:
-    columns = (RunRow.mesh, RunRow.timings, RunRow.refused, RunRow.versions, RunRow.host)
+    columns = (RunRow.mesh, RunRow.timings, RunRow.refused, RunRow.bounds, RunRow.versions, RunRow.host)
     more = connection.execute(select(*columns).where(RunRow.id == row.id)).one()
     return StoredRun(
         summary=run_summary(row),
@@ -262,6 +262,7 @@ def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]
         timings=more.timings,
         rules=_rules(connection, row.id),
         refused=more.refused,
+        bounds=more.bounds,
         history=_history(connection, row.id),
         versions=more.versions,
         host=more.host,

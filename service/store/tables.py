@@ -92,7 +92,8 @@ class RunRow(Base):
 
     `options` are those of `RunOptions` with the version of their form: an option is no column unless it is queried.
     `last_event` is the number of its newest event; increasing it orders the writers of events. `refused` are the
-    rules that were disabled, with reasons. Equal requests have equal `request_hash`es (`RunRequest.hash`); runs of
+    rules that were disabled, with reasons. `bounds` are what no plan can be below, by cost, once the search is over;
+    runs of before they were stored have none. Equal requests have equal `request_hash`es (`RunRequest.hash`); runs of
     before there was one have none.
     """
 
@@ -115,6 +116,7 @@ class RunRow(Base):
     hypervolume: Mapped[float] = mapped_column(Float(53))
     timings: Mapped[dict[str, float]] = mapped_column(JSON)
     refused: Mapped[list[dict[str, str]]] = mapped_column(JSON)
+    bounds: Mapped[dict[str, dict[str, Any]]] = mapped_column(JSON)
     versions: Mapped[dict[str, str]] = mapped_column(JSON)
     host: Mapped[dict[str, Any]] = mapped_column(JSON)
     last_event: Mapped[int] = mapped_column(Integer)

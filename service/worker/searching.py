@@ -28,6 +28,7 @@ from tapestry.optimizer.run.search import search
 from tapestry.service.frontier_checks import CheckTimer
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
+from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.provenance import host, versions
 from tapestry.service.recosting import recost_plans
 from tapestry.service.refusals import refusal_documents
@@ -157,6 +158,8 @@ class SearchJob:
         else:
             result = self._search(saved)
             stopped, timings = result.stopped, dict(result.timings)
+            bounds = bound_documents(result.bounds)
+            self._store.jobs.bounded(self._job, datetime.now(UTC), self._held.lease_s, bounds)
             if not result.frontier and not self._shown.plans():
                 self._end_without_plan(result)
                 return

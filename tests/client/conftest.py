@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tapestry.client import Client, Retries
+from tapestry.optimizer.run.plan import BoundScope, LowerBound
 from tapestry.service.lifecycle import Event
 from tapestry.service.provenance import versions
 from tests.service.api.conftest import Service, serving
@@ -16,6 +17,7 @@ from tests.service.programs import verified
 from tests.service.store.submissions import LEASE_S, plans, update_of
 
 QUICK = Retries(attempts=4, first_s=0.01, most_s=0.02)
+BOUND = LowerBound(8e-4, 1e-3, BoundScope(2, ("gpu.0 x gpu.1",), ("program",), ("all", "gpu:4")))
 OBJECTIVES = ("time_s", "peak_memory_bytes")
 
 
@@ -41,6 +43,7 @@ def work(service: Service, event: Event = "finished", stopped: str = "budget") -
     service.store.jobs.checkpoint(job, now, LEASE_S, update_of(found))
     for plan in found:
         service.store.jobs.verified(job, now, LEASE_S, plan.id, verified(plan), None)
+    service.store.jobs.bounded(job, now, LEASE_S, {"time_s": BOUND.to_json()})
     problem = {"title": "No feasible plan", "detail": "none fits"} if event == "failed" else None
     service.store.jobs.end_run(job, now, event, stopped=stopped, problem=problem)
     return job.subject

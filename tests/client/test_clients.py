@@ -31,7 +31,7 @@ from tapestry.client.operations import Operations, operation
 from tapestry.service.api import models
 from tapestry.teg.document import dumps, save
 from tapestry.teg.faults import ArgumentError
-from tests.client.conftest import OBJECTIVES, QUICK, work
+from tests.client.conftest import BOUND, OBJECTIVES, QUICK, work
 from tests.service.api.conftest import Service, serving
 from tests.service.api.test_plans import MODULE
 from tests.service.processes import free_port
@@ -118,6 +118,17 @@ def test_a_run_is_followed_to_its_end(client: Client, service: Service) -> None:
     assert list(client.events(run_id)) == seen
     assert list(client.events(run_id, after=seen[-2].number)) == seen[-1:]
     assert list(client.events(run_id, after=seen[-1].number)) == []
+
+
+def test_a_run_has_its_proven_bounds_once_its_search_is_over(client: Client, service: Service) -> None:
+    run_id = submitted(client)
+    assert client.run(run_id).bounds == {}
+    work(service)
+    run = client.wait(run_id)
+    bound, scope = run.bounds["time_s"], run.bounds["time_s"].scope
+    assert (bound.bound, bound.best, bound.gap) == (8e-4, 1e-3, BOUND.gap)
+    assert (scope.structures, scope.views, scope.devices) == (2, ("gpu.0 x gpu.1",), ("all", "gpu:4"))
+    assert run.options.objectives == OBJECTIVES and run.document["options"][0]["title"]
 
 
 @pytest.mark.slow
@@ -294,6 +305,9 @@ def test_both_clients_have_the_same_methods() -> None:
         ("GraphRecord", "GraphAnswer"),
         ("SubmittedRun", "SubmittedRunAnswer"),
         ("RunRecord", "RunAnswer"),
+        ("RunDetail", "RunDetailAnswer"),
+        ("BoundRecord", "BoundAnswer"),
+        ("BoundScopeRecord", "BoundScopeAnswer"),
         ("ClassTimeRecord", "ClassTimeAnswer"),
         ("TimeRecord", "TimeAnswer"),
         ("LeadRecord", "LeadAnswer"),
@@ -304,7 +318,7 @@ def test_both_clients_have_the_same_methods() -> None:
 )
 def test_records_have_the_members_of_the_answers(record: str, model: str) -> None:
     members = set(getattr(models, model).model_fields)
-    if record == "RunRecord":
+    if record in ("RunRecord", "RunDetail"):
         options = {option.path[0] for option in records_module.OPTIONS}
         assert options <= members
         members = members - options | {"options"}

@@ -10,6 +10,7 @@ from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Plan, Progress, Result, RunOptions, parse_constraint
 from tapestry.optimizer.archive.report import costs_of
+from tapestry.optimizer.run.plan import BoundScope, LowerBound
 from tapestry.rewrites import Move
 from tapestry.service.store import FinishedRun, NewExecution
 from tapestry.teg.builder import GraphBuilder
@@ -80,6 +81,11 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
         timings={"compile_s": 0.25},
         rules={"reshard": (100, 3)},
         refused={"cube": "its guard\nfails"},
+        bounds={
+            "time_s": LowerBound(
+                8e-4, 1e-3, BoundScope(2, ("gpu.0 x gpu.1 x gpu.2",), ("program",), ("all",))
+            )
+        },
         history=(Progress("searching", 0.5, 600, 1, 0.25), Progress("searching", 1.5, 1234, 2, 0.5)),
     )
     execution = NewExecution(

@@ -90,7 +90,7 @@ def _report_known(known: StoredRun, as_json: bool) -> int:
             _marks(known.frontier, objectives),
             document["robust"],
         )
-        for line in lead_lines(document["frontier"]):
+        for line in (*lead_lines(document["frontier"]), *bound_lines(document["bounds"])):
             print(line)
         print(
             f"the same was asked for {summary.created_at.astimezone():%Y-%m-%d %H:%M:%S}: this is its run "

@@ -11,6 +11,7 @@ from tapestry.costmodel.version import cost_model_note
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.frontier import (
+    bound_lines,
     checks_of,
     lead_lines,
     lead_text,
@@ -127,7 +128,7 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['hint']}")
     print()
     print_frontier(document["frontier"], document["objectives"], {}, document["robust"])
-    for line in lead_lines(document["frontier"]):
+    for line in (*lead_lines(document["frontier"]), *bound_lines(document["bounds"])):
         print(line)
     for note in model_notes({summary.id: found.frontier}):
         print(f"{note}: do not compare their figures with those of other runs")

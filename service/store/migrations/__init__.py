@@ -5,7 +5,21 @@ only when one is not. A migration, once released, is never changed: it works on 
 """
 
 FIRST = "0001"
-REVISIONS = (FIRST, "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = (
+    FIRST,
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0011",
+    "0012",
+    "0013",
+)
 HEAD = REVISIONS[-1]
 
 __all__ = ["FIRST", "HEAD", "REVISIONS"]

@@ -191,6 +191,20 @@ def test_a_run_that_is_over_reports_its_history(service: Service) -> None:
     )
 
 
+def test_a_run_that_is_over_reports_its_proven_bounds(service: Service) -> None:
+    waiting = service.http.get(f"/v1/runs/{service.submit().json()['id']}").json()
+    run = service.http.get(f"/v1/runs/{service.finished()}").json()
+    scope = {
+        "structures": 2,
+        "views": ["gpu.0 x gpu.1 x gpu.2"],
+        "schedule_orders": ["program"],
+        "devices": ["all"],
+    }
+    gap = pytest.approx(0.2)
+    assert run["bounds"] == {"time_s": {"bound": 8e-4, "best": 1e-3, "gap": gap, "scope": scope}}
+    assert waiting["bounds"] == {}
+
+
 def test_pages_hold_every_run_exactly_once(service: Service) -> None:
     service.graph()
     made = {service.submit(seed=seed).json()["id"] for seed in range(7)}

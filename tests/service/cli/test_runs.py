@@ -106,6 +106,18 @@ def test_an_equal_request_is_answered_with_the_stored_run(tapestry: Run, documen
     assert optimize(tapestry, document, "--json", "--no-store").json["run"] is None
 
 
+def test_a_stored_run_has_the_bounds_that_the_search_proved(tapestry: Run, document: Path) -> None:
+    found = optimize(tapestry, document, "--json", "--verify", "none").json
+    assert set(OBJECTIVES) <= set(found["bounds"])
+    assert tapestry("show", found["run"], "--json").json["bounds"] == found["bounds"]
+    shown = tapestry("show", found["run"]).out.splitlines()
+    again = optimize(tapestry, document, "--verify", "none").out.splitlines()
+    assert any(found["run"] in line and "nothing was searched again" in line for line in again)
+    proven = [line for line in shown if line.startswith("proven: ")]
+    assert len(proven) == len(found["bounds"])
+    assert [line for line in again if line.startswith("proven: ")] == proven
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "methods"),

@@ -247,6 +247,15 @@ def test_the_rules_of_the_last_checkpoint_are_kept_also_when_no_plan_was_found(
     assert kinds(store, job, before) == ["progress", "rules"]
 
 
+def test_bounds_are_kept_until_a_later_attempt_proves_others(store: Store, job: Job) -> None:
+    assert store.runs.details(job.subject).bounds == {}
+    for second, least in enumerate((1e-4, 2e-4), start=2):
+        bounds = {"time_s": {"bound": least, "best": None, "gap": None, "scope": {"structures": second}}}
+        store.jobs.bounded(job, later(second), LEASE_S, bounds)
+    store.jobs.end_run(job, later(4), "finished", stopped="budget")
+    assert store.runs.details(job.subject).bounds == bounds
+
+
 def test_refused_rules_are_kept_and_reported_when_there_are_more(store: Store, job: Job) -> None:
     before = last_event(store, job)
     first = {"rule": "cube", "reason": "its guard fails", "hint": "repair it"}

@@ -111,6 +111,7 @@ def check_graphs_and_runs(connection: Connection) -> None:
         "problem": None,
         "request_hash": None,
         "refused": [],
+        "bounds": {},
         "started_at": NOON,
         "ended_at": NOON + timedelta(seconds=1.5),
     }
@@ -229,6 +230,14 @@ def test_plans_keep_their_costs_and_what_is_still_stored_for_them(
     assert (stored.key, stored.cost_model, stored.cost) == (7, plan.get("cost_model", 1), costs)
     found = {kind: store.plans.artifact(7, kind) for kind in kinds}
     assert found == {kind: b"rendered" if kind in kept else None for kind in kinds}
+    store.close()
+
+
+def test_runs_of_the_twelfth_step_have_no_bounds(empty_url: str) -> None:
+    with at_step(empty_url, "0012") as (connection, tables):
+        connection.execute(tables["runs"].insert().values(ended_run()))
+    store = Store(empty_url)
+    assert store.runs.details("run1").bounds == {}
     store.close()
 
 

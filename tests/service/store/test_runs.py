@@ -28,6 +28,8 @@ def test_a_run_comes_back_whole(store: Store) -> None:
         {"python": "3.11"},
         {"compile_s": 0.25},
     )
+    (bound,) = result.bounds.values()
+    assert found.bounds == {"time_s": bound.to_json()}
     assert found.rules == store.runs.rules(summary.id) == {"reshard": (100, 3)}
     assert found.history == store.runs.history(summary.id)
     assert found.history[1] == {"seconds": 1.5, "evaluations": 1234, "front": 2, "hypervolume": 0.5}

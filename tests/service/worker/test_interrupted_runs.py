@@ -163,13 +163,15 @@ def test_a_search_that_was_over_is_not_searched_again(bench: Bench, monkeypatch:
     saved = bench.store.jobs.saved(run_id)
     assert saved is not None
     assert Checkpoint.from_bytes(saved).stopped == "budget"
-    before = len(bench.store.runs.history(run_id))
+    before, bounds = len(bench.store.runs.history(run_id)), bench.store.runs.details(run_id).bounds
+    assert set(OBJECTIVES) <= set(bounds)
     bench.draining.clear()
     bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
     bench.do(bench.claim("second"))
 
     events = bench.store.runs.events(run_id, limit=10_000)
     assert len(bench.store.runs.history(run_id)) == before
+    assert bench.store.runs.details(run_id).bounds == bounds
     checked = [e.data["plan"] for e in events if e.kind == "verified"]
     executed = len(checked) - len(
         set(checked)

@@ -142,6 +142,18 @@ def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: 
     assert run.problem["code"] == "no_feasible_plan"
     assert "peak_memory_bytes<=1024B" in run.problem["detail"]
     assert "too much" in run.problem["detail"]
+    bounds = bench.store.runs.details(run_id).bounds
+    assert bounds["peak_memory_bytes"]["bound"] > 1024
+    assert (bounds["peak_memory_bytes"]["best"], bounds["peak_memory_bytes"]["gap"]) == (None, None)
+
+
+def test_the_bounds_of_a_run_are_kept_and_no_plan_is_below_them(bench: Bench) -> None:
+    run_id = bench.run(two_layers(width=64), evaluations=500, rules=(), verify="none")
+    bounds, shown = bench.store.runs.details(run_id).bounds, bench.store.runs.frontier(run_id)
+    assert list(bounds) == [*OBJECTIVES, "device_memory_bytes"]
+    for name, bound in bounds.items():
+        assert 0 <= bound["bound"] <= min(plan.cost[name] for plan in shown), name
+        assert bound["scope"]["structures"] == 1
 
 
 @pytest.mark.slow

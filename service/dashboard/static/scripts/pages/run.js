@@ -15,6 +15,7 @@ import { marksOf } from "../marks.js";
 import { missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { PlanTable } from "../plan-table.js";
+import { showBounds } from "../proven-bounds.js";
 import { showRefused } from "../refused-rules.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
@@ -104,6 +105,9 @@ function showSummary() {
   showMaking(byId("making"), run);
   showCommands(byId("commands"), run, meshes);
   showReused();
+  const isProven = live.shown.isEnded && Object.keys(run.bounds).length > 0;
+  byId("bounds-card").hidden = !isProven;
+  if (isProven) showBounds(byId("bounds"), run.bounds, catalog);
 }
 
 /** The form leads here where this run has answered the same request before. */

@@ -1,0 +1,61 @@
+/**
+ * What no plan of a run's structures can be below, which is proven, beside the best plan found.
+ * @module proven-bounds
+ */
+
+import { element, fill } from "./dom.js";
+import { column, percent, several } from "./units.js";
+
+/** @typedef {{structures: number, views: string[], schedule_orders: string[], devices: string[]}} Scope */
+/** @typedef {{bound: number, best: number | null, gap: number | null, scope: Scope}} Bound */
+
+/** Gaps below this share are written as none. */
+const REACHED = 5e-4;
+
+/**
+ * A table of the bounds by objective, and a sentence on the plans that they hold for.
+ * @param {Element} place
+ * @param {Record<string, Bound>} bounds at least one
+ * @param {import("./cost-table.js").Objective[]} catalog
+ */
+export function showBounds(place, bounds, catalog) {
+  const heads = ["objective", "best", "proven bound", "", "gap"];
+  const head = heads.map((name, k) => element("th", { scope: "col", class: k % 3 || k === 4 ? "number" : "" }, name));
+  const rows = Object.entries(bounds).map(([name, bound]) => row(name, bound, catalog));
+  const [{ scope }] = Object.values(bounds);
+  fill(
+    place,
+    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    element("p", { class: "muted small" }, scopeText(scope)),
+  );
+}
+
+/** @param {string} name @param {Bound} found @param {import("./cost-table.js").Objective[]} catalog */
+function row(name, { bound, best, gap }, catalog) {
+  const known = catalog.find((objective) => objective.name === name);
+  const scale = column(best === null ? [bound] : [best, bound], known?.unit ?? "");
+  return element(
+    "tr",
+    {},
+    element("th", { scope: "row", title: known?.description }, known?.title ?? name),
+    element("td", { class: "number" }, best === null ? "–" : scale.write(best)),
+    element("td", { class: "number" }, scale.write(bound)),
+    element("td", {}, scale.name),
+    element("td", { class: "number" }, gapText(gap)),
+  );
+}
+
+/** @param {number | null} gap */
+function gapText(gap) {
+  if (gap === null) return "–";
+  return gap < REACHED ? "none" : percent(gap);
+}
+
+/** @param {Scope} scope */
+function scopeText({ structures, views, devices }) {
+  const where = devices.map((part) => (part === "all" ? "all devices" : part)).join(", ");
+  return (
+    `It is proven that no placement, prefetch or order of copies of the ${several(structures, "structure")} that the ` +
+    `search kept, in the views ${views.join(", ")} on ${where}, is below these bounds; another structure may be better.`
+  );
+}

@@ -1,0 +1,13 @@
+"""What no plan of a run's structures can be below, as JSON, for all who store and report it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tapestry.optimizer.run.plan import LowerBound
+
+
+def bound_documents(bounds: Mapping[str, LowerBound]) -> dict[str, dict[str, Any]]:
+    """Convert the bounds of a result to JSON: `{"bound", "best", "gap", "scope"}` by objective."""
+    return {name: bound.to_json() for name, bound in bounds.items()}
