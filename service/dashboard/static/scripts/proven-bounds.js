@@ -20,12 +20,14 @@ const REACHED = 5e-4;
  */
 export function showBounds(place, bounds, catalog) {
   const heads = ["objective", "best", "proven bound", "", "gap"];
-  const head = heads.map((name, k) => element("th", { scope: "col", class: k % 3 || k === 4 ? "number" : "" }, name));
+  const head = heads.map((name, k) => element("th", { scope: "col", class: k % 3 ? "number" : "" }, name));
   const rows = Object.entries(bounds).map(([name, bound]) => row(name, bound, catalog));
   const [{ scope }] = Object.values(bounds);
+  const table = element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows));
+  const label = "Proven bounds, a table that scrolls";
   fill(
     place,
-    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    element("div", { class: "table-frame", tabindex: 0, role: "region", "aria-label": label }, table),
     element("p", { class: "muted small" }, scopeText(scope)),
   );
 }
