@@ -156,9 +156,7 @@ class BoundAnswer(Answer):
     best: float | None = Field(
         description="the least of the plans found in the scope; null where there is none"
     )
-    gap: float | None = Field(
-        description="the share of the best by which it may still be too large; 0: there is no better plan in the scope"
-    )
+    gap: float | None = Field(description="the share of the best by which the bound may still be too large")
     scope: BoundScopeAnswer = Field(description="another structure may be better")
 
 
