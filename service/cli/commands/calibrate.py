@@ -10,6 +10,7 @@ from tapestry.hardware.calibration.calibrate import Calibration, calibrate
 from tapestry.hardware.calibration.host import RunError, this_gpu, this_processor
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.host_load import load_before
 from tapestry.service.cli.mesh_files import check_new, write_mesh
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.progress import reporter
@@ -25,6 +26,7 @@ def run(arguments: Namespace) -> int:
     with reporter(arguments.quiet) as progress:
         try:
             host = this_gpu() if arguments.device == "cuda" else this_processor(arguments.threads)
+            load = load_before(arguments.threads)
             found = calibrate(
                 arguments.name,
                 host,
@@ -37,17 +39,18 @@ def run(arguments: Namespace) -> int:
             raise CommandError(str(error)) from error
     write_mesh(found.mesh, arguments.file, with_device=True)
     if arguments.json:
-        print_json(_document(arguments, found, setting))
+        print_json(_document(arguments, found, setting, load))
     else:
         _print(found)
         print(f"\nwrote {arguments.file}: --mesh {arguments.file} searches and predicts for it")
     return OK
 
 
-def _document(arguments: Namespace, found: Calibration, setting: Setting) -> dict[str, object]:
+def _document(arguments: Namespace, found: Calibration, setting: Setting, load: float) -> dict[str, object]:
     return {
         "file": arguments.file,
         **setting._asdict(),
+        "load": load,
         "kernels": {key: {"error": each.error} for key, each in found.mesh.device.kernels.items()},
         "probes": {name: each._asdict() for name, each in found.timings.items()},
         "left_out": dict(found.left_out),

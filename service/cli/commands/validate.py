@@ -14,6 +14,7 @@ from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import Validation, median_error, on_one_device, validate
 from tapestry.optimizer import canonicalize
 from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.machine_load import load_before
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
@@ -32,7 +33,10 @@ def run(arguments: Namespace) -> int:
         raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
     plans, mesh = _stored_plan(arguments) if arguments.plan else _programs(arguments)
     ranks = max(explicit.mesh_shape.device_count for explicit in plans.values())
-    setting = Setting(arguments.device, arguments.threads, ranks)
+    setting, load = (
+        Setting(arguments.device, arguments.threads, ranks),
+        load_before(arguments.threads * ranks),
+    )
     with reporter(arguments.quiet) as progress:
         try:
             with TimedRuns(setting) as runs:
@@ -44,6 +48,7 @@ def run(arguments: Namespace) -> int:
             {
                 "mesh": mesh.name,
                 **setting._asdict(),
+                "load": load,
                 "median_error": median_error(found),
                 "programs": [each.to_json() for each in found],
             }

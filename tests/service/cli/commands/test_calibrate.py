@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tapestry.service.cli.machine_load import load_before
 from tests.service.conftest import Run, complaint
 
 
@@ -36,6 +37,16 @@ def test_gpus_that_are_not_there_are_counted(
     wanted = "1 GPUs are needed, PyTorch finds 0 here: take --device cpu"
     assert wanted in complaint(tapestry("calibrate", tmp_path / "here.toml", "--device", "cuda"))
     assert wanted in complaint(tapestry("validate", document, "--mesh", "cpu-node", "--device", "cuda"))
+
+
+def test_a_machine_that_has_other_work_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    for load, threads, warns in ((0.2, 4, False), (2.0, 2, False), (2.6, 2, True), (9.0, 1, True)):
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
+        assert load_before(threads) == load
+        assert ("times will be too long" in capsys.readouterr().err) is warns
 
 
 PRODUCTS = tuple((n, n, n, 1) for n in (32, 64, 128))

@@ -1,0 +1,20 @@
+"""The load of the machine before it is measured, and a warning where other programs take processors away."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+IDLE = 0.5  # programs in the mean of a minute that count as none
+
+
+def load_before(threads: int) -> float:
+    """Return how many programs ran in the mean of the last minute; warn if they leave too few processors."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if load > IDLE and load + threads > processors:
+        print(
+            f"tapestry: {load:.1f} other programs run here, on {processors} processors, beside {threads} to be timed: "
+            "times will be too long; measure a machine that does nothing else",
+            file=sys.stderr,
+        )
+    return round(load, 2)
