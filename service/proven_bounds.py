@@ -1,4 +1,4 @@
-"""What no plan of a run's structures can be below, as JSON, for all who store and report it."""
+"""The values that no plan of a run's structures is below, as JSON, for all who store and report them."""
 
 from __future__ import annotations
 

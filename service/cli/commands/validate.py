@@ -14,7 +14,7 @@ from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import Validation, median_error, on_one_device, validate
 from tapestry.optimizer import canonicalize
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.machine_load import load_before
+from tapestry.service.cli.host_load import load_before
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
@@ -33,13 +33,11 @@ def run(arguments: Namespace) -> int:
         raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
     plans, mesh = _stored_plan(arguments) if arguments.plan else _programs(arguments)
     ranks = max(explicit.mesh_shape.device_count for explicit in plans.values())
-    setting, load = (
-        Setting(arguments.device, arguments.threads, ranks),
-        load_before(arguments.threads * ranks),
-    )
+    setting = Setting(arguments.device, arguments.threads, ranks)
     with reporter(arguments.quiet) as progress:
         try:
             with TimedRuns(setting) as runs:
+                load = load_before(arguments.threads * ranks)
                 found = validate(plans, mesh, runs, arguments.seconds, time.monotonic, progress.measuring)
         except RunError as error:
             raise CommandError(str(error)) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.service.cli.machine_load import load_before
+from tapestry.service.cli.host_load import load_before
 from tests.service.conftest import Run, complaint
 
 
@@ -39,9 +39,7 @@ def test_gpus_that_are_not_there_are_counted(
     assert wanted in complaint(tapestry("validate", document, "--mesh", "cpu-node", "--device", "cuda"))
 
 
-def test_a_machine_that_has_other_work_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_work_is_warned_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     for load, threads, warns in ((0.2, 4, False), (2.0, 2, False), (2.6, 2, True), (9.0, 1, True)):
         monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
