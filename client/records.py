@@ -144,7 +144,7 @@ class BoundScopeRecord(Record):
 
 @dataclass(frozen=True)
 class BoundRecord(Record):
-    """What no plan in the `scope` can be below in a cost, which is proven, and the best found there, if any.
+    """A proven value of a cost that no plan in the `scope` is below, and the best found there, if any.
 
     `gap` is the share of the best by which it may still be too large.
     """

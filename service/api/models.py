@@ -150,7 +150,7 @@ class BoundScopeAnswer(Answer):
 
 
 class BoundAnswer(Answer):
-    """What no plan in the scope can be below in a cost; it is proven, by duality, not estimated."""
+    """A value of a cost that no plan in the scope is below; it is proven, by duality, not estimated."""
 
     bound: float = Field(description="in the unit of the cost")
     best: float | None = Field(
