@@ -49,7 +49,7 @@ def test_the_frontier_goes_from_copies_of_everything_to_copies_of_nothing() -> N
     parameters = [copies(plan, "parameter") for plan in frontier()]
     fast = min(range(len(states)), key=lambda k: frontier()[k].cost["time_s"])
     assert states[fast] > 4 and parameters[fast] > 4
-    assert any(s < 2 and p > 1.1 * s for s, p in zip(states, parameters, strict=True)), "a sharded update"
+    assert any(s < 0.75 * p for s, p in zip(states, parameters, strict=True)), "a sharded update"
     assert any(s < 2 and p < 2 for s, p in zip(states, parameters, strict=True)), "parameters gathered at use"
 
 
