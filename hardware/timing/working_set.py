@@ -26,23 +26,38 @@ def cold_tensors(graph: Graph, device: Device, device_count: int = 1) -> frozens
     """
     if device.cache_bytes is None:
         return frozenset()
+    if not _touches_more(graph, 2 * device.cache_bytes * device_count):
+        return frozenset()
+    found = {tensor for block in graph.sources for tensor in block.outputs}
+    for block in graph.blocks:
+        if block.is_view and block.inputs[0] in found:
+            found.update(block.outputs)
+    return frozenset(found)
+
+
+def _touches_more(graph: Graph, limit_bytes: int) -> bool:
+    """Return whether the blocks of a program touch more than so many bytes, each of a tensor's once."""
     roots: dict[str, str] = {}
     touched: dict[str, int] = {}
+    total = 0
     for block in graph.blocks:
         is_source = block.operator == "source"
         inputs, outputs = graph.input_types(block), graph.output_types(block)
         reads = () if is_source or block.is_view else _read_bytes(block.definition, inputs, outputs)
         for tensor, size in zip(block.inputs, reads, strict=False):
             root = roots[tensor]
-            touched[root] = max(touched[root], min(size, graph.tensors[root].type.size_bytes))
+            more = min(size, graph.tensors[root].type.size_bytes) - touched[root]
+            if more > 0:
+                touched[root] += more
+                total += more
         for tensor, kind in zip(block.outputs, outputs, strict=True):
             roots[tensor] = roots[block.inputs[0]] if block.is_view else tensor
             if roots[tensor] == tensor:
                 touched[tensor] = 0 if is_source else kind.size_bytes
-    if sum(touched.values()) <= 2 * device.cache_bytes * device_count:
-        return frozenset()
-    sources = {tensor for block in graph.sources for tensor in block.outputs}
-    return frozenset(tensor for tensor, root in roots.items() if root in sources)
+                total += touched[tensor]
+        if total > limit_bytes:
+            return True
+    return False
 
 
 @lru_cache(maxsize=1 << 14)
