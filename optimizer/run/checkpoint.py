@@ -24,7 +24,7 @@ MAGIC = b"tapestry search 2\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
 POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
 # Parts of the header that are not values of the checkpoint as they stand.
-CONVERTED = ("variants", "structural", "varied", "known")
+CONVERTED = ("variants", "structural", "varied", "known", "views")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
 
 
@@ -62,7 +62,8 @@ class Checkpoint:
     """The complete state of a search between two rounds.
 
     `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
-    `best` are the least values of costs with a relative bound.
+    `best` are the least values of costs with a relative bound; `views` are the cuts of each submesh's view, the last
+    `views_left` of which have no variant yet.
     """
 
     fingerprint: Mapping[str, str]
@@ -87,6 +88,8 @@ class Checkpoint:
     anchors: np.ndarray | None
     epsilons: tuple[np.ndarray, ...]
     best: np.ndarray
+    views: tuple[tuple[int, ...], ...]
+    views_left: int
     variants: tuple[SavedVariant, ...]
 
     def __repr__(self) -> str:
@@ -101,6 +104,7 @@ class Checkpoint:
         plain = (
             *("fingerprint", "islands", "seed", "stopped", "evaluations", "rounds", "timings", "rng"),
             *("structural", "varied", "refused", "known", "best_volume", "stale_rounds", "started_from"),
+            *("views", "views_left"),
         )
         variants = [
             {
@@ -171,6 +175,8 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         anchors=state.anchors,
         epsilons=tuple(submesh.goal.epsilon.copy() for submesh in state.submeshes),
         best=state.best_known(),
+        views=tuple(tuple(sorted(submesh.view.cuts)) for submesh in state.submeshes),
+        views_left=state.views_left,
         variants=tuple(_saved(variant, state) for variant in state.variants),
     )
 
@@ -236,6 +242,7 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         anchors=arrays.get("anchors"),
         epsilons=tuple(arrays[f"epsilon.{k}"] for k in range(epsilons)),
         best=arrays["best"],
+        views=tuple(tuple(int(cut) for cut in cuts) for cuts in header["views"]),
         variants=tuple(
             SavedVariant(
                 int(v["number"]),

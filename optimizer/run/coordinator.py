@@ -34,8 +34,10 @@ from tapestry.optimizer.run.variants import (
     LARGEST_VARIANTS,
     Variant,
     coarsen_grids,
+    insert_exact,
     insert_plans,
     load_compiled,
+    new_variant,
 )
 from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
 from tapestry.optimizer.structure.search import try_child
@@ -143,10 +145,7 @@ class Coordinator:
             futures += [executor.submit(run, task) for _, task in tasks]
             self.publisher.publish_if_due(self.state, between, self.budget)
             self.reserve.measure_if_due()
-            child = None
-            period = structural_period(self.state.variants[0], self.state.rounds)
-            if self.state.rounds % period == 0 and (left is None or left > planned):
-                child = self._structural_move(None if left is None else left - planned)
+            child = self._child(None if left is None else left - planned)
             # All first: an executor may write a waiting epoch's archive out only when a worker is free for it.
             results = [future.result() for future in futures]
         except BaseException:
@@ -216,6 +215,33 @@ class Coordinator:
         share = np.where(choice, share, 0.0) if choice.any() else share
         return variants[int(self.state.rng.choice(len(variants), p=share / share.sum()))]
 
+    def _child(self, left: int | None) -> tuple[Variant, str] | None:
+        """Try a structural move or, as long as there are any and every other time, a view, with `left` evaluations."""
+        if left is not None and left <= 0:
+            return None
+        turn, is_idle = divmod(
+            self.state.rounds, structural_period(self.state.variants[0], self.state.rounds)
+        )
+        if is_idle:
+            return None
+        return (
+            self._view_move(left) if self.state.views_left and turn % 2 == 0 else self._structural_move(left)
+        )
+
+    def _view_move(self, left: int | None) -> tuple[Variant, str] | None:
+        """Place the first program on a view of the mesh that has not been tried."""
+        state, first = self.state, self.state.variants[0]
+        submesh = state.submeshes[len(state.begun)]
+        state.begin_view(submesh)
+        number = max(v.number for v in state.variants) + 1
+        try:
+            check_stop = state.clock.check(self.check_stop)
+            child = new_variant(number, submesh, first.graph, first.moves, state.options, check_stop)
+        except StopRequested:
+            return None
+        state.evaluations += sum(insert_exact(child, left))
+        return child, ""
+
     def _structural_move(self, left: int | None) -> tuple[Variant, str] | None:
         state = self.state
         number = max(v.number for v in state.variants) + 1
@@ -231,14 +257,18 @@ class Coordinator:
         return None if child is None else (child, rule)
 
     def _consider(self, child: Variant, rule: str) -> None:
-        """Keep a child that adds to the common front; drop a variant that holds nothing of it if there are too many."""
+        """Keep a child that adds to the common front; drop a variant that holds nothing of it if there are too many.
+
+        `rule` made the child; it is empty for another view of the mesh.
+        """
         state = self.state
         values, _ = state.all_values()
         n = int(child.archive.size[0])
         both = np.concatenate([values, child.archive.value[:n]])
         if n == 0 or not nondominated(both)[len(values) :].any():
             return
-        state.structural.improved[rule] += 1
+        if rule:
+            state.structural.improved[rule] += 1
         state.variants.append(child)
         alike = [k for k, v in enumerate(state.variants) if v.has_choice == child.has_choice]
         if len(alike) > LARGEST_VARIANTS:

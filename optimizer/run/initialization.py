@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tapestry.costmodel.objective import Objective
+from tapestry.costmodel.view import view_with
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.constraints import Constraint
@@ -42,6 +43,7 @@ from tapestry.optimizer.run.variants import (
     new_variant,
     structure_of,
 )
+from tapestry.optimizer.run.view_choice import ranked_views
 from tapestry.optimizer.run.warm_start import start_from_plans
 from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph
@@ -129,7 +131,13 @@ def _compile_variants(
     if not keeps_pins(simple, state.options.pins):
         simple, moves = graph, ()
     state.structural.known.update({graph.structural_hash, simple.structural_hash})
-    starts = [(submesh, simple, moves) for submesh in state.submeshes]
+    with suppress(OutOfTime):
+        views, evaluated = ranked_views(
+            state.submeshes[0], simple, state.options, state.clock.check_preparation(check_stop)
+        )
+        state.evaluations += evaluated
+        state.use_views(views)
+    starts = [(submesh, simple, moves) for submesh in state.begun]
     if moves:
         starts.append((state.submeshes[0], graph, ()))
     before_s = state.clock.spent_s
@@ -201,7 +209,7 @@ def _rewritten(
     is_alone = _is_alone(state)
     evaluated = [n for n in (limit, None if is_alone else MOST_EVALUATED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
-    ordered = {m.schedule_order: m for m in state.submeshes if m.devices == whole.devices}
+    ordered = {m.schedule_order: m for m in state.begun if m.devices == whole.devices}
     presearch = structural.presearch(
         graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
     )
@@ -265,6 +273,10 @@ def restore(
     report("compiling")
     state.timings.update(saved.timings)
     state.clock.spent_before_s = sum(saved.timings.values())
+    first, *_ = state.submeshes
+    cuts = (saved.views[0], *saved.views[len(state.submeshes) :])
+    state.use_views([view_with(first.view.mesh_shape, each) for each in cuts])
+    state.views_left = saved.views_left
     for submesh, epsilon in zip(state.submeshes, saved.epsilons, strict=True):
         submesh.goal.epsilon[:] = epsilon
         submesh.goal.best[:] = saved.best

@@ -33,18 +33,17 @@ def lower_bounds(
 ) -> dict[str, LowerBound]:
     """Bound the objectives and bounded costs that `names` lists, in the order of the goal's forms.
 
-    The first variants are covered first, and the others while `may_go_on` says so. A name whose form is not a sum of
-    costs has no bound, nor has anything unless the first variant of each part of the mesh and order is covered.
+    The first variants of each part of the mesh, view and order are covered, by fewer climbs of the bound of time once
+    `may_go_on` does not say so any more; the others only while it does. A name whose form is not a sum of costs has no
+    bound.
     """
     covered = list[_Covered]()
     for variant in _first_of_each_submesh(variants):
-        if len(covered) and not may_go_on():
-            return {}
-        covered.append(_cover(variant, len(names)))
+        covered.append(_cover(variant, len(names), CLIMBS if may_go_on() else 0))
     known = {id(each.variant) for each in covered}
     for variant in variants:
         if id(variant) not in known and may_go_on():
-            covered.append(_cover(variant, len(names)))
+            covered.append(_cover(variant, len(names), CLIMBS))
     if not covered:
         return {}
     least = np.min([each.least for each in covered], axis=0)
@@ -67,7 +66,7 @@ def _first_of_each_submesh(variants: Sequence[Variant]) -> list[Variant]:
     return list(found.values())
 
 
-def _cover(variant: Variant, forms: int) -> _Covered:
+def _cover(variant: Variant, forms: int, climbs: int) -> _Covered:
     space, goal, archive = variant.space, variant.submesh.goal, variant.archive
     costs = AdditiveCosts(space.space)
     plans, pool = archive.raw[: int(archive.size[0])], archive.pool_raw[: int(archive.size[1])]
@@ -79,7 +78,7 @@ def _cover(variant: Variant, forms: int) -> _Covered:
         leanest = costs.genes(solution.labels)
         nothing = np.zeros(space.edge_count, np.int64)
         fastest = space.evaluate(Genes(leanest, nothing, nothing))
-    least = cost_bounds(costs, space.state, fastest, leanest, CLIMBS)
+    least = cost_bounds(costs, space.state, fastest, leanest, climbs)
     values = np.array([_value(goal, form, least) for form in range(forms)])
     found = [min((_value(goal, form, raw) for raw in plans), default=np.inf) for form in range(forms)]
     return _Covered(variant, values, np.array(found))

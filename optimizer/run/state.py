@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tapestry.costmodel.view import View
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.archive.goal import refilter
@@ -33,7 +34,8 @@ class SearchState:
     `statistics` are those of the compiled moves; `varied` counts the plans that a toolbox's own operators made, and
     those of them that entered the front. `timings` are in seconds; `reference` is the corner of the hypervolume,
     `best_volume` and `stale_rounds` show whether the front has stopped improving; `anchors` `(n, m)` the values of
-    plans the search was started from. `stopped` is the reason why the search has ended: "seeds", "budget",
+    plans the search was started from. The last `views_left` of the submeshes are further views of the whole mesh that
+    no variant has been compiled on yet. `stopped` is the reason why the search has ended: "seeds", "budget",
     "deadline", "converged", "cancelled" or "interrupted"; empty while it runs.
     """
 
@@ -59,12 +61,35 @@ class SearchState:
     stale_rounds: int = 0
     started_from: int = 0
     anchors: np.ndarray | None = None
+    views_left: int = 0
     stopped: str = ""
 
     def __post_init__(self) -> None:
         self.first_random_state = new_rng(
             self.rng
         )  # of the epochs that only load code; the rounds draw after it
+
+    def use_views(self, views: Sequence[View]) -> None:
+        """Take the first view for the whole mesh, in every schedule order; the others are left to be tried."""
+        whole = self.submeshes[0].devices
+        used = tuple(
+            replace(submesh, view=views[0]) if submesh.devices == whole else submesh
+            for submesh in self.submeshes
+        )
+        self.submeshes = (*used, *(used[0].on_view(view) for view in views[1:]))
+        self.views_left = len(views) - 1
+
+    @property
+    def begun(self) -> tuple[SubMesh, ...]:
+        """The submeshes without the views that are left to be tried."""
+        return self.submeshes[: len(self.submeshes) - self.views_left]
+
+    def begin_view(self, submesh: SubMesh) -> None:
+        """Take one of the views that are left to be tried."""
+        left = [other for other in self.submeshes[len(self.begun) :] if other is not submesh]
+        if len(left) < self.views_left:
+            self.submeshes = (*self.begun, submesh, *left)
+            self.views_left = len(left)
 
     def all_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the objective values of all variants' fronts `(n, m)`, and the variant of each row."""
@@ -99,8 +124,8 @@ class SearchState:
 
     @property
     def is_converged(self) -> bool:
-        """True if the front has not improved for long enough."""
-        return self.stale_rounds >= STALE_ROUNDS
+        """True if the front has not improved for long enough, and every view has been tried."""
+        return self.stale_rounds >= STALE_ROUNDS and not self.views_left
 
     def shorten_patience(self, rounds: int) -> None:
         """Set the front's count of rounds without improvement so that it is `rounds` short of converged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -51,6 +51,11 @@ class SubMesh:
     cache: TableCache = field(default_factory=TableCache, compare=False)
     schedule_order: str = "program"
     known: KnownObjectives = field(default_factory=KnownObjectives, compare=False)
+
+    def on_view(self, view: View) -> SubMesh:
+        """Return the same mesh in another view, with a grid and tables of its own."""
+        goal = self.goal.own_best()._replace(epsilon=self.goal.epsilon.copy())
+        return replace(self, view=view, goal=goal, cache=TableCache())
 
 
 @dataclass

@@ -13,7 +13,14 @@ from tapestry.optimizer.archive.goal import objective_values
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, keeps_pins, new_variant, structure_of
+from tapestry.optimizer.run.variants import (
+    LARGEST_VARIANTS,
+    SubMesh,
+    Variant,
+    keeps_pins,
+    new_variant,
+    structure_of,
+)
 from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.boundary import with_boundary
@@ -55,11 +62,12 @@ def start_from_plans(
             f"start_from: none of the {len(plans)} plans is of the program {graph.name!r}; "
             "give plans that were found for this very graph"
         )
-    joined = 0
-    for (moves, submesh), group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        variant = _variant(state, submesh, graphs[moves], moves, joined < LARGEST_VARIANTS, check_stop)
+    joined, submeshes = 0, state.submeshes
+    for (moves, k), group in sorted(groups.items(), key=lambda item: -len(item[1])):
+        variant = _variant(state, submeshes[k], graphs[moves], moves, joined < LARGEST_VARIANTS, check_stop)
         if all(variant is not known for known in state.variants):
             state.variants.append(variant)
+            state.begin_view(variant.submesh)
             state.structural.known.add(variant.graph.structural_hash)
             joined += 1
         _seed_plans(state, variant, group)
@@ -73,20 +81,30 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
 
 
 def _submesh_of(state: SearchState, plan: Plan) -> int:
-    """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
+    """Find the submesh and schedule order that a plan names, else the whole mesh in that order.
+
+    Of several views of it that which has most of the plan's strategies.
+    """
     wanted = plan.placements
-    submeshes = [(submesh.devices, submesh.schedule_order) for submesh in state.submeshes]
-    likely = (
+    strategies = [placement.strategy for placement in wanted.blocks.values()]
+    for devices, schedule_order in (
         (wanted.devices, wanted.schedule_order),
         ("", wanted.schedule_order),
         (wanted.devices, SCHEDULE_ORDERS[0]),
-    )
-    return next((submeshes.index(kind) for kind in likely if kind in submeshes), 0)
+    ):
+        fitting = {
+            k: sum(map(submesh.view.has, strategies))
+            for k, submesh in enumerate(state.submeshes)
+            if (submesh.devices, submesh.schedule_order) == (devices, schedule_order)
+        }
+        if fitting:
+            return max(fitting, key=fitting.__getitem__)
+    return 0
 
 
 def _variant(
     state: SearchState,
-    submesh: int,
+    submesh: SubMesh,
     graph: Graph | None,
     moves: tuple[Move, ...],
     may_join: bool,
@@ -94,16 +112,16 @@ def _variant(
 ) -> Variant:
     """Return the variant for a group of plans: one of equal structure, a new one, or the first of the mesh."""
     assert graph is not None
-    there = [v for v in state.variants if v.submesh is state.submeshes[submesh]]
+    there = [v for v in state.variants if v.submesh is submesh]
     structure = structure_of(graph)
     for variant in there:
         if variant.structure == structure:
             return variant
     chosen = {rule.name for rule in state.structural.rules}
     if not may_join or not {m.rule for m in moves} <= chosen or not keeps_pins(graph, state.options.pins):
-        return there[0]
+        return (there or state.variants)[0]
     number = max(v.number for v in state.variants) + 1
-    return new_variant(number, state.submeshes[submesh], graph, moves, state.options, check_stop)
+    return new_variant(number, submesh, graph, moves, state.options, check_stop)
 
 
 def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 
-from tapestry.costmodel.view import LOGICAL_AXES, default_view
+from tapestry.costmodel.view import LOGICAL_AXES, default_view, groupings, view_with
 from tapestry.hardware import load_mesh, mesh_names
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.sharding.text import parse_strategy
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,27 @@ def test_a_view_covers_its_mesh_in_order(shape: tuple[tuple[str, int], ...]) -> 
     view = default_view(mesh_shape)
     assert len(view.axes) <= LOGICAL_AXES == 3
     assert [a for group in view.axes for a in group] == [s.name for s in mesh_shape.sub_axes]
+
+
+def test_groupings_are_all_ways_to_join_neighbors() -> None:
+    mesh_shape = MeshShape.of(node=4, gpu=8)
+    found = list(groupings(mesh_shape, 3))
+    assert len(found) == len({view.axes for view in found}) == 6  # ways to cut five sub-axes twice
+    assert default_view(mesh_shape) in found
+    for view in found:
+        assert [a for group in view.axes for a in group] == [s.name for s in mesh_shape.sub_axes]
+        assert view == view_with(mesh_shape, view.cuts)
+    assert [view.axes for view in groupings(MeshShape.of(gpu=4), 3)] == [(("gpu.0",), ("gpu.1",))]
+
+
+def test_a_view_has_the_strategies_along_its_axes() -> None:
+    view = view_with(MeshShape.of(node=4, gpu=8), (2, 3))
+    for text, has in (
+        ("(node.0*node.1, gpu.0, -)", True),
+        ("(node.0*node.1*gpu.0, -, gpu.1*gpu.2)", True),
+        ("(node.0, -, -)", False),
+        ("(gpu.1, -, -)", False),
+        ("(gpu.0*gpu.1*gpu.2, node.0*node.1, -)", True),
+    ):
+        assert view.has(parse_strategy(text)) == has, text
+    assert view.has(Strategy())

@@ -1,0 +1,63 @@
+"""The choice of views: neighboring sub-axes of a mesh joined at every cut, and ranked by the plans that come of it.
+
+A plan's time depends mostly on where the mesh is cut at all, so views of two axes, which compile in a fraction of the
+time, tell which views of more axes to try first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from tapestry.costmodel.view import LOGICAL_AXES, View, groupings
+from tapestry.optimizer.archive.fronts import hypervolume
+from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.variants import SubMesh, insert_exact, new_variant
+from tapestry.teg.graph import Graph
+from tapestry.teg.stopping import CheckStop, never_stop
+
+MOST_VIEWS = 8
+PLANS = 64  # exact plans of each view of two axes
+CORNER = 1.1  # of the hypervolume, times the worst value
+
+
+def ranked_views(
+    submesh: SubMesh, graph: Graph, options: RunOptions, check_stop: CheckStop = never_stop
+) -> tuple[list[View], int]:
+    """Return the views of a mesh, the most promising one first, and how many plans were evaluated to rank them.
+
+    A mesh with no more sub-axes than a view has axes has one view. Where blocks are pinned the view that pins are
+    checked on is the only one.
+    """
+    if len(submesh.view.mesh_shape.sub_axes) <= LOGICAL_AXES or options.pins:
+        return [submesh.view], 0
+    fronts, evaluated = dict[int, np.ndarray](), 0
+    for view in groupings(submesh.view.mesh_shape, 2):
+        check_stop()
+        variant = new_variant(0, submesh.on_view(view), graph, (), options, check_stop)
+        evaluated += sum(insert_exact(variant, PLANS))
+        archive = variant.archive
+        fronts.update((cut, archive.value[: int(archive.size[0])].copy()) for cut in view.cuts)
+    views = list(groupings(submesh.view.mesh_shape, LOGICAL_AXES))
+    rankings = [sorted(views, key=partial(_promise, values)) for values in _criteria(fronts)]
+    in_turn = dict.fromkeys(view for places in zip(*rankings, strict=True) for view in places)
+    return list(in_turn)[:MOST_VIEWS], evaluated
+
+
+def _promise(values: Mapping[int, float], view: View) -> list[float]:
+    """Return what the cuts of a view are worth by one criterion, the best of them first; less is better."""
+    return sorted(values[cut] for cut in view.cuts)
+
+
+def _criteria(fronts: Mapping[int, np.ndarray]) -> list[dict[int, float]]:
+    """Return the value of each cut by every criterion: the first objective, the volume not dominated, other objectives.
+
+    A cut without a feasible plan has the value infinity.
+    """
+    corner = CORNER * np.concatenate([*fronts.values()]).max(axis=0, initial=0.0) + 1e-9
+    volume = {cut: 1.0 - hypervolume(values, corner) for cut, values in fronts.items()}
+    least = {cut: values.min(axis=0, initial=np.inf) for cut, values in fronts.items()}
+    first, *others = ({cut: float(best[k]) for cut, best in least.items()} for k in range(len(corner)))
+    return [first, volume, *others]
