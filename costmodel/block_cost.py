@@ -111,7 +111,7 @@ def costs_of_parts(
         moved = _chosen(parts, storage, range(len(parts)), moves)
         if cold:
             cold_bytes = _chosen(parts, storage, cold, moves)
-        if device.fresh_bytes is not None:
+        if device.fresh_bytes is not None or work.kernel_class == "gated":
             written_bytes = _chosen(parts, storage, range(len(inputs), len(parts)), moves)
     else:
         moved = np.repeat(moved, choices, axis=0)

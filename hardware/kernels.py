@@ -210,7 +210,7 @@ def _carried(key: str, relative: Relative, donor: Donor) -> KernelFigures:
 
 
 def _launched_alike(found: Mapping[str, KernelFigures]) -> dict[str, KernelFigures]:
-    """Return classes in which no product takes longer to launch than in fp32: what is inherited yields.
+    """Return classes in which no kernel takes longer to launch than in fp32: what is inherited yields.
 
     Where both are inherited, the host's share is the shorter one, and a kernel's own overhead, which rows at fp32 say
     little of, the longer one.
@@ -219,7 +219,7 @@ def _launched_alike(found: Mapping[str, KernelFigures]) -> dict[str, KernelFigur
     for key, short in found.items():
         kernel, _, family = key.partition(".")
         long = found.get(f"{kernel}.fp32")
-        if kernel not in PRODUCT_CLASSES or family != "fp16" or long is None:
+        if family != "fp16" or long is None:
             continue
         pairs = {name: (getattr(short, name), getattr(long, name)) for name in LAUNCHES}
         longer = {name: max(pair) for name, pair in pairs.items() if long.origin}

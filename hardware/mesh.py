@@ -220,7 +220,7 @@ class MeshAxis:
     `all_reduce_efficiency` replaces `efficiency` where the links themselves reduce, for the whole axis only.
     `collectives` are measurements, from which times follow where there are any. Times are medians, or the `quantile`
     of each kind by its error. `part_of` is the axis that this one is a part of; `inner` the next faster axis of its
-    mesh, at the median, over which groups go whose tables have devices `inside`.
+    mesh, at the median: groups go over it whose tables have devices `inside`, and kinds not measured are no faster.
     """
 
     name: str
@@ -375,9 +375,8 @@ class Mesh:
 
 
 def _with_inner(axis: MeshAxis, faster: MeshAxis | None) -> MeshAxis:
-    """Return the axis with the next faster one, if any of its measurements are of groups over both."""
-    is_grouped = faster is not None and any(table.inside > 1 for table in axis.collectives)
-    inner = replace(faster.whole, inner=None, quantile=None) if is_grouped and faster is not None else None
+    """Return the axis with the next faster one, whose own is left out."""
+    inner = None if faster is None else replace(faster.whole, inner=None, quantile=None)
     return axis if axis.inner == inner else replace(axis, inner=inner)
 
 

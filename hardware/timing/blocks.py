@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,7 +58,8 @@ def block_ticks(
     (default 1) pays for padding to the device's tiles and for waves of tiles that do not fill the cores; the best tile
     and the best split of the reduction are taken; a `grouped_convolution` is such a product for each group, or computed
     directly on the vector units, whichever takes less time. Where functions are not fused, a cell of several is so many
-    `kernels`, which move `separate_elements` in all. A device without work, zero flops and zero bytes, takes 0 ticks.
+    `kernels`, which move `separate_elements` in all. A `gated` activation takes no longer than two kernels, one of the
+    activation and one of the product. A device without work, zero flops and zero bytes, takes 0 ticks.
     Times are medians, or the device's `quantile`. The program's own seconds, `supplied_s`, replace all of that.
     More work never takes less time, and no block is faster than the rates of the arithmetic units and of the memory
     it works in.
@@ -96,21 +98,52 @@ def block_ticks(
     launches = np.asarray(kernels if device.launch == "unfused" else 1, np.float64)
     if device.launch == "unfused":
         moved = np.maximum(moved, np.asarray(separate_elements, np.float64) * item_bytes(dtype))
-    cold = np.asarray(cold_bytes, np.float64)
-    stream_s = launches * memory_s(device, figures, moved / launches, row, cold / launches)
+    written = np.asarray(written_bytes, np.float64)
+    streams = _Streams(moved, np.asarray(cold_bytes, np.float64), np.asarray(row, np.float64), dtype)
+    busy_s = _launched_s(device, figures, compute_s, streams, launches) + _fresh_s(device, written)
+    if kernel == "gated":
+        apart_s = _apart_s(device, device.figures("elementwise", dtype, kind), work, streams, written)
+        busy_s = np.where(written > 0, np.minimum(busy_s, apart_s), busy_s)
+    return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
+
+
+class _Streams(NamedTuple):
+    """The bytes that a block reads and writes, those of them that no cache holds, and the length of its rows."""
+
+    moved: Floats
+    cold: Floats
+    row: Floats
+    dtype: str
+
+
+def _apart_s(
+    device: Device, figures: KernelFigures, flops: Floats, streams: _Streams, written: Floats
+) -> Floats:
+    """Compute the seconds of an activation and a product that it hands a tensor to, as large as what is written."""
+    once = np.ones_like(written)
+    compute_s = flops / (device.vector_flops_per_s * figures.efficiency)
+    activation = streams._replace(moved=2.0 * written, cold=np.minimum(streams.cold, written))
+    busy_s = _launched_s(device, figures, compute_s, activation, once)
+    busy_s = busy_s + _launched_s(device, figures, np.zeros_like(compute_s), streams, once)
+    return busy_s + 2.0 * _fresh_s(device, written)
+
+
+def _launched_s(
+    device: Device, figures: KernelFigures, compute_s: Floats, streams: _Streams, launches: Floats
+) -> Floats:
+    """Compute the seconds of so many kernels, launches included, that do this arithmetic and move these bytes."""
+    moved, cold = streams.moved / launches, streams.cold / launches
+    stream_s = launches * memory_s(device, figures, moved, streams.row, cold)
     if figures.row_bytes_per_s is not None:
-        one_row_s = 2.0 * np.asarray(row, np.float64) * item_bytes(dtype) / figures.row_bytes_per_s
+        one_row_s = 2.0 * streams.row * item_bytes(streams.dtype) / figures.row_bytes_per_s
         stream_s = _joined(stream_s, one_row_s, ROW_SHARPNESS)
     busy_s = _joined(compute_s, stream_s, figures.sharpness)
-    busy_s = (
-        busy_s + launches * (device.launch_overhead_s + figures.overhead_s) + _fresh_s(device, written_bytes)
-    )
+    busy_s = busy_s + launches * (device.launch_overhead_s + figures.overhead_s)
     if device.launch == "eager":
         own = (figures.eager_s, figures.dispatch_s)
         eager_s, dispatch_s = own if any(own) else device.host_times
         busy_s = _joined(busy_s + eager_s, np.asarray(dispatch_s), HOST_SHARPNESS)
-    busy_s = busy_s * quantile_factor(device.quantile, figures.error)
-    return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
+    return np.asarray(busy_s * quantile_factor(device.quantile, figures.error))
 
 
 def kernel_figures(
@@ -172,9 +205,8 @@ def memory_s(
     return np.asarray(busy_s)
 
 
-def _fresh_s(device: Device, written_bytes: ArrayLike) -> Floats:
+def _fresh_s(device: Device, written: Floats) -> Floats:
     """Compute the seconds in which the operating system allocates outputs of so many bytes anew, if it does."""
-    written = np.asarray(written_bytes, np.float64)
     if device.fresh_bytes is None or device.fresh_bytes_per_s is None:
         return np.zeros_like(written)
     return np.where(written >= device.fresh_bytes, written / device.fresh_bytes_per_s, 0.0)

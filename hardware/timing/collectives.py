@@ -99,7 +99,9 @@ def step_ticks(
     torus p-1 rounds, or p/2 with twice the load.
 
     Whatever the figures of an axis, half an all-reduce takes no longer than the whole, nor does a broadcast that is not
-    measured; and where all-reduces are measured and halves are not, no less than half of the whole. Pieces from other
+    measured; where all-reduces are measured and halves are not, no less than half of the whole; and an all-reduce
+    that follows from other measurements, or is among two, takes no longer than both halves. Through a switch, kinds
+    that are not measured take no less than on the next faster axis among as many of its devices. Pieces from other
     members take no less than an all-gather of the same bytes. An all-gather or a broadcast among two devices is a send
     and a receive, where these are measured or neither is. No device receives faster than all of its links together.
 
@@ -128,6 +130,9 @@ def _step_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride: i
     """Compute the seconds of one step, within the bounds that `step_ticks` states."""
     kinds = (kind, "all_gather") if kind in {"fetch", "all_to_all"} else (kind,)
     least_s = _link_s(axis, kind, members, received) * max(_late(axis, each, members) for each in kinds)
+    if axis.inner is not None and axis.topology == "switch" and not is_measured(axis, kind):
+        near = min(members, axis.inner.size)
+        least_s = np.maximum(least_s, _step_s(axis.inner, kind, near, received, 1))
     return np.maximum(_ordered_s(axis, kind, members, received, stride), least_s)
 
 
@@ -151,8 +156,16 @@ def _ordered_s(axis: MeshAxis, kind: str, members: int, received: Floats, stride
             time_s = np.minimum(time_s, sent_s)
     if kind in {"all_gather", "reduce_scatter"}:
         whole_s = _calibrated_s(axis, "all_reduce", members, 2 * received, stride)
-        is_known = is_own or (is_sent and is_measured(axis, "fetch")) or not is_measured(axis, "all_reduce")
+        is_known = is_own or not is_measured(axis, "all_reduce")
+        if is_sent and is_measured(axis, "fetch"):
+            is_known = not is_measured_among(axis, "all_reduce", members)
         return np.minimum(time_s if is_known else np.maximum(time_s, whole_s / 2), whole_s)
+    is_inferred = members == 2 or bool(axis.collectives)
+    if kind == "all_reduce" and is_inferred and not is_measured_among(axis, kind, members):
+        halves = ("reduce_scatter", "all_gather")
+        return np.minimum(
+            time_s, sum(_ordered_s(axis, each, members, received / 2, stride) for each in halves)
+        )
     if kind == "broadcast" and not is_own:  # an all-reduce with nothing from the other members is one
         reduced = received * received_share("all_reduce", members)
         return np.minimum(time_s, _calibrated_s(axis, "all_reduce", members, reduced, stride))
@@ -165,6 +178,12 @@ def is_measured(axis: MeshAxis, kind: str) -> bool:
     """Return whether the axis has measurements of a step kind, among however many devices, or groups over two axes."""
     known = (table for table in axis.collectives if table.inside == 1 or axis.inner is not None)
     return any(table.kind == measured_kind(kind) for table in known)
+
+
+def is_measured_among(axis: MeshAxis, kind: str, members: int) -> bool:
+    """Return whether the axis has measurements of a step kind among exactly so many devices."""
+    table = step_table(axis, measured_kind(kind), members)
+    return table is not None and (table.kind, table.members) == (measured_kind(kind), members)
 
 
 def followed_kind(axis: MeshAxis, kind: str, members: int) -> str:

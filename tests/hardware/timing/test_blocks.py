@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tapestry.hardware import Device, device_names, load_device
-from tapestry.hardware.kernels import KernelFigures
+from tapestry.hardware.kernels import KernelFigures, figures_of
+from tapestry.hardware.mesh import LAUNCHES
 from tapestry.hardware.timing import block_ticks, seconds
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators.kernel_classes import KERNEL_CLASSES, PRODUCT_CLASSES
 from tests.cases import examples
 from tests.hardware.test_timing import ROUND
@@ -208,6 +210,49 @@ def test_no_product_is_slower_in_half_precision(
         for dtype, item in (("bfloat16", 2), ("float32", 4))
     )
     assert half <= single
+
+
+@settings(max_examples=examples(60))
+@given(
+    name=st.sampled_from(device_names()),
+    launch=st.sampled_from(LAUNCHES[:2]),
+    kernel=st.sampled_from([k for k in KERNEL_CLASSES if k not in PRODUCT_CLASSES]),
+    rows=st.integers(1, 2**16),
+    row=st.integers(1, 2**14),
+)
+def test_no_inherited_kernel_is_slower_in_half_precision(
+    name: str, launch: str, kernel: str, rows: int, row: int
+) -> None:
+    device, elements = load_device(name).launched(launch), rows * row
+    tables = (figures_of(device.kernels, kernel, precision) for precision in ("bf16", "fp32"))
+    if not any(table is None or table.origin for table in tables):
+        return  # both are measured
+    half, single = (
+        block_ticks(device, "vector", elements, 2 * item * elements, dtype, kernel=kernel, row=row)
+        for dtype, item in (("bfloat16", 2), ("float32", 4))
+    )
+    assert half <= single
+
+
+@settings(max_examples=examples(60))
+@given(
+    name=st.sampled_from(device_names()),
+    launch=st.sampled_from(LAUNCHES[:2]),
+    dtype=st.sampled_from(("float32", "bfloat16", "float16")),
+    elements=st.integers(1, 2**32),
+)
+def test_a_gated_activation_takes_no_longer_than_its_two_functions(
+    name: str, launch: str, dtype: str, elements: int
+) -> None:
+    device, one = load_device(name).launched(launch), elements * item_bytes(dtype)
+
+    def taken(flops: int, inputs: int, kernel: str) -> int:
+        moved = (inputs + 1) * one
+        return int(block_ticks(device, "vector", flops, moved, dtype, kernel=kernel, written_bytes=one))
+
+    gated = taken(16 * elements, 2, "gated")
+    activation, product = taken(15 * elements, 1, "elementwise"), taken(elements, 2, "elementwise")
+    assert gated <= activation + product
 
 
 @given(kernels=st.integers(2, 9), elements=AMOUNTS)
