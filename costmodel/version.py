@@ -25,9 +25,9 @@ and store the costs of the reference plans again: `python -m tests.costmodel.gol
    system allocates anew take its time.
 13. Measurements of groups over two axes say what the exchange on the slow one takes, alone or beside others. Where the
    host launches kernels one by one, classes that say nothing of it take its time too.
-14. A gated activation takes no longer than the activation and the product by themselves. An all-reduce that follows from
-   other measurements, or is among two, takes no longer than both its halves. What is not measured between hosts takes
-   no less than within one. No inherited kernel takes longer to launch in half precision.
+14. A gated activation takes no longer than the activation and the product by themselves. An all-reduce that follows
+   from other measurements, or is among two, takes no longer than both its halves. What is not measured between hosts
+   takes no less than within one. No inherited kernel takes longer to launch in half precision.
 """
 
 from __future__ import annotations

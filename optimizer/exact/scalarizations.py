@@ -41,6 +41,8 @@ STILL = 1e-6  # a relative difference of an objective that counts as none
 PASSES, CLOSE = 10, 1e-3  # of a solution: what is left is the search's
 WORK = 2e8  # entries of tables that the passes of all solutions may read, a fraction of a second
 FEWEST = 3  # solutions of any space
+# Of a bound that the fastest plan breaks: multipliers tried for each objective, and the powers of ten between which.
+MULTIPLIERS, LEAST_MULTIPLIER, MOST_MULTIPLIER = 8, -3.0, 3.0
 
 
 class ExactPlan(NamedTuple):
@@ -48,6 +50,17 @@ class ExactPlan(NamedTuple):
 
     strategies: np.ndarray
     prefetch: int
+
+
+class _Limit(NamedTuple):
+    """A bound of a weighted sum of a plan's integer costs."""
+
+    weights: np.ndarray  # (costs,)
+    most: float
+
+    def over(self, raw: np.ndarray) -> float:
+        """Return by how much a plan breaks the bound; zero or less: it does not."""
+        return float(self.weights @ raw) - self.most
 
 
 class ExactPlacement:
@@ -88,6 +101,8 @@ class ExactPlacement:
             found = self._least(weight @ gradient, is_shared)
             raws.append(self._raw(found))
             yield found
+        for limit in self._broken_limits(fastest):
+            yield from self._within(limit, gradient, fastest)
         values = [self._values(raw) for raw in raws]
         scale, spans = _scale(gradient, raws), np.ptp(values, axis=0)
         moving = spans > STILL * np.max(values, axis=0)
@@ -95,6 +110,34 @@ class ExactPlacement:
             weight = NUDGE * scale
             weight[moving] = 10.0 ** (STEEPEST * (point - 0.5)) / spans[moving]
             yield self._least(weight @ gradient, bool(n % 2))
+
+    def _broken_limits(self, raw: np.ndarray) -> Iterator[_Limit]:
+        """Yield the bounds of the goal that a plan breaks, of those that are sums of integer costs."""
+        goal, objectives = self.goal, len(self.goal.epsilon)
+        for k, most in enumerate(goal.bounds):
+            form = objectives + k
+            if goal.program_start[form] == goal.program_start[form + 1]:
+                limit = _Limit(goal.weights[form], float(most - goal.constants[form]))
+                if limit.over(raw) > 0.0:
+                    yield limit
+
+    def _within(self, limit: _Limit, gradient: np.ndarray, fastest: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the strategies of the least of each objective at the multipliers between which a bound is kept."""
+        size = float(limit.weights @ fastest)
+        for row in gradient:
+            scale = float(row @ fastest)
+            if scale <= 0.0 or size <= 0.0:
+                continue
+            low, high = LEAST_MULTIPLIER, MOST_MULTIPLIER  # exponents of ten
+            for _ in range(MULTIPLIERS):
+                middle = (low + high) / 2
+                prices = row / scale + 10.0**middle / size * limit.weights
+                found = [self._least(prices, is_shared) for is_shared in (False, True)]
+                yield from found
+                if min(limit.over(self._raw(each)) for each in found) > 0.0:
+                    low = middle
+                else:
+                    high = middle
 
     def _least(self, prices: np.ndarray, is_shared: bool) -> np.ndarray:
         """Return the strategies of least additive cost under prices of the integer costs."""

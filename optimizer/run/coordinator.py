@@ -259,13 +259,18 @@ class Coordinator:
     def _consider(self, child: Variant, rule: str) -> None:
         """Keep a child that adds to the common front; drop a variant that holds nothing of it if there are too many.
 
-        `rule` made the child; it is empty for another view of the mesh.
+        As long as no plan keeps all bounds, a child is kept that breaks them by less than any other. `rule` made the
+        child; it is empty for another view of the mesh.
         """
         state = self.state
         values, _ = state.all_values()
         n = int(child.archive.size[0])
         both = np.concatenate([values, child.archive.value[:n]])
-        if n == 0 or not nondominated(both)[len(values) :].any():
+        if n > 0:
+            is_better = bool(nondominated(both)[len(values) :].any())
+        else:
+            is_better = not len(values) and child.least_violation < state.least_violation
+        if not is_better:
             return
         if rule:
             state.structural.improved[rule] += 1

@@ -98,10 +98,21 @@ class SearchState:
         return np.concatenate(parts), owner
 
     def shares(self) -> list[int]:
-        """Count the plans of the common front that each variant holds."""
+        """Count the plans of the common front that each variant holds.
+
+        As long as no plan keeps all bounds, those that come nearest count.
+        """
         values, owner = self.all_values()
+        if not len(values):
+            least = self.least_violation
+            return [int(v.archive.size[1]) * (v.least_violation == least) for v in self.variants]
         mask = nondominated(values)
         return [int((mask & (owner == k)).sum()) for k in range(len(self.variants))]
+
+    @property
+    def least_violation(self) -> float:
+        """The least by which a plan of any variant breaks the bounds; 0 where one keeps them all."""
+        return min((variant.least_violation for variant in self.variants), default=np.inf)
 
     def best_known(self) -> np.ndarray:
         """Return the least value found so far of each cost with a relative bound, infinite before any: `(bounds,)`."""

@@ -76,6 +76,13 @@ class Variant:
         return len(self.search.slot_classes) > 0
 
     @property
+    def least_violation(self) -> float:
+        """The least by which a plan breaks the bounds; 0 where one keeps them all, infinite without plans."""
+        if self.archive.size[0] > 0:
+            return 0.0
+        return float(self.archive.pool_violation[: int(self.archive.size[1])].min(initial=np.inf))
+
+    @property
     def structure(self) -> str:
         """The hash of everything the genes depend on: the program and its sites, in order."""
         return structure_of(self.graph)

@@ -12,6 +12,7 @@ from tapestry.costmodel.kernel_arrays import PEAK, TIME, TRAFFIC
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.hardware import load_mesh
+from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.report import goal_of
 from tapestry.optimizer.exact.scalarizations import ExactPlacement
 from tapestry.teg.builder import GraphBuilder
@@ -28,10 +29,10 @@ def strict() -> Iterator[None]:
         yield
 
 
-def costs_of_exact(space: PlanSpace, names: Sequence[str]) -> np.ndarray:
+def costs_of_exact(space: PlanSpace, names: Sequence[str], bounds: Sequence[str] = ()) -> np.ndarray:
     """Return the costs `(plans, columns)` of the exact plans under some objectives, without prefetch."""
     known = KnownObjectives()
-    goal = goal_of([known.named(name) for name in names], (), MESH, 0.005)
+    goal = goal_of([known.named(name) for name in names], all_constraints(bounds, MESH), MESH, 0.005)
     nothing = np.zeros(space.edge_count, np.int64)
     plans = list(ExactPlacement(space.space, space.state, goal).plans())
     return np.stack(
@@ -63,6 +64,18 @@ def test_an_objective_of_which_the_fastest_plan_has_nothing_does_not_outweigh_th
     assert costs[:, PEAK].min() < 0.9 * silent[:, PEAK].min()  # the leanest plan of all exchanges something
     without = costs_of_exact(space, ("time_s", "peak_memory_bytes"))
     assert costs[:, PEAK].min() <= 1.02 * without[:, PEAK].min()
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.4])
+def test_a_bound_that_the_fastest_plan_breaks_gets_multipliers(share: float) -> None:
+    space, names = stacked(), ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
+    free = costs_of_exact(space, names)
+    most = int((1 + share) * free[:, PEAK].min())
+    assert free[free[:, TIME].argmin(), PEAK] > most
+    bound = costs_of_exact(space, names, (f"peak_memory_bytes<={most}",))
+    fastest = [costs[costs[:, PEAK] <= most, TIME].min() for costs in (bound, free)]
+    assert fastest[0] <= fastest[1]
+    assert len(bound) > len(free)
 
 
 def test_an_objective_of_which_no_plan_has_anything_changes_nothing() -> None:

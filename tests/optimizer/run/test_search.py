@@ -20,7 +20,7 @@ from tapestry.teg.faults import ArgumentError
 from tapestry.teg.sharding.strategy import consumer_spec, producer_spec, read_of
 from tapestry.teg.validate import InvalidGraphError
 from tests.cases import first
-from tests.costmodel.programs import GRAPHS, layers
+from tests.costmodel.programs import GRAPHS, layers, product_of
 from tests.optimizer.searches import EIGHT, frontier, search
 
 OTHER = load_mesh("2x-dgx-h100")
@@ -111,6 +111,18 @@ def test_energy_figures_are_missed_only_where_energy_is_requested(missing: str) 
     ):
         with pytest.raises(ValueError, match=f"'energy_j' cannot be computed.*joules_per_flop.{missing}"):
             search(graph, mesh=mesh, **preference)
+
+
+@pytest.mark.slow
+def test_a_bound_that_only_rewritten_programs_keep_is_kept() -> None:
+    """The search turns to rewritten programs that come nearer to a bound, whatever else they cost."""
+    graph = product_of(65536, 16384, 16384)
+    given = search(graph, evaluations=20_000, rules=(), constraints=("peak_memory_bytes<=1500MiB",))
+    assert not given.frontier and given.shortfall is not None
+    assert given.shortfall.value > 1500 * 2**20
+    result = search(graph, evaluations=150_000, constraints=("peak_memory_bytes<=1500MiB",))
+    assert min(plan.cost["peak_memory_bytes"] for plan in result.frontier) <= 1408 * 2**20
+    assert all("chunk" in {move.rule for move in plan.moves} for plan in result.frontier)
 
 
 def test_a_coarser_archive_keeps_fewer_plans() -> None:
