@@ -18,8 +18,8 @@ from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.stopping import CheckStop, never_stop
 
 # How much worse than the best so far by the leading criterion, with the others equal, a graph may be to be rewritten
-# further.
-ALLOWANCE = 1.05
+# further: the first factor until nothing promising is left, then the next one.
+ALLOWANCES = (1.05, 1.5, 4.0, math.inf)
 
 # How many times slower than the program that everything is made of nobody wants it, however small it is.
 SLOWEST = 100
@@ -64,9 +64,8 @@ class Evaluator:
     """An evaluator that rewrites graphs and keeps the non-dominated `front` by all criteria.
 
     At most `most` graphs are evaluated, none when `time.perf_counter()` is past `until_s`; `check_stop` is called
-    before each. `waiting` are those that
-    may be worth rewriting further. Of the schedule orders, each graph has the one in which it needs
-    the least memory.
+    before each. `waiting` are those that may be worth rewriting further, `put_off` those that would be by one of the
+    next `allowances`. Of the schedule orders, each graph has the one in which it needs the least memory.
     """
 
     def __init__(
@@ -85,6 +84,8 @@ class Evaluator:
         self.evaluated = 0
         self.front: Front[EvaluatedGraph] = Front()
         self.waiting: list[EvaluatedGraph] = []
+        self.put_off: list[EvaluatedGraph] = []
+        self.allowances = list(ALLOWANCES)
         self._seen: set[tuple[int, int, int]] = set()
         self._longest = 0
 
@@ -161,15 +162,25 @@ class Evaluator:
     def _kept(self, child: EvaluatedGraph) -> EvaluatedGraph:
         self._seen.add(_fingerprint(child))
         self.front.add(child, child.ranks)
-        if self.is_promising(child):
-            self.waiting.append(child)
+        (self.waiting if self.is_promising(child) else self.put_off).append(child)
         return child
+
+    def widen(self) -> bool:
+        """Allow graphs to be worse than the best by the next factor; return False where there is none."""
+        if len(self.allowances) > 1:
+            del self.allowances[0]
+            again, self.put_off = [*self.waiting, *self.put_off], []
+            self.waiting = []
+            for each in again:
+                (self.waiting if self.is_promising(each) else self.put_off).append(each)
+            return True
+        return False
 
     def is_promising(self, evaluated_graph: EvaluatedGraph) -> bool:
         """Return whether no graph of the front is as good by all criteria, and much better by the leading one."""
         leading, *others = evaluated_graph.ranks
         return not any(
-            other.values[0] * ALLOWANCE < leading and all(map(le, other.ranks[1:], others))
+            other.values[0] * self.allowances[0] < leading and all(map(le, other.ranks[1:], others))
             for other in self.front
         )
 

@@ -3,8 +3,9 @@
 Where a mesh has one device there is nothing to place: a program's time is the sum of its blocks' times, its
 memory that of its live tensors, and a rewritten graph is evaluated in about the time that rewriting it took. The
 search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, section 5: a graph that is worse by less
-than a factor is followed too), here for all criteria of the run (`criteria.py`): in turn by the leading one, by all
-together, and by each of the others; for time and memory: by time, by both, and by memory. A rule that helps
+than a factor is followed too). Here the factor grows once nothing is left, for what needs several moves of which the
+first ones make things worse; and best is by all criteria of the run (`criteria.py`): in turn by the leading one, by
+all together, and by each of the others; for time and memory: by time, by both, and by memory. A rule that helps
 is applied repeatedly by itself as long as it does, so that a law that pays after several applications (the third of
 three products that are merged) is not lost to another one that pays at once. At the end the front's programs are
 refined at one place after the other, see `rematerialization.py`: until then moves of equal layers go together.
@@ -29,8 +30,9 @@ from tapestry.teg.stopping import CheckStop, never_stop
 # Rewritten graphs that a presearch may evaluate: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096
 
-# Expansions in a row that may add nothing to the front before a presearch ends.
-QUIET = 4
+# Expansions in a row that may add nothing to the front before worse graphs are expanded too, or a presearch ends; and
+# the share of the evaluations up to which they are.
+QUIET, WIDENED = 4, 0.25
 
 Key = Callable[[EvaluatedGraph], Any]
 
@@ -96,13 +98,20 @@ class Presearch:
         evaluator.until_s, evaluator.check_stop = until_s, check_stop
         # The start comes first in any order; where many orders take turns, the leading one's is not spent on it.
         quiet, turn = 0, -1 if len(self.orders) > 3 else 0
-        while evaluator.waiting and evaluator.has_more and quiet < QUIET:
+        while evaluator.has_more:
+            if not evaluator.waiting or quiet >= QUIET:
+                if evaluator.evaluated > max(WIDENED * self.most, FEWEST) or not evaluator.widen():
+                    break
+                quiet = 0
+                continue
             order = self.orders[turn % len(self.orders)]
             best = min(evaluator.waiting, key=order)
             evaluator.waiting.remove(best)
             if evaluator.is_promising(best):
                 turn += 1
                 quiet = 0 if self._expand(best) else quiet + 1
+            else:
+                evaluator.put_off.append(best)
         Rematerialization(evaluator).run()
         least = min(s.violation for s in evaluator.front)
         found = (s for s in evaluator.front if least > 0 or s.violation == 0)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tapestry.costmodel.known_objectives import known_objectives
@@ -14,6 +15,7 @@ from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.report import costs_of
+from tapestry.optimizer.run.initialization import MOST_EVALUATED
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.structure.criteria import Criteria, criteria_of
 from tapestry.optimizer.structure.presearch import Presearch
@@ -25,6 +27,7 @@ from tapestry.rewrites.rules import catalog, rule_named
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 from tapestry.teg.sharding.placement import Placements
+from tests.cases import first
 from tests.costmodel.test_resources import mixed
 from tests.optimizer.searches import EIGHT, search
 
@@ -57,6 +60,46 @@ def presearch(graph: Graph, *names: str, limit: int | None = None, by: Criteria 
     return structural.presearch(graph, (), by or criteria(graph), RunOptions(), limit)
 
 
+Order = int | tuple["Order", "Order"]
+
+
+def orders(first: int, last: int) -> list[Order]:
+    """Return all ways to multiply a chain of matrices, from the first to the last, two at a time."""
+    if first == last:
+        return [first]
+    return [
+        (left, right)
+        for middle in range(first, last)
+        for left in orders(first, middle)
+        for right in orders(middle + 1, last)
+    ]
+
+
+def chain(sizes: Sequence[int], order: Order) -> Graph:
+    """Build the product of a chain of matrices, `sizes[k]` x `sizes[k + 1]`, in this order."""
+    b = ExampleBuilder("chain")
+    matrices = [b.tensor(f"w{k}", *sizes[k : k + 2]) for k in range(len(sizes) - 1)]
+
+    def product(part: Order) -> str:
+        if isinstance(part, int):
+            return matrices[part]
+        return b.contract("mk,kn->mn", *map(product, part))
+
+    return b.result(product(order))
+
+
+@pytest.mark.parametrize("seed", first(1, range(6)))
+def test_chains_of_five_products_end_in_the_best_order(seed: int) -> None:
+    """Better orders of a chain are behind worse ones: a search that goes downhill alone misses them."""
+    rng = np.random.default_rng(seed)
+    sizes = [int(2 ** rng.uniform(4, 13)) for _ in range(6)]
+    costs = UnshardedCosts(MESH.device)
+    best = min(costs.sums(chain(sizes, order)).time_ticks for order in orders(0, 4))
+    given = chain(sizes, ((((0, 1), 2), 3), 4))
+    found = presearch(given, "merge_contracts", "flatten_contract", "order_contract").run()
+    assert found[0].cost.time_ticks <= best
+
+
 def test_a_rule_is_pursued_as_long_as_it_helps() -> None:
     graph = four_heads()
     fastest = presearch(graph, "merge_contracts").run()[0]
@@ -72,10 +115,9 @@ def test_moves_that_help_are_made_together() -> None:
         x = b.tensor(f"x{k}", 64, 64 + k)
         weights = [b.tensor(f"{n}{k}", 64 + k, 8, role="parameter") for n in "wv"]
         made += [b.contract("mk,kn->mn", x, w) for w in weights]
-    found = presearch(b.result(*made), "merge_contracts")
-    (fastest, *_) = found.run()
+    # not one search for each of the six, one after the other
+    (fastest, *_) = presearch(b.result(*made), "merge_contracts", limit=6 * 6 - 1).run()
     assert [b.operator for b in fastest.graph.blocks].count("contract") == 6
-    assert found.evaluated < 6 * 6, "not one search for each of the six, one after the other"
 
 
 def test_a_presearch_ends_in_time() -> None:
@@ -242,7 +284,7 @@ def test_a_search_on_one_device_begins_with_it_and_ends_by_itself() -> None:
 @pytest.mark.slow
 def test_a_part_of_one_device_begins_with_what_is_found_for_a_device_alone() -> None:
     seeds = search(search=False)
-    alone = search(mesh=EIGHT.part((("gpu", 1),)), search=False)
+    alone = search(mesh=EIGHT.part((("gpu", 1),)), search=False, evaluations=MOST_EVALUATED)
     part = [p for p in seeds.frontier if p.placements.devices == "gpu:1"]
     assert part[0].cost["time_s"] == alone.frontier[0].cost["time_s"]
     assert any(block.operator == "fused" for block in part[0].graph.blocks)
