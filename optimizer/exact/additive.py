@@ -16,6 +16,7 @@ from tapestry.costmodel.kernel_arrays import (
     BLOCK_TICKS,
     ORDER,
     PAIR_ENERGY,
+    PAIR_QUEUES,
     PAIR_TICKS,
     PAIR_TRAFFIC,
     PLACED,
@@ -34,7 +35,8 @@ class Weights(NamedTuple):
     `resident` bytes are of sources, `passing` ones of what blocks make, `copied` ones of what copies make. `flops` and
     `amounts` of the program's own resources, all together, are sums over devices. `least_copy_ticks`, `least_traffic`
     and `least_energy` are those of the copy that a reader needs or, where others read the tensor too, of the least copy
-    that holds it; of energy they have that of blocks too.
+    that holds it; of energy they have that of blocks too. Where the reader does not follow the maker at once,
+    `least_copy_ticks` are the mean over all communication queues of what each of them is taken.
     """
 
     compute_ticks: float = 0.0
@@ -71,12 +73,16 @@ class EdgeLayout(NamedTuple):
     table: int
 
 
+NEXT = 1  # the distance of a reader that follows the maker at once
+
+
 class AdditiveCosts:
     """The additive costs of a compiled space; `problem` weighs them.
 
     Attributes: `nodes` `(genes,)`, the node of each gene; `label_start` `(nodes + 1,)`, their labels; `spans`
     `(edges, 2)`, the slots of each edge's maker (-1 for sources) and reader, ordered by tensor as all that counts edges
-    is; `readers` `(edges,)`, how many read its tensor; `layouts`, their places in the problem.
+    is; `sharing` and `readers` `(edges,)`, the set of edges whose copies may serve each other, and its size; `layouts`,
+    their places in the problem.
     """
 
     def __init__(self, space: CompiledSpace) -> None:
@@ -99,18 +105,21 @@ class AdditiveCosts:
         )
         tensors = np.repeat(np.arange(len(space.made_at)), self._readers)
         self.layouts = [self._edge(int(t), int(e)) for t, e in zip(tensors, space.reader_edge, strict=True)]
+        self.sharing = self._sharing(tensors)
+        self.readers = np.bincount(self.sharing)[self.sharing].astype(np.float64)
         self._shape = self._build()
 
     def problem(
         self,
         weights: Weights,
         *,
-        shared: bool = False,
+        shared: bool | np.ndarray = False,
         slot_shares: np.ndarray | None = None,
         edge_shares: np.ndarray | None = None,
     ) -> Pairwise:
         """Return the problem under some weights; `shared`: each of several readers of a tensor pays its share.
 
+        These are equal, or the given ones `(edges,)`, which add up to at most 1 for each tensor.
         Of the ticks of blocks `slot_shares` `(slots,)` count, and of the costs of edges `edge_shares` `(edges,)`, in
         the order of `spans`; all of them by default.
         """
@@ -119,7 +128,10 @@ class AdditiveCosts:
             ticks = weights.compute_ticks * self._unary[0]
             unary = unary + np.repeat(self._of_nodes(slot_shares) - 1.0, np.diff(self.label_start)) * ticks
         scale = np.ones(len(self.readers)) if edge_shares is None else edge_shares
-        scale = scale / self.readers if shared else scale
+        if isinstance(shared, np.ndarray):
+            scale = scale * shared
+        elif shared:
+            scale = scale / self.readers
         for start, stop, table, k in self._own:
             unary[start:stop] += scale[k] * (np.array(weights) @ table)
         return self._shape.with_costs(unary, tables, scale[self._kept])
@@ -137,6 +149,11 @@ class AdditiveCosts:
     def size(self) -> int:
         """The number of pairs of specs that a pass over all edges reads."""
         return int(self._shape.rows @ self._shape.columns)
+
+    def as_shares(self, values: np.ndarray) -> np.ndarray:
+        """Return values of edges `(edges,)` over their sum for all that share copies; equal ones if that is 0."""
+        total = np.bincount(self.sharing, values)[self.sharing]
+        return np.asarray(np.divide(values, total, out=1.0 / self.readers, where=total > 0.0))
 
     def _of_nodes(self, slot_shares: np.ndarray) -> np.ndarray:
         """Return the share of each node's block, of genes that are slots; a source takes no time."""
@@ -171,9 +188,19 @@ class AdditiveCosts:
         return found
 
     @property
-    def queue_share(self) -> float:
-        """The share of each communication queue in a bound in which all of them count alike."""
-        return 1.0 / self.space.queue_count
+    def follows(self) -> np.ndarray:
+        """Whether the reader of each edge follows its maker at once, `(edges,)`."""
+        return np.asarray((self.spans[:, 0] >= 0) & (self.spans[:, 1] - self.spans[:, 0] == NEXT))
+
+    def side_by_side(self) -> np.ndarray:
+        """Return how many copies run side by side at most, that of each edge among them, `(edges,)`.
+
+        Where the reader follows the maker at once these are the copies from one to the other, at most one per queue.
+        """
+        follows = self.follows
+        pairs = np.unique(np.stack([self.spans[:, 1], self.sharing], axis=1)[follows], axis=0)
+        count = np.bincount(pairs[:, 0], minlength=self.space.slot_count)
+        return np.where(follows, np.clip(count[self.spans[:, 1]], 1, self.space.queue_count), 1)
 
     def _fill_unary(self) -> None:
         space, names = self.space, Weights._fields
@@ -209,9 +236,44 @@ class AdditiveCosts:
     def _edge(self, t: int, e: int) -> EdgeLayout:
         space = self.space
         maker, slot = int(space.made_gene[t]), int(space.edge_slot[e])
+        is_next = space.made_at[t] >= 0 and slot - space.made_at[t] == NEXT
         made = self._map(int(space.made_offset[t]), int(space.strategy_count[maker]), PLACED)
         needed = self._map(int(space.edge_needed[e]), int(space.strategy_count[slot]), PLACED)
-        return EdgeLayout(int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t))
+        return EdgeLayout(
+            int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t, bool(is_next))
+        )
+
+    def _sharing(self, tensors: np.ndarray) -> np.ndarray:
+        """Number the sets of edges whose copies of one tensor may serve each other; return that of each, `(edges,)`."""
+        space, found, known = self.space, np.arange(len(tensors)), dict[tuple[int, ...], np.ndarray]()
+        for t in np.flatnonzero(self._readers > 1):
+            first, last = int(space.reader_start[t]), int(space.reader_start[t + 1])
+            edges = space.reader_edge[first:last]
+            key = (int(space.inside_offset[t]), *space.edge_needed[edges].tolist())
+            if key not in known:
+                known[key] = self._first_sharing(int(t), edges)
+            found[first:last] = first + known[key]
+        return np.unique(found, return_inverse=True)[1]
+
+    def _first_sharing(self, t: int, edges: np.ndarray) -> np.ndarray:
+        """Return for each reader of a tensor the first one of the set with which it shares copies, `(readers,)`."""
+        needed = []
+        for e in edges:
+            values = np.arange(self.space.strategy_count[self.space.edge_slot[e]])
+            needed.append(np.unique(self.space.spec_ids[self.space.edge_needed[e] + values, SPEC]))
+        holds = self._holds(t)
+        first = np.arange(len(edges))
+        for k in range(len(edges)):
+            for j in range(k):
+                one, other = needed[j], needed[k]
+                if holds[np.ix_(one, other)].any() or holds[np.ix_(other, one)].any():
+                    first[first == first[k]] = first[j]
+        return first
+
+    def _holds(self, t: int) -> np.ndarray:
+        """Return whether a copy of a tensor in one needed spec holds what another one needs, `(held, needed)`."""
+        specs, start = int(self.space.needed_specs[t]), int(self.space.inside_offset[t])
+        return self.space.inside[start : start + specs * specs].reshape(specs, specs)
 
     def _map(self, offset: int, count: int, column: int) -> int:
         key = (offset, count, column)
@@ -221,8 +283,11 @@ class AdditiveCosts:
             self._map_length += count
         return self._known_maps[key]
 
-    def _table(self, t: int) -> int:
-        """Return the number of the table of a tensor: costs `(kinds, made, needed)` of a copy between placed specs."""
+    def _table(self, t: int, is_next: bool) -> int:
+        """Return the number of the table of a tensor: costs `(kinds, made, needed)` of a copy between placed specs.
+
+        `is_next`: for a reader that follows the maker at once.
+        """
         space = self.space
         maker = int(space.made_gene[t])
         values = int(space.strategy_count[maker])
@@ -235,10 +300,11 @@ class AdditiveCosts:
             int(space.needed_specs[t]),
             int(space.needed_count[t]),
             int(self._readers[t] > 1),
+            int(is_next),
         )
         if key not in self._known_tables:
             self._known_tables[key] = len(self._tables)
-            table = self._costs_of_copies(t)
+            table = self._costs_of_copies(t, is_next)
             self._table_sizes.append((table.shape[1], table.shape[2]))
             self._tables.append(table.reshape(len(table), -1))
         return self._known_tables[key]
@@ -271,7 +337,7 @@ class AdditiveCosts:
             self.mean_bytes(int(space.needed_bytes_offset[t]) + placed),
         )
 
-    def _costs_of_copies(self, t: int) -> np.ndarray:
+    def _costs_of_copies(self, t: int, is_next: bool) -> np.ndarray:
         pairs, again, moved, _, needed_bytes = self.copies(t)
         found = np.zeros((len(Weights._fields), *moved.shape))
         names = Weights._fields
@@ -284,8 +350,16 @@ class AdditiveCosts:
         found[names.index("copied")] = np.where(moved, needed_bytes, 0.0)
         found[:, ~moved] = 0.0
         for kind in ("copy_ticks", "traffic", "energy"):
-            found[names.index(f"least_{kind}")] = self.least_holding(t, found[names.index(kind)], moved)
+            costs = found[names.index(kind)]
+            if kind == "copy_ticks" and not is_next:
+                costs = costs * self._queued_share(pairs[:, :, PAIR_QUEUES])
+            found[names.index(f"least_{kind}")] = self.least_holding(t, costs, moved)
         return found
+
+    def _queued_share(self, queues: np.ndarray) -> np.ndarray:
+        """Return the share of all communication queues that copies take, which name theirs by a bit each."""
+        taken = sum((queues >> q) & 1 for q in range(self.space.queue_count))
+        return np.asarray(taken / self.space.queue_count)
 
     def least_holding(self, t: int, costs: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Return for each made and needed spec of a tensor the least cost of a copy that holds what is needed.
@@ -294,13 +368,9 @@ class AdditiveCosts:
         """
         if self._readers[t] <= 1:
             return np.where(moved, costs, 0.0)
-        space = self.space
-        specs, needed = int(space.needed_specs[t]), int(space.needed_count[t])
-        start = int(space.inside_offset[t])
-        holds = space.inside[start : start + specs * specs].reshape(specs, specs)  # [held, needed]
-        orders = max(needed // max(specs, 1), 1)
+        orders = max(int(self.space.needed_count[t]) // max(int(self.space.needed_specs[t]), 1), 1)
         found = np.full(costs.shape, np.inf)
-        least_holding(holds, orders, costs, moved, found)
+        least_holding(self._holds(t), orders, costs, moved, found)
         return found
 
     def _build(self) -> Pairwise:
@@ -310,7 +380,6 @@ class AdditiveCosts:
         starts = np.concatenate([[0], np.cumsum([table.shape[1] for table in self._tables])]).astype(np.int64)
         edges, kept = list[Edge](), list[int]()
         self._own: list[tuple[int, int, np.ndarray, int]] = []
-        self.readers = np.repeat(self._readers, self._readers).astype(np.float64)
         for k, layout in enumerate(self.layouts):
             rows, columns = self._table_sizes[layout.table]
             if layout.maker == layout.reader:

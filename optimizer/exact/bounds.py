@@ -2,13 +2,17 @@
 
 What adds up over blocks and copies is bounded by the dual value of its pairwise problem, memory by `memory_bounds`.
 The makespan is bounded through paths. In a stretch of slots either all blocks count, which run one after the other,
-or all copies that begin after its first slot and end before its last one, which share the links: time is at least the
-sum. `shares` `(slots,)` mix such choices: of a block its share counts, of a copy one minus the largest share among the
-slots between its maker and its reader. The least of that sum over all plans is a pairwise problem, whose dual value
-bounds it from below; as a function of the shares it is concave, and climbed by its subgradients.
+or all copies that begin after its first slot and end before its last one: time is at least the sum of those that take
+one communication queue, and the mean of these sums over all queues. Between a block and the next one, it is at least
+the copy that one hands to the other. `shares` `(slots,)` mix such choices: of a block its share counts, of a copy one
+minus the largest share among the slots between its maker and its reader. Readers whose copies may serve each other pay
+shares of one. The least of that sum over all plans is a pairwise problem, whose dual value bounds it from below, and
+grows along its subgradients in the shares.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +37,7 @@ from tapestry.optimizer.exact.trws import Messages, new_messages, solve
 CONSTANT_SHARES = (1.0, 0.5, 0.75, 0.9)
 CLIMBS = 60
 CLIMB_PASSES, LAST_PASSES = 6, 60  # of each climb, and of the best shares at the end
-PATIENCE = 12  # climbs without a better bound, after which steps are halved
+PATIENCE = 8  # climbs without a better bound, after which steps are halved; after twice as many they end
 TIME_WEIGHTS = Weights(compute_ticks=1.0, least_copy_ticks=1.0)
 
 
@@ -80,45 +84,73 @@ def _least(costs: AdditiveCosts, weights: Weights) -> float:
     return max(solve(costs.problem(weights, shared=True)).bound, 0.0)
 
 
+class Mix(NamedTuple):
+    """A mix of paths: shares of slots `(slots,)`, and those of copies that readers who share them pay `(edges,)`."""
+
+    slots: np.ndarray
+    readers: np.ndarray
+
+
 def time_bound(costs: AdditiveCosts, known: float, climbs: int = CLIMBS) -> float:
     """Return ticks that no plan of the space beats; `known` is the time of one of them, which sets the steps."""
-    bound, best = 0.0, np.ones(costs.space.slot_count)
+    bound, best = 0.0, Mix(np.ones(costs.space.slot_count), costs.as_shares(np.ones(len(costs.readers))))
     messages = None
     for share in CONSTANT_SHARES:
-        shares = np.full(costs.space.slot_count, share)
-        found, _, messages = _dual(costs, shares, messages)
+        mix = best._replace(slots=np.full(costs.space.slot_count, share))
+        found, _, messages = _dual(costs, mix, messages)
         if found > bound:
-            bound, best = found, shares
+            bound, best = found, mix
     step, still = 1.0, 0
-    shares = best.copy()
+    mix = best
     for _ in range(climbs):
-        found, slope, messages = _dual(costs, shares, messages)
-        if found > bound * (1 + 1e-5):
-            still = 0
-        else:
-            still += 1
+        found, slope, messages = _dual(costs, mix, messages)
+        still = 0 if found > bound * (1 + 1e-5) else still + 1
         if found > bound:
-            bound, best = found, shares.copy()
-        if still >= PATIENCE:
-            step, still, shares = step / 2, 0, best.copy()
+            bound, best = found, mix
+        if still >= 2 * PATIENCE:
+            break
+        if still == PATIENCE:
+            step, mix = step / 2, best
             continue
-        norm = float(slope @ slope)
+        norm = float(slope.slots @ slope.slots + slope.readers @ slope.readers)
         if norm == 0.0 or bound >= known:
             break
-        shares = np.clip(shares + step * (known - found) / norm * slope, 0.0, 1.0)
+        length = step * (known - found) / norm
+        mix = Mix(
+            np.clip(mix.slots + length * slope.slots, 0.0, 1.0),
+            costs.as_shares(np.maximum(mix.readers + length * slope.readers, 0.0)),
+        )
     return max(bound, _dual(costs, best, messages, LAST_PASSES)[0])
 
 
 def _dual(
-    costs: AdditiveCosts, shares: np.ndarray, messages: Messages | None, passes: int = CLIMB_PASSES
-) -> tuple[float, np.ndarray, Messages]:
-    """Return the bound that shares prove, and about by how much it grows with each of them."""
-    most, at = largest_between(costs.spans, shares)
-    queues = costs.queue_share
-    problem = costs.problem(TIME_WEIGHTS, shared=True, slot_shares=shares, edge_shares=(1.0 - most) * queues)
+    costs: AdditiveCosts, mix: Mix, messages: Messages | None, passes: int = CLIMB_PASSES
+) -> tuple[float, Mix, Messages]:
+    """Return the bound that a mix of paths proves, and about by how much it grows with each share."""
+    most, at = largest_between(costs.spans, mix.slots)
+    counted, gain, low = counted_shares(costs, mix, most)
+    problem = costs.problem(TIME_WEIGHTS, shared=mix.readers, slot_shares=mix.slots, edge_shares=counted)
     messages = new_messages(problem) if messages is None else messages
     solution = solve(problem, messages, passes=passes)
     slope = costs.ticks_of(solution.labels)
-    copies = costs.edge_costs(TIME_WEIGHTS, solution.labels) * queues / costs.readers
-    np.subtract.at(slope, at[at >= 0], copies[at >= 0])
-    return solution.bound, slope, messages
+    copies = costs.edge_costs(TIME_WEIGHTS, solution.labels)
+    np.subtract.at(slope, at[at >= 0], (copies * mix.readers)[at >= 0])
+    np.add.at(slope, low, gain * copies * mix.readers)
+    paid = copies * counted
+    mean = np.bincount(costs.sharing, paid * mix.readers)
+    return solution.bound, Mix(slope, paid - mean[costs.sharing]), messages
+
+
+def counted_shares(
+    costs: AdditiveCosts, mix: Mix, most: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the share in which each edge's copy counts; by how much it grows with that of a slot, and of which.
+
+    Where both blocks count and nothing is between them, all of a copy does, or of several the mean.
+    """
+    follows, queues = costs.follows, costs.space.queue_count
+    ends = np.maximum(costs.spans, 0)
+    low = np.where(mix.slots[ends[:, 0]] <= mix.slots[ends[:, 1]], ends[:, 0], ends[:, 1])
+    alone = 1.0 / costs.side_by_side() - 1.0 / queues
+    counted = np.where(follows, 1.0 / queues + alone * mix.slots[low], 1.0 - most)
+    return counted, np.where(follows, alone, 0.0), low

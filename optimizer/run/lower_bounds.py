@@ -16,7 +16,7 @@ from tapestry.optimizer.exact.trws import solve
 from tapestry.optimizer.run.plan import BoundScope, LowerBound
 from tapestry.optimizer.run.variants import Variant
 
-CLIMBS = 12
+CLIMBS = 40
 ROUNDING = 1e-9  # of sums in floating point, relatively
 
 

@@ -6,19 +6,24 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tapestry.costmodel.kernel_arrays import TIME
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget
 from tapestry.optimizer.exact.additive import AdditiveCosts, Weights
-from tapestry.optimizer.exact.bounds import time_bound
+from tapestry.optimizer.exact.bounds import TIME_WEIGHTS, Mix, counted_shares, time_bound
 from tapestry.optimizer.exact.loops import largest_between
 from tapestry.optimizer.exact.trws import solve
 from tapestry.optimizer.run.search import search
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.teg.operators.selectors import sliced
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
-from tests.cases import one_in
+from tests.cases import examples, one_in
 from tests.costmodel.programs import GRAPHS, MESHES, layers, product_of, random_genes
+from tests.hardware.simulator.programs import random_program
 
 
 def some_time(space: PlanSpace, costs: AdditiveCosts) -> int:
@@ -40,26 +45,39 @@ def test_no_plan_is_faster_than_the_bound(name: str, mesh: str, order: str, rng:
         assert space.evaluate(random_genes(rng, space))[TIME] >= bound
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_every_choice_of_shares_bounds_every_plan(share: float, rng: np.random.Generator) -> None:
-    """Check the inequality itself, for shares at random: what counts of blocks and copies is at most the time."""
-    for name in ("attention", "joints", "convolutions"):
-        space = PlanSpace(GRAPHS[name](), load_mesh("2x-dgx-h100"))
-        costs = AdditiveCosts(space.space)
-        for _ in range(60):
-            genes = random_genes(rng, space)
-            shares = np.where(
-                rng.random(space.space.slot_count) < share, 1.0, rng.random(space.space.slot_count)
-            )
-            most, _ = largest_between(costs.spans, shares)
-            problem = costs.problem(
-                Weights(compute_ticks=1.0, least_copy_ticks=1.0),
-                shared=True,
-                slot_shares=shares,
-                edge_shares=(1.0 - most) * costs.queue_share,
-            )
-            counted = problem.energy(np.asarray(genes.strategies[costs.gene_of_node]))
-            assert counted <= space.evaluate(genes)[TIME] * (1 + 1e-12)
+def random_mix(rng: np.random.Generator, costs: AdditiveCosts) -> Mix:
+    """Draw shares of slots, some of them all or nothing, and of readers, some of whom pay for all."""
+    slots = rng.random(costs.space.slot_count)
+    slots = np.where(rng.random(len(slots)) < rng.random(), np.round(slots), slots)
+    return Mix(slots, costs.as_shares(rng.random(len(costs.readers)) ** rng.choice([0.0, 1.0, 20.0])))
+
+
+@settings(max_examples=examples(20))
+@given(
+    mesh=st.sampled_from(("dgx-h100", "2x-dgx-h100", "tpu-v4-2x2x2", "t3000")), seed=st.integers(0, 2**32 - 1)
+)
+def test_every_mix_bounds_every_plan(mesh: str, seed: int) -> None:
+    """Check the inequality itself, for mixes at random: what counts of blocks and copies is at most the time."""
+    rng = np.random.default_rng(seed)
+    graph = random_program(rng) if seed % 2 else GRAPHS[str(rng.choice(list(GRAPHS)))]()
+    space = PlanSpace(graph, load_mesh(mesh), compute_dtype="bf16")
+    costs = AdditiveCosts(space.space)
+    for _ in range(20):
+        genes, mix = random_genes(rng, space), random_mix(rng, costs)
+        counted, _, _ = counted_shares(costs, mix, largest_between(costs.spans, mix.slots)[0])
+        problem = costs.problem(TIME_WEIGHTS, shared=mix.readers, slot_shares=mix.slots, edge_shares=counted)
+        labels = np.asarray(space.with_state(genes.strategies)[costs.gene_of_node])
+        assert problem.energy(labels) <= space.evaluate(genes)[TIME] * (1 + 1e-12)
+
+
+def test_parts_of_one_tensor_that_differ_are_copied_each() -> None:
+    """Build three windows of one tensor, as of queries, keys and values, which no copy serves together."""
+    b = ExampleBuilder("windows")
+    x = b.tensor("x", 256, 768)
+    windows = [b.view(x, sliced((256, 768), (0, k * 256), (256, (k + 1) * 256)), f"v{k}") for k in range(3)]
+    graph = b.result(*(b.cell(("neg", ("input", 0)), {window: "mn"}) for window in windows))
+    costs = AdditiveCosts(PlanSpace(graph, load_mesh("dgx-h100")).space)
+    assert costs.readers.max() == 1
 
 
 def test_the_bound_of_one_product_is_the_least_time_of_all_plans() -> None:
