@@ -27,6 +27,7 @@ from tapestry.costmodel.kernel_arrays import (
 )
 from tapestry.optimizer.exact.loops import least_holding
 from tapestry.optimizer.exact.pairwise import Edge, Pairwise, pairwise
+from tapestry.optimizer.exact.sharing import holding_specs, sharing_sets
 
 
 class Weights(NamedTuple):
@@ -105,7 +106,7 @@ class AdditiveCosts:
         )
         tensors = np.repeat(np.arange(len(space.made_at)), self._readers)
         self.layouts = [self._edge(int(t), int(e)) for t, e in zip(tensors, space.reader_edge, strict=True)]
-        self.sharing = self._sharing(tensors)
+        self.sharing = sharing_sets(space)
         self.readers = np.bincount(self.sharing)[self.sharing].astype(np.float64)
         self._shape = self._build()
 
@@ -189,7 +190,7 @@ class AdditiveCosts:
 
     @property
     def follows(self) -> np.ndarray:
-        """Whether the reader of each edge follows its maker at once, `(edges,)`."""
+        """A mask `(edges,)`: the reader follows its maker at once."""
         return np.asarray((self.spans[:, 0] >= 0) & (self.spans[:, 1] - self.spans[:, 0] == NEXT))
 
     def side_by_side(self) -> np.ndarray:
@@ -242,38 +243,6 @@ class AdditiveCosts:
         return EdgeLayout(
             int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t, bool(is_next))
         )
-
-    def _sharing(self, tensors: np.ndarray) -> np.ndarray:
-        """Number the sets of edges whose copies of one tensor may serve each other; return that of each, `(edges,)`."""
-        space, found, known = self.space, np.arange(len(tensors)), dict[tuple[int, ...], np.ndarray]()
-        for t in np.flatnonzero(self._readers > 1):
-            first, last = int(space.reader_start[t]), int(space.reader_start[t + 1])
-            edges = space.reader_edge[first:last]
-            key = (int(space.inside_offset[t]), *space.edge_needed[edges].tolist())
-            if key not in known:
-                known[key] = self._first_sharing(int(t), edges)
-            found[first:last] = first + known[key]
-        return np.unique(found, return_inverse=True)[1]
-
-    def _first_sharing(self, t: int, edges: np.ndarray) -> np.ndarray:
-        """Return for each reader of a tensor the first one of the set with which it shares copies, `(readers,)`."""
-        needed = []
-        for e in edges:
-            values = np.arange(self.space.strategy_count[self.space.edge_slot[e]])
-            needed.append(np.unique(self.space.spec_ids[self.space.edge_needed[e] + values, SPEC]))
-        holds = self._holds(t)
-        first = np.arange(len(edges))
-        for k in range(len(edges)):
-            for j in range(k):
-                one, other = needed[j], needed[k]
-                if holds[np.ix_(one, other)].any() or holds[np.ix_(other, one)].any():
-                    first[first == first[k]] = first[j]
-        return first
-
-    def _holds(self, t: int) -> np.ndarray:
-        """Return whether a copy of a tensor in one needed spec holds what another one needs, `(held, needed)`."""
-        specs, start = int(self.space.needed_specs[t]), int(self.space.inside_offset[t])
-        return self.space.inside[start : start + specs * specs].reshape(specs, specs)
 
     def _map(self, offset: int, count: int, column: int) -> int:
         key = (offset, count, column)
@@ -370,7 +339,7 @@ class AdditiveCosts:
             return np.where(moved, costs, 0.0)
         orders = max(int(self.space.needed_count[t]) // max(int(self.space.needed_specs[t]), 1), 1)
         found = np.full(costs.shape, np.inf)
-        least_holding(self._holds(t), orders, costs, moved, found)
+        least_holding(holding_specs(self.space, t), orders, costs, moved, found)
         return found
 
     def _build(self) -> Pairwise:

@@ -115,7 +115,7 @@ def test_energy_figures_are_missed_only_where_energy_is_requested(missing: str) 
 
 @pytest.mark.slow
 def test_a_bound_that_only_rewritten_programs_keep_is_kept() -> None:
-    """The search turns to rewritten programs that come nearer to a bound, whatever else they cost."""
+    """Find a bound kept by rewritten programs alone, which no plan of the given one comes near to."""
     graph = product_of(65536, 16384, 16384)
     given = search(graph, evaluations=20_000, rules=(), constraints=("peak_memory_bytes<=1500MiB",))
     assert not given.frontier and given.shortfall is not None
