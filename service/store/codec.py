@@ -66,7 +66,7 @@ def graph_of(document: bytes) -> Graph:
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
     """Convert a mesh to the fields of its TOML file, its device written out in place; `mesh_of` reads them back."""
     document = asdict(mesh)
-    axes = [{k: v for k, v in axis.items() if k != "part_of"} for axis in document["axes"]]
+    axes = [{k: v for k, v in axis.items() if k not in ("part_of", "inner")} for axis in document["axes"]]
     fields = {"name": mesh.name, "device": document["device"], "axes": axes, "systems": mesh.systems}
     if mesh.network is not None:  # its name and size are not stated
         fields["network"] = {k: v for k, v in document["network"].items() if k not in ("name", "size")}
