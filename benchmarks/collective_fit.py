@@ -25,7 +25,7 @@ from benchmarks.axis_fit import MeasuredCollective, fit_axis
 from benchmarks.measurements import Measurement, Systems, predict
 from benchmarks.measurements.command_line import read_command_line
 from benchmarks.measurements.scores import SIGMAS_90, log_scores
-from benchmarks.measurements.systems import group_of, reduces_in_switch
+from benchmarks.measurements.systems import group_of, reduces_in_switch, without_in_switch
 from benchmarks.measurements.workload import UnpredictedError
 from benchmarks.setting import write
 from tapestry.hardware import Mesh, MeshAxis
@@ -153,7 +153,7 @@ def points_of(samples: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray]:
 def computed_s(place: MeasuredGroup, mesh: Mesh) -> Callable[[np.ndarray], np.ndarray]:
     """Return the seconds by bytes that the figures of the links give for a place, without any tables."""
     kind = "fetch" if place.kind == "send_recv" else place.kind
-    known = mesh.without_in_switch() if place.algorithm == "ring" else mesh
+    known = without_in_switch(mesh) if place.algorithm == "ring" else mesh
     joined = known.by_count(place.members) if place.is_network else known
     joined = replace(joined, axes=tuple(replace(axis, collectives=()) for axis in joined.axes))
     if place.inside > 1:

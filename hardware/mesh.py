@@ -218,9 +218,11 @@ class MeshAxis:
     collective. `ramp_s` is the extra time per phase of a collective's bulk protocol (direct sends have none),
     `small_message_bytes_per_s` the rate of the protocol without it; the faster one is used.
     `all_reduce_efficiency` replaces `efficiency` where the links themselves reduce, for the whole axis only.
-    `collectives` are measurements, from which times follow where there are any. Times are medians, or the `quantile`
-    of each kind by its error. `part_of` is the axis that this one is a part of; `inner` the next faster axis of its
-    mesh, at the median: groups go over it whose tables have devices `inside`, and kinds not measured are no faster.
+    `collectives` are measurements, from which times follow where there are any. Where links that can reduce are told
+    not to (`in_switch` is false), neither that efficiency nor measurements of such links are kept. Times are medians,
+    or the `quantile` of each kind by its error. `part_of` is the axis that this one is a part of; `inner` the next
+    faster axis of its mesh, at the median: groups go over it whose tables have devices `inside`, and kinds not measured
+    are no faster.
     """
 
     name: str
@@ -233,10 +235,19 @@ class MeshAxis:
     ramp_s: float = 0.0
     small_message_bytes_per_s: float | None = None
     collectives: tuple[CollectiveTable, ...] = ()
+    in_switch: bool = True
     quantile: float | None = None
     part_of: MeshAxis | None = None
     inner: MeshAxis | None = None
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.in_switch:
+            return
+        kept = tuple(table for table in self.collectives if table.algorithm != "in_switch")
+        whole = None if self.part_of is None else replace(self.part_of, in_switch=False)
+        for name, value in (("all_reduce_efficiency", None), ("collectives", kept), ("part_of", whole)):
+            object.__setattr__(self, name, value)
 
     @property
     def whole(self) -> MeshAxis:
@@ -341,10 +352,6 @@ class Mesh:
         sizes = dict(axis_sizes)
         return replace(self, axes=tuple(_shortened(axis, sizes[axis.name]) for axis in self.axes))
 
-    def without_in_switch(self) -> Mesh:
-        """Return the mesh with links that do not reduce themselves, as where the library is told so."""
-        return replace(self, axes=tuple(_unreducing(axis) for axis in self.axes))
-
     def launched(self, launch: str | None) -> Mesh:
         """Return the mesh with kernels launched in one of the ways of `LAUNCHES`; as it is for None."""
         return self if launch is None else replace(self, device=self.device.launched(launch))
@@ -390,9 +397,3 @@ def _shortened(axis: MeshAxis, size: int) -> MeshAxis:
 def _axis_at(axis: MeshAxis, quantile: float) -> MeshAxis:
     whole = None if axis.part_of is None else _axis_at(axis.part_of, quantile)
     return replace(axis, quantile=quantile, part_of=whole)
-
-
-def _unreducing(axis: MeshAxis) -> MeshAxis:
-    kept = tuple(table for table in axis.collectives if table.algorithm != "in_switch")
-    whole = None if axis.part_of is None else _unreducing(axis.part_of)
-    return replace(axis, all_reduce_efficiency=None, collectives=kept, part_of=whole)

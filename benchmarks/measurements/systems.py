@@ -148,7 +148,7 @@ class Systems:
             raise UnpredictedError(f"no node with {group.ranks_per_node} {device.name}{linked}{several}")
         unnamed, _, _, name, part = min(fitting, key=lambda candidate: candidate[:4])
         if reduces_in_switch(question) is False:
-            part = part.without_in_switch()
+            part = without_in_switch(part)
         if group.nodes == 1:
             return part
         rate = None if unnamed else _bytes_per_s(str(question.inputs.get("network", "")))
@@ -174,6 +174,11 @@ class Systems:
             return None
         mesh = min(found, key=lambda m: (m.device_count, m.name))
         return mesh.part(tuple((axis.name, n) for axis, n in zip(mesh.axes, shape, strict=True)))
+
+
+def without_in_switch(mesh: Mesh) -> Mesh:
+    """Return the mesh as its file has it with `in_switch = false`, as where the library is told so."""
+    return replace(mesh, axes=tuple(replace(axis, in_switch=False) for axis in mesh.axes))
 
 
 def _alone() -> MeshAxis:
