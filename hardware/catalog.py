@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -13,9 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tapestry.hardware.collective_tables import ALGORITHMS, MEASURED_KINDS, CollectiveTable, distinct
+from tapestry.hardware.axis_files import read_axis
 from tapestry.hardware.device_files import device_from_dict, device_schema, read_device, shipped
-from tapestry.hardware.mesh import TOPOLOGIES, Device, Mesh, MeshAxis
+from tapestry.hardware.mesh import Device, Mesh, MeshAxis
+from tapestry.hardware.relations import device_rate, unordered_axes
 from tapestry.hardware.schema import Schema, recorded
 from tapestry.hardware.tables import CUTOFF, MISSING, CatalogError, Faults, Table, parsed
 from tapestry.teg.arguments import a_value_of, check_arguments
@@ -25,81 +27,8 @@ from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, r
 Member = TypeVar("Member", Device, Mesh)
 MESH_NAME = a_value_of((str, PathLike), "a name such as 'dgx-h100' or the path of a TOML file")
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
-AXIS_NAME = re.compile(r"[A-Za-z_][\w-]*")  # as specs are written: [gpu.0, -]
 NODE = "node"  # the axis between the nodes of a mesh by count
 BY_COUNT = re.compile(r"([+-]?\d{1,12})x-(.+)")  # the name of so many nodes of a mesh
-
-
-def _axis(table: Table, name: str | None = None) -> MeshAxis:
-    """Read an axis, or the network between nodes, whose `name` is given and of which there is one as yet."""
-    axis = MeshAxis(
-        name=table.text("name") if name is None else name,
-        size=table.whole("size") if name is None else 1,
-        topology=table.one_of("topology", TOPOLOGIES),
-        bandwidth_bytes_per_s=table.number("bandwidth_bytes_per_s"),
-        latency_s=table.number("latency_s", zero=True),
-        efficiency=table.number_or("efficiency", 1.0),
-        all_reduce_efficiency=table.optional("all_reduce_efficiency"),
-        ramp_s=table.number_or("ramp_s", 0.0, zero=True),
-        small_message_bytes_per_s=table.optional("small_message_bytes_per_s"),
-        collectives=_collectives(table, name is not None),
-        quantile=table.optional("quantile"),
-        sources=table.sources(),
-    )
-    if axis.name and not AXIS_NAME.fullmatch(axis.name):
-        table.fault(
-            "name", f"expected a letter, then letters, digits, `_` and `-`, not {value_text(axis.name)}"
-        )
-    small, rate = axis.small_message_bytes_per_s, axis.bandwidth_bytes_per_s
-    is_sound = table.is_sound("small_message_bytes_per_s", "bandwidth_bytes_per_s")
-    if small is not None and small > rate and table.faults.plausible and is_sound:
-        table.fault(
-            "small_message_bytes_per_s", f"expected at most bandwidth_bytes_per_s, {rate:g}, not {small:g}"
-        )
-    table.finish()
-    return axis
-
-
-def _collectives(table: Table, is_network: bool) -> tuple[CollectiveTable, ...]:
-    """Read the measurements of an axis or a network: its own, then those of the mesh of the catalog that it names."""
-    own = _own_collectives(table)
-    if not table.has("collectives_from"):
-        return distinct(own)
-    name = table.text("collectives_from")
-    content = shipped("meshes").get(name)
-    if content is None:
-        hint = near_hint(name, tuple(shipped("meshes")), cutoff=CUTOFF)
-        table.fault(
-            "collectives_from", f"expected a mesh that comes with Tapestry, not {value_text(name)}; {hint}"
-        )
-        return distinct(own)
-    other = Table(content, f"meshes/{name}.toml", table.faults)
-    place = other.table("network") if is_network else other.tables("axes")[-1]
-    return distinct([*own, *_own_collectives(place)])
-
-
-def _own_collectives(table: Table) -> list[CollectiveTable]:
-    return [_collective(each) for each in table.tables("collectives")] if table.has("collectives") else []
-
-
-def _collective(table: Table) -> CollectiveTable:
-    """Read the measurements of a collective: lists of equal length that ascend."""
-    found = CollectiveTable(
-        kind=table.one_of("kind", tuple(MEASURED_KINDS)),
-        members=table.whole("members"),
-        bytes=table.ascending("bytes", "message_bytes"),
-        seconds=table.ascending("seconds", "collective_s"),
-        error=table.number("error", "error", zero=True),
-        source=table.text("source"),
-        inside=table.whole("inside") if table.has("inside") else 1,
-        algorithm=table.one_of("algorithm", ALGORITHMS) if table.has("algorithm") else "any",
-    )
-    if len(found.bytes) != len(found.seconds):
-        table.fault("seconds", f"expected as many as bytes, {len(found.bytes)}, not {len(found.seconds)}")
-    if found.members == 1:
-        table.fault("members", "expected at least 2")
-    table.finish()
-    return found
 
 
 def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True) -> Mesh:
@@ -122,8 +51,12 @@ def _mesh(table: Table) -> Mesh:
     """Read a mesh; it may hold placeholders where the table's `faults` has any."""
     name = table.text("name")
     device = _mesh_device(table)
-    axes = tuple(_axis(axis) for axis in table.tables("axes"))
-    network = _axis(table.table("network"), NODE) if table.has("network") else None
+    axes = tuple(read_axis(axis) for axis in table.tables("axes"))
+    network = (
+        read_axis(table.table("network"), NODE)
+        if table.has("network", "a table of the links between nodes")
+        else None
+    )
     systems = table.texts("systems")
     stated = table.optional_whole("device_count")
     names = [axis.name for axis in (*axes, *((network,) if network else ())) if axis.name]
@@ -131,12 +64,39 @@ def _mesh(table: Table) -> Mesh:
         table.fault("axes", f"expected different names, not {', '.join(names)}")
     count = prod(axis.size for axis in axes)
     if count > LONGEST_MESH:
-        table.fault("axes", f"{count} devices, at most {LONGEST_MESH} are possible")
+        table.fault(
+            "axes", f"expected sizes of at most {LONGEST_MESH} devices in all, not {value_text(count)}"
+        )
     if stated is not None and stated != count and table.is_sound("axes", "device_count"):
         sizes = " x ".join(str(axis.size) for axis in axes)
         table.fault("device_count", f"expected the product of the axes, {sizes} = {count}, not {stated}")
+    if table.faults.plausible and table.is_sound("axes", "network"):
+        _check_links(table, axes, network)
     table.finish()
     return Mesh(name, device, axes, network, systems)
+
+
+def _check_links(table: Table, axes: Sequence[MeshAxis], network: MeshAxis | None) -> None:
+    """Report slow axes with faster links than those inside them, and groups of more devices than there are inside."""
+    joined = axes if network is None else (replace(network, size=2), *axes)
+    for outer, inner in unordered_axes(joined):
+        place = "network" if outer.name == NODE and network is not None else f"axes[{axes.index(outer)}]"
+        links = device_rate(outer) / outer.bandwidth_bytes_per_s
+        table.fault(
+            f"{place}: bandwidth_bytes_per_s",
+            f"expected at most {device_rate(inner) / links:g}, since axes stand slowest first and a device receives "
+            f"{device_rate(inner):g} bytes/s along {inner.name!r}, not {outer.bandwidth_bytes_per_s:g}",
+        )
+    for k, axis in enumerate(joined, start=len(axes) - len(joined)):
+        most = prod(each.size for each in axes[k + 1 :])
+        for measured in axis.collectives:
+            if measured.inside > most:
+                place = "network" if k < 0 else f"axes[{k}]"
+                table.fault(
+                    f"{place}: collectives",
+                    f"expected inside of at most {most}, the devices of faster axes, "
+                    f"not {value_text(measured.inside)}",
+                )
 
 
 def _mesh_device(table: Table) -> Device:

@@ -13,13 +13,17 @@ from tapestry.hardware.kernels import HALF, Donor
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
 from tapestry.hardware.mesh import LAUNCHES, SHORT_DTYPES, VECTOR, Device, MatrixTile
+from tapestry.hardware.ranges import RANGES
+from tapestry.hardware.relations import misspelled, slow_precisions
 from tapestry.hardware.schema import Schema, recorded
 from tapestry.hardware.tables import CUTOFF, Faults, Table, parsed
 from tapestry.teg.dtypes import NAMES
-from tapestry.teg.faults import near_hint
+from tapestry.teg.faults import joined, near_hint, value_text
 
 # What rates, energies and defaults may be of: element types, and what only matrix units multiply.
 PRECISIONS = {*(SHORT_DTYPES.get(name, name) for name in NAMES), *HALF, VECTOR}
+
+RATES = "a table of numbers, by precision"
 
 
 @cache
@@ -89,8 +93,8 @@ def read_device(table: Table) -> Device:
     device = Device(
         name=table.text("name"),
         vendor=table.text("vendor"),
-        architecture=table.text("architecture") if table.has("architecture") else "",
-        launch=table.one_of("launch", LAUNCHES) if table.has("launch") else LAUNCHES[0],
+        architecture=table.optional_text("architecture"),
+        launch=table.optional_one_of("launch", LAUNCHES),
         quantile=table.optional("quantile"),
         memory_bytes=table.whole("memory_bytes"),
         memory_bytes_per_s=table.number("memory_bytes_per_s"),
@@ -118,7 +122,7 @@ def read_device(table: Table) -> Device:
         communicator_bytes=table.optional_whole("communicator_bytes"),
         tdp_w=table.optional("tdp_w"),
         idle_power_w=table.optional("idle_power_w", zero=True),
-        joules_per_flop=table.rates("joules_per_flop") if table.has("joules_per_flop") else None,
+        joules_per_flop=table.rates("joules_per_flop") if table.has("joules_per_flop", RATES) else None,
         joules_per_memory_byte=table.optional("joules_per_memory_byte", zero=True),
         joules_per_link_byte=table.optional("joules_per_link_byte", zero=True),
         price_usd_per_hour=table.optional("price_usd_per_hour", zero=True),
@@ -132,13 +136,9 @@ def read_device(table: Table) -> Device:
 
 def _check_relations(table: Table, device: Device) -> None:
     """Report figures that contradict others of the device, and names that mean nothing."""
-    for key in ("peak_flops_per_s", "joules_per_flop", "compute_dtype_default"):
-        for name in getattr(device, key) or ():
-            if name not in PRECISIONS:
-                table.fault(
-                    f"{key}: {name}",
-                    f"unknown precision; {near_hint(name, sorted(PRECISIONS), cutoff=CUTOFF)}",
-                )
+    _check_precisions(table, device)
+    if table.faults.plausible:
+        _check_names(table, device)
     if table.faults.plausible and table.is_sound("memory_bytes"):
         for key in ("cache_bytes", "fresh_bytes", "context_bytes", "workspace_bytes", "allocator_bytes"):
             size = getattr(device, key)
@@ -147,7 +147,7 @@ def _check_relations(table: Table, device: Device) -> None:
     if table.is_sound("cores", "communication_cores") and device.cores <= device.communication_cores:
         table.fault(
             "communication_cores",
-            f"expected fewer than cores, {device.cores}, not {device.communication_cores}",
+            f"expected fewer than cores, {device.cores}, not {value_text(device.communication_cores)}",
         )
     if (device.fresh_bytes is None) != (device.fresh_bytes_per_s is None):
         table.fault("fresh_bytes", "expected together with fresh_bytes_per_s: give both or neither")
@@ -177,6 +177,37 @@ def _check_relations(table: Table, device: Device) -> None:
             table.fault(
                 f"compute_dtype_default: {dtype}",
                 f"expected {VECTOR!r} or a key of peak_flops_per_s, not {precision!r}",
+            )
+
+
+def _check_precisions(table: Table, device: Device) -> None:
+    """Report precisions that are unknown, and peaks below those of wider ones."""
+    for key in ("peak_flops_per_s", "joules_per_flop", "compute_dtype_default"):
+        expected = RANGES[key].expected if key in RANGES else f"{VECTOR!r} or a key of peak_flops_per_s"
+        for name in getattr(device, key) or ():
+            if name not in PRECISIONS:
+                hint = near_hint(name, sorted(PRECISIONS), cutoff=CUTOFF)
+                table.fault(f"{key}: {name}", joined((f"unknown precision; {hint}", f"expected {expected}")))
+    peaks = device.peak_flops_per_s
+    if table.faults.plausible and table.is_sound("peak_flops_per_s"):
+        for name, than, least in slow_precisions(peaks, device.compute_dtype_default):
+            table.fault(
+                f"peak_flops_per_s: {name}",
+                f"expected at least {least:g} flop/s, that of {than}, not {peaks[name]:g}; "
+                f'if products in {name} are that slow, write compute_dtype_default.{name} = "{name}" too',
+            )
+
+
+def _check_names(table: Table, device: Device) -> None:
+    """Report a vendor or architecture that is almost one of the catalog: the device would inherit as a stranger."""
+    catalog = [content for content in shipped("devices").values() if isinstance(content, Mapping)]
+    for key in ("vendor", "architecture"):
+        known = sorted({str(content[key]) for content in catalog if key in content})
+        if near := misspelled(getattr(device, key), known):
+            table.fault(
+                key,
+                f"expected {near}, as the catalog writes it, or a name of its own, "
+                f"not {value_text(getattr(device, key))}; did you mean {near}?",
             )
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from math import isfinite, nan
 
 from tapestry.hardware.kernels import EFFICIENCIES, Donor, KernelFigures, Relative, completed
+from tapestry.hardware.ranges import RANGES
 from tapestry.hardware.tables import CUTOFF, Table
-from tapestry.teg.faults import near_hint, value_text
+from tapestry.teg.faults import joined, near_hint, value_text
 from tapestry.teg.operators.kernel_classes import KERNEL_CLASSES
 
+CLASS_KEY = "a class, or a class with .fp16 or .fp32"
+ROWS = "a list of pairs of a row length and a share above zero and at most 1"
+USUAL_POWER_W = 250.0  # of a device that states none, when it is compared with others
 KERNEL_SHARES = ("efficiency", "memory_efficiency", "tile_exponent", "error")
 KERNEL_NUMBERS = (
     *KERNEL_SHARES,
@@ -45,11 +50,11 @@ def _kernel(table: Table) -> KernelFigures:
         cache_efficiency=table.optional("cache_efficiency"),
         sharpness=table.optional("sharpness"),
         row_bytes_per_s=table.optional("row_bytes_per_s"),
-        rows=tuple(_row(item, table) for item in table.items("rows")) if table.has("rows") else (),
-        k_step=table.whole("k_step") if table.has("k_step") else None,
-        split_k=table.whole("split_k") if table.has("split_k") else 1,
-        origin=table.text("origin") if table.has("origin") else "",
-        overlaps=table.has("overlaps") and table.get("overlaps", "true or false") is True,
+        rows=tuple(_row(item, table) for item in table.items("rows")) if table.has("rows", ROWS) else (),
+        k_step=table.optional_whole("k_step"),
+        split_k=table.optional_whole("split_k") or 1,
+        origin=table.optional_text("origin"),
+        overlaps=table.flag("overlaps", False),
     )
     if all(isfinite(value) for pair in figures.rows for value in pair) and (fault := figures.row_fault()):
         table.fault("rows", fault)
@@ -60,9 +65,16 @@ def _kernel(table: Table) -> KernelFigures:
 def _row(item: object, table: Table) -> tuple[float, float]:
     """Read a pair of row length and share."""
     pair = item if isinstance(item, list) else []
-    numbers = [float(x) for x in pair if isinstance(x, (int, float)) and not isinstance(x, bool) and x > 0]
+    numbers = [
+        float(x)
+        for x in pair
+        if isinstance(x, (int, float)) and not isinstance(x, bool) and 0 < x <= sys.float_info.max
+    ]
     if len(numbers) != 2 or len(pair) != 2:
-        table.fault("rows", f"expected pairs of a row length and a share above zero, not {value_text(item)}")
+        table.fault(
+            "rows",
+            f"expected pairs of a row length and a share above zero and at most 1, not {value_text(item)}",
+        )
         return nan, nan
     if numbers[1] > 1:
         table.fault("rows", f"expected shares of at most 1, not {numbers[1]:g}")
@@ -71,16 +83,20 @@ def _row(item: object, table: Table) -> tuple[float, float]:
 
 def own_kernels(table: Table) -> dict[str, KernelFigures]:
     """Read the tables of kernel classes, keyed by class or `class.precision`."""
-    if not table.has("kernels"):
+    if not table.has("kernels", "a table of figures for each class"):
         return {}
     tables = table.table("kernels")
     for key in tables.content:
         table.read.append(f"kernels.{key}")  # what has a source
         kernel, _, family = key.partition(".")
         if kernel not in KERNEL_CLASSES:
-            tables.fault(key, f"unknown kernel class; {near_hint(kernel, KERNEL_CLASSES, cutoff=CUTOFF)}")
+            hint = near_hint(kernel, KERNEL_CLASSES, cutoff=CUTOFF)
+            tables.fault(
+                key,
+                joined((f"unknown kernel class; {hint}", f"expected {CLASS_KEY}, with a table of figures")),
+            )
         if family not in ("", "fp16", "fp32"):
-            tables.fault(key, f"expected a class, or a class with .fp16 or .fp32, not {value_text(key)}")
+            tables.fault(key, f"expected {CLASS_KEY}, not {value_text(key)}")
     return {key: _kernel(tables.table(key)) for key in tables.content}
 
 
@@ -97,12 +113,22 @@ def kernels_of(table: Table, donors: Callable[[], Iterable[Donor]]) -> dict[str,
 
 
 def relative_of(content: Mapping[str, object]) -> Relative | None:
-    """Return what says how alike the device is to others; None if its figures are faulty."""
-    rate, power = content.get("memory_bytes_per_s"), content.get("tdp_w", 250.0)
-    if not isinstance(rate, (int, float)) or not isinstance(power, (int, float)) or min(rate, power) <= 0:
-        return None
+    """Return what says how alike the device is to others; None if any of its figures is faulty."""
     peaks = content.get("peak_flops_per_s")
-    peak = peaks.get("fp32") if isinstance(peaks, Mapping) else None
-    single = float(peak) if isinstance(peak, (int, float)) and peak > 0 else 0.0
-    vendor, architecture = str(content.get("vendor")), str(content.get("architecture", ""))
-    return Relative(vendor, architecture, float(rate), float(power), single)
+    stated = peaks["fp32"] if isinstance(peaks, Mapping) and "fp32" in peaks else None
+    rate = _plausible("memory_bytes_per_s", content.get("memory_bytes_per_s"))
+    power = _plausible("tdp_w", content.get("tdp_w", USUAL_POWER_W))
+    single = 0.0 if stated is None else _plausible("peak_flops_per_s", stated)
+    if rate is None or power is None or single is None:
+        return None
+    vendor, architecture = content.get("vendor"), content.get("architecture", "")
+    if not isinstance(vendor, str) or not isinstance(architecture, str):
+        return None
+    return Relative(vendor, architecture, rate, power, single)
+
+
+def _plausible(figure: str, value: object) -> float | None:
+    """Return a figure as a number; None if it is none, or not in its range, so that ratios of it mean nothing."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not RANGES[figure].holds(value):
+        return None
+    return float(value)

@@ -14,8 +14,9 @@ class Range(NamedTuple):
 
     Of a share, `rate` names the figure that it is a share of.
 
-    The bounds are orders of magnitude beyond what is built: they catch percent for shares, seconds for
-    microseconds and gigabytes for bytes, and leave room for small and for future machines.
+    The bounds are an order of magnitude and more beyond what is built: they catch percent for shares, milliseconds
+    for microseconds and gigabytes for bytes, and leave room for small and for future machines. What two figures say
+    together is checked in `hardware.relations`.
     """
 
     least: float
@@ -101,8 +102,8 @@ RANGES: Mapping[str, Range] = {
     "cores": Range(1, 1e7, "", "cores that compute tiles side by side"),
     "communication_cores": Range(0.0, 1e7, "", "cores that collectives take while they run"),
     "communication_queues": Range(1, 1e3, "", "copies over links of their own that run side by side"),
-    "launch_overhead_s": Range(0.0, 1.0, "s", "time to start a kernel"),
-    "contraction_overhead_s": Range(0.0, 1.0, "s", "further time to start a contraction"),
+    "launch_overhead_s": Range(0.0, 1e-3, "s", "time to start a kernel"),
+    "contraction_overhead_s": Range(0.0, 1e-3, "s", "further time to start a contraction"),
     "contraction_efficiency": _share("share of the peak that contractions reach", "peak_flops_per_s"),
     "memory_efficiency": _share("share of the memory's rate that kernels reach", "memory_bytes_per_s"),
     "vector_efficiency": _share(
@@ -120,11 +121,11 @@ RANGES: Mapping[str, Range] = {
     "price_usd_per_hour": Range(0.0, 1e5, "USD/h", "price of one device"),
     # Classes of kernels, whose efficiency and memory_efficiency are shares as above.
     "cache_efficiency": _share("share of the cache's rate that kernels reach", "cache_bytes_per_s"),
-    "overhead_s": Range(0.0, 1.0, "s", "further time of a kernel beside its launch"),
-    "eager_s": Range(0.0, 1.0, "s", "what the host adds where it launches kernels one by one"),
+    "overhead_s": Range(0.0, 1e-3, "s", "further time of a kernel beside its launch"),
+    "eager_s": Range(0.0, 1e-2, "s", "what the host adds where it launches kernels one by one"),
     "row_bytes_per_s": Range(1e3, 1e15, "bytes/s", "rate at which one core works along a row"),
     "dispatch_s": Range(
-        0.0, 1.0, "s", "the host's time for each kernel that it launches while the device works"
+        0.0, 1e-2, "s", "the host's time for each kernel that it launches while the device works"
     ),
     "k_step": Range(1, 1e6, "", "granularity of a product's reduction"),
     "k_prologue": Range(0.0, 1e6, "", "steps that filling a tile's pipeline is worth"),
@@ -149,12 +150,12 @@ RANGES: Mapping[str, Range] = {
     "all_reduce_efficiency": _share(
         "share for all-reduce, where the links themselves reduce", "bandwidth_bytes_per_s", 2.0
     ),
-    "ramp_s": Range(0.0, 1.0, "s", "further time per phase of a collective's bulk protocol"),
+    "ramp_s": Range(0.0, 1e-2, "s", "further time per phase of a collective's bulk protocol"),
     # Of devices and axes.
     "quantile": Range(0.5, 0.999, "", "quantile of times that plans are ranked by; the median if left out"),
     # Measured collectives.
     "message_bytes": Range(1, 1e15, "bytes", "size of a collective"),
-    "collective_s": Range(1e-9, 1e5, "s", "time of a collective"),
-    "error": Range(0.0, 3.0, "", "standard deviation of the logarithm of measured over predicted times"),
+    "collective_s": Range(1e-7, 1e5, "s", "time of a collective"),
+    "error": Range(0.0, 1.5, "", "standard deviation of the logarithm of measured over predicted times"),
     "small_message_bytes_per_s": Range(1e3, 1e15, "bytes/s", "rate of the protocol without a ramp"),
 }

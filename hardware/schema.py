@@ -23,6 +23,7 @@ MEANINGS = {
     "systems": "names of the machine, or of its network, in reports of measurements",
     "device": "a name of the catalog, the path of a TOML file, or a device's table",
     "axes": "the axes of devices, the slowest first",
+    "in_switch": "whether links that can reduce do so; false where the library is told not to",
     "size": "devices along the axis",
     "topology": "how the devices of an axis are joined",
     "network": "the links between several such meshes, each figure one device's share: an axis without name and size",
@@ -70,13 +71,18 @@ class Recorder(Table):
         self.properties.setdefault(key, {"description": expected})
         return MISSING
 
-    def has(self, key: str) -> bool:
+    def has(self, key: str, expected: str = "") -> bool:
         self.optional_keys.add(key)
         return True
 
     def text(self, key: str) -> str:
         self.properties[key] = {"type": "string", "minLength": 1}
         return ""
+
+    def flag(self, key: str, default: bool) -> bool:
+        self.optional_keys.add(key)
+        self.properties[key] = {"type": "boolean"}
+        return default
 
     def one_of(self, key: str, known: tuple[str, ...]) -> str:
         self.properties[key] = {"enum": list(known)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import inf, isfinite, nan
 
@@ -65,6 +65,7 @@ class Table:
         self.faults = faults
         self.read: list[str] = []
         self.missing: dict[str, str] = {}  # key -> its fault
+        self.expected: dict[str, str] = {}  # key -> what its value should be
         if not self.is_table and content is not MISSING:
             faults.add(where, f"expected a table, not {value_text(content)}")
 
@@ -82,13 +83,17 @@ class Table:
     def get(self, key: str, expected: str) -> object:
         """Return the value of `key`; if there is none, note that and return `MISSING`."""
         self.read.append(key)
+        self.expected[key] = expected
         if key not in self.content and self.is_table:
             self.missing[key] = f"{self.at(key)}: missing; expected {expected}"
             self.faults.found.append(self.missing[key])
         return self.content.get(key, MISSING)
 
-    def has(self, key: str) -> bool:
+    def has(self, key: str, expected: str = "") -> bool:
+        """Return whether the file states a key that may be left out; `expected` words what no figure's range does."""
         self.read.append(key)
+        if expected:
+            self.expected[key] = expected
         return key in self.content
 
     def text(self, key: str) -> str:
@@ -99,8 +104,25 @@ class Table:
             self.fault(key, f"expected a text, not {value_text(value)}")
         return ""
 
+    def optional_text(self, key: str) -> str:
+        return self.text(key) if self.has(key, "a text") else ""
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return what `key` states, true or false; the default where the file does not say."""
+        if not self.has(key, "true or false"):
+            return default
+        value = self.get(key, "true or false")
+        if not isinstance(value, bool):
+            self.fault(key, f"expected true or false, not {value_text(value)}")
+        return value is True
+
+    def optional_one_of(self, key: str, known: tuple[str, ...]) -> str:
+        """Return the name of `key`; the first one where the file states none."""
+        return self.one_of(key, known) if self.has(key, one_of(known)) else known[0]
+
     def one_of(self, key: str, known: tuple[str, ...]) -> str:
         value = self.text(key)
+        self.expected[key] = one_of(known)
         if value and value not in known:
             near = near_names(value, known)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -109,7 +131,7 @@ class Table:
 
     def number(self, key: str, figure: str = "", zero: bool = False) -> float:
         """Return the number of `key`, in the range of `figure` (the key itself unless given)."""
-        expected = self._expected(figure or key, "a number, zero or more" if zero else "a number above zero")
+        expected = self._range(figure or key, "a number, zero or more" if zero else "a number above zero")
         value = self.get(key, expected)
         if value is MISSING:
             return nan
@@ -143,13 +165,14 @@ class Table:
             self.fault(key, f"expected {expected}, not {value_text(value)}{_whole_hint(value, known)}")
             return 1
         if self.faults.plausible and known is not None and not known.holds(value):
-            self.fault(key, f"expected {expected}, not {value}{known.hint(_as_float(value))}")
+            self.fault(key, f"expected {expected}, not {value_text(value)}{known.hint(_as_float(value))}")
         return value
 
     def optional_whole(self, key: str) -> int | None:
-        return self.whole(key) if self.has(key) else None
+        expected = "" if key in RANGES else "a whole number above zero"
+        return self.whole(key) if self.has(key, expected) else None
 
-    def _expected(self, figure: str, plain: str) -> str:
+    def _range(self, figure: str, plain: str) -> str:
         return RANGES[figure].expected if self.faults.plausible else plain
 
     def optional(self, key: str, zero: bool = False) -> float | None:
@@ -173,7 +196,7 @@ class Table:
         ]
 
     def texts(self, key: str) -> tuple[str, ...]:
-        if not self.has(key):
+        if not self.has(key, "a list of texts"):
             return ()
         values = self.items(key)
         wrong = [value for value in values if not isinstance(value, str)]
@@ -201,14 +224,14 @@ class Table:
         return {SHORT_DTYPES.get(name, name): table.number(name, key) for name in table.content}
 
     def names(self, key: str) -> dict[str, str]:
-        if not self.has(key):
+        if not self.has(key, "a table of texts"):
             return {}
         table = self.table(key)
         return {SHORT_DTYPES.get(name, name): table.text(name) for name in table.content}
 
     def sources(self) -> dict[str, str]:
         """Return the sources of figures by their keys, which have been read before."""
-        if not self.has("sources"):
+        if not self.has("sources", "a table of texts, by key"):
             return {}
         table = self.table("sources")
         for name in table.content:
@@ -226,12 +249,24 @@ class Table:
         for key in map(str, self.content):
             if key in self.read:
                 continue
-            nearest = next(iter(near_names(key, known, cutoff=CUTOFF)), "")
-            if nearest in self.missing:
-                self.faults.found.remove(self.missing.pop(nearest))
-                self.fault(key, f"unknown key; did you mean {nearest}, which is missing?")
+            near = near_names(key, known, cutoff=CUTOFF)
+            if near and near[0] in self.missing:
+                self.faults.found.remove(self.missing.pop(near[0]))
+                near = near[:1]
+                hint = f"did you mean {near[0]}, which is missing?"
             else:
-                self.fault(key, f"unknown key; {near_hint(key, known, cutoff=CUTOFF)}")
+                hint = near_hint(key, known, cutoff=CUTOFF)
+            self.fault(key, joined([f"unknown key; {hint}", *self._expectations(near)]))
+
+    def _expectations(self, keys: Sequence[str]) -> list[str]:
+        """Word what the values of keys should be, as the ends of a message; none where no key has a range."""
+        known = {
+            key: self.expected.get(key) or (RANGES[key].expected if key in RANGES else "") for key in keys
+        }
+        stated = {key: text for key, text in known.items() if text}
+        return [
+            f"{key}: expected {text}" if len(keys) > 1 else f"expected {text}" for key, text in stated.items()
+        ]
 
 
 def _whole_hint(value: object, known: Range | None) -> str:
@@ -253,5 +288,5 @@ def parsed(text: str, where: str) -> object:
     """Parse a TOML file; raise `CatalogError` if it is not TOML."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of TOML, or of a number of thousands of digits, which Python does not read
         raise CatalogError(f"{where}: not TOML: {error}") from error

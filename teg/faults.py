@@ -112,7 +112,10 @@ def no_such(
 def value_text(value: object) -> str:
     """Return a value as a message quotes it: short, on one line, without addresses in memory."""
     if isinstance(value, _QUOTED):
-        return brief(" ".join(repr(value).split()))
+        try:
+            return brief(" ".join(repr(value).split()))
+        except ValueError:  # whole numbers of thousands of digits, which Python does not write
+            return "a number too long to write" if isinstance(value, int) else f"a {type(value).__name__}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if callable(value):

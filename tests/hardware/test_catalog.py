@@ -455,11 +455,23 @@ MEASURED = {
     ("changed", "fault"),
     [
         ({"kind": "all_gathr"}, "kind: expected one of all_reduce, all_gather"),
-        ({"members": 1}, "members: expected at least 2"),
+        ({"members": 1}, "members: expected at least 2, not 1"),
+        ({"kind": "send_recv", "members": 64}, "members: expected 2, the sender and the receiver, not 64"),
+        ({"members": 64}, "members: expected at most size, 2, not 64"),
+        (
+            {"bytes": [1024, 2**26], "seconds": [1e-9, 1e-9]},
+            "seconds[0]: expected a number from 1e-07 to 100000 s",
+        ),
+        (
+            {"bytes": [1024, 2**26], "seconds": [1e-5, 2e-5]},
+            "seconds[1]: expected at least 0.0336 s, what the links take for 6.71089e+07 bytes of all_gather among 2, "
+            "not 2e-05; leave out what was measured on faster links, or correct bandwidth_bytes_per_s",
+        ),
+        ({"error": 2.9}, "error: expected a number from 0 to 1.5, not 2.9"),
         ({"bytes": [4096, 1024]}, "bytes[1]: expected at least 4096, the number before it, not 1024"),
         ({"seconds": [2e-5, 1e-5]}, "seconds[1]: expected at least 2e-05, the number before it, not 1e-05"),
         ({"seconds": [1e-5]}, "seconds: expected as many as bytes, 2, not 1"),
-        ({"seconds": [10.0, 20e6]}, "seconds[1]: expected a number from 1e-09 to 100000 s, not 2e+07"),
+        ({"seconds": [10.0, 20e6]}, "seconds[1]: expected a number from 1e-07 to 100000 s, not 2e+07"),
         ({"bytes": ["1 KB", 4096]}, "bytes[0]: expected a number from 1 to 1e+15 bytes, not '1 KB'"),
         (
             {"algorithm": "rings"},
@@ -479,9 +491,19 @@ def test_faulty_measurements_are_refused_with_the_place(changed: dict[str, objec
 def test_a_like_mesh_lends_its_measurements_except_for_what_is_measured_here() -> None:
     donor = load_mesh("dgx-h100").axes[-1].collectives
     own = {**MEASURED, "kind": "all_reduce", "members": 8, "algorithm": "in_switch"}
-    axis = {**AXIS, "size": 8, "collectives": [own], "collectives_from": "dgx-h100"}
+    axis = {
+        **AXIS,
+        "size": 8,
+        "bandwidth_bytes_per_s": 4.5e11,
+        "collectives": [own],
+        "collectives_from": "dgx-h100",
+    }
     (found,) = mesh_from_dict({"name": "m", "device": "h100", "axes": [axis]}).axes
     assert found.collectives[0].seconds == (1e-5, 2e-5)
     assert [t for t in donor if t in found.collectives] == [t for t in donor if t.algorithm != "in_switch"]
+    with pytest.raises(
+        CatalogError, match=r"collectives_from: expected at least 0\.00013.*; leave out what was"
+    ):
+        mesh_from_dict({"name": "m", "device": "h100", "axes": [{**axis, "bandwidth_bytes_per_s": 1e9}]})
     with pytest.raises(CatalogError, match="expected a mesh that comes with Tapestry, not 'dgx-h1'"):
         mesh_from_dict({"name": "m", "device": "h100", "axes": [{**axis, "collectives_from": "dgx-h1"}]})

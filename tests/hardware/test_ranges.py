@@ -158,22 +158,104 @@ def only_fault(file: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("misspelled", "meant"),
+    ("misspelled", "meant", "expected"),
     [
-        ("vender", "vendor"),
-        ("nam", "name"),
-        ("memory_byte", "memory_bytes"),
-        ("peak_flop_per_s", "peak_flops_per_s"),
+        ("vender", "vendor", "a text"),
+        ("nam", "name", "a text"),
+        ("memory_byte", "memory_bytes", "a whole number from 1000 to 1e+15 bytes"),
+        ("peak_flop_per_s", "peak_flops_per_s", "a table"),
     ],
 )
 def test_a_misspelled_key_of_a_device_file_is_its_one_fault(
-    tmp_path: Path, misspelled: str, meant: str
+    tmp_path: Path, misspelled: str, meant: str, expected: str
 ) -> None:
     figures, head, sources = DEVICE.partition("[sources]\n")
     for begin, end in (("\n", " ="), ("\n[", "]")):
         figures = figures.replace(f"{begin}{meant}{end}", f"{begin}{misspelled}{end}", 1)
     fault = only_fault(tmp_path / "device.toml", f"{figures}{head}{sources}")
-    assert fault == f"{misspelled}: unknown key; did you mean {meant}, which is missing?"
+    missing = f"did you mean {meant}, which is missing? expected {expected}"
+    assert fault == f"{misspelled}: unknown key; {missing}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        (
+            "tdp_w =",
+            "tpd_w =",
+            "tpd_w: unknown key; did you mean tdp_w? expected a number from 0.001 to 1e+06 W",
+        ),
+        (
+            'vendor = "NVIDIA"',
+            'vendor = "NVIDIA"\nlunch = "eager"',
+            "launch? expected one of captured, eager, unfused",
+        ),
+        (
+            "fp16 = 1.25e+14",
+            "fq16 = 1.25e+14",
+            "? expected a number from 1e+06 to 1e+19 flop/s",
+        ),
+        (
+            'int16 = "vector"',
+            'imt16 = "vector"',
+            "did you mean int16 or uint16 or int64? expected 'vector' or a key of peak",
+        ),
+        (
+            "[sources]",
+            "[kernels.softmacks]\n[sources]",
+            "softmax? expected a class, or a class with .fp16 or .fp32",
+        ),
+        (
+            "[sources]",
+            '[kernels."softmax.fp8"]\n[sources]',
+            "expected a class, or a class with .fp16 or .fp32, not",
+        ),
+        (
+            "[sources]",
+            "[kernels.softmax]\noverhead = 1\n[sources]",
+            "overlaps? overhead_s: expected a number from 0 to 0.001 s; overlaps: expected true or false",
+        ),
+    ],
+)
+def test_an_unknown_name_comes_with_what_the_near_one_expects(
+    tmp_path: Path, before: str, after: str, fault: str
+) -> None:
+    assert before in DEVICE
+    (file := tmp_path / "device.toml").write_text(DEVICE.replace(before, after, 1))
+    with pytest.raises(CatalogError) as caught:
+        load_file(str(file))
+    assert any(fault in each for each in caught.value.faults), caught.value.faults
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e400", "1e300", "1e-300"])
+@pytest.mark.parametrize(
+    ("before", "key"),
+    [
+        ("tdp_w = 300.0", "tdp_w"),
+        ("memory_bytes_per_s = 9e+11", "memory_bytes_per_s"),
+        ("fp32 = 1.57e+13", "peak_flops_per_s: fp32"),
+        ("cores = 80", "cores"),
+        ("launch_overhead_s = 1.5e-06", "launch_overhead_s"),
+    ],
+)
+def test_a_figure_without_bounds_is_listed_with_all_other_faults(
+    tmp_path: Path, before: str, key: str, value: str
+) -> None:
+    """Given a device that inherits kernels by its figures, one of them has no ratio to those of others."""
+    assert before in DEVICE
+    text = DEVICE.replace(before, f"{before.partition(' = ')[0]} = {value}", 1)
+    (file := tmp_path / "device.toml").write_text(text.replace('vendor = "NVIDIA"', "vendor = 3", 1))
+    with pytest.raises(CatalogError) as caught:
+        load_file(str(file))
+    assert caught.value.faults[0] == f"{file}: vendor: expected a text, not 3"
+    small = value == "1e-300" and key == "launch_overhead_s"
+    assert small or any(fault.startswith(f"{file}: {key}: expected ") for fault in caught.value.faults[1:])
+
+
+def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    assert "not TOML" in only_fault(tmp_path / "device.toml", f"cores = 1{'0' * 5000}")
+    text = DEVICE.replace("cores = 80", f"cores = 0x1{'0' * 5000}", 1)
+    assert "not a number too long to write" in only_fault(tmp_path / "device.toml", text)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +280,7 @@ def test_a_wrong_figure_is_the_one_fault_whatever_is_compared_with_it(
     ("before", "after", "fault"),
     [
         ("size = 4", "size = 0", "axes[0]: size: expected a whole number above zero, not 0"),
-        ("[[axes]]", "[[axis]]", "axis: unknown key; did you mean axes, which is missing?"),
+        ("[[axes]]", "[[axis]]", "axis: unknown key; did you mean axes, which is missing? expected a list"),
     ],
 )
 def test_axes_that_are_faulty_are_not_multiplied_out(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -149,7 +150,9 @@ def test_a_device_without_figures_refuses_the_objective(
     listed = tapestry("meshes", "--json").json["meshes"]
     mesh = next(m for m in listed if m["name"] == "dgx-h100")
     lines = [f'name = "mine"\ndevice = "{mesh["device"]["name"]}"\n[[axes]]']
-    lines += [f"{k} = {v!r}" for k, v in mesh["axes"][0].items() if k not in ("collectives", "sources")]
+    lines += [
+        f"{k} = {json.dumps(v)}" for k, v in mesh["axes"][0].items() if k not in ("collectives", "sources")
+    ]
     path = tmp_path / "mine.toml"
     path.write_text("\n".join(lines))
     assert tapestry(*OPTIMIZE, document, "--mesh", path, "--json").json["mesh"] == "mine"

@@ -22,7 +22,9 @@ def test_part_of_a_mesh_is_stored_as_a_mesh_of_its_own() -> None:
     assert (axis.size, axis.part_of, axis.collectives) == (4, None, part.axes[0].collectives)
 
 
-@pytest.mark.parametrize("name", [*mesh_names(), "2x-aws-p5", "4x-coreweave-a100"])  # with groups over two axes
+@pytest.mark.parametrize(
+    "name", [*mesh_names(), "2x-aws-p5", "4x-coreweave-a100"]
+)  # with groups over two axes
 def test_a_stored_mesh_is_read_back_equal(name: str) -> None:
     mesh = load_mesh(name)
     again = mesh_of(json.loads(json.dumps(mesh_to_document(mesh))))
