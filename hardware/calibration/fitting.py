@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernels import KernelFigures
@@ -135,13 +137,17 @@ def folds_of(samples: Sequence[Samples]) -> list[np.ndarray]:
     return np.split(folds, np.cumsum([len(each.groups) for each in samples])[:-1])
 
 
-def fit_class(devices: Sequence[Sequence[Samples]]) -> list[Fitted]:
-    """Fit one class on the devices of a vendor: together, then each drawn towards all; and again without each fold."""
+def fit_class(devices: Sequence[Sequence[Samples]], *, is_quick: bool = False) -> list[Fitted]:
+    """Fit one class on the devices of a vendor: together, then each drawn towards all; and again without each fold.
+
+    If it `is_quick`, folds of products are fitted from one start, not from several: their errors are no smaller.
+    """
     folds = [folds_of(samples) for samples in devices]
     errors = [[np.zeros(len(each.groups)) for each in samples] for samples in devices]
-    for fold in range(FOLDS):
+    for fold in sorted({int(number) for samples in folds for own in samples for number in own}):
         kept = [_in_fold(samples, own, fold, False) for samples, own in zip(devices, folds, strict=True)]
-        for samples, own, found, figures in zip(devices, folds, errors, _fit_devices(kept), strict=True):
+        fits = _fit_devices(kept, is_quick)
+        for samples, own, found, figures in zip(devices, folds, errors, fits, strict=True):
             for each, numbers, mine in zip(samples, own, found, strict=True):
                 held = numbers == fold
                 mine[held] = each.of(held).log_errors(figures) if held.any() else 0.0
@@ -169,9 +175,18 @@ def _in_fold(
     return [each.of(mask) for each, mask in zip(samples, masks, strict=True) if mask.any()]
 
 
-def _fit_devices(devices: Sequence[Sequence[Samples]]) -> list[KernelFigures]:
-    prior = fit([each for samples in devices for each in samples])
-    return [fit(samples, prior) for samples in devices] if len(devices) > 1 else [prior]
+def _fit_devices(devices: Sequence[Sequence[Samples]], is_quick: bool = False) -> list[KernelFigures]:
+    prior = fit([each for samples in devices for each in samples], is_quick=is_quick)
+    return [fit(samples, prior, is_quick=is_quick) for samples in devices] if len(devices) > 1 else [prior]
+
+
+def small_sample_factor(count: int) -> float:
+    """Return by how much an interval of 90 % widens when its width rests on so few samples, at least two.
+
+    That of one further value from the same normal distribution, Student's t times sqrt(1 + 1/n); Hahn and Meeker,
+    Statistical Intervals, 1991, section 4.7.
+    """
+    return float(stdtrit(max(count, 2) - 1, 0.95)) * sqrt(1 + 1 / max(count, 2)) / NORMAL_90
 
 
 def _sigma(errors: np.ndarray) -> float:
@@ -179,12 +194,14 @@ def _sigma(errors: np.ndarray) -> float:
     return max(LEAST_ERROR, float(np.quantile(np.abs(errors), 0.9)) / NORMAL_90)
 
 
-def fit(samples: Sequence[Samples], prior: KernelFigures | None = None) -> KernelFigures:
+def fit(
+    samples: Sequence[Samples], prior: KernelFigures | None = None, *, is_quick: bool = False
+) -> KernelFigures:
     """Fit a class's figures to samples of one device, or of several that are taken for one."""
     chosen, start = _chosen(samples, prior)
     if samples[0].kernel in ROW_CLASSES:
         return _fit_rows(samples, chosen, start, prior)
-    starts = STARTS_OF_PRODUCTS if samples[0].kernel in PRODUCT_CLASSES else ()
+    starts = STARTS_OF_PRODUCTS if samples[0].kernel in PRODUCT_CLASSES and not is_quick else ()
     loss = _loss(samples, chosen, prior)
     return min((_descended(samples, chosen, each, prior) for each in (start, *starts)), key=loss)
 

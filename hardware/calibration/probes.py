@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from tapestry.hardware.calibration.fused_probes import (
+    activated_product,
+    attention,
+    copied,
+    gated,
+    normalized,
+    transposed,
+)
 from tapestry.teg.graph import Graph
 from tapestry.teg.programs import program
 
@@ -26,6 +34,17 @@ DEPTHWISE = (
     *((1, 240, 28, 5, 1), (1, 672, 14, 5, 1), (1, 1152, 7, 5, 1)),
 )
 POOLS = ((1, 64, 112, 3, 2), (1, 192, 28, 3, 1), (1, 512, 14, 3, 1), (8, 64, 56, 2, 2), (1, 512, 7, 7, 7))
+
+# Moves, gated activations and fused rows: fewer sizes than of the classes from which they would inherit
+FEWER_ROWS = (16, 256, 1024, 4096, 16384)
+FUSED: dict[str, Callable[[int, int], Graph]] = {
+    "copy": copied,
+    "transposition": transposed,
+    "gated": gated,
+    "rms_norm": normalized,
+}
+FUSED_PRODUCTS = ((64, 256, 256), (128, 1024, 1024), (512, 512, 512), (1024, 1024, 1024), (16, 4096, 1024))
+ATTENTIONS = ((1, 12, 64, 64), (1, 12, 256, 64), (1, 8, 1024, 64), (8, 12, 128, 64), (1, 16, 512, 128))
 
 
 class Probe(NamedTuple):
@@ -113,6 +132,13 @@ def probes(dtypes: tuple[str, ...] = ("float32",)) -> Iterator[Probe]:
             yield Probe(f"{name} {rows}x{row}", build(rows, row))
     for rows in SORTED_ROWS:
         yield Probe(f"argsort {rows}x{ROW}", _unary(lambda x: x.argsort("column"))(rows, ROW))
+    for name, build in FUSED.items():
+        for rows in FEWER_ROWS:
+            yield Probe(f"{name} {rows}x{ROW}", build(rows, ROW))
+    for product in FUSED_PRODUCTS:
+        yield Probe(f"activated_product {'x'.join(map(str, product))}", activated_product(*product))
+    for heads in ATTENTIONS:
+        yield Probe(f"attention {'x'.join(map(str, heads))}", attention(*heads))
     for dtype in dtypes:
         for m, n, k, batch in PRODUCTS:
             yield Probe(f"product {batch}x{m}x{n}x{k} {dtype}", _product(m, n, k, batch, dtype))

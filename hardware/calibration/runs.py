@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
+from math import nan
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import NamedTuple, Self, TypeAlias
 import numpy as np
 
 from tapestry.hardware.calibration.host import RunError, check_gpus
-from tapestry.hardware.calibration.timed import Load, Setting, Time, serve
+from tapestry.hardware.calibration.timed import Hold, Load, Setting, Time, serve
 from tapestry.teg.child_processes import program_hidden, signals_held
 from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.exporters.spmd import to_torch
@@ -63,6 +64,7 @@ class TimedRuns:
                 process.start()
             theirs.close()
             self.workers.append((process, ours))
+        self.bare_bytes = nan  # that a process holds before its first program; nan where it is not counted
 
     def __enter__(self) -> Self:
         return self
@@ -80,6 +82,8 @@ class TimedRuns:
         If it `is_part` of larger programs, which read all their parameters in each step, then no step finds its
         parameters in the cache.
         """
+        if not self.loaded:
+            self.bare_bytes = self._answer(Hold(name))
         path = Path(self.folder.name) / f"{len(self.loaded)}.npz"
         np.savez(path, **_values(explicit.abstract, seed))  # type: ignore[arg-type]
         sources = explicit.abstract.sources if is_part else ()
@@ -108,8 +112,12 @@ class TimedRuns:
             passes += 1
         return {name: _timing(times) for name, times in found.items()}
 
-    def _answer(self, order: Load | Time) -> float:
-        """Have all ranks carry out an order; return the seconds of the slowest."""
+    def scratch_bytes(self, name: str) -> float:
+        """Return the bytes that a step of a loaded program takes beside its outputs; nan where they are not counted."""
+        return self._answer(Hold(name, is_step=True))
+
+    def _answer(self, order: Load | Time | Hold) -> float:
+        """Have all ranks carry out an order; return the largest of their answers."""
         try:
             for _, pipe in self.workers:
                 pipe.send(order)
@@ -121,7 +129,7 @@ class TimedRuns:
         for _, fault in answers:
             if fault:
                 raise RunError(f"{order.name!r}: {fault}")
-        return max(float(seconds) for seconds, _ in answers)
+        return max(float(value) for value, _ in answers)
 
 
 def fewest_s(once_s: float) -> float:

@@ -15,8 +15,15 @@ from tapestry.hardware.timing import block_ticks, seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import operator_named
-from tapestry.teg.operators.kernel_classes import WINDOW_CLASSES
-from tapestry.teg.operators.operator import flops_of, kernel_sizes, work_dtype, work_of
+from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, WINDOW_CLASSES
+from tapestry.teg.operators.operator import (
+    PartAmounts,
+    flops_of,
+    kernel_sizes,
+    part_amounts,
+    work_dtype,
+    work_of,
+)
 
 # Sizes that are nothing where a sample has none; the others are one.
 ABSENT = dict.fromkeys(("separate_elements", "cold_bytes", "written_bytes"), 0.0)
@@ -27,7 +34,8 @@ class Samples:
     """Blocks of one kernel class on one device: arguments of `block_ticks`, and what was measured.
 
     All are of one element type, precision and launch. `flops`, `moved`, `measured_s`, `groups` and each of `sizes` are
-    `(samples,)`; `groups` are the tables that the samples come from.
+    `(samples,)`, and so are the amounts of `parts`, those of a fused product; `groups` are the tables that the samples
+    come from.
     """
 
     device: Device
@@ -41,6 +49,7 @@ class Samples:
     measured_s: np.ndarray
     launch: str
     groups: np.ndarray
+    parts: tuple[PartAmounts, ...] = ()
 
     @property
     def kernel(self) -> str:
@@ -51,12 +60,18 @@ class Samples:
         """Return the samples that a mask chooses."""
         names = ("flops", "moved", "measured_s", "groups")
         arrays = {name: getattr(self, name)[chosen] for name in names}
-        return replace(self, sizes={name: sizes[chosen] for name, sizes in self.sizes.items()}, **arrays)
+        arrays["sizes"] = {name: sizes[chosen] for name, sizes in self.sizes.items()}
+        parts = (
+            part._replace(flops=part.flops[chosen], tiles={role: n[chosen] for role, n in part.tiles.items()})
+            for part in self.parts
+        )
+        return replace(self, parts=tuple(parts), **arrays)
 
     def log_errors(self, figures: KernelFigures) -> np.ndarray:
         """Compute the logarithms of predicted over measured time if the class has these figures."""
         device = replace(self.device, kernels={self.key: figures}, launch=self.launch)
         given: dict[str, Any] = {**self.sizes, "kernel": self.kernel, "compute_dtype": self.compute_dtype}
+        given |= {"parts": self.parts} if self.parts else {}
         ticks = block_ticks(device, self.kind, self.flops, self.moved, self.dtype, **given)
         return np.asarray(np.log(seconds(ticks) / self.measured_s))
 
@@ -74,6 +89,7 @@ class KernelSample(NamedTuple):
     measured_s: float
     launch: str
     group: str
+    parts: tuple[PartAmounts, ...] = ()
 
     @property
     def kernel(self) -> str:
@@ -113,9 +129,11 @@ def sample_of(
     extents: dict[str, Any] = kernel_sizes(work, [*dims], sizes)
     extents |= {"cold_bytes": cold} if cold else {}
     extents |= {"written_bytes": sum(t.size_bytes for t in outputs)} if is_part else {}
+    is_product = work.kind == "fused" and work.kernel_class in PRODUCT_CLASSES
+    kind = "vector" if work.kind == "fused" or work.kernel in WINDOW_CLASSES else work.kind
     return KernelSample(
         key=f"{work.kernel_class}.{'fp16' if SHORT_DTYPES.get(dtype, dtype) in HALF else 'fp32'}",
-        kind="vector" if work.kind == "fused" or work.kernel in WINDOW_CLASSES else work.kind,
+        kind="fused" if is_product else kind,
         dtype=dtype,
         compute_dtype=compute_dtype,
         flops=float(flops_of(work, [*dims], sizes)),
@@ -124,6 +142,7 @@ def sample_of(
         measured_s=measured_s,
         launch=launch,
         group=group,
+        parts=tuple(part_amounts(work, [*dims], sizes)) if is_product else (),
     )
 
 
@@ -138,4 +157,12 @@ def stacked(device: Device, samples: Sequence[KernelSample]) -> Samples:
         np.array([getattr(s, name) for s in samples]) for name in ("flops", "moved", "measured_s", "group")
     )
     kinds = (device, first.key, first.kind, first.dtype, first.compute_dtype)
-    return Samples(*kinds, flops, moved, sizes, measured_s, first.launch, groups)
+    parts = tuple(map(_stacked_part, zip(*(s.parts for s in samples), strict=True)))
+    return Samples(*kinds, flops, moved, sizes, measured_s, first.launch, groups, parts)
+
+
+def _stacked_part(alike: Sequence[PartAmounts]) -> PartAmounts:
+    """Return one part of several samples as arrays."""
+    first = alike[0]
+    tiles = {role: np.array([float(part.tiles[role]) for part in alike]) for role in first.tiles}
+    return first._replace(flops=np.array([float(part.flops) for part in alike]), tiles=tiles)

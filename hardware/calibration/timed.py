@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, suppress
 from io import StringIO
 from itertools import cycle
-from math import ceil
+from math import ceil, nan
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from tapestry.hardware.calibration.resident import peak_bytes, resident_bytes, restart_peak
 from tapestry.teg.child_processes import follow_owner
 
 WARM_UP_RUNS = 2
@@ -49,6 +50,13 @@ class Time(NamedTuple):
     steps: int
 
 
+class Hold(NamedTuple):
+    """An order to return the bytes that the process holds, or that a step of a program takes beside its outputs."""
+
+    name: str
+    is_step: bool = False
+
+
 def serve(setting: Setting, rank: int, rendezvous: str, pipe: Connection) -> None:
     """Carry out orders until the owner closes the pipe; each is answered by a value and the text of an error.
 
@@ -80,11 +88,14 @@ def serve(setting: Setting, rank: int, rendezvous: str, pipe: Connection) -> Non
     programs: dict[str, _Program] = {}
     with suppress(EOFError, OSError):
         while True:
-            order: Load | Time = pipe.recv()
+            order: Load | Time | Hold = pipe.recv()
             try:
                 if isinstance(order, Load):
                     programs[order.name] = _Program(order, wait, clock_of(setting))
                     pipe.send((programs[order.name].once_s, ""))
+                elif isinstance(order, Hold):
+                    held = programs[order.name].scratch_bytes() if order.is_step else resident_bytes()
+                    pipe.send((held, ""))
                 else:
                     pipe.send((programs[order.name].mean_s(order.steps), ""))
             except Exception as error:
@@ -123,6 +134,17 @@ class _Program:
         self.turns = cycle(with_copies(sources, order.cold))
         for _ in range(WARM_UP_RUNS):
             self.once_s = self.mean_s(1)
+
+    def scratch_bytes(self) -> float:
+        """Run a step, and return the bytes that it takes beside its outputs; nan where they are not counted."""
+        self.wait()
+        if not restart_peak():
+            return nan
+        before = resident_bytes()
+        outputs = self.step(dict(next(self.turns)))
+        self.wait()
+        made: int = sum(tensor.numel() * tensor.element_size() for tensor in outputs.values())
+        return max(peak_bytes() - before - made, 0.0)
 
     def mean_s(self, count: int) -> float:
         """Run steps, and return the mean of their seconds."""

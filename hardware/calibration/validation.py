@@ -9,8 +9,8 @@ from typing import Any
 
 from tapestry.hardware.calibration.runs import Progress, TimedRuns, Timing, unreported
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.simulator import simulate
-from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.hardware.simulator import simulate, time_estimate
+from tapestry.hardware.timing import TimeEstimate
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -19,11 +19,27 @@ from tapestry.teg.sharding.placement import Placements
 
 @dataclass(frozen=True)
 class Validation:
-    """A program's time as predicted, and as measured here."""
+    """A program's time as predicted, with its error, and as measured here."""
 
     name: str
-    predicted_s: float
+    predicted: TimeEstimate
     measured: Timing
+
+    @property
+    def predicted_s(self) -> float:
+        """The median of the predicted time."""
+        return self.predicted.seconds
+
+    @property
+    def interval_s(self) -> tuple[float, float]:
+        """The seconds between which nine of ten times are predicted to lie."""
+        return self.predicted.interval()
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the measured time lies in the interval."""
+        low, high = self.interval_s
+        return low <= self.measured.seconds <= high
 
     @property
     def error(self) -> float:
@@ -32,10 +48,14 @@ class Validation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the times in seconds, with their errors as ratios."""
+        low, high = self.interval_s
         return {
             "name": self.name,
             "predicted_s": self.predicted_s,
+            "low_s": low,
+            "high_s": high,
             "measured_s": self.measured.seconds,
+            "inside_90": self.is_inside,
             "repeat_error": self.measured.repeat_error,
             "error": self.error,
         }
@@ -48,8 +68,13 @@ def on_one_device(graph: Graph) -> ExplicitGraph:
 
 def predicted_s(explicit: ExplicitGraph, mesh: Mesh) -> float:
     """Compute the seconds of a plan on the simulator, which are those of the cost model."""
+    return predicted(explicit, mesh).seconds
+
+
+def predicted(explicit: ExplicitGraph, mesh: Mesh) -> TimeEstimate:
+    """Compute the time of a plan on the simulator, with its error."""
     part = replace(mesh, axes=()) if not explicit.mesh_shape.axes else mesh
-    return simulate(explicit, part, dry=True, capacity_check=False).makespan_ticks / TICKS_PER_S
+    return time_estimate(simulate(explicit, part, dry=True, capacity_check=False), part)
 
 
 def validate(
@@ -65,12 +90,12 @@ def validate(
     Raises:
         RunError: a program cannot be exported or run.
     """
-    predicted = {name: predicted_s(explicit, mesh) for name, explicit in plans.items()}
+    estimates = {name: predicted(explicit, mesh) for name, explicit in plans.items()}
     for name, explicit in plans.items():
         progress(0.0, f"loading {name}")
         runs.load(name, explicit)
     timings = runs.measure(plans, limit_s, clock, progress)
-    return [Validation(name, predicted[name], timings[name]) for name in plans]
+    return [Validation(name, estimates[name], timings[name]) for name in plans]
 
 
 def median_error(found: Sequence[Validation]) -> float:

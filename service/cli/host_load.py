@@ -5,7 +5,22 @@ from __future__ import annotations
 import os
 import sys
 
+from tapestry.service.cli.errors import CommandError
+
 IDLE = 0.5  # programs in the mean of a minute that count as none
+
+
+def check_threads(threads: int) -> None:
+    """Refuse more threads than there are processors for: they would take turns, and no time would mean anything.
+
+    Raises:
+        CommandError: there are more.
+    """
+    processors = len(os.sched_getaffinity(0))
+    if threads > processors:
+        raise CommandError(
+            f"--threads {threads}: this program may use {processors} processors; take --threads {processors} at most"
+        )
 
 
 def load_before(threads: int) -> float:

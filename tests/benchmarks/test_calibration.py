@@ -8,6 +8,7 @@ from benchmarks.setting import ROOT
 from tapestry.hardware import load_mesh
 from tapestry.hardware.calibration.runs import Timing
 from tapestry.hardware.calibration.validation import Validation, on_one_device, predicted_s
+from tapestry.hardware.timing import ClassTime, TimeEstimate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.importers import from_onnx
 
@@ -27,9 +28,13 @@ def test_variants_differ_and_compute_the_same_in_a_similar_time() -> None:
     assert all(seconds <= SLOWEST * first for seconds in others)
 
 
+def estimate(seconds: float) -> TimeEstimate:
+    return TimeEstimate({"softmax.fp32": ClassTime(seconds, 0.1)})
+
+
 def test_short_programs_are_not_assessed() -> None:
     times = ((1.1e-3, 1e-3), (2e-3, 1e-3), (0.7e-3, 1e-3), (9.0, 1e-6))
-    found = assessed([Validation("program", p, Timing(m, 0.02)) for p, m in times])
+    found = assessed([Validation("program", estimate(p), Timing(m, 0.02)) for p, m in times])
     assert (found["assessed"], len(found["programs"])) == (3, 4)
     assert found["median_error"] == pytest.approx(0.3)
     assert found["median_repeat_error"] == pytest.approx(0.02)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from collections.abc import Mapping
 from importlib.util import find_spec
 
 from tapestry.hardware.calibration.calibrate import Calibration, calibrate
 from tapestry.hardware.calibration.host import RunError, this_gpu, this_processor
+from tapestry.hardware.calibration.memory_terms import TERMS
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.host_load import load_before
+from tapestry.service.cli.host_load import check_threads, load_before
 from tapestry.service.cli.mesh_files import check_new, write_mesh
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.progress import reporter
 from tapestry.teg.brief import counted
 
+MOST_NAMES = 6  # that are printed with one reason
+
 
 def run(arguments: Namespace) -> int:
     """Measure, write the file, and print what was found."""
     check_new(arguments.file, arguments.force)
+    check_threads(arguments.threads)
     if find_spec("torch") is None:
         raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
     setting = Setting(arguments.device, arguments.threads)
@@ -54,6 +59,7 @@ def _document(arguments: Namespace, found: Calibration, setting: Setting, load: 
         "kernels": {key: {"error": each.error} for key, each in found.mesh.device.kernels.items()},
         "probes": {name: each._asdict() for name, each in found.timings.items()},
         "left_out": dict(found.left_out),
+        "unmeasured": dict(found.unmeasured),
     }
 
 
@@ -71,7 +77,22 @@ def _print(found: Calibration) -> None:
     print()
     rows = [(key, f"{each.error:.1%}") for key, each in sorted(device.kernels.items())]
     print_table(("kernels", "error"), rows, right=(1,))
+    terms = [(name, quantity(value, "B")) for name in TERMS if (value := getattr(device, name)) is not None]
+    if terms:
+        print()
+        print_table(("memory beside the tensors", "bytes"), terms, right=(1,))
+    print("\nnot measured; objectives that need them ask for them")
+    _print_reasons(found.unmeasured)
     if found.left_out:
         print(f"\nleft out: {counted(len(found.left_out), 'probe')}")
-        for name, reason in found.left_out.items():
-            print(f"  {name}: {reason}")
+        _print_reasons(found.left_out)
+
+
+def _print_reasons(reasons: Mapping[str, str]) -> None:
+    """Print names by the reason that they share; of many the first ones."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    for reason, alike in names.items():
+        more = f" and {len(alike) - MOST_NAMES} more" if len(alike) > MOST_NAMES else ""
+        print(f"  {', '.join(alike[:MOST_NAMES])}{more}: {reason}")

@@ -14,21 +14,23 @@ from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import Validation, median_error, on_one_device, validate
 from tapestry.optimizer import canonicalize
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.host_load import load_before
+from tapestry.service.cli.host_load import check_threads, load_before
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.store import StoreError, mesh_of
+from tapestry.teg.brief import counted
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
-HEADERS = ("program", "predicted", "measured", "repeats within", "error")
+HEADERS = ("program", "predicted", "90 % interval", "measured", "inside", "repeats within", "error")
 
 
 def run(arguments: Namespace) -> int:
     """Read the programs, run them in turns, and print their times."""
     if bool(arguments.graphs) == bool(arguments.plan):
         raise CommandError("name programs in files, or one stored plan by --plan")
+    check_threads(arguments.threads)
     if find_spec("torch") is None:
         raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
     plans, mesh = _stored_plan(arguments) if arguments.plan else _programs(arguments)
@@ -48,6 +50,7 @@ def run(arguments: Namespace) -> int:
                 **setting._asdict(),
                 "load": load,
                 "median_error": median_error(found),
+                "inside_90": sum(each.is_inside for each in found) / len(found),
                 "programs": [each.to_json() for each in found],
             }
         )
@@ -90,11 +93,17 @@ def _print(found: Sequence[Validation], mesh: Mesh) -> None:
         (
             each.name,
             quantity(each.predicted_s, "s"),
+            " to ".join(quantity(end, "s") for end in each.interval_s),
             quantity(each.measured.seconds, "s"),
+            "yes" if each.is_inside else "no",
             f"{each.measured.repeat_error:.1%}",
             f"{each.error:+.1%}",
         )
         for each in found
     ]
-    print_table(HEADERS, rows, right=(1, 2, 3, 4))
-    print(f"\npredicted for {mesh.name}; median error {median_error(found):.1%}")
+    print_table(HEADERS, rows, right=(1, 2, 3, 5, 6))
+    inside = sum(each.is_inside for each in found)
+    print(
+        f"\npredicted for {mesh.name}; median error {median_error(found):.1%}; "
+        f"{inside} of {counted(len(found), 'measurement')} inside the interval"
+    )

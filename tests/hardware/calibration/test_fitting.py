@@ -7,7 +7,14 @@ import pytest
 
 from benchmarks.fit import rounded
 from tapestry.hardware import load_device
-from tapestry.hardware.calibration.fitting import WINDOWED, fit, folds_of, log_errors, monotone
+from tapestry.hardware.calibration.fitting import (
+    WINDOWED,
+    fit,
+    folds_of,
+    log_errors,
+    monotone,
+    small_sample_factor,
+)
 from tapestry.hardware.calibration.samples import Samples
 from tapestry.hardware.kernels import KernelFigures
 
@@ -61,3 +68,11 @@ def test_steps_stay_within_the_range_of_a_figure() -> None:
     for step in (1.0, 3.0, 10.0):
         assert [found.efficiency for found in WINDOWED.neighbors(top, step)] < [WINDOWED.most]
         assert min(found.efficiency for found in WINDOWED.neighbors(bottom, step)) > WINDOWED.least
+
+
+def test_an_interval_from_few_samples_is_wider() -> None:
+    """Student's t of 2, 7 and infinitely many degrees of freedom: 2.920, 1.895 and 1.645."""
+    factors = [small_sample_factor(n) for n in (3, 8, 10**6)]
+    assert factors == pytest.approx(
+        [2.920 * (4 / 3) ** 0.5 / 1.645, 1.895 * (9 / 8) ** 0.5 / 1.645, 1.0], rel=1e-3
+    )

@@ -55,6 +55,17 @@ def test_predicted_and_measured_stand_side_by_side(runs: TimedRuns) -> None:
     assert found.name == "three" and found.predicted_s > 0
     assert found.error == found.predicted_s / found.measured.seconds - 1
     assert median_error([found]) == abs(found.error)
+    low, high = found.interval_s
+    assert 0 < low < found.predicted_s < high
+    document = found.to_json()
+    assert (document["low_s"], document["high_s"]) == (low, high)
+    assert document["inside_90"] == (low <= found.measured.seconds <= high)
+
+
+def test_memory_beside_the_tensors_is_counted(runs: TimedRuns) -> None:
+    runs.load("memory", on_one_device(products(1)))
+    assert 5e7 < runs.bare_bytes < 2e9  # of Python with PyTorch
+    assert 0 <= runs.scratch_bytes("memory") < 1e9
 
 
 def test_ranks_of_a_plan_run_together() -> None:

@@ -47,6 +47,15 @@ def test_other_work_is_warned_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         assert ("times will be too long" in capsys.readouterr().err) is warns
 
 
+def test_more_threads_than_processors_are_refused(
+    tapestry: Run, document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
+    refused = "--threads 64: this program may use 2 processors; take --threads 2 at most"
+    assert refused in complaint(tapestry("calibrate", tmp_path / "here.toml", "--threads", 64))
+    assert refused in complaint(tapestry("validate", document, "--mesh", "cpu-node", "--threads", 64))
+
+
 PRODUCTS = tuple((n, n, n, 1) for n in (32, 64, 128))
 
 
@@ -55,15 +64,23 @@ def test_a_host_is_measured_and_predicts(
     tapestry: Run, document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    small = {"ROWS": (4, 64, 512), "SORTED_ROWS": (), "CONVOLUTIONS": (), "PRODUCTS": PRODUCTS}
-    for name, value in small.items():
+    small = {"ROWS": (4, 64, 512), "SORTED_ROWS": (), "CONVOLUTIONS": (), "PRODUCTS": PRODUCTS, "FUSED": {}}
+    for name, value in {**small, "FUSED_PRODUCTS": (), "ATTENTIONS": ()}.items():
         monkeypatch.setattr(f"tapestry.hardware.calibration.probes.{name}", value)
+    monkeypatch.setattr("tapestry.hardware.calibration.calibrate.FIT_S", 1.0)
     here = tmp_path / "here.toml"
-    found = tapestry("calibrate", here, "--seconds", 1, "--json").json
+    refused = tapestry("calibrate", here, "--seconds", 0.1)
+    assert refused.code == 2 and "0.1 s are too few for the probes that figures rest on" in refused.err
+    assert not here.exists()
+    found = tapestry("calibrate", here, "--seconds", 20, "--json").json
+    assert "tdp_w" in found["unmeasured"] and "context_bytes" not in found["unmeasured"]
     assert found["file"] == str(here) and "elementwise.fp32" in found["kernels"]
     assert all(each["seconds"] > 0 for each in found["probes"].values())
     assert tapestry("mesh", "check", here).code == 0
     answer = tapestry("validate", document, "--mesh", here, "--seconds", 0, "--json").json
     (program,) = answer["programs"]
-    assert program["measured_s"] > 0 and program["predicted_s"] > 0
-    assert "predicted for this-machine" in tapestry("validate", document, "--mesh", here, "--seconds", 0).out
+    assert program["measured_s"] > 0 and 0 < program["low_s"] < program["predicted_s"] < program["high_s"]
+    assert answer["inside_90"] in (0.0, 1.0)
+    printed = tapestry("validate", document, "--mesh", here, "--seconds", 0).out
+    assert "90 % interval" in printed and "predicted for this-machine" in printed
+    assert "of 1 measurement inside the interval" in printed
