@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby, pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.axis_fit import MeasuredCollective, fit_axis
+from benchmarks.collective_files import MESHES, MeasuredGroup, write_mesh
 from benchmarks.measurements import Measurement, Systems, predict
 from benchmarks.measurements.command_line import read_command_line
 from benchmarks.measurements.scores import SIGMAS_90, log_scores
@@ -36,6 +36,16 @@ from tapestry.hardware.timing.collectives import group_rounds, received_share
 FOLDS = 5
 POWERS = (0.0, 0.5, 1.0)  # of the size, in a smooth curve beside the time computed without the table
 FEWEST = 3  # sizes of a table that a smooth curve is fitted to
+TOTALS = (
+    "all collectives",
+    "all-reduce of 64 MB and more",
+    "all-reduce of two nodes",
+    "all-reduce of several nodes",
+)
+NOTE = (
+    "errors are in folds; the tables themselves are drawn by {:.0%} of the distance from a smooth curve towards each "
+    "row, so that errors of the shipped tables (python -m benchmarks.fidelity) are in sample"
+)
 BEYOND = 4.0  # a smooth curve counts from the smallest size by this ratio to the largest times it
 DRAWN = 0.9  # share of its distance from the smooth curve by which a table is drawn towards a measurement
 SAME_SIZE = 1.03  # ratio of sizes whose times are one point, the median
@@ -44,18 +54,6 @@ LEAST_ERROR, LONE_ERROR = (
     0.02,
     0.15,
 )  # of a table; of one without folds, as of a table that is left out as a whole
-MESHES = Path(__file__).parents[1] / "hardware" / "meshes"
-
-
-class MeasuredGroup(NamedTuple):
-    """The table that a row belongs to: the file of its node, the axis or the network in it, kind and group."""
-
-    mesh: str
-    is_network: bool
-    kind: str
-    members: int
-    inside: int
-    algorithm: str
 
 
 class Sample(NamedTuple):
@@ -296,35 +294,6 @@ def errors_of(
     return found
 
 
-def table_text(table: CollectiveTable, parent: str) -> str:
-    """Write a table as TOML."""
-    lines = [f"[[{parent}.collectives]]", f'kind = "{table.kind}"', f"members = {table.members}"]
-    lines += [f"inside = {table.inside}"] if table.inside > 1 else []
-    lines += [f'algorithm = "{table.algorithm}"'] if table.algorithm != "any" else []
-    sizes = ", ".join(f"{n:.0f}" for n in table.bytes)
-    times = ", ".join(f"{t:g}" for t in table.seconds)
-    lines += [
-        f"bytes = [{sizes}]",
-        f"seconds = [{times}]",
-        f"error = {table.error:g}",
-        f'source = "{table.source}"',
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def write_mesh(path: Path, tables: Mapping[MeasuredGroup, CollectiveTable]) -> None:
-    """Replace the tables of the last axis and of the network in a mesh file."""
-    parts = path.read_text(encoding="utf-8").split("\n[")
-    kept = [part for part in parts if not part.startswith(("[axes.collectives]]", "[network.collectives]]"))]
-    for parent, is_network in (("axes", False), ("network", True)):
-        written = [table_text(t, parent) for p, t in sorted(tables.items()) if p.is_network == is_network]
-        if written:
-            heads = ("[axes]]", "axes.sources]") if parent == "axes" else ("network]", "network.sources]")
-            at = max(k for k, part in enumerate(kept) if part.startswith(heads)) + 1
-            kept[at:at] = [text.removeprefix("[") for text in written]
-    path.write_text("\n[".join(part.rstrip("\n") + "\n" for part in kept), encoding="utf-8")
-
-
 def report(
     samples: Sequence[Sample], errors: Mapping[str, float], tables: Mapping[MeasuredGroup, CollectiveTable]
 ) -> list[dict[str, object]]:
@@ -346,6 +315,18 @@ def report(
         for name in names:
             scopes.setdefault(name, []).append((error, is_inside))
     return [_scores(name, *zip(*found, strict=True)) for name, found in sorted(scopes.items())]
+
+
+def totals_of(lines: Sequence[dict[str, object]], samples: Sequence[Sample]) -> dict[str, object]:
+    """Return the errors in folds of all rows and of the all-reduces that models wait for, by name.
+
+    `without_prediction` counts the rows that have none when their fold is left out.
+    """
+    known = {str(line["table"]): {k: v for k, v in line.items() if k != "table"} for line in lines}
+    found: dict[str, object] = {name: known[name] for name in TOTALS if name in known}
+    predicted = known.get("all collectives", {}).get("rows", 0)
+    assert isinstance(predicted, int)
+    return {**found, "without_prediction": len(samples) - predicted}
 
 
 def _scores(name: str, logs: Sequence[float], is_inside: Sequence[bool]) -> dict[str, object]:
@@ -380,6 +361,11 @@ def main() -> None:
     lines = report(samples, errors, tables)
     for line in lines:
         print("  ".join(f"{key} {value}" for key, value in line.items()))
+    totals, note = totals_of(lines, samples), NOTE.format(DRAWN)
+    print("totals in folds")
+    for name, total in totals.items():
+        print(f"   {name}: {total}")
+    print(f"note: {note}")
     figures = figures_of(samples, systems)
     for line in figures:
         print("  ".join(f"{key} {value}" for key, value in line.items()))
@@ -388,7 +374,8 @@ def main() -> None:
             mine = {place: table for place, table in tables.items() if place.mesh == name}
             write_mesh(MESHES / f"{name}.toml", mine)
     if arguments.json:
-        write(arguments.json, {"folds": lines, "figures": figures})
+        found = {"in_sample": False, "note": note, "totals": totals, "folds": lines, "figures": figures}
+        write(arguments.json, found)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ program, placements and a mesh of the catalog (`benchmarks/measurements/`), and 
 The predictor is given `inputs`, quantity and unit, never the value. Only rows that are predictable and of quality
 "ok" count. Those without a prediction are listed with the reason; training iterations have a total of their own.
 Errors are relative to the measured value; `bias` is the mean logarithm of predicted over measured, and `inside_90` the
-share of measured values inside the 90 % interval that the residuals of their classes give.
+share of measured values inside the 90 % interval that the residuals of their classes give. `in_sample` says whether
+the figures may have been fitted to these very rows, as the catalog's are to the published ones.
 
 `--leave-out source` predicts the rows of every source with figures that are fitted to those of all others.
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
+from benchmarks.collective_fit import DRAWN
 from benchmarks.held_out import predict_held_out
 from benchmarks.measurements import Measurement, Prediction, predict
 from benchmarks.measurements.command_line import read_command_line
@@ -32,6 +34,16 @@ from benchmarks.measurements.scores import (
 )
 from benchmarks.setting import write
 
+IN_SAMPLE = (
+    "the catalog's figures were fitted to published rows, so errors of these are of rows that the figures know; each "
+    f"point of a collective table is drawn by {DRAWN:.0%} of its distance from a smooth curve towards its row; errors "
+    "in folds: python -m benchmarks.fit FILE ... and python -m benchmarks.collective_fit FILE ...; "
+    "without the rows of a source: --leave-out source"
+)
+HELD_OUT = (
+    "kernels and collectives are fitted without the rows of the source that is predicted; "
+    "peaks, rates and the figures of axes are the catalog's"
+)
 COLUMNS = ("rows", "predicted", "mean_error", "median_error", "p90_error", "bias", "inside_90")
 
 
@@ -54,7 +66,10 @@ def fidelity(
         on_progress(len(found), len(counted))
     scored = [p for p in found if p.row.question.kind != TRAINING]
     training = [p for p in found if p.row.question.kind == TRAINING]
+    is_held_out = predictor is predict_held_out
     return {
+        "in_sample": not is_held_out,
+        "note": HELD_OUT if is_held_out else IN_SAMPLE,
         **totals_of(scored),
         "tables": tables_of(scored),
         "sources": sources_of(scored),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchmarks import collective_fit
-from benchmarks.collective_fit import MeasuredGroup
+from benchmarks.collective_files import MeasuredGroup
 from benchmarks.fit import by_class, relative_of
 from benchmarks.kernel_samples import KINDS, samples_of
 from benchmarks.measurements import Measurement, Prediction, Systems, predict

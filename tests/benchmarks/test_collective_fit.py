@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.axis_fit import MeasuredCollective, fit_axis
+from benchmarks.collective_files import MeasuredGroup, write_mesh
 from benchmarks.collective_fit import (
-    MeasuredGroup,
     Sample,
     errors_of,
     fitted,
@@ -15,7 +15,7 @@ from benchmarks.collective_fit import (
     report,
     sample_of,
     table_of,
-    write_mesh,
+    totals_of,
 )
 from benchmarks.measurements import Measurement, Systems
 from benchmarks.measurements.rows import Question
@@ -89,6 +89,10 @@ def test_folds_leave_out_what_they_predict(systems: Systems) -> None:
     tables = errors_of(fitted(found, systems), found, errors)
     (line,) = (line for line in report(found, errors, tables) if line["table"] == "made up")
     assert (line["rows"], line["inside_90"]) == (len(SIZES), 0.9)
+    totals = totals_of(report(found, errors, tables), found)
+    assert totals["without_prediction"] == 0
+    total = totals["all collectives"]
+    assert isinstance(total, dict) and (total["rows"], total["inside_90"]) == (len(SIZES), 0.9)
 
 
 def test_written_tables_are_read(systems: Systems, tmp_path: Path) -> None:

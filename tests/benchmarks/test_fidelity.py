@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.fidelity import fidelity
+from benchmarks.fidelity import fidelity, lines_of
+from benchmarks.held_out import predict_held_out
 from benchmarks.measurements import (
     DamagedRowsError,
     Measurement,
@@ -388,3 +389,12 @@ def test_a_training_layer_does_the_work_of_its_products_and_reductions(
     assert len(run.staging_bytes) == reductions
     reduced_bytes = reductions * 2 * (shared - 1) / shared * 2 * batch * length * hidden
     assert run.received_bytes.tolist() == [reduced_bytes] * shared
+
+
+def test_a_report_says_whether_its_figures_know_the_rows() -> None:
+    rows = read_rows([ROWS])[:1]
+    known, held_out = fidelity(rows), fidelity(rows, predict_held_out)
+    assert (known["in_sample"], held_out["in_sample"]) == (True, False)
+    assert "drawn by 90%" in known["note"] and "--leave-out source" in known["note"]
+    lines = lines_of(known)
+    assert "in_sample: True" in lines and f"note: {known['note']}" in lines
