@@ -265,15 +265,17 @@ def load_file(path: str) -> Device | Mesh:
 
 
 def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
-    """Load the mesh of this name in the catalog, `Nx-` and a name for N nodes of it, or the TOML file at that path.
+    """Load the mesh of this name in the catalog or of the TOML file at that path; `Nx-` before either is N nodes of it.
 
     Raises:
         ArgumentError: neither a name nor a path.
         CatalogError: unknown name (near ones are listed), a mesh that is no node, unreadable or wrong file.
     """
     check_arguments({"name_or_path": MESH_NAME}, {"name_or_path": name_or_path})
-    by_count = None if _is_path(name_or_path) else BY_COUNT.fullmatch(fspath(name_or_path))
-    if by_count is None or fspath(name_or_path) in _meshes():
+    name = fspath(name_or_path)
+    by_count = BY_COUNT.fullmatch(name)
+    is_known = Path(name).is_file() if _is_path(name_or_path) else name in _meshes()
+    if by_count is None or is_known:
         return _load("mesh", name_or_path, _meshes, mesh_from_dict, mesh_plugins)
     return _nodes(int(by_count[1]), _load("mesh", by_count[2], _meshes, mesh_from_dict, mesh_plugins))
 
@@ -288,7 +290,9 @@ def _nodes(count: int, node: Mesh) -> Mesh:
     if node.network is None:
         raise CatalogError(
             f"mesh {node.name!r} states no network between nodes; those that do are {', '.join(node_names())}; "
-            f"or write a file of your own with an axis {NODE!r}: `tapestry mesh new FILE --from {node.name}`"
+            f"to add one: `tapestry mesh new my-node.toml --from {node.name}`, write a table [network] with topology, "
+            f"bandwidth_bytes_per_s (one device's share of the node's links) and latency_s into it, and name the mesh "
+            f"{count}x-my-node.toml"
         )
     most = LONGEST_MESH // node.device_count
     if not 1 <= count <= most:

@@ -21,6 +21,7 @@ from tapestry.hardware import (
     mesh_names,
     node_names,
 )
+from tapestry.hardware.mesh_text import mesh_text
 from tapestry.hardware.timing import seconds, step_ticks
 
 FIGURES = (int, float, Mapping)
@@ -407,6 +408,9 @@ def test_any_number_of_nodes_is_a_mesh_over_the_network_of_one(name: str) -> Non
         ("-2x-dgx-h100", "expected from 1 to 125000 nodes, not -2"),
         ("125001x-dgx-h100", "expected from 1 to 125000 nodes, not 125001"),
         ("2x-n300", "mesh 'n300' states no network between nodes; those that do are "),
+        ("2x-t4-x8", "write a table [network] with topology, bandwidth_bytes_per_s (one device's share"),
+        ("2x-t4-x8", "and latency_s into it, and name the mesh 2x-my-node.toml"),
+        ("2x-nowhere/node.toml", "nowhere/node.toml: cannot read it"),
         ("2x-dgx-h10", "there is no mesh 'dgx-h10'; did you mean dgx-h100"),
         ("2x-2x-dgx-h100", "there is no mesh '2x-dgx-h100'"),
     ],
@@ -415,6 +419,15 @@ def test_names_that_make_no_mesh_are_refused_with_what_to_do_instead(name: str, 
     with pytest.raises(CatalogError) as caught:
         load_mesh(name)
     assert fault in str(caught.value)
+
+
+def test_nodes_of_a_file_are_counted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    network = '\n[network]\ntopology = "switch"\nbandwidth_bytes_per_s = 1.25e9\nlatency_s = 2e-5\n'
+    (tmp_path / "my-node.toml").write_text(mesh_text(load_mesh("t4-x8")) + network)
+    assert load_mesh("3x-my-node.toml").axis_sizes == (("node", 3), ("gpu", 8))
+    (tmp_path / "3x-my-node.toml").write_text(mesh_text(load_mesh("t4-x8")))
+    assert load_mesh("3x-my-node.toml").axis_sizes == (("gpu", 8),)  # a file of that name
 
 
 def test_a_network_is_an_axis_without_name_and_size() -> None:
