@@ -1,9 +1,9 @@
 """The compiled loops of fetches: each missing element once, from the nearest device that has it.
 
 Overlap is separable: the share of a consumer spec within the part that a block of devices holds is a product over
-tensor dimensions, and per dimension there are few different ranges. So lengths are tabulated per dimension, and a
-pair costs one product of short rows `(levels, devices)`. Level a counts the devices equal on the a slowest
-mesh axes, the last one the device alone.
+tensor dimensions, and per dimension there are few different ranges. So lengths are tabulated per dimension
+(`costmodel.range_tables`), and a pair costs one product per level and class of devices. Level a counts the devices
+equal on the a slowest mesh axes, the last one the device alone.
 """
 
 from __future__ import annotations
@@ -22,85 +22,70 @@ from tapestry.costmodel.resharding_loops import (
 )
 
 
-def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Compute the common lengths of ranges of one dimension, `(held, wanted, levels * devices)`.
-
-    `held` `(held, devices, 2)`, `wanted` likewise; `block` are the sizes of the levels' blocks. With sub-axes
-    in mesh order the ranges of a block's devices leave no gap, so their union is an interval.
-    """
-    devices = held.shape[1]
-    empty = held[..., 1] <= held[..., 0]
-    low = np.where(empty, np.iinfo(np.int64).max, held[..., 0])
-    high = np.where(empty, -1, held[..., 1])
-    levels = []
-    for span in block:
-        first = low.reshape(len(held), -1, span).min(axis=2)
-        last = high.reshape(len(held), -1, span).max(axis=2)
-        start = np.maximum(np.repeat(first, span, axis=1)[:, None], wanted[None, :, :, 0])
-        end = np.minimum(np.repeat(last, span, axis=1)[:, None], wanted[None, :, :, 1])
-        levels.append(np.maximum(end, start) - start)
-    return np.concatenate(levels, axis=2).reshape(len(held), len(wanted), len(block) * devices)
-
-
 @njit()
-def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team, crossing):
+def fetches(tables, folds, used, held_volume, wanted_volume, team, crossing):
     """Compute the transfers that assemble every consumer spec from every holding it is `used` with.
 
-    `lengths` are the tables of `overlaps`, flat; the row for dimension k, range i of the holding and range j
-    of the consumer spec starts at `base[k, 0] + i * base[k, 1] + j * base[k, 2]`; `held` `(holdings, rank)` and
-    `wanted` name the ranges. `team` and `crossing` are those of `teams`.
+    `tables` and `folds` are those of `range_tables`; `team` and `crossing` those of `teams`.
 
     Returns: `nested` and `same` (the consumer spec is within, is equal to the holding), traffic, all
     `(holdings, needed)`; the most that any device receives per round, `(holdings, needed, axes, FETCH_ROUNDS)`; the
     most that any device has already of what it needs, and all that devices have, `(holdings, needed, 2)`; elements.
     """
-    count, rank = held.shape
-    need_count, axis_count, device_count = team.shape
-    width = (axis_count + 1) * device_count
+    (count, need_count), axis_count, device_count = used.shape, team.shape[1], team.shape[2]
+    rank, width = tables.held.shape[1], (axis_count + 1) * device_count
     nested = np.zeros((count, need_count), np.bool_)
     same = np.zeros((count, need_count), np.bool_)
     traffic = np.zeros((count, need_count), np.int64)
     moved = np.zeros((count, need_count, axis_count, FETCH_ROUNDS), np.int64)
     kept = np.zeros((count, need_count, 2), np.int64)
-    volume = np.empty(width, np.int64)
-    gathered = np.empty((axis_count, device_count), np.int64)
-    own = axis_count * device_count
+    at = np.empty(rank, np.int64)
+    volume = np.empty(axis_count + 1, np.int64)
+    gathered = np.empty(axis_count, np.int64)
     for h in range(count):
         for n in range(need_count):
             if not used[h, n]:
                 continue
-            volume[:] = 1
             for k in range(rank):
-                at = base[k, 0] + held[h, k] * base[k, 1] + wanted[n, k] * base[k, 2]
-                for x in range(width):
-                    volume[x] *= lengths[at + x]
+                at[k] = row_of(tables, h, n, k) * width
+            fold = folds.of[h, n]
             lacks, differs = np.int64(0), np.int64(0)
-            for d in range(device_count):
-                lacks += wanted_volume[n, d] - volume[own + d]
+            for c in range(folds.start[fold], folds.start[fold + 1]):
+                d, weight = folds.device[c], folds.weight[c]
+                gathered[:] = 0
+                for level in range(axis_count + 1):
+                    v = 1
+                    for k in range(rank):
+                        v *= tables.lengths[at[k] + level * device_count + d]
+                    volume[level] = v
+                own = volume[axis_count]
+                lacks += weight * (wanted_volume[n, d] - own)
                 differs += held_volume[h, d] != wanted_volume[n, d]
-                kept[h, n, 0] = max(kept[h, n, 0], volume[own + d])
-                kept[h, n, 1] += volume[own + d]
+                kept[h, n, 0] = max(kept[h, n, 0], own)
+                kept[h, n, 1] += weight * own
+                for a in range(axis_count):
+                    missing = volume[a] - volume[a + 1]
+                    traffic[h, n] += weight * missing
+                    if team[n, a, d] == 1 or missing == 0:
+                        moved[h, n, a, 0] = max(moved[h, n, a, 0], missing)
+                        continue
+                    share = -(-missing // team[n, a, d])
+                    moved[h, n, a, 0] = max(moved[h, n, a, 0], share)
+                    for b in range(a + 1, axis_count):
+                        gathered[b] += min(missing, share * crossing[n, a, b, d])
+                for b in range(1, axis_count):
+                    moved[h, n, b, 1] = max(moved[h, n, b, 1], gathered[b])
             nested[h, n] = lacks == 0
             if lacks == 0:
                 same[h, n] = differs == 0
-                continue
-            gathered[:] = 0
-            for a in range(axis_count):
-                most = np.int64(0)
-                for d in range(device_count):
-                    missing = volume[a * device_count + d] - volume[(a + 1) * device_count + d]
-                    traffic[h, n] += missing
-                    if team[n, a, d] == 1 or missing == 0:
-                        most = max(most, missing)
-                        continue
-                    share = -(-missing // team[n, a, d])
-                    most = max(most, share)
-                    for b in range(a + 1, axis_count):
-                        gathered[b, d] += min(missing, share * crossing[n, a, b, d])
-                moved[h, n, a, 0] = most
-            for b in range(1, axis_count):
-                moved[h, n, b, 1] = gathered[b].max()
+                moved[h, n], traffic[h, n] = 0, 0
     return nested, same, traffic, moved, kept
+
+
+@njit()
+def row_of(tables, h, n, k):
+    """Return the row of a holding's and a consumer spec's ranges of a dimension."""
+    return tables.base[k, 0] + tables.held[h, k] * tables.base[k, 1] + tables.wanted[n, k]
 
 
 @njit()
@@ -138,11 +123,11 @@ def teams(wanted, block):
 
 
 @njit()
-def fetch_rounds(rows, used, places, granules, halo, constant, boxes, wanted, mesh):
+def fetch_rounds(rows, used, places, granules, halo, constant, tables, folds, mesh):
     """Encode kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
 
     `halo` `(needed, rank)`: the dimension is read through windows that differ by device; `constant`: through one that
-    does not; `boxes` and `wanted` are those of holdings and consumer specs. Replicas gather along the sub-axes that
+    does not; `tables` and `folds` are those of `range_tables`. Replicas gather along the sub-axes that
     split nothing. Windows may be equal by accident where all sub-axes split something; the whole axis takes part then.
 
     Returns: codes `(holdings, needed, axes, FETCH_ROUNDS)`.
@@ -175,7 +160,7 @@ def fetch_rounds(rows, used, places, granules, halo, constant, boxes, wanted, me
                     result[h, n, a, 0] = code(EXCHANGE if exchange else GATHER, mesh.axis_sizes[a], 1)
                 else:
                     kind = EXCHANGE if exchange else GATHER
-                    if kind == GATHER and has_one_owner(boxes[h], wanted[n], released, a, mesh):
+                    if kind == GATHER and has_one_owner(tables, folds, h, n, a, mesh):
                         kind = BROADCAST
                     result[h, n, a, 0] = code(kind, members, stride_on_axis(released, a, mesh))
                 if replicas == 1:
@@ -186,33 +171,18 @@ def fetch_rounds(rows, used, places, granules, halo, constant, boxes, wanted, me
 
 
 @njit()
-def has_one_owner(held, wanted, released, a, mesh):
+def has_one_owner(tables, folds, h, n, a, mesh):
     """Return whether each device finds all it reads across axis `a` at one place of its group there.
 
-    A group's places differ along the `released` sub-axes, and devices at one place along faster axes only.
+    The places that have a part of it are those that have one in every dimension, and each sub-axis splits one.
     """
-    for d in range(held.shape[0]):
-        owner = np.int64(-1)
-        first = d // mesh.block[a] * mesh.block[a]
-        for m in range(first, first + mesh.block[a]):
-            place = (m - first) // mesh.block[a + 1]
-            if place == owner or not _in_group(d, m, released, a, mesh):
-                continue
-            common = True
-            for k in range(held.shape[1]):
-                common &= min(held[m, k, 1], wanted[d, k, 1]) > max(held[m, k, 0], wanted[d, k, 0])
-            if common:
-                if owner >= 0:
-                    return False
-                owner = place
-    return True
-
-
-@njit()
-def _in_group(d, m, released, a, mesh):
-    """Return whether two devices differ along axis `a` on released sub-axes only."""
-    for s in range(mesh.owner.shape[0]):
-        if mesh.owner[s] == a and not released[s] and mesh.coordinates[d, s] != mesh.coordinates[m, s]:
+    fold, devices = folds.of[h, n], mesh.coordinates.shape[0]
+    for c in range(folds.start[fold], folds.start[fold + 1]):
+        places = 1
+        for k in range(tables.held.shape[1]):
+            at = (row_of(tables, h, n, k) * mesh.axis_sizes.shape[0] + a) * devices
+            places *= tables.owned[at + folds.device[c]]
+        if places > 1:
             return False
     return True
 

@@ -9,43 +9,81 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.resharding_loops import REDUCE, SCATTER, code, lay, stride_on_axis, volume_of
+from tapestry.costmodel.resharding_loops import REDUCE, SCATTER, code, stride_on_axis, volume_of
 
 # Rounds per mesh axis of a reduction: reduce-scatter, all-reduce.
 REDUCE_ROUNDS = 2
 
 
 @njit()
-def reductions(shape, rows, scattered, held, places, of, mesh):
+def reductions(boxes, number, scattered, held, places, of, mesh):
     """Compute the reduce-scatter steps, then the all-reduce steps, fastest mesh axis first, of every request.
+
+    A request leaves the holding `number` `(requests,)` among `boxes` `(holdings, devices, rank, 2)`. Where devices hold
+    boxes of one size, before and after, they all cost the same, and one of them is counted.
 
     Returns: traffic `(requests,)`, staging `(requests, devices)`, the most that any device receives and the
     code of each round `(requests, axes, REDUCE_ROUNDS)`; the most that any device packs before the first step, and all
     that is packed `(requests, 2)`; elements.
     """
     count, device_count = of.shape[0], mesh.coordinates.shape[0]
-    axis_count, rank = mesh.axis_sizes.shape[0], shape.shape[0]
+    axis_count = mesh.axis_sizes.shape[0]
     traffic, packed = np.zeros(count, np.int64), np.zeros((count, 2), np.int64)
     staging = np.zeros((count, device_count), np.int64)
     moved = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
     meta = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
-    box = np.empty((device_count, rank, 2), np.int64)
-    volume = np.empty(device_count, np.int64)
-    for r in range(count):
-        lay(shape, rows[r], mesh, box)
+    held_even, even = _even(held), _even(boxes)
+    volumes = np.empty(boxes.shape[:2], np.int64)
+    for h in range(boxes.shape[0]):
         for d in range(device_count):
-            volume[d] = volume_of(box[d])
-        is_cut = _is_cut(held[of[r, 0]], box)
+            volumes[h, d] = volume_of(boxes[h, d])
+    for r in range(count):
+        p, h = of[r, 0], number[r]
+        devices = (
+            1
+            if held_even[p] and even[h] and _divides(volumes[h, 0], places[p], scattered[r], mesh)
+            else device_count
+        )
+        volume = volumes[h, :devices].copy()
+        is_cut = _is_cut(held[p, :devices], boxes[h, :devices])
         received, first = _scatter(
-            volume, scattered[r], is_cut, mesh, staging[r], moved[r], meta[r], packed[r]
+            volume, scattered[r], is_cut, mesh, staging[r, :devices], moved[r], meta[r], packed[r]
         )
         if first and is_cut:
             packed[r, 0], packed[r, 1] = volume.max(), volume.sum()
-            staging[r] += volume
+            staging[r, :devices] += volume
         traffic[r] = received + _all_reduce(
-            volume, places[of[r, 0]], scattered[r], first, mesh, staging[r], moved[r], meta[r]
+            volume, places[p], scattered[r], first, mesh, staging[r, :devices], moved[r], meta[r]
         )
+        if devices < device_count:
+            traffic[r] *= device_count
+            packed[r, 1] *= device_count
+            staging[r] = staging[r, 0]
     return traffic, staging, moved, meta, packed
+
+
+@njit()
+def _even(boxes):
+    """Return of which boxes `(n, devices, rank, 2)` all devices have equally many elements of every dimension."""
+    found = np.ones(boxes.shape[0], np.bool_)
+    for h in range(boxes.shape[0]):
+        for d in range(1, boxes.shape[1]):
+            for k in range(boxes.shape[2]):
+                if boxes[h, d, k, 1] - boxes[h, d, k, 0] != boxes[h, 0, k, 1] - boxes[h, 0, k, 0]:
+                    found[h] = False
+                    break
+            if not found[h]:
+                break
+    return found
+
+
+@njit()
+def _divides(volume, places, scattered, mesh):
+    """Return whether the slices of an all-reduce of `volume` elements are equal in each of its steps."""
+    members = 1
+    for s in range(len(places)):
+        members *= mesh.sizes[s] if places[s] == -2 and not scattered[s] else 1
+    return volume % members == 0
 
 
 @njit()
@@ -54,9 +92,10 @@ def _scatter(volume, scattered, is_cut, mesh, staging, moved, meta, packed):
 
     Where parts are cut from what devices hold, and no runs of it, devices pack what they send in the first step.
     """
-    device_count, sub_count = mesh.coordinates.shape
+    device_count, sub_count = len(volume), len(scattered)
     axis_count = mesh.axis_sizes.shape[0]
     later = scattered.copy()
+    whole = _later_volumes(volume, scattered, mesh)
     chosen = np.zeros(sub_count, np.bool_)
     steps = 0
     for a in range(axis_count):
@@ -76,13 +115,14 @@ def _scatter(volume, scattered, is_cut, mesh, staging, moved, meta, packed):
         if k == 1:
             continue
         most = 0
+        parts = _later_volumes(volume, later, mesh)
         for d in range(device_count):
-            part = _later_volume(volume, d, later, mesh)
+            part = parts[d]
             received = (k - 1) * part
             traffic += received
             most = max(most, received)
             if first:
-                sent = _later_volume(volume, d, scattered, mesh) - part if is_cut else 0
+                sent = whole[d] - part if is_cut else 0
                 packed[0], packed[1] = max(packed[0], sent), packed[1] + sent
                 staging[d] = part * (2 if steps > 1 else 1) + sent
         moved[a, 0] = most
@@ -109,28 +149,31 @@ def _is_cut(whole, box):
 
 
 @njit()
-def _later_volume(volume, d, later, mesh):
-    """Count the elements device `d` still reduces: the parts of the devices that differ from it along `later`."""
-    count, base = 1, d
-    for s in range(later.shape[0]):
-        if later[s]:
-            count *= mesh.sizes[s]
-            base -= mesh.coordinates[d, s] * mesh.strides[s]
-    total = 0
-    for r in range(count):
-        rest, member = r, base
-        for s in range(later.shape[0]):
-            if later[s]:
-                member += (rest % mesh.sizes[s]) * mesh.strides[s]
-                rest //= mesh.sizes[s]
-        total += volume[member]
+def _later_volumes(volume, later, mesh):
+    """Count the elements each device still reduces: the parts of the devices that differ from it along `later`.
+
+    `volume` is that of every device, or of one of them, where all are equal.
+    """
+    total = volume.copy()
+    line = np.empty(len(total), np.int64)
+    for s in range(len(later)):
+        if not later[s]:
+            continue
+        if len(volume) == 1:
+            total *= mesh.sizes[s]
+            continue
+        line[:] = 0
+        for d in range(len(total)):
+            line[d - mesh.coordinates[d, s] * mesh.strides[s]] += total[d]
+        for d in range(len(total)):
+            total[d] = line[d - mesh.coordinates[d, s] * mesh.strides[s]]
     return total
 
 
 @njit()
 def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
     """Compute the all-reduce steps on slices of the flattened shard; return the traffic."""
-    device_count, sub_count = mesh.coordinates.shape
+    device_count, sub_count = len(volume), len(places)
     axis_count = mesh.axis_sizes.shape[0]
     chosen = np.zeros(sub_count, np.bool_)
     start, end = np.zeros(device_count, np.int64), volume.copy()

@@ -78,6 +78,30 @@ def distinct_rows(rows):
 
 
 @njit()
+def ascending(rows):
+    """Find the order of the rows of `(n, k)`, the first column most significant, `(n,)`."""
+    order = np.arange(rows.shape[0])
+    # ranges of equal rows up to a column, which decides
+    open_ranges = [(0, rows.shape[0], 0)]
+    while len(open_ranges) > 0:
+        begin, end, column = open_ranges.pop()
+        mine = order[begin:end].copy()
+        while column < rows.shape[1] and (rows[mine, column] == rows[mine[0], column]).all():
+            column += 1
+        if column == rows.shape[1]:
+            continue
+        mine = mine[np.argsort(rows[mine, column])]
+        order[begin:end] = mine
+        first = 0
+        for i in range(1, end - begin + 1):
+            if i == end - begin or rows[mine[i], column] != rows[mine[first], column]:
+                if i - first > 1:
+                    open_ranges.append((begin + first, begin + i, column + 1))
+                first = i
+    return order
+
+
+@njit()
 def requests(places, whole, preference, preferred_granule, constant):
     """Find the consumer specs that require the terms of a partial producer spec to be combined in the same way.
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from tapestry.costmodel.exchange_times import exchange_ticks, queue_bits, rounds_of
-from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, overlaps, teams
+from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, teams
 from tapestry.costmodel.lowered_specs import LoweredSpecs, lowered
-from tapestry.costmodel.packing_loops import cuts, demands, most_sent, packed
+from tapestry.costmodel.packing_loops import most_sent, packed
+from tapestry.costmodel.range_tables import folds_of, range_tables
 from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_loops import (
     MeshArrays,
@@ -87,7 +87,7 @@ def copy_table(
     # what is reduced and then fetched from is staged itself: a second row for every request
     also = reduced.staging + fetched.volume[ids[len(made) :]]
     staged = np.concatenate([np.zeros((1, mesh_shape.device_count), np.int64), reduced.staging, also])
-    row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[at], 0)
+    row = np.where(reduces, 1 + reduced.request + len(reduced.ticks) * ~fetched.same[at], 0)
     needed_volume = volumes(wanted.boxes)
     staging_ids, staging = _staging(
         (staged, row),
@@ -139,11 +139,14 @@ def _phases(
     every pair.
     """
     sizes, arrays, count = np.array(shape, dtype=np.int64), mesh_arrays(mesh_shape), len(held.boxes)
-    reduced = _reduced(sizes, item, held, wanted, mesh, arrays)
-    rows = np.concatenate([made_holdings(held.places, held.granules), reduced.rows])
+    request, of, middle, scattered = _requested(sizes, held, wanted, arrays)
+    rows = np.concatenate([made_holdings(held.places, held.granules), middle])
     first, ids = distinct_rows(rows)
-    holding = ids[np.where(reduced.request >= 0, count + reduced.request, np.arange(count)[:, None])]
-    return reduced, _fetched(sizes, item, rows[first], holding, wanted, mesh, arrays), ids, holding
+    rows = rows[first]
+    boxes = lay_all(sizes, rows, arrays)
+    reduced = _reduced(item, (request, of), scattered, held, (boxes, ids[count:]), mesh, arrays)
+    holding = ids[np.where(request >= 0, count + request, np.arange(count)[:, None])]
+    return reduced, _fetched(sizes, item, rows, boxes, holding, wanted, mesh, arrays), ids, holding
 
 
 def _inside(boxes: np.ndarray, sizes: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -210,14 +213,13 @@ def _moves(
 
 @dataclass(frozen=True)
 class _Reduced:
-    """Reductions: the request of every pair (-1: nothing is partial) and, per request, the holding it leaves
-    and its costs (`traffic`, `staging` and what is `packed` in elements, `queues` a bit each).
+    """Reductions: the request of every pair (-1: nothing is partial) and, per request, its costs (`traffic`,
+    `staging` and what is `packed` in elements, `queues` a bit each).
 
     `rounds` are bytes and codes of the rounds, see `exchange_ticks`.
     """
 
     request: np.ndarray
-    rows: np.ndarray
     ticks: np.ndarray
     queues: np.ndarray
     traffic: np.ndarray
@@ -227,33 +229,36 @@ class _Reduced:
     rounds: tuple[np.ndarray, np.ndarray]
 
 
-def _reduced(
-    shape: np.ndarray, item: int, held: LoweredSpecs, wanted: LoweredSpecs, mesh: Mesh, arrays: MeshArrays
-) -> _Reduced:
+def _requested(
+    shape: np.ndarray, held: LoweredSpecs, wanted: LoweredSpecs, arrays: MeshArrays
+) -> tuple[np.ndarray, ...]:
+    """Return the request of every pair, a pair of each request, the holding that it leaves, and what it scatters."""
     preference, preferred_granule = _preferences(wanted)
     whole = ~(held.places[:, :, None] == np.arange(len(shape))).any(axis=1)
-    request, of = requests(held.places, whole, preference, preferred_granule, wanted.constant)
-    rows, scattered = middles(
-        shape,
-        held.boxes,
-        held.places,
-        held.granules,
-        of,
-        preference,
-        preferred_granule,
-        whole,
-        wanted.constant,
-        arrays,
-    )
+    preferred = (preference, preferred_granule)
+    request, of = requests(held.places, whole, *preferred, wanted.constant)
+    made = (held.boxes, held.places, held.granules)
+    return request, of, *middles(shape, *made, of, *preferred, whole, wanted.constant, arrays)
+
+
+def _reduced(
+    item: int,
+    requested: tuple[np.ndarray, np.ndarray],
+    scattered: np.ndarray,
+    held: LoweredSpecs,
+    left: tuple[np.ndarray, np.ndarray],
+    mesh: Mesh,
+    arrays: MeshArrays,
+) -> _Reduced:
+    """Compute the reductions of requests; `left` are the boxes of all holdings, and which of these each leaves."""
+    request, of = requested
     traffic, staging, moved, codes, packed_elements = reductions(
-        shape, rows, scattered, held.boxes, held.places, of, arrays
+        *left, scattered, held.boxes, held.places, of, arrays
     )
     packing_ticks = move_ticks(mesh.device, packed_elements[:, 0] * item)
     rounds = (moved * item, codes)
     ticks, queues = exchange_ticks(*rounds, mesh)
-    return _Reduced(
-        *(request, rows, ticks, queues, traffic, staging, packing_ticks, packed_elements[:, 1], rounds)
-    )
+    return _Reduced(request, ticks, queues, traffic, staging, packing_ticks, packed_elements[:, 1], rounds)
 
 
 @dataclass(frozen=True)
@@ -283,27 +288,28 @@ def _fetched(
     shape: np.ndarray,
     item: int,
     rows: np.ndarray,
+    boxes: np.ndarray,
     holding: np.ndarray,
     wanted: LoweredSpecs,
     mesh: Mesh,
     arrays: MeshArrays,
 ) -> _Fetched:
-    """Compute the fetches from the holdings `rows` for the pairs that use them by `holding` `(made, needed)`."""
+    """Compute the fetches from holdings, `rows` laid in `boxes`, for the pairs that use them by `holding`."""
     used = np.zeros((len(rows), holding.shape[1]), dtype=np.bool_)
     used[holding, np.arange(holding.shape[1])] = True
-    boxes = lay_all(shape, rows, arrays)
-    tables = _range_tables(rows, boxes, wanted, arrays)
-    ranges, both = (tables.held, tables.wanted, used), (volumes(boxes), volumes(wanted.boxes))
+    held_volume, wanted_volume = volumes(boxes), volumes(wanted.boxes)
     sharing = teams(wanted.boxes, arrays.block)
-    nested, same, traffic, moved, kept = fetches(tables.lengths, tables.base, *ranges, *both, *sharing)
-    is_sent, landed = packed(tables.flags, tables.flag_base, *ranges)
-    by_range = (tables.demand, tables.flag_base, tables.lengths, tables.base, *ranges[:2])
-    packs, sent = _packed_rows(most_sent(is_sent, *by_range, boxes, both[0]), both[0])
-    places = (wanted.places, wanted.granules, wanted.halo, wanted.is_constant)
-    codes = fetch_rounds(rows, used, *places, boxes, wanted.boxes, arrays)
+    tables, *partitions = range_tables(shape, rows, boxes, wanted, arrays)
+    folds = folds_of(tables, used, *partitions, *sharing)
+    nested, same, traffic, moved, kept = fetches(tables, folds, used, held_volume, wanted_volume, *sharing)
+    is_sent, landed = packed(tables, folds, used, len(arrays.coordinates))
+    places = (np.ascontiguousarray(rows[:, : len(arrays.sizes)]), wanted.places)
+    packs, sent = _packed_rows(most_sent(is_sent, tables, folds, *places, arrays, held_volume), held_volume)
+    split = (wanted.places, wanted.granules, wanted.halo, wanted.is_constant)
+    codes = fetch_rounds(rows, used, *split, tables, folds, arrays)
     rounds = (moved * item, codes)
     ticks, queues = exchange_ticks(*rounds, mesh)
-    return _Fetched(nested, same, ticks, queues, traffic, both[0], packs, sent, landed, kept, rounds)
+    return _Fetched(nested, same, ticks, queues, traffic, held_volume, packs, sent, landed, kept, rounds)
 
 
 def _packed_rows(most: np.ndarray, volume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -328,48 +334,6 @@ def mesh_arrays(mesh_shape: MeshShape) -> MeshArrays:
     block = np.array([int(np.prod(axis_sizes[k:])) for k in range(len(names) + 1)], dtype=np.int64)
     owner = np.array([names.index(s.axis) for s in mesh_shape.sub_axes], dtype=np.int64)
     return MeshArrays(sizes, strides, owner, mesh_shape.coordinates.astype(np.int64), axis_sizes, block)
-
-
-class _RangeTables(NamedTuple):
-    """The tables of `overlaps`, of `cuts` and of `demands` for every dimension, flat, as compiled loops read them.
-
-    The bases say where the row of two ranges begins, `flag_base` in flags and in demand; `held` `(holdings, rank)` and
-    `wanted` number the ranges.
-    """
-
-    lengths: np.ndarray
-    base: np.ndarray
-    flags: np.ndarray
-    demand: np.ndarray
-    flag_base: np.ndarray
-    held: np.ndarray
-    wanted: np.ndarray
-
-
-def _range_tables(
-    rows: np.ndarray, boxes: np.ndarray, wanted: LoweredSpecs, arrays: MeshArrays
-) -> _RangeTables:
-    """Build the tables of every dimension; few of its ranges differ."""
-    subs, rank = len(arrays.sizes), boxes.shape[2]
-    lengths, flags, demand = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
-    base, flag_base = np.zeros((rank, 3), dtype=np.int64), np.zeros((rank, 3), dtype=np.int64)
-    held_range = np.zeros((len(rows), rank), dtype=np.int64)
-    wanted_range = np.zeros((len(wanted.boxes), rank), dtype=np.int64)
-    for k in range(rank):
-        constant = rows[:, subs + rank + 2 * k : subs + rank + 2 * k + 2]
-        kinds = np.column_stack([rows[:, :subs] == k, rows[:, subs + k], constant]).astype(np.int64)
-        first, held_range[:, k] = distinct_rows(kinds)
-        _, at, wanted_range[:, k] = np.unique(wanted.ranges[:, k], return_index=True, return_inverse=True)
-        ranges = (boxes[first][:, :, k], wanted.boxes[at][:, :, k])
-        for table, known, bases in (
-            (overlaps(*ranges, arrays.block), lengths, base),
-            (cuts(*ranges), flags, flag_base),
-        ):
-            bases[k] = sum(map(len, known)), table.shape[1] * table.shape[2], table.shape[2]
-            known.append(table.ravel())
-        demand.append(demands(*ranges).ravel())
-    by_range = np.concatenate(lengths), base, np.concatenate(flags), np.concatenate(demand), flag_base
-    return _RangeTables(*by_range, held_range, wanted_range)
 
 
 def _preferences(wanted: LoweredSpecs) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts
+from tapestry.costmodel.resharding_loops import ascending, distinct_rows
 from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.costmodel.storage_choice import StorageChoice
 from tapestry.costmodel.storage_tables import SpecsWithDimensionOrders, StorageTable, stored_table
@@ -159,12 +160,17 @@ class TableRows:
         """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
         rows = [t.staging_bytes[:, representative] for t in self.tables]
         zero = np.zeros((1, len(representative)), dtype=np.int64)
-        distinct, ids = np.unique(np.concatenate([zero, *rows]), axis=0, return_inverse=True)
-        ids = ids.reshape(-1)
+        total = np.concatenate([zero, *rows])
+        first, ids = distinct_rows(total)
+        distinct = total[first]
+        order = ascending(distinct)
+        number = np.empty(len(order), dtype=np.int64)
+        number[order] = np.arange(len(order))
+        ids = number[ids]
         per_pair = []
         at = 1
         for table, mine in zip(self.tables, rows, strict=True):
             per_pair.append(ids[at + table.between.staging_ids.ravel()])
             at += len(mine)
         # sizes are not negative, so the zero row sorts first
-        return distinct, np.concatenate(per_pair)
+        return distinct[order], np.concatenate(per_pair)
