@@ -27,7 +27,7 @@ from tapestry.teg.operators.operator import (
     work_of,
 )
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import chunk_bounds
+from tapestry.teg.sharding.spec import Split, chunk_bounds
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import Row, rows_of
 
@@ -171,15 +171,19 @@ def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarra
 def _index(definition: Definition, strategies: Sequence[Strategy], mesh_shape: MeshShape) -> np.ndarray:
     """Compute the index ranges `(strategies, devices, dims, 2)`."""
     dims = definition.signature.dims if definition.signature is not None else ()
-    result = np.zeros((len(strategies), mesh_shape.device_count, len(dims), 2), dtype=np.int64)
-    known: dict[tuple[int, object], np.ndarray] = {}
-    for s, strategy in enumerate(strategies):
-        for k, (d, split) in enumerate(zip(dims, strategy.splits, strict=True)):
-            key = (d.size, split)
-            if key not in known:
-                known[key] = chunk_bounds(d.size, split, mesh_shape)
-            result[s, :, k] = known[key]
-    return result
+    known: dict[tuple[int, Split], int] = {}
+    sizes = [d.size for d in dims]
+    numbers = np.array(
+        [
+            [known.setdefault(key, len(known)) for key in zip(sizes, s.splits, strict=True)]
+            for s in strategies
+        ],
+        dtype=np.int64,
+    ).reshape(len(strategies), len(dims))
+    bounds = np.zeros((len(known), mesh_shape.device_count, 2), dtype=np.int64)
+    for i, (size, split) in enumerate(known):
+        bounds[i] = chunk_bounds(size, split, mesh_shape)
+    return np.ascontiguousarray(bounds[numbers].transpose(0, 2, 1, 3))
 
 
 def _chosen(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts
+from tapestry.costmodel.resharding_loops import ascending, distinct_rows
 from tapestry.costmodel.storage_tables import StorageTable
 
 
@@ -21,15 +22,17 @@ def device_classes(
     Returns: devices per class `(classes,)`, a representative of each `(classes,)`, class of each device.
     """
     label = np.zeros(devices, dtype=np.int64)
-    columns = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
+    sizes = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
     amounts = [a for b in blocks for a in (b.flops, *b.resources)]
-    for table in (*columns, *amounts):
+    for table in (*sizes, *amounts):
         if len(np.unique(label)) == devices:
             break
         if table.size == 0 or (table == table[:, :1]).all():
             continue
-        stacked = np.concatenate([label[None, :], table])
-        _, label = np.unique(stacked, axis=1, return_inverse=True)
-        label = label.reshape(-1)
+        columns = np.concatenate([label[None, :], table]).T.copy()
+        first, number = distinct_rows(columns)
+        position = np.empty(len(first), dtype=np.int64)
+        position[ascending(columns, first)] = np.arange(len(first))
+        label = position[number]
     _, representative, counts = np.unique(label, return_index=True, return_counts=True)
     return counts.astype(np.int64), representative, label

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from tapestry.costmodel.resharding_loops import KINDS
+from tapestry.costmodel.resharding_loops import KINDS, added_rounds, distinct_rounds
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import pipelined_ticks, start_ticks, step_ticks
 from tapestry.teg.sharding.copies import Round
@@ -20,27 +20,23 @@ def exchange_ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> tuple[np.
     Returns:
         int64 arrays of shape `(...)`: ticks, and the communication queues that are taken, a bit each.
     """
-    taken = np.zeros(moved.shape[:-1], dtype=np.int64)
-    least, used = np.zeros_like(taken), np.zeros(moved.shape[:-2], dtype=np.int64)
-    for a, axis in enumerate(mesh.axes):
-        for r in range(moved.shape[-1]):
-            amount = moved[..., a, r]
-            active = amount > 0
-            codes = meta[..., a, r]
-            for code in np.unique(codes[active]):
-                chosen = active & (codes == code)
-                each = decoded(int(code), axis.name)
-                ticks = step_ticks(axis, each.kind, each.members, amount[chosen], each.stride)
-                taken[..., a][chosen] += ticks
-                least[..., a][chosen] += np.minimum(
-                    ticks, start_ticks(axis, each.kind, each.members, each.stride)
-                )
-                used[chosen] |= 1 << a
-    queues = np.zeros_like(used)
-    for bits in np.unique(used[used > 0]):
-        crossed = {axis.name for a, axis in enumerate(mesh.axes) if bits >> a & 1}
-        queues[used == bits] = queue_bits(mesh, crossed)
-    return pipelined_ticks(taken - least, least.sum(axis=-1)), queues
+    shape = (-1, *moved.shape[-2:])
+    rounds, number = distinct_rounds(moved.reshape(shape), meta.reshape(shape))
+    own, start = np.zeros(len(rounds), dtype=np.int64), np.zeros(len(rounds), dtype=np.int64)
+    order = np.lexsort(rounds.T[:2])
+    ends = np.flatnonzero((np.diff(rounds[order, :2], axis=0) != 0).any(axis=1)) + 1
+    for group in np.split(order, ends) if len(order) else ():
+        axis = mesh.axes[rounds[group[0], 0]]
+        each = decoded(int(rounds[group[0], 1]), axis.name)
+        own[group] = step_ticks(axis, each.kind, each.members, rounds[group, 2], each.stride)
+        start[group] = start_ticks(axis, each.kind, each.members, each.stride)
+    work, least, used = added_rounds(number, own, np.minimum(own, start))
+    crossed = [
+        [axis.name for a, axis in enumerate(mesh.axes) if bits >> a & 1]
+        for bits in range(used.max(initial=0) + 1)
+    ]
+    queues = np.array([queue_bits(mesh, axes) if axes else 0 for axes in crossed], dtype=np.int64)
+    return pipelined_ticks(work, least).reshape(moved.shape[:-2]), queues[used].reshape(moved.shape[:-2])
 
 
 def decoded(code: int, axis: str) -> Round:

@@ -18,8 +18,12 @@ from tapestry.costmodel.resharding_loops import (
     FETCH_ROUNDS,
     GATHER,
     code,
+    distinct_rows,
     stride_on_axis,
 )
+
+# A mark beside a round's code, above its kind: a gather among the devices of a regular group.
+REGULAR = 1 << 50
 
 
 @njit()
@@ -33,52 +37,57 @@ def fetches(tables, folds, used, held_volume, wanted_volume, team, crossing):
     most that any device has already of what it needs, and all that devices have, `(holdings, needed, 2)`; elements.
     """
     (count, need_count), axis_count, device_count = used.shape, team.shape[1], team.shape[2]
-    rank, width = tables.held.shape[1], (axis_count + 1) * device_count
+    rank, levels = tables.held.shape[1], axis_count + 1
     nested = np.zeros((count, need_count), np.bool_)
     same = np.zeros((count, need_count), np.bool_)
     traffic = np.zeros((count, need_count), np.int64)
     moved = np.zeros((count, need_count, axis_count, FETCH_ROUNDS), np.int64)
     kept = np.zeros((count, need_count, 2), np.int64)
     at = np.empty(rank, np.int64)
-    volume = np.empty(axis_count + 1, np.int64)
-    gathered = np.empty(axis_count, np.int64)
+    volume = np.empty(levels, np.int64)
+    gathered, most = np.empty(axis_count, np.int64), np.empty((axis_count, FETCH_ROUNDS), np.int64)
     for h in range(count):
         for n in range(need_count):
             if not used[h, n]:
                 continue
             for k in range(rank):
-                at[k] = row_of(tables, h, n, k) * width
+                at[k] = row_of(tables, h, n, k) * levels * device_count
             fold = folds.of[h, n]
             lacks, differs = np.int64(0), np.int64(0)
+            received, most_kept, all_kept = np.int64(0), np.int64(0), np.int64(0)
+            most[:] = 0
             for c in range(folds.start[fold], folds.start[fold + 1]):
                 d, weight = folds.device[c], folds.weight[c]
-                gathered[:] = 0
-                for level in range(axis_count + 1):
-                    v = 1
-                    for k in range(rank):
-                        v *= tables.lengths[at[k] + level * device_count + d]
-                    volume[level] = v
+                volume[:] = 1
+                for k in range(rank):
+                    for level in range(levels):
+                        volume[level] *= tables.lengths[at[k] + d * levels + level]
                 own = volume[axis_count]
                 lacks += weight * (wanted_volume[n, d] - own)
                 differs += held_volume[h, d] != wanted_volume[n, d]
-                kept[h, n, 0] = max(kept[h, n, 0], own)
-                kept[h, n, 1] += weight * own
+                most_kept = max(most_kept, own)
+                all_kept += weight * own
+                gathered[:] = 0
                 for a in range(axis_count):
                     missing = volume[a] - volume[a + 1]
-                    traffic[h, n] += weight * missing
-                    if team[n, a, d] == 1 or missing == 0:
-                        moved[h, n, a, 0] = max(moved[h, n, a, 0], missing)
+                    if missing == 0:
                         continue
-                    share = -(-missing // team[n, a, d])
-                    moved[h, n, a, 0] = max(moved[h, n, a, 0], share)
+                    received += weight * missing
+                    members = team[n, a, d]
+                    if members == 1:
+                        most[a, 0] = max(most[a, 0], missing)
+                        continue
+                    share = -(-missing // members)
+                    most[a, 0] = max(most[a, 0], share)
                     for b in range(a + 1, axis_count):
                         gathered[b] += min(missing, share * crossing[n, a, b, d])
                 for b in range(1, axis_count):
-                    moved[h, n, b, 1] = max(moved[h, n, b, 1], gathered[b])
+                    most[b, 1] = max(most[b, 1], gathered[b])
+            kept[h, n, 0], kept[h, n, 1] = most_kept, all_kept
             nested[h, n] = lacks == 0
-            if lacks == 0:
-                same[h, n] = differs == 0
-                moved[h, n], traffic[h, n] = 0, 0
+            same[h, n] = lacks == 0 and differs == 0
+            if lacks != 0:
+                moved[h, n], traffic[h, n] = most, received
     return nested, same, traffic, moved, kept
 
 
@@ -132,42 +141,76 @@ def fetch_rounds(rows, used, places, granules, halo, constant, tables, folds, me
 
     Returns: codes `(holdings, needed, axes, FETCH_ROUNDS)`.
     """
-    sub_count, axis_count = places.shape[1], mesh.axis_sizes.shape[0]
+    axis_count = mesh.axis_sizes.shape[0]
     result = np.zeros((rows.shape[0], places.shape[0], axis_count, FETCH_ROUNDS), np.int64)
-    released = np.zeros(sub_count, np.bool_)
-    free = np.zeros(sub_count, np.bool_)
-    for h in range(rows.shape[0]):
-        for n in range(places.shape[0]):
-            if not used[h, n]:
-                continue
-            for a in range(axis_count):
-                members, exchange, irregular, replicas = 1, False, False, 1
-                for s in range(sub_count):
-                    mine, k, to = mesh.owner[s] == a, rows[h, s], places[n, s]
-                    free[s] = mine and to < 0
-                    if free[s]:
-                        replicas *= mesh.sizes[s]
-                    moves = to >= 0 and not constant[n, to]
-                    released[s] = mine and k >= 0 and not (moves and to == k)
-                    if released[s]:
-                        members *= mesh.sizes[s]
-                        exchange |= moves
-                    elif mine and k >= 0:
-                        irregular |= halo[n, k] or rows[h, sub_count + k] != granules[n, k]
-                if members == 1:
-                    result[h, n, a, 0] = code(FETCH, mesh.axis_sizes[a], 1)
-                elif irregular:
-                    result[h, n, a, 0] = code(EXCHANGE if exchange else GATHER, mesh.axis_sizes[a], 1)
-                else:
-                    kind = EXCHANGE if exchange else GATHER
-                    if kind == GATHER and has_one_owner(tables, folds, h, n, a, mesh):
-                        kind = BROADCAST
-                    result[h, n, a, 0] = code(kind, members, stride_on_axis(released, a, mesh))
-                if replicas == 1:
-                    result[h, n, a, 1] = code(GATHER, mesh.axis_sizes[a], 1)
-                else:
-                    result[h, n, a, 1] = code(GATHER, replicas, stride_on_axis(free, a, mesh))
+    for a in range(axis_count):
+        held, wanted = _on_axis(rows, places, granules, halo, constant, a, mesh)
+        held_first, held_number = distinct_rows(held)
+        wanted_first, wanted_number = distinct_rows(wanted)
+        known = np.full((len(held_first), len(wanted_first), FETCH_ROUNDS), -1, np.int64)
+        for h in range(rows.shape[0]):
+            for n in range(places.shape[0]):
+                if not used[h, n]:
+                    continue
+                codes = known[held_number[h], wanted_number[n]]
+                if codes[0] < 0:
+                    _encode(rows[h], places[n], granules[n], halo[n], constant[n], a, mesh, codes)
+                result[h, n, a] = codes
+                is_regular = codes[0] & REGULAR != 0
+                result[h, n, a, 0] = codes[0] & ~REGULAR
+                if is_regular and has_one_owner(tables, folds, h, n, a, mesh):
+                    result[h, n, a, 0] += code(BROADCAST - GATHER, 0, 0)
     return result
+
+
+@njit()
+def _on_axis(rows, places, granules, halo, constant, a, mesh):
+    """Return what the rounds on mesh axis `a` depend on, of every holding and of every consumer spec."""
+    sub_count, rank = places.shape[1], granules.shape[1]
+    held = np.full((rows.shape[0], 2 * sub_count), -1, np.int64)
+    wanted = np.empty((places.shape[0], sub_count + rank), np.int64)
+    for s in range(sub_count):
+        mine = mesh.owner[s] == a
+        for h in range(rows.shape[0]):
+            if mine and rows[h, s] >= 0:
+                held[h, s], held[h, sub_count + s] = rows[h, s], rows[h, sub_count + rows[h, s]]
+        for n in range(places.shape[0]):
+            wanted[n, s] = max(places[n, s], -1) if mine else -1
+    for n in range(places.shape[0]):
+        for k in range(rank):
+            wanted[n, sub_count + k] = 4 * granules[n, k] + 2 * halo[n, k] + constant[n, k]
+    return held, wanted
+
+
+@njit()
+def _encode(row, places, granules, halo, constant, a, mesh, codes):
+    """Fill `codes` with the rounds on mesh axis `a`; one that may be a broadcast is marked `REGULAR`."""
+    sub_count = len(places)
+    released, free = np.zeros(sub_count, np.bool_), np.zeros(sub_count, np.bool_)
+    members, exchange, irregular, replicas = 1, False, False, 1
+    for s in range(sub_count):
+        mine, k, to = mesh.owner[s] == a, row[s], places[s]
+        free[s] = mine and to < 0
+        if free[s]:
+            replicas *= mesh.sizes[s]
+        moves = to >= 0 and not constant[to]
+        released[s] = mine and k >= 0 and not (moves and to == k)
+        if released[s]:
+            members *= mesh.sizes[s]
+            exchange |= moves
+        elif mine and k >= 0:
+            irregular |= halo[k] or row[sub_count + k] != granules[k]
+    kind = EXCHANGE if exchange else GATHER
+    if members == 1:
+        codes[0] = code(FETCH, mesh.axis_sizes[a], 1)
+    elif irregular:
+        codes[0] = code(kind, mesh.axis_sizes[a], 1)
+    else:
+        codes[0] = code(kind, members, stride_on_axis(released, a, mesh)) | (0 if exchange else REGULAR)
+    if replicas == 1:
+        codes[1] = code(GATHER, mesh.axis_sizes[a], 1)
+    else:
+        codes[1] = code(GATHER, replicas, stride_on_axis(free, a, mesh))
 
 
 @njit()

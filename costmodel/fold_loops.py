@@ -11,6 +11,8 @@ import numpy as np
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.resharding_loops import distinct_rows
 
+_SMALL = 1 << 16
+
 
 @njit()
 def team_labels(team, crossing):
@@ -62,16 +64,56 @@ def representatives(keys, partitions, teams):
     devices, rank = teams.shape[1], keys.shape[1] - 1
     start = np.zeros(len(keys) + 1, np.int64)
     device, weight = np.empty(4 * devices, np.int64), np.empty(4 * devices, np.int64)
-    columns = np.empty((devices, rank + 1), np.int64)
+    label = np.empty(devices, np.int64)
+    seen, stamp = np.zeros(_SMALL, np.int64), 0
+    partition_sizes, team_sizes = _sizes(partitions), _sizes(teams)
     for f in range(len(keys)):
-        for k in range(rank):
-            columns[:, k] = partitions[keys[f, k]]
-        columns[:, rank] = teams[keys[f, rank]]
-        first, number = distinct_rows(columns)
+        label[:] = 0
+        count = 1
+        for k in range(rank + 1):
+            rows, sizes = (partitions, partition_sizes) if k < rank else (teams, team_sizes)
+            size = sizes[keys[f, k]]
+            if size > 1:
+                count = _refine(label, count, rows[keys[f, k]], size, seen, stamp)
+                stamp += devices
         at = start[f]
-        start[f + 1] = at + len(first)
-        while at + len(first) > len(device):
+        start[f + 1] = at + count
+        while at + count > len(device):
             device, weight = np.append(device, device), np.append(weight, weight)
-        device[at : at + len(first)] = first
-        weight[at : at + len(first)] = np.bincount(number, minlength=len(first))
+        weight[at : at + count] = 0
+        for d in range(devices):
+            c = at + label[d]
+            if weight[c] == 0:
+                device[c] = d
+            weight[c] += 1
     return start, device[: start[-1]].copy(), weight[: start[-1]].copy()
+
+
+@njit()
+def _sizes(labels):
+    """Count the labels of each partition."""
+    found = np.empty(len(labels), np.int64)
+    for i in range(len(labels)):
+        found[i] = labels[i].max() + 1
+    return found
+
+
+@njit()
+def _refine(label, count, by, size, seen, stamp):
+    """Number the devices anew by their label, of `count`, and by another partition of `size`; return how many differ.
+
+    `seen` holds numbers above `stamp` only for what this call has seen.
+    """
+    devices = len(label)
+    if count * size > len(seen):
+        first, number = distinct_rows(np.column_stack((label, by)))
+        label[:] = number
+        return len(first)
+    found = 0
+    for d in range(devices):
+        at = label[d] * size + by[d]
+        if seen[at] <= stamp:
+            found += 1
+            seen[at] = stamp + found
+        label[d] = seen[at] - stamp - 1
+    return found

@@ -39,33 +39,36 @@ class LoweredSpecs:
 
 def lowered(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShape) -> LoweredSpecs:
     """Return specs of tensors of a shape as arrays."""
-    count, rank = len(specs), len(shape)
-    places = np.full((count, len(mesh_shape.sub_axes)), -1, dtype=np.int64)
-    granules = np.ones((count, rank), dtype=np.int64)
-    numbers = np.zeros((count, rank), dtype=np.int64)
-    window = np.zeros((count, rank), dtype=np.bool_)
-    constant = np.full((count, rank, 2), -1, dtype=np.int64)
+    count, rank, subs = len(specs), len(shape), len(mesh_shape.sub_axes)
     known: dict[tuple[int, Split, ChunkWindow | None], int] = {}
-    bounds: list[np.ndarray] = []
+    none = (None,) * rank
+    rows = [
+        [
+            known.setdefault(key, len(known))
+            for key in zip(shape, spec.dims, spec.windows or none, strict=True)
+        ]
+        for spec in specs
+    ]
+    numbers = np.array(rows, dtype=np.int64).reshape(count, rank)
+    # one row for each split, window and size that occurs
+    bounds = np.zeros((len(known), mesh_shape.device_count, 2), dtype=np.int64)
+    granules, window = np.ones(len(known), dtype=np.int64), np.zeros(len(known), dtype=np.bool_)
+    constant = np.full((len(known), 2), -1, dtype=np.int64)
+    splits = np.zeros((len(known), subs), dtype=np.bool_)
+    for i, (size, split, seen) in enumerate(known):
+        bounds[i] = _bounds(size, split, seen, mesh_shape)
+        granules[i], window[i] = split.granule, seen is not None
+        splits[i, [mesh_shape.positions[a] for a in split.axes]] = True
+        if seen is not None and seen.stride == 0:
+            constant[i] = _bounds(size, Split(), seen, mesh_shape)[0]
+    places = np.full((count, subs), -1, dtype=np.int64)
+    for k in range(rank):
+        places[splits[numbers[:, k]]] = k
     for i, spec in enumerate(specs):
-        for k, (split, size) in enumerate(zip(spec.dims, shape, strict=True)):
-            granules[i, k] = split.granule
-            for a in split.axes:
-                places[i, mesh_shape.positions[a]] = k
-            seen = spec.windows[k] if spec.windows else None
-            if seen is not None:
-                window[i, k] = True
-                if seen.stride == 0:
-                    constant[i, k] = _bounds(size, Split(), seen, mesh_shape)[0]
-            number = known.setdefault((size, split, seen), len(bounds))
-            if number == len(bounds):
-                bounds.append(_bounds(size, split, seen, mesh_shape))
-            numbers[i, k] = number
         for a in spec.partial:
             places[i, mesh_shape.positions[a]] = -2
-    columns = np.array(bounds, dtype=np.int64).reshape(-1, mesh_shape.device_count, 2)
-    boxes = np.ascontiguousarray(columns[numbers].transpose(0, 2, 1, 3))
-    return LoweredSpecs(places, granules, boxes, numbers, window, constant)
+    boxes = np.ascontiguousarray(bounds[numbers].transpose(0, 2, 1, 3))
+    return LoweredSpecs(places, granules[numbers], boxes, numbers, window[numbers], constant[numbers])
 
 
 def _bounds(size: int, split: Split, window: ChunkWindow | None, mesh_shape: MeshShape) -> np.ndarray:

@@ -36,6 +36,8 @@ def packed(tables, folds, used, devices):
                     flag[k] = tables.flags[at[k] + folds.device[c]]
                 sent[h, n] |= _is_packed(flag)
                 landed[h, n] |= _is_repacked(flag)
+                if sent[h, n] and landed[h, n]:
+                    break
     return sent, landed
 
 

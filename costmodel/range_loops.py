@@ -20,13 +20,13 @@ WIDE, SHORT = WIDE_OWN | WIDE_OTHER, SHORT_OWN | SHORT_OTHER
 
 @njit()
 def overlaps(held, wanted, block):
-    """Compute the common lengths of ranges of one dimension, `(held, wanted, levels * devices)`.
+    """Compute the common lengths of ranges of one dimension, `(held, wanted, devices, levels)`.
 
     `block` are the sizes of the levels' blocks; the union of the ranges of a block's devices is an interval.
     """
     devices, levels = held.shape[1], block.shape[0]
-    found = np.empty((held.shape[0], wanted.shape[0], levels * devices), np.int64)
-    low, high = np.empty(devices, np.int64), np.empty(devices, np.int64)
+    found = np.empty((held.shape[0], wanted.shape[0], devices, levels), np.int64)
+    low, high = np.empty((devices, levels), np.int64), np.empty((devices, levels), np.int64)
     for h in range(held.shape[0]):
         for level in range(levels):
             span = block[level]
@@ -35,11 +35,12 @@ def overlaps(held, wanted, block):
                 for d in range(first, first + span):
                     if held[h, d, 1] > held[h, d, 0]:
                         least, most = min(least, held[h, d, 0]), max(most, held[h, d, 1])
-                low[first : first + span], high[first : first + span] = least, most
-            for n in range(wanted.shape[0]):
-                for d in range(devices):
-                    start, end = max(low[d], wanted[n, d, 0]), min(high[d], wanted[n, d, 1])
-                    found[h, n, level * devices + d] = max(end - start, 0)
+                low[first : first + span, level], high[first : first + span, level] = least, most
+        for n in range(wanted.shape[0]):
+            for d in range(devices):
+                for level in range(levels):
+                    start, end = max(low[d, level], wanted[n, d, 0]), min(high[d, level], wanted[n, d, 1])
+                    found[h, n, d, level] = max(end - start, 0)
     return found
 
 
@@ -172,15 +173,16 @@ def kept_of_part(own, held_splits, wanted_splits, mesh):
 
 
 @njit()
-def owners(length, size, granule, splits, released, a, wanted, mesh):
+def owners(lengths, size, granule, splits, released, a, wanted, like, mesh):
     """Count the places on mesh axis `a` at which a device's group holds what it needs of one dimension: 0, 1 or 2,
     which is several; `(devices,)`, uint8.
 
     A group's places differ along the `released` sub-axes; devices on faster axes are at one place. Row `wanted` is
-    `(devices, 2)`; `length` is what each device finds at its own place, `splits` are the sub-axes that split the held
-    dimension, of `size` in chunks of a `granule`.
+    `(devices, 2)`; `lengths` are those of `overlaps`, `splits` are the sub-axes that split the held dimension, of
+    `size` in chunks of a `granule`. Devices are `like` others, as `likes` finds.
     """
-    found = np.empty(len(length), np.uint8)
+    devices = len(like)
+    found = np.empty(devices, np.uint8)
     parts, faster = 1, 1
     free = np.bool_(False)
     for s in range(len(splits)):
@@ -189,16 +191,15 @@ def owners(length, size, granule, splits, released, a, wanted, mesh):
             faster *= mesh.sizes[s] if mesh.owner[s] > a else 1
             free |= released[s]
     if not free:
-        for d in range(len(length)):
-            found[d] = length[d] > 0
+        for d in range(devices):
+            found[d] = lengths[d, a + 1] > 0
         return found
     granules = -(-size // granule)
     chunk = -(-granules // parts) * granule * faster
-    for d in range(len(length)):
+    for d in range(devices):
         start, end = wanted[d, 0], wanted[d, 1]
-        same = d % mesh.block[a + 1] != 0 and start == wanted[d - 1, 0] and end == wanted[d - 1, 1]
-        if same:
-            found[d] = found[d - 1]
+        if like[d] != d:
+            found[d] = found[like[d]]
         elif end <= start:
             found[d] = 0
         else:
@@ -235,20 +236,14 @@ def _places_below(limit, d, splits, released, a, count, mesh):
 
 
 @njit()
-def labels_of(lengths, flags, demand, kept, owned, held, wanted):
-    """Number the devices for which one dimension's rows of all tables are equal, and its ranges equally long."""
-    devices = len(demand)
-    levels, axes = len(lengths) // devices, owned.shape[0]
-    columns = np.empty((devices, levels + axes + 5), np.int64)
-    for d in range(devices):
-        row = columns[d]
-        row[0], row[1], row[2] = flags[d], demand[d], kept[d]
-        row[3], row[4] = held[d, 1] - held[d, 0], wanted[d, 1] - wanted[d, 0]
-        for level in range(levels):
-            row[5 + level] = lengths[level * devices + d]
-        for a in range(axes):
-            row[5 + levels + a] = owned[a, d]
-    return distinct_rows(columns)[1]
+def likes(splits, other_splits, mesh):
+    """Return of every device the first one at the same place along the sub-axes that split anything, `(devices,)`."""
+    found = np.arange(mesh.coordinates.shape[0])
+    for s in range(len(splits)):
+        if not splits[s] and not other_splits[s]:
+            for d in range(len(found)):
+                found[d] -= mesh.coordinates[d, s] * mesh.strides[s]
+    return found
 
 
 @njit()
@@ -262,32 +257,46 @@ def all_owners(lengths, size, granules, splits, wanted, wanted_splits, constant,
     released = np.empty(splits.shape[1], np.bool_)
     for h in range(len(splits)):
         for n in range(len(wanted)):
+            like = likes(splits[h], wanted_splits[n], mesh)
             for a in range(axes):
                 for s in range(len(released)):
                     stays = wanted_splits[n, s] and not constant[n]
                     released[s] = mesh.owner[s] == a and splits[h, s] and not stays
-                length = lengths[h, n, (a + 1) * devices : (a + 2) * devices]
-                found[h, n, a] = owners(length, size, granules[h], splits[h], released, a, wanted[n], mesh)
+                found[h, n, a] = owners(
+                    *(lengths[h, n], size, granules[h], splits[h], released, a, wanted[n], like, mesh)
+                )
     return found
 
 
 @njit()
-def labels(tables, of, used, held, wanted, wanted_splits, mesh):
+def labels(tables, of, used, held, splits, wanted, wanted_splits, mesh):
     """Compute what parts have already and the labels of devices, `(variants, wanted, devices)` both.
 
     A variant is a held range, `of` `(variants,)`, of a holding that other dimensions of split too: `used`
-    `(variants, sub-axes)`. `tables` are those of `overlaps`, `cuts`, `demands` and `owners`.
+    `(variants, sub-axes)`. `tables` are those of `overlaps`, `cuts`, `demands` and `owners`. Devices for which one
+    dimension's rows of all tables are equal, and its ranges equally long, have the same label.
     """
     lengths, flags, demand, owned = tables
-    devices = held.shape[1]
+    devices, axes = held.shape[1], len(mesh.axis_sizes)
     kept = np.empty((len(of), len(wanted), devices), np.int64)
     number = np.empty((len(of), len(wanted), devices), np.int64)
+    columns, at = np.empty((devices, 2 * axes + 6), np.int64), np.empty(devices, np.int64)
     for v in range(len(of)):
         h = of[v]
         for n in range(len(wanted)):
-            own = lengths[h, n, len(mesh.axis_sizes) * devices :]
-            kept[v, n] = kept_of_part(own, used[v], wanted_splits[n], mesh)
-            number[v, n] = labels_of(
-                lengths[h, n], flags[h, n], demand[h, n], kept[v, n], owned[h, n], held[h], wanted[n]
-            )
+            kept[v, n] = kept_of_part(lengths[h, n, :, axes].copy(), used[v], wanted_splits[n], mesh)
+            like = likes(splits[h], wanted_splits[n], mesh)
+            count = 0
+            for d in range(devices):
+                if like[d] != d:
+                    at[d] = at[like[d]]
+                    continue
+                row = columns[count]
+                row[0], row[1], row[2] = flags[h, n, d], demand[h, n, d], kept[v, n, d]
+                row[3], row[4] = held[h, d, 1] - held[h, d, 0], wanted[n, d, 1] - wanted[n, d, 0]
+                row[5 : 6 + axes] = lengths[h, n, d]
+                row[6 + axes :] = owned[h, n, :, d]
+                at[d] = count
+                count += 1
+            number[v, n] = distinct_rows(columns[:count])[1][at]
     return kept, number

@@ -21,7 +21,7 @@ class RangeTables(NamedTuple):
     """The tables of all dimensions, flat, as compiled loops read them, and which of their rows a pair reads.
 
     For dimension k, `held` range i and `wanted` range j, a row begins at `base[k, 0] + i * base[k, 1] + j * base[k, 2]`
-    times the length of a row: one number per device in `flags` and `demand`, per level and device in `lengths`, per
+    times the length of a row: one number per device in `flags` and `demand`, per device and level in `lengths`, per
     mesh axis and device in `owned`. `kept` is read by `variant` in place of `held`, with `variant_base`.
     """
 
@@ -84,7 +84,7 @@ def range_tables(
             *(wanted.is_constant[at, k], mesh),
         )
         tables = (lengths, cuts(have, need), demands(have, need, shares), owned)
-        kept, number = labels(tables, held[some, k], splits_any[some], have, need, need_split, mesh)
+        kept, number = labels(tables, held[some, k], splits_any[some], have, split, need, need_split, mesh)
         base[k] = sum(len(p[1]) for p in parts) // devices, len(at), 1
         variant_base[k] = sum(map(len, numbers)), len(at), 1
         parts.append(tuple(t.ravel() for t in (*tables, kept)))

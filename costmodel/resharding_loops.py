@@ -78,23 +78,23 @@ def distinct_rows(rows):
 
 
 @njit()
-def ascending(rows):
-    """Find the order of the rows of `(n, k)`, the first column most significant, `(n,)`."""
-    order = np.arange(rows.shape[0])
+def ascending(rows, some):
+    """Find the order of `some` `(n,)` rows of `(m, k)`, the first column most significant, `(n,)`."""
+    order = np.arange(len(some))
     # ranges of equal rows up to a column, which decides
-    open_ranges = [(0, rows.shape[0], 0)]
+    open_ranges = [(0, len(some), 0)]
     while len(open_ranges) > 0:
         begin, end, column = open_ranges.pop()
         mine = order[begin:end].copy()
-        while column < rows.shape[1] and (rows[mine, column] == rows[mine[0], column]).all():
+        while column < rows.shape[1] and (rows[some[mine], column] == rows[some[mine[0]], column]).all():
             column += 1
         if column == rows.shape[1]:
             continue
-        mine = mine[np.argsort(rows[mine, column])]
+        mine = mine[np.argsort(rows[some[mine], column])]
         order[begin:end] = mine
         first = 0
         for i in range(1, end - begin + 1):
-            if i == end - begin or rows[mine[i], column] != rows[mine[first], column]:
+            if i == end - begin or rows[some[mine[i]], column] != rows[some[mine[first]], column]:
                 if i - first > 1:
                     open_ranges.append((begin + first, begin + i, column + 1))
                 first = i
@@ -297,3 +297,47 @@ def stride_on_axis(chosen, a, mesh):
             break
         stride *= mesh.sizes[s]
     return stride
+
+
+@njit()
+def distinct_rounds(moved, meta):
+    """Find the distinct rounds in which anything moves; `moved` and `meta` `(n, axes, rounds)` are bytes and codes.
+
+    Returns: axis, code and bytes of each, `(k, 3)`, and which of them every round is, -1: nothing moves.
+    """
+    number = np.full(moved.shape, -1, np.int64)
+    rows = np.empty((np.count_nonzero(moved), 3), np.int64)
+    count = 0
+    for i in range(moved.shape[0]):
+        for a in range(moved.shape[1]):
+            for r in range(moved.shape[2]):
+                if moved[i, a, r] > 0:
+                    rows[count, 0], rows[count, 1], rows[count, 2] = a, meta[i, a, r], moved[i, a, r]
+                    number[i, a, r] = count
+                    count += 1
+    first, of = distinct_rows(rows[:count])
+    for i in range(moved.shape[0]):
+        for a in range(moved.shape[1]):
+            for r in range(moved.shape[2]):
+                if number[i, a, r] >= 0:
+                    number[i, a, r] = of[number[i, a, r]]
+    return rows[first], number
+
+
+@njit()
+def added_rounds(number, own, start):
+    """Add up the ticks of rounds by axis; `number` is that of `distinct_rounds`, `own` and `start` are theirs.
+
+    Returns: ticks beyond the starts `(n, axes)`, those of all starts `(n,)`, and the axes used `(n,)`, a bit each.
+    """
+    work = np.zeros(number.shape[:2], np.int64)
+    least, used = np.zeros(number.shape[0], np.int64), np.zeros(number.shape[0], np.int64)
+    for i in range(number.shape[0]):
+        for a in range(number.shape[1]):
+            for r in range(number.shape[2]):
+                k = number[i, a, r]
+                if k >= 0:
+                    work[i, a] += own[k] - start[k]
+                    least[i] += start[k]
+                    used[i] |= 1 << a
+    return work, least, used

@@ -169,13 +169,15 @@ def _staging(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndar
         first, number = distinct_rows(padded)
         tables.append(padded[first])
         key = key * len(first) + number[np.append(-1, row.ravel()) + 1]
-    keys, place = np.unique(key, return_inverse=True)
+    at, number = distinct_rows(key[:, None])
+    keys, sorted_place = np.unique(key[at], return_inverse=True)
+    place = sorted_place[number]
     total = np.repeat(nothing, len(keys), axis=0)
     for sizes in reversed(tables):
         keys, row = np.divmod(keys, len(sizes))
         total += sizes[row]
     kept, number = distinct_rows(total)
-    return number[place.ravel()[1:]].reshape(parts[0][1].shape), total[kept]
+    return number[place[1:]].reshape(parts[0][1].shape), total[kept]
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ class SpaceCompiler:
             spec_ids=np.concatenate(self.rows.spec_ids),
             inside=self.rows.inside(),
             relayout_rows=self.rows.relayouts(),
-            pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
+            pair_rows=self.rows.pairs(staging_ids),
             staging_rows=staging_rows,
             size_rows=self.rows.sizes(representative),
             block_rows=self._block_rows(representative),

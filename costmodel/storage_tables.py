@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tapestry.costmodel.lowered_specs import lowered
 from tapestry.costmodel.resharding_tables import ReshardingTable
 from tapestry.hardware.layouts.native import Native, stored_bytes
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
 from tapestry.teg.graph import TensorType
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.spec import Spec, boxes
+from tapestry.teg.sharding.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,8 @@ class SpecsWithDimensionOrders:
 
 def part_shapes(specs: Sequence[Spec], shape: tuple[int, ...], mesh_shape: MeshShape) -> np.ndarray:
     """Compute the shapes of the parts that devices hold or need in each spec, `(specs, devices, rank)`."""
-    found = np.zeros((len(specs), mesh_shape.device_count, len(shape)), dtype=np.int64)
-    for k, spec in enumerate(specs):
-        box = boxes(spec, shape, mesh_shape)
-        found[k] = np.maximum(box[..., 1] - box[..., 0], 0)
+    boxes = lowered(specs, shape, mesh_shape).boxes
+    found: np.ndarray = np.maximum(boxes[..., 1] - boxes[..., 0], 0)
     return found
 
 

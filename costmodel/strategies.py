@@ -13,9 +13,17 @@ from tapestry.costmodel.view import View
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
-from tapestry.teg.sharding.strategy import Read, Strategy, consumer_spec, producer_spec, read_of, splittable
+from tapestry.teg.sharding.strategy import (
+    Read,
+    Strategy,
+    consumer_spec,
+    producer_spec,
+    read_of,
+    splittable,
+    written_spec,
+)
 from tapestry.teg.sharding.text import parse_spec
-from tapestry.teg.signature import PARALLEL
+from tapestry.teg.signature import PARALLEL, rows_of
 
 LARGEST_FAMILY = 1024
 
@@ -73,9 +81,17 @@ class StrategyFamily:
             )
             for shape, read in reads
         ]
-        self.made = [
-            [producer_spec(signature, k, rank, s) for s in self.strategies] for k, rank in enumerate(ranks)
-        ]
+        self.made = [self._written(k, rank) for k, rank in enumerate(ranks)]
+
+    def _written(self, position: int, rank: int) -> list[Spec]:
+        """Return the spec of an output in every strategy: the splits of its dimensions and of reductions matter."""
+        signature = self.definition.signature
+        if signature is None:
+            return self._each((), partial(producer_spec, None, position, rank))
+        rows = rows_of(signature.outputs[position])
+        dims = {row.dim for row in rows if row is not None and row.dim >= 0}
+        dims |= {k for k, d in enumerate(signature.dims) if d.kind != PARALLEL}
+        return self._each(sorted(dims), partial(written_spec, rows, signature))
 
     def _each(self, dims: Sequence[int], spec_of: Callable[[Strategy], Spec]) -> list[Spec]:
         """Return the spec of every strategy, where only the splits of `dims` matter; each is built once."""
@@ -169,34 +185,35 @@ def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view
         return [Strategy()]
     allowed = splittable(signature)
     dims = [k for k, d in enumerate(signature.dims) if allowed[k] and d.size > 1]
+    axis_sizes = [view.size(a) for a in range(len(view.axes))]
     found: list[Strategy] = []
     for choice in product([-1, *dims], repeat=len(view.axes)):
+        parts = dict.fromkeys((k for k in choice if k >= 0), 1)
+        for logical, k in enumerate(choice):
+            if k >= 0:
+                parts[k] *= axis_sizes[logical]
+        if any(n > signature.dims[k].size for k, n in parts.items()):
+            continue
+        if len({signature.dims[k].kind for k in parts} - {PARALLEL}) > 1:
+            continue
         splits = _splits(choice, len(signature.dims), view)
-        if any(
-            view.mesh_shape.size_of(s.axes) > d.size
-            for s, d in zip(splits, signature.dims, strict=True)
-            if s.axes
-        ):
-            continue
-        kinds = {d.kind for s, d in zip(splits, signature.dims, strict=True) if s.axes and d.kind != PARALLEL}
-        if len(kinds) > 1:
-            continue
         found.append(Strategy(splits))
-        aligned = tuple(
-            Split(s.axes, g) if s.axes and _changes(d.size, view.mesh_shape.size_of(s.axes), g) else s
-            for s, g, d in zip(splits, granules, signature.dims, strict=True)
-        )
-        if aligned != splits:
-            found.append(Strategy(aligned))
+        changed = [k for k, n in parts.items() if _changes(signature.dims[k].size, n, granules[k])]
+        if changed:
+            found.append(
+                Strategy(
+                    tuple(Split(s.axes, granules[k]) if k in changed else s for k, s in enumerate(splits))
+                )
+            )
     return found[:LARGEST_FAMILY]
 
 
 def _splits(choice: tuple[int, ...], rank: int, view: View) -> tuple[Split, ...]:
-    axes: list[tuple[str, ...]] = [()] * rank
+    splits = [WHOLE] * rank
     for logical, dim in enumerate(choice):
         if dim >= 0:
-            axes[dim] = (*axes[dim], *view.axes[logical])
-    return tuple(Split(a) if a else WHOLE for a in axes)
+            splits[dim] = Split((*splits[dim].axes, *view.axes[logical]))
+    return tuple(splits)
 
 
 def _changes(size: int, parts: int, granule: int) -> bool:

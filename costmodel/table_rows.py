@@ -146,10 +146,17 @@ class TableRows:
         """Collect which parts lie in which, for every pair of consumer specs."""
         return np.concatenate([t.between.inside.ravel() for t in self.tables])
 
-    def pairs(self) -> np.ndarray:
-        """Collect ticks, traffic, energy and queues of resharding, `(rows, 4)`."""
-        columns = [[getattr(t.between, name).ravel() for t in self.tables] for name in PAIR_COLUMNS]
-        return np.column_stack([np.concatenate(column) for column in columns])
+    def pairs(self, staging_ids: np.ndarray) -> np.ndarray:
+        """Collect ticks, traffic, energy, queues and the row of staging of all pairs, `(rows, 5)`."""
+        found = np.empty((self.pair_row_count, len(PAIR_COLUMNS) + 1), dtype=np.int64)
+        found[:, -1] = staging_ids
+        at = 0
+        for table in self.tables:
+            end = at + table.between.ticks.size
+            for column, name in enumerate(PAIR_COLUMNS):
+                found[at:end, column] = getattr(table.between, name).ravel()
+            at = end
+        return found
 
     def sizes(self, representative: np.ndarray) -> np.ndarray:
         """Collect the stored bytes of produced and consumed parts, `(rows, classes)`."""
@@ -158,12 +165,13 @@ class TableRows:
 
     def staging(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
-        rows = [t.staging_bytes[:, representative] for t in self.tables]
-        zero = np.zeros((1, len(representative)), dtype=np.int64)
-        total = np.concatenate([zero, *rows])
+        devices = len(representative)
+        rows = [t.staging_bytes for t in self.tables]
+        if rows and (devices < rows[0].shape[1] or (representative != np.arange(devices)).any()):
+            rows = [r[:, representative] for r in rows]
+        total = np.concatenate([np.zeros((1, devices), dtype=np.int64), *rows])
         first, ids = distinct_rows(total)
-        distinct = total[first]
-        order = ascending(distinct)
+        order = ascending(total, first)
         number = np.empty(len(order), dtype=np.int64)
         number[order] = np.arange(len(order))
         ids = number[ids]
@@ -173,4 +181,4 @@ class TableRows:
             per_pair.append(ids[at + table.between.staging_ids.ravel()])
             at += len(mine)
         # sizes are not negative, so the zero row sorts first
-        return distinct[order], np.concatenate(per_pair)
+        return total[first[order]], np.concatenate(per_pair)

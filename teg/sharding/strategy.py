@@ -63,7 +63,12 @@ def producer_spec(signature: Signature | None, position: int, rank: int, strateg
     """Compute the spec in which a block leaves its output `position` (a tensor of `rank` dimensions)."""
     if signature is None:
         return Spec((WHOLE,) * rank)
-    dims = tuple(_written(row, strategy) for row in rows_of(signature.outputs[position]))
+    return written_spec(rows_of(signature.outputs[position]), signature, strategy)
+
+
+def written_spec(rows: Sequence[Row | None], signature: Signature, strategy: Strategy) -> Spec:
+    """Compute the spec in which a block leaves an output that it writes by `rows`."""
+    dims = tuple(_written(row, strategy) for row in rows)
     partial: list[str] = []
     monoid = None
     for d, split in zip(signature.dims, strategy.splits, strict=True):
