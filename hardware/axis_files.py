@@ -45,26 +45,20 @@ def read_axis(table: Table, name: str | None = None) -> MeshAxis:
             "small_message_bytes_per_s", f"expected at most bandwidth_bytes_per_s, {rate:g}, not {small:g}"
         )
     if table.faults.plausible:
-        _check_collectives(table, axis, measured, name is not None)
+        _check_collectives(table, axis, measured)
     table.finish()
     return axis
 
 
-def _check_collectives(
-    table: Table, axis: MeshAxis, measured: Sequence[tuple[str, CollectiveTable]], is_network: bool
-) -> None:
-    """Report measurements that the links of an axis do not allow, and groups that it has no devices for."""
+def _check_collectives(table: Table, axis: MeshAxis, measured: Sequence[tuple[str, CollectiveTable]]) -> None:
+    """Report measurements that the links of an axis do not allow; groups larger than the axis say what its links do."""
     if not table.is_sound("collectives", "collectives_from", "bandwidth_bytes_per_s", "topology", "size"):
         return
     for place, each in measured:
         is_own = place != FROM
         if not is_own and not table.is_sound(FROM):
             return  # one is enough to say that the links are unlike
-        if is_own and not is_network and each.members > axis.size:
-            table.fault(
-                f"{place}: members", f"expected at most size, {axis.size}, not {value_text(each.members)}"
-            )
-        elif (point := fast_point(each, axis)) is not None:
+        if (point := fast_point(each, axis)) is not None:
             at, least = point
             table.fault(
                 f"{place}: seconds[{at}]" if is_own else place,

@@ -26,7 +26,8 @@ from tapestry.teg.sharding.spec import WHOLE, Spec
 from tapestry.teg.sharding.text import parse_strategy
 from tests.service.programs import two_layers
 
-MESH = load_mesh("dgx-h100")
+UNMEASURED = replace(load_mesh("dgx-h100").axes[0], collectives=())
+MESH = replace(load_mesh("dgx-h100"), axes=(UNMEASURED,))
 ALL = "gpu.0*gpu.1*gpu.2"
 
 

@@ -54,7 +54,7 @@ def warm(plans: Any, **options: Any) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("evaluations", [1, 20_000])
+@pytest.mark.parametrize("evaluations", [1, 10_000])
 def test_nothing_of_the_given_frontier_is_lost(earlier: Result, evaluations: int) -> None:
     result = warm(earlier.frontier, evaluations=evaluations)
     assert result.started_from == len(earlier.frontier) > 10
