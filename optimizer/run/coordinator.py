@@ -122,7 +122,7 @@ class Coordinator:
         return "converged"
 
     def _epoch(self, variant: Variant, evaluations: int, random_state: np.ndarray) -> Epoch:
-        weight = RULE_WEIGHT.copy()
+        weight = self.state.parts.weights(RULE_WEIGHT)
         weight[RELAYOUT] *= variant.space.space.has_dimension_orders
         # What the goal notes meanwhile in this process is none of the epoch's business.
         goal = variant.submesh.goal.own_best()
@@ -171,7 +171,8 @@ class Coordinator:
         """Build the epochs of a round, at most `left` evaluations together."""
         tasks: list[tuple[Variant, Epoch]] = []
         planned = 0
-        for variant in [self._choose_variant() for _ in range(self.state.islands)]:
+        islands = self.state.islands if self.state.parts.placement else 0
+        for variant in [self._choose_variant() for _ in range(islands)]:
             if not variant.has_choice:
                 continue
             amount = min(epoch_evaluations(variant), opening_evaluations(self.state.rounds))
@@ -224,9 +225,9 @@ class Coordinator:
         )
         if is_idle:
             return None
-        return (
-            self._view_move(left) if self.state.views_left and turn % 2 == 0 else self._structural_move(left)
-        )
+        if self.state.views_left and turn % 2 == 0:
+            return self._view_move(left)
+        return self._structural_move(left) if self.state.parts.structure else None
 
     def _view_move(self, left: int | None) -> tuple[Variant, str] | None:
         """Place the first program on a view of the mesh that has not been tried."""
@@ -239,7 +240,7 @@ class Coordinator:
             child = new_variant(number, submesh, first.graph, first.moves, state.options, check_stop)
         except StopRequested:
             return None
-        state.evaluations += sum(insert_exact(child, left))
+        state.evaluations += sum(insert_exact(child, left)) if state.parts.exact else 0
         return child, ""
 
     def _structural_move(self, left: int | None) -> tuple[Variant, str] | None:
@@ -248,7 +249,7 @@ class Coordinator:
         parent = self._choose_variant()
         try:
             child, rule, spent = try_child(
-                *(state.structural, parent, number, state.options, state.rng, left),
+                *(state.structural, parent, number, state.options, state.rng, left, state.parts.exact),
                 state.clock.check(self.check_stop),
             )
         except StopRequested:  # the round ends without a child, and is the last one

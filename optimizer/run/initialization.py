@@ -132,11 +132,11 @@ def _compile_variants(
         simple, moves = graph, ()
     state.structural.known.update({graph.structural_hash, simple.structural_hash})
     with suppress(OutOfTime):
-        views, evaluated = ranked_views(
-            state.submeshes[0], simple, state.options, state.clock.check_preparation(check_stop)
-        )
-        state.evaluations += evaluated
-        state.use_views(views)
+        if state.parts.views:
+            check = state.clock.check_preparation(check_stop)
+            views, evaluated = ranked_views(state.submeshes[0], simple, state.options, check)
+            state.evaluations += evaluated
+            state.use_views(views)
     starts = [(submesh, simple, moves) for submesh in state.begun]
     if moves:
         starts.append((state.submeshes[0], graph, ()))
@@ -146,7 +146,8 @@ def _compile_variants(
     with suppress(OutOfTime):
         for number, start in enumerate(starts[1:], start=1):
             state.variants.append(new_variant(number, *start, state.options, check))
-        rewritten = _rewritten(state, criteria, simple, moves, limit, check_stop) if seeds else ()
+        is_rewritten = seeds and state.parts.presearch
+        rewritten = _rewritten(state, criteria, simple, moves, limit, check_stop) if is_rewritten else ()
         for submesh, found in rewritten:
             checked = check_stop if _is_alone(state) else check
             state.variants.append(_joining(state, submesh, found, checked))
@@ -170,10 +171,12 @@ def _insert_seeds(
     if deadline is not None and deadline.left_s < first_s:
         return
     check_time = check_stop if deadline is None else state.clock.check(check_stop)
+    propagated, exact = state.parts.propagation, state.parts.exact
+    kinds = (*(insert_seeds,) * propagated, *(insert_exact,) * exact)
     with suppress(StopRequested):
         for variant in variants:
             (check_stop if variant is variants[0] else check_time)()
-            for insert in (insert_seeds, insert_exact) if variant.has_choice else ():
+            for insert in kinds if variant.has_choice else ():
                 left = None if limit is None else max(0, limit - state.evaluations)
                 for count in insert(variant, left):
                     state.evaluations += count
@@ -351,6 +354,7 @@ def fingerprint_of(
         "islands": state.islands,
         "toolbox": dict(toolbox),
         "seed": state.seed,
+        "search_parts": asdict(state.parts),
     }
     return {
         "release": _release(),

@@ -45,6 +45,7 @@ from tapestry.optimizer.run.options import (
     fault_line,
     options_and_faults,
 )
+from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.request_faults import option_faults
@@ -87,6 +88,7 @@ def search(
     toolbox: base.Toolbox | None = None,
     deadline: Deadline | None = None,
     reserve: Estimate | None = None,
+    parts: SearchParts = ALL_PARTS,
     **keywords: Unpack[OptionKeywords],
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
@@ -94,8 +96,8 @@ def search(
     The options of the run are those of `RunOptions`, given as one value (`options`), as keywords, or as both, where
     keywords win. A caller that began earlier gives its `deadline`; by default the option's seconds begin here. Of what
     it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given some plans and their number
-    on the front: two of the first plans, later one of the front at a time. The other arguments, and what is computed,
-    are explained at `tapestry.optimize`.
+    on the front: two of the first plans, later one of the front at a time. Benchmarks leave out some of its `parts`.
+    The other arguments, and what is computed, are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
@@ -112,7 +114,8 @@ def search(
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     if deadline is None and request.options.deadline_seconds is not None:
         deadline = Deadline.after(request.options.deadline_seconds)
-    state, operators = _new_state(request, SearchClock(request.budget.seconds, deadline)), completed(toolbox)
+    clock = SearchClock(request.budget.seconds, deadline)
+    state, operators = _new_state(request, clock, parts), completed(toolbox)
     reserved = Reserve(state, reserve)
     if resume is not None or on_checkpoint is not None:
         state.fingerprint = request.fingerprint(state, described(operators))
@@ -181,17 +184,18 @@ def _request(graph: Graph, mesh: Mesh, options: RunOptions | None, keywords: Map
     return _Request(graph, resolved.on(mesh), resolved, chosen, bounds, known)
 
 
-def _new_state(request: _Request, clock: SearchClock) -> SearchState:
+def _new_state(request: _Request, clock: SearchClock, parts: SearchParts = ALL_PARTS) -> SearchState:
     """Create the state of a search before its first plan."""
     options = request.options
     return SearchState(
-        _submeshes(request),
+        _submeshes(request, parts),
         options,
         StructuralSearch(choose_rules(options.rules)),
         os.cpu_count() or 1 if options.islands is None else options.islands,
         options.seed,
         np.random.default_rng(options.seed),
         clock,
+        parts,
     )
 
 
@@ -214,13 +218,14 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
     PlanSpace(graph, mesh, default_view(MeshShape(mesh.axis_sizes)), pins=pins)
 
 
-def _submeshes(request: _Request) -> tuple[SubMesh, ...]:
+def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
     mesh, options = request.mesh, request.options
     whole_mesh_shape = MeshShape(mesh.axis_sizes)
     is_whole = options.devices == "all" or bool(options.pins)
     kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in whole_mesh_shape.parts()[: 1 if is_whole else None]]
-    kinds += [(kinds[0][0], name) for name in SCHEDULE_ORDERS[1:] if _may_pay(name, request.graph)]
+    others = SCHEDULE_ORDERS[1:] if parts.schedule_orders else ()
+    kinds += [(kinds[0][0], name) for name in others if _may_pay(name, request.graph)]
     submeshes = []
     for devices, schedule_order in kinds:
         mesh_shape = whole_mesh_shape.part(devices)

@@ -16,6 +16,7 @@ from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.clock import SearchClock
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.variants import SubMesh, Variant
 from tapestry.optimizer.run.workers import EpochResult
@@ -46,6 +47,7 @@ class SearchState:
     seed: int
     rng: np.random.Generator
     clock: SearchClock = field(default_factory=SearchClock)
+    parts: SearchParts = ALL_PARTS
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     variants: list[Variant] = field(default_factory=list)
     statistics: Statistics = field(default_factory=new_statistics)

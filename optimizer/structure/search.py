@@ -222,11 +222,13 @@ def try_child(
     options: RunOptions,
     rng: np.random.Generator,
     limit: int | None,
+    exact: bool = True,
     check_stop: CheckStop = never_stop,
 ) -> tuple[Variant | None, str, int]:
     """Propose, compile and polish one child; return it (or None), its rule and the evaluations spent.
 
-    `limit` bounds the evaluations spent on the plans it inherits; `check_stop` is called between units of work.
+    `limit` bounds the evaluations spent on the plans it inherits; `exact` adds exact plans to them. `check_stop` is
+    called between units of work.
     """
     proposal = structural.propose(parent, number, rng)
     if proposal is None:
@@ -237,6 +239,6 @@ def try_child(
     child = new_variant(number, parent.submesh, graph, moves, options, check_stop)
     spent = inherit(child, parent, limit)
     left = EXACT_PLANS if limit is None else min(EXACT_PLANS, limit - spent)
-    if child.has_choice:
+    if exact and child.has_choice:
         spent += sum(insert_exact(child, left))
     return child, rule, spent

@@ -1,0 +1,37 @@
+"""The parts of a search, of which a benchmark leaves out one at a time to measure what it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapestry.optimizer.placement.variation import RULES
+
+
+@dataclass(frozen=True)
+class SearchParts:
+    """The parts that a search has: all of them, except in a benchmark (`benchmarks.search`).
+
+    `propagation`, `exact` and `presearch` are about the first plans, `exact` also about those of rewritten graphs;
+    `views` about groupings of the mesh other than the finest, `schedule_orders` about orders other than the program's.
+    `structure` are structural moves between rounds, `placement` the epochs of the islands, and `left_out` names
+    placement moves (`optimizer.placement.variation.RULES`) that they do without.
+    """
+
+    propagation: bool = True
+    exact: bool = True
+    presearch: bool = True
+    views: bool = True
+    schedule_orders: bool = True
+    structure: bool = True
+    placement: bool = True
+    left_out: tuple[str, ...] = ()
+
+    def weights(self, weights: np.ndarray) -> np.ndarray:
+        """Return the weights of placement moves without those left out."""
+        kept = np.array([name not in self.left_out for name in RULES])
+        return np.asarray(np.where(kept, weights, 0.0))
+
+
+ALL_PARTS = SearchParts()
