@@ -69,4 +69,4 @@ def view_with(mesh_shape: MeshShape, cuts: Iterable[int]) -> View:
     """Build the view whose logical axes after the first begin with the sub-axes that `cuts` numbers."""
     names = [sub.name for sub in mesh_shape.sub_axes]
     ends = pairwise((0, *sorted(cuts), len(names)))
-    return View(mesh_shape, tuple(tuple(names[first:last]) for first, last in ends))
+    return View(mesh_shape, tuple(tuple(names[first:last]) for first, last in ends if first < last))

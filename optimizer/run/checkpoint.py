@@ -15,16 +15,16 @@ import numpy as np
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.run.plan import Progress
 from tapestry.optimizer.run.serialization import SerializationError, deserialize, serialize
-from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
 
-MAGIC = b"tapestry search 2\n"
+MAGIC = b"tapestry search 3\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
 POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
 # Parts of the header that are not values of the checkpoint as they stand.
-CONVERTED = ("variants", "structural", "varied", "known", "views")
+CONVERTED = ("variants", "structural", "varied", "known", "views", "starts")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
 
 
@@ -41,7 +41,8 @@ class SavedVariant:
     """A variant without recomputable data: its history of moves, and the used rows of its archive.
 
     `submesh` is the index of its mesh in the search, `structure` the structure that the moves must lead to, `taken` the
-    candidate structural moves already used, each as its index in the list at that time.
+    candidate structural moves already used, each as its index in the list at that time, `probation` the epochs that
+    it has left without a plan of the front.
     """
 
     number: int
@@ -49,6 +50,7 @@ class SavedVariant:
     moves: tuple[Move, ...]
     structure: str
     taken: tuple[int, ...]
+    probation: int
     archive: Archive
 
     def __repr__(self) -> str:
@@ -62,8 +64,8 @@ class Checkpoint:
     """The complete state of a search between two rounds.
 
     `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
-    `best` are the least values of costs with a relative bound; `views` are the cuts of each submesh's view, the last
-    `views_left` of which have no variant yet.
+    `best` are the least values of costs with a relative bound; `views` are the cuts of each submesh's view, `starts`
+    what is left to begin.
     """
 
     fingerprint: Mapping[str, str]
@@ -89,7 +91,7 @@ class Checkpoint:
     epsilons: tuple[np.ndarray, ...]
     best: np.ndarray
     views: tuple[tuple[int, ...], ...]
-    views_left: int
+    starts: tuple[SearchStart, ...]
     variants: tuple[SavedVariant, ...]
 
     def __repr__(self) -> str:
@@ -104,7 +106,7 @@ class Checkpoint:
         plain = (
             *("fingerprint", "islands", "seed", "stopped", "evaluations", "rounds", "timings", "rng"),
             *("structural", "varied", "refused", "known", "best_volume", "stale_rounds", "started_from"),
-            *("views", "views_left"),
+            "views",
         )
         variants = [
             {
@@ -113,10 +115,12 @@ class Checkpoint:
                 "moves": [m.to_json() for m in v.moves],
                 "structure": v.structure,
                 "taken": v.taken,
+                "probation": v.probation,
             }
             for v in self.variants
         ]
-        return {name: getattr(self, name) for name in plain} | {"variants": variants}
+        starts = [(start.kind, start.submesh, [m.to_json() for m in start.moves]) for start in self.starts]
+        return {name: getattr(self, name) for name in plain} | {"variants": variants, "starts": starts}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"applied": self.applied, "improved": self.improved, "best": self.best}
@@ -176,7 +180,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         epsilons=tuple(submesh.goal.epsilon.copy() for submesh in state.submeshes),
         best=state.best_known(),
         views=tuple(tuple(sorted(submesh.view.cuts)) for submesh in state.submeshes),
-        views_left=state.views_left,
+        starts=tuple(state.starts),
         variants=tuple(_saved(variant, state) for variant in state.variants),
     )
 
@@ -188,6 +192,7 @@ def _saved(variant: Variant, state: SearchState) -> SavedVariant:
         variant.moves,
         variant.structure,
         tuple(state.structural.taken.get(variant.number, ())),
+        variant.probation,
         used_rows(variant.archive),
     )
 
@@ -243,6 +248,10 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         epsilons=tuple(arrays[f"epsilon.{k}"] for k in range(epsilons)),
         best=arrays["best"],
         views=tuple(tuple(int(cut) for cut in cuts) for cuts in header["views"]),
+        starts=tuple(
+            SearchStart(str(kind), int(submesh), tuple(map(Move.from_json, moves)))
+            for kind, submesh, moves in header["starts"]
+        ),
         variants=tuple(
             SavedVariant(
                 int(v["number"]),
@@ -250,6 +259,7 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
                 tuple(Move.from_json(m) for m in v["moves"]),
                 str(v["structure"]),
                 tuple(int(n) for n in v["taken"]),
+                int(v["probation"]),
                 Archive(**{name: arrays[f"{k}.{name}"] for name in Archive._fields}),
             )
             for k, v in enumerate(saved)

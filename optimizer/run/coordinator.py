@@ -28,16 +28,15 @@ from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.reserve import Reserve
 from tapestry.optimizer.run.snapshot import Publisher
+from tapestry.optimizer.run.starts import Begun, Child, begin
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested, await_all, stop_check
 from tapestry.optimizer.run.variants import (
     LARGEST_VARIANTS,
     Variant,
     coarsen_grids,
-    insert_exact,
     insert_plans,
     load_compiled,
-    new_variant,
 )
 from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
 from tapestry.optimizer.structure.search import try_child
@@ -47,6 +46,10 @@ STRUCTURAL_SLOTS = 256
 # Epochs of the first rounds are short and double every few rounds, so that rewrites of a small graph are tried before
 # it is placed to the last detail.
 FIRST_EVALUATIONS, OPENING_ROUNDS = 256, 3
+# Evaluations of an epoch while there are starts other than further views: those also need some of a small budget.
+STARTING_EVALUATIONS = 64
+# A child whose plans, so much better, would add to the front is near: it stays for so many epochs, if no more are near.
+NEAR, PROBATION, MOST_ON_PROBATION = 0.95, 3, 3
 RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0])
 
 
@@ -145,7 +148,7 @@ class Coordinator:
             futures += [executor.submit(run, task) for _, task in tasks]
             self.publisher.publish_if_due(self.state, between, self.budget)
             self.reserve.measure_if_due()
-            child = self._child(None if left is None else left - planned)
+            made = self._children(None if left is None else left - planned)
             # All first: an executor may write a waiting epoch's archive out only when a worker is free for it.
             results = [future.result() for future in futures]
         except BaseException:
@@ -156,9 +159,10 @@ class Coordinator:
         self.state.tighten(found)
         for variant, result in found:
             self._take_in(variant, result)
-        if child is not None:
-            refilter(child[0].archive, child[0].submesh.goal)
-            self._consider(*child)
+        self._end_probation([variant for variant, _ in tasks])
+        for child in made:
+            refilter(child.variant.archive, child.variant.submesh.goal)
+            self._consider(child)
         if varies(self.toolbox):
             self._vary(tasks, None if left is None else left - (self.state.evaluations - evaluated))
         self.state.tighten()
@@ -176,6 +180,8 @@ class Coordinator:
             if not variant.has_choice:
                 continue
             amount = min(epoch_evaluations(variant), opening_evaluations(self.state.rounds))
+            if self._is_starting:
+                amount = min(amount, STARTING_EVALUATIONS)
             if left is not None:
                 amount = min(amount, left - planned)
             if amount > 0:
@@ -216,72 +222,115 @@ class Coordinator:
         share = np.where(choice, share, 0.0) if choice.any() else share
         return variants[int(self.state.rng.choice(len(variants), p=share / share.sum()))]
 
-    def _child(self, left: int | None) -> tuple[Variant, str] | None:
-        """Try a structural move or, as long as there are any and every other time, a view, with `left` evaluations."""
-        if left is not None and left <= 0:
-            return None
-        turn, is_idle = divmod(
-            self.state.rounds, structural_period(self.state.variants[0], self.state.rounds)
-        )
-        if is_idle:
-            return None
-        if self.state.views_left and turn % 2 == 0:
-            return self._view_move(left)
-        return self._structural_move(left) if self.state.parts.structure else None
+    def begin_all(self) -> None:
+        """Begin all that there is to begin, without rounds."""
+        while self.state.starts and (
+            self.budget.evaluations is None or self.state.evaluations < self.budget.evaluations
+        ):
+            for child in self._begin(self.budget.evaluations):
+                self._consider(child)
+        coarsen_grids(self.state.variants)
 
-    def _view_move(self, left: int | None) -> tuple[Variant, str] | None:
-        """Place the first program on a view of the mesh that has not been tried."""
-        state, first = self.state, self.state.variants[0]
-        submesh = state.submeshes[len(state.begun)]
-        state.begin_view(submesh)
-        number = max(v.number for v in state.variants) + 1
-        try:
-            check_stop = state.clock.check(self.check_stop)
-            child = new_variant(number, submesh, first.graph, first.moves, state.options, check_stop)
-        except StopRequested:
-            return None
-        state.evaluations += sum(insert_exact(child, left)) if state.parts.exact else 0
-        return child, ""
+    def _children(self, left: int | None) -> Begun:
+        """Begin the next start, or try a structural move, with `left` evaluations.
 
-    def _structural_move(self, left: int | None) -> tuple[Variant, str] | None:
+        Views of the mesh that are not the best one take turns with structural moves.
+        """
         state = self.state
-        number = max(v.number for v in state.variants) + 1
+        if left is not None and left <= 0:
+            return []
+        turn, is_idle = divmod(state.rounds, structural_period(state.variants[0], state.rounds))
+        is_next = self._is_starting or (bool(state.starts) and turn % 2 == 0 and not is_idle)
+        if is_next:
+            return self._begin(None if left is None else state.evaluations + left)
+        return self._structural_move(left) if state.parts.structure and not is_idle else []
+
+    @property
+    def _is_starting(self) -> bool:
+        return any(start.kind != "view" for start in self.state.starts[:1])
+
+    def _begin(self, limit: int | None) -> Begun:
+        """Begin the next start; the search may evaluate so many plans in all."""
+        state = self.state
+        try:
+            return begin(state, state.starts[0], limit, state.clock.check(self.check_stop))
+        except StopRequested:
+            return []
+
+    def _structural_move(self, left: int | None) -> Begun:
+        state = self.state
         parent = self._choose_variant()
         try:
             child, rule, spent = try_child(
-                *(state.structural, parent, number, state.options, state.rng, left, state.parts.exact),
+                *(
+                    state.structural,
+                    parent,
+                    state.next_number,
+                    state.options,
+                    state.rng,
+                    left,
+                    state.parts.exact,
+                ),
                 state.clock.check(self.check_stop),
             )
         except StopRequested:  # the round ends without a child, and is the last one
-            return None
+            return []
         state.evaluations += spent
-        return None if child is None else (child, rule)
+        return [] if child is None else [Child(child, rule)]
 
-    def _consider(self, child: Variant, rule: str) -> None:
-        """Keep a child that adds to the common front; drop a variant that holds nothing of it if there are too many.
+    def _consider(self, child: Child) -> None:
+        """Keep a child that adds to the common front or is near it; take in further plans of a known variant.
 
-        As long as no plan keeps all bounds, a child is kept that breaks them by less than any other. `rule` made the
-        child; it is empty for another view of the mesh.
+        As long as no plan keeps all bounds, a child is kept that breaks them by less than any other.
         """
-        state = self.state
+        state, new = self.state, child.variant
+        for variant in state.variants:
+            if variant.number == new.number:
+                merge(variant.archive, new.archive, variant.submesh.goal.epsilon)
+                return
         values, _ = state.all_values()
-        n = int(child.archive.size[0])
-        both = np.concatenate([values, child.archive.value[:n]])
-        if n > 0:
-            is_better = bool(nondominated(both)[len(values) :].any())
-        else:
-            is_better = not len(values) and child.least_violation < state.least_violation
-        if not is_better:
+        own = new.archive.value[: int(new.archive.size[0])]
+        is_closer = not len(values) and new.least_violation < state.least_violation
+        is_better = _adds(own, values) if len(own) else is_closer
+        is_near = new.has_choice and _adds(NEAR * own, values)
+        if not (is_better or is_near or child.must_stay):
             return
-        if rule:
-            state.structural.improved[rule] += 1
-        state.variants.append(child)
-        alike = [k for k, v in enumerate(state.variants) if v.has_choice == child.has_choice]
-        if len(alike) > LARGEST_VARIANTS:
-            shares = state.shares()
-            weakest = min(alike[1:-1], key=lambda k: (shares[k], -k))
-            if shares[weakest] == 0:
-                del state.variants[weakest]
+        if is_better and child.rule:
+            state.structural.improved[child.rule] += 1
+        new.probation = 0 if is_better or child.must_stay else PROBATION
+        state.variants.append(new)
+        self._drop([v for v in state.variants if v.has_choice == new.has_choice], LARGEST_VARIANTS)
+        self._drop([v for v in state.variants if v.probation], MOST_ON_PROBATION)
+
+    def _drop(self, alike: Sequence[Variant], most: int) -> None:
+        """Drop a variant that holds nothing of the common front if there are too many; never the first nor the last."""
+        state = self.state
+        if len(alike) <= most:
+            return
+        shares = dict(zip([v.number for v in state.variants], state.shares(), strict=True))
+        droppable = [v for v in alike if v is not state.variants[0] and v is not state.variants[-1]]
+        weakest = min(droppable, key=lambda v: (shares[v.number], -v.number), default=None)
+        if weakest is not None and shares[weakest.number] == 0:
+            state.variants = [v for v in state.variants if v is not weakest]
+
+    def _end_probation(self, searched: Sequence[Variant]) -> None:
+        """End the probation of variants that hold some of the common front; drop those that have used theirs up."""
+        state = self.state
+        tried = [v.number for v in searched if v.probation]
+        if not tried:
+            return
+        for variant, share in zip(state.variants, state.shares(), strict=True):
+            if share:
+                variant.probation = 0
+            elif variant.number in tried:
+                variant.probation -= 1
+                if not variant.probation:
+                    state.variants = [v for v in state.variants if v is not variant]
+
+
+def _adds(own: np.ndarray, values: np.ndarray) -> bool:
+    """Return whether any row of `own` is not dominated by rows of `values`, nor by its own."""
+    return bool(nondominated(np.concatenate([values, own]))[len(values) :].any())
 
 
 def structural_period(variant: Variant, rounds: int) -> int:

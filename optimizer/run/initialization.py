@@ -1,14 +1,13 @@
-"""Initialization of a search: compilation for every submesh, with the first plans, or resumption from a checkpoint."""
+"""Initialization of a search: its first variant, with the first plans, or resumption from a checkpoint."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -31,22 +30,19 @@ from tapestry.optimizer.run.checkpoint import (
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.options import LIMITS
 from tapestry.optimizer.run.plan import Plan
+from tapestry.optimizer.run.starts import begin, first_starts
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested
 from tapestry.optimizer.run.variants import (
     SubMesh,
     Variant,
-    insert_exact,
-    insert_plans,
+    insert_abstract,
     insert_seeds,
     keeps_pins,
     new_variant,
     structure_of,
 )
-from tapestry.optimizer.run.view_choice import ranked_views
 from tapestry.optimizer.run.warm_start import start_from_plans
-from tapestry.optimizer.structure.criteria import Criteria
-from tapestry.optimizer.structure.evaluation import EvaluatedGraph
 from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.rewrites.rules import plug_ins as rules
 from tapestry.teg.graph import Graph
@@ -56,9 +52,6 @@ from tapestry.teg.stopping import CheckStop, never_stop
 Report = Callable[[str], None]
 
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
-# Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
-# of the effort is spent and so many graphs are evaluated.
-MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 ROUNDS_WITHOUT_PROGRESS = 6
 # Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
@@ -68,19 +61,16 @@ LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 def initialize(
     state: SearchState,
-    graph: Graph,
-    criteria: Criteria,
-    seeds: bool,
     limit: int | None,
     plans: Sequence[Plan],
     report: Report,
     check_stop: CheckStop = never_stop,
 ) -> None:
-    """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
+    """Compile the simplified program for the whole mesh, insert its first plans, and note what is to begin next.
 
-    Presearch compares graphs by `criteria`, and `limit` bounds the evaluations spent on it and on seeds. `check_stop`
-    is called between units of work; once every variant has a plan, a stop it requests leaves the further seeds out.
-    Where the time of `state.clock` is over before, the search has the variants that were compiled by then.
+    `limit` bounds the evaluations spent on that. `check_stop` is called between units of work; once there is a plan, a
+    stop that it requests leaves the further seeds out. On a mesh of one device, where there is nothing to place, all
+    that a search begins with is begun here.
 
     Raises:
         StopRequested: the search is to stop, and has no plan yet.
@@ -89,174 +79,73 @@ def initialize(
     began = time.perf_counter()
     report("compiling")
     check_stop()
-    first_s = _compile_variants(state, graph, criteria, seeds, limit, check_stop)
-    ours = list(state.variants)
+    first = _first_variant(state, check_stop)
+    is_alone = state.submeshes[0].mesh.device_count == 1
+    state.evaluations += sum(insert_abstract(first))
+    state.starts = first_starts(state)
     if plans:
-        start_from_plans(state, graph, plans, check_stop)
+        start_from_plans(state, plans, check_stop)
     state.timings["compile_s"] += time.perf_counter() - began
     began = time.perf_counter()
     report("seeding")
     check_stop()
-    for variant in ours:
-        state.evaluations += _seed_abstract(variant)
-    if seeds:
-        _insert_seeds(state, ours, limit, check_stop, first_s)
+    if state.parts.propagation and first.has_choice:
+        _insert_seeds(state, first, limit, check_stop)
+    if is_alone:
+        _begin_all(state, limit, check_stop)
     state.tighten()
     for variant in state.variants:
         set_parent_weights(variant.archive)
-    if seeds and _is_alone(state):
+    if state.parts.presearch and is_alone:
         state.shorten_patience(ROUNDS_WITHOUT_PROGRESS)
     state.timings["seeds_s"] += time.perf_counter() - began
 
 
-def _compile_variants(
-    state: SearchState,
-    graph: Graph,
-    criteria: Criteria,
-    seeds: bool,
-    limit: int | None,
-    check_stop: CheckStop,
-) -> float:
-    """Compile the program for every submesh, and the best of its rewritten graphs where seeds are wanted.
-
-    Return the seconds that the first variant took.
-
-    Simplifying the program and what follows the first variant make the search better, and are left out where there is
-    no time for them.
-    """
-    state.structural.start(graph)
+def _first_variant(state: SearchState, check_stop: CheckStop) -> Variant:
+    """Compile the program for the whole mesh, simplified unless there is no time for that or a pin is lost."""
+    graph, structural = state.graph, state.structural
+    structural.start(graph)
     simple, moves = graph, tuple[Move, ...]()
     with suppress(OutOfTime):
-        simple, moves = state.structural.simplified(graph, state.clock.check_preparation(check_stop))
+        simple, moves = structural.simplified(graph, state.clock.check_preparation(check_stop))
     if not keeps_pins(simple, state.options.pins):
         simple, moves = graph, ()
-    state.structural.known.update({graph.structural_hash, simple.structural_hash})
+    structural.known.update({graph.structural_hash, simple.structural_hash})
+    state.variants.append(new_variant(0, state.submeshes[0], simple, moves, state.options, check_stop))
+    return state.variants[0]
+
+
+def _begin_all(state: SearchState, limit: int | None, check_stop: CheckStop) -> None:
+    """Begin all that there is to begin, as long as there is time."""
+    check = state.clock.check(check_stop)
     with suppress(OutOfTime):
-        if state.parts.views:
-            check = state.clock.check_preparation(check_stop)
-            views, evaluated = ranked_views(state.submeshes[0], simple, state.options, check)
-            state.evaluations += evaluated
-            state.use_views(views)
-    starts = [(submesh, simple, moves) for submesh in state.begun]
-    if moves:
-        starts.append((state.submeshes[0], graph, ()))
-    before_s = state.clock.spent_s
-    state.variants.append(new_variant(0, *starts[0], state.options, check_stop))
-    first_s, check = state.clock.spent_s - before_s, state.clock.check_preparation(check_stop)
-    with suppress(OutOfTime):
-        for number, start in enumerate(starts[1:], start=1):
-            state.variants.append(new_variant(number, *start, state.options, check))
-        is_rewritten = seeds and state.parts.presearch
-        rewritten = _rewritten(state, criteria, simple, moves, limit, check_stop) if is_rewritten else ()
-        for submesh, found in rewritten:
-            checked = check_stop if _is_alone(state) else check
-            state.variants.append(_joining(state, submesh, found, checked))
-    return first_s
+        while state.starts:
+            for child in begin(state, state.starts[0], limit, check):
+                state.variants.append(child.variant)
+                if child.rule:
+                    state.structural.improved[child.rule] += 1
 
 
-def _insert_seeds(
-    state: SearchState,
-    variants: Sequence[Variant],
-    limit: int | None,
-    check_stop: CheckStop,
-    first_s: float,
-) -> None:
-    """Insert the plans of propagation, and exact ones, into variants until a stop is requested.
+def _insert_seeds(state: SearchState, first: Variant, limit: int | None, check_stop: CheckStop) -> None:
+    """Insert the plans of propagation into the first variant, until a stop is requested or the deadline is near.
 
-    In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it. Without
-    seeds of the first variant the search has nothing to vary, so a deadline leaves the first batch of them, unless it
-    passes within the time `first_s` that compiling this variant took: its seeds take about as long.
+    A deadline that is further away than what the search has taken leaves the first batch of them: the search has
+    little to vary without.
     """
-    deadline = state.clock.deadline
-    if deadline is not None and deadline.left_s < first_s:
+    clock = state.clock
+    if clock.deadline is not None and clock.deadline.left_s < clock.spent_s:
         return
-    check_time = check_stop if deadline is None else state.clock.check(check_stop)
-    propagated, exact = state.parts.propagation, state.parts.exact
-    kinds = (*(insert_seeds,) * propagated, *(insert_exact,) * exact)
+    check_time = check_stop if clock.deadline is None else clock.check(check_stop)
     with suppress(StopRequested):
-        for variant in variants:
-            (check_stop if variant is variants[0] else check_time)()
-            for insert in kinds if variant.has_choice else ():
-                left = None if limit is None else max(0, limit - state.evaluations)
-                for count in insert(variant, left):
-                    state.evaluations += count
-                    check_time()
-
-
-def _is_alone(state: SearchState) -> bool:
-    """Return whether the mesh is one device: there is nothing to place, and presearch is most of the search."""
-    return state.submeshes[0].mesh.device_count == 1
-
-
-def _seed_abstract(variant: Variant) -> int:
-    """Insert the plan in which every device does everything; return the number of plans evaluated, one."""
-    insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
-    return 1
-
-
-def _rewritten(
-    state: SearchState,
-    criteria: Criteria,
-    graph: Graph,
-    moves: tuple[Move, ...],
-    limit: int | None,
-    check_stop: CheckStop,
-) -> list[tuple[SubMesh, EvaluatedGraph]]:
-    """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
-
-    On one device, be it a submesh, there is nothing to place, and that is most of the search. Where there are
-    more, the evaluation ignores sharding and communication, so only a few spread over the front join the
-    original program, on the whole mesh only: on every submesh they would take the evaluations of others.
-    """
-    whole, structural = state.submeshes[0], state.structural
-    is_alone = _is_alone(state)
-    evaluated = [n for n in (limit, None if is_alone else MOST_EVALUATED) if n is not None]
-    effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
-    ordered = {m.schedule_order: m for m in state.begun if m.devices == whole.devices}
-    presearch = structural.presearch(
-        graph, moves, criteria, state.options, min(evaluated, default=None), effort, tuple(ordered)
-    )
-    if is_alone:
-        found = presearch.run(time.perf_counter() + state.clock.left_s, check_stop)
-    else:
-        found = presearch.run(math.inf, state.clock.check_preparation(check_stop))
-    front = [s for s in found if s.graph.structural_hash not in structural.known]
-    state.evaluations += presearch.evaluated
-    joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
-    for evaluated_graph in joining:
-        structural.known.add(evaluated_graph.graph.structural_hash)
-        structural.improved[evaluated_graph.moves[-1].rule] += 1
-    alone = [m for m in state.submeshes[1:] if m.mesh.device_count == 1 and not is_alone]
-    parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
-    return [(ordered[s.schedule_order], s) for s in joining] + parts
-
-
-def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
-    """Select the best graph of a front by every criterion, then others evenly along it, up to `most`."""
-    if not front:
-        return []
-    places, last = range(len(front)), len(front) - 1
-    chosen = {min(places, key=lambda i: front[i].values[k]) for k in range(len(front[0].values))}
-    if len(chosen) < most:
-        others = most - len(chosen - {0, last})
-        chosen.update(np.linspace(0, last, min(len(front), others)).astype(int).tolist())
-    return [front[k] for k in sorted(chosen)]
-
-
-def _joining(
-    state: SearchState, submesh: SubMesh, evaluated_graph: EvaluatedGraph, check_stop: CheckStop
-) -> Variant:
-    """Build a variant of the search from a rewritten graph on a mesh."""
-    number = 1 + max(v.number for v in state.variants)
-    return new_variant(
-        number, submesh, evaluated_graph.graph, evaluated_graph.moves, state.options, check_stop
-    )
+        left = None if limit is None else max(0, limit - state.evaluations)
+        for count in insert_seeds(first, left):
+            state.evaluations += count
+            check_time()
 
 
 def restore(
     saved: Checkpoint,
     state: SearchState,
-    graph: Graph,
     report: Report,
     check_stop: CheckStop = never_stop,
 ) -> None:
@@ -276,16 +165,14 @@ def restore(
     report("compiling")
     state.timings.update(saved.timings)
     state.clock.spent_before_s = sum(saved.timings.values())
-    first, *_ = state.submeshes
-    cuts = (saved.views[0], *saved.views[len(state.submeshes) :])
-    state.use_views([view_with(first.view.mesh_shape, each) for each in cuts])
-    state.views_left = saved.views_left
+    state.submeshes = _on_views(state.submeshes, saved.views)
+    state.starts = list(saved.starts)
     for submesh, epsilon in zip(state.submeshes, saved.epsilons, strict=True):
         submesh.goal.epsilon[:] = epsilon
         submesh.goal.best[:] = saved.best
-    state.variants = [_restored(state, graph, variant, check_stop) for variant in saved.variants]
+    state.variants = [_restored(state, variant, check_stop) for variant in saved.variants]
     structural = state.structural
-    structural.start(graph)
+    structural.start(state.graph)
     structural.refused = dict(saved.refused)
     for name, (applied, improved) in saved.structural.items():
         structural.applied[name], structural.improved[name] = applied, improved
@@ -303,10 +190,19 @@ def restore(
     state.timings["compile_s"] += time.perf_counter() - began
 
 
-def _restored(state: SearchState, graph: Graph, saved: SavedVariant, check_stop: CheckStop) -> Variant:
+def _on_views(submeshes: Sequence[SubMesh], cuts: Sequence[Sequence[int]]) -> tuple[SubMesh, ...]:
+    """Return the submeshes on views with these cuts; what there are more of are further views of the first one."""
+    first = submeshes[0]
+    views = [view_with(submesh.view.mesh_shape, each) for submesh, each in zip(submeshes, cuts, strict=False)]
+    begun = [replace(submesh, view=view) for submesh, view in zip(submeshes, views, strict=True)]
+    further = cuts[len(submeshes) :]
+    return (*begun, *(first.on_view(view_with(first.view.mesh_shape, each)) for each in further))
+
+
+def _restored(state: SearchState, saved: SavedVariant, check_stop: CheckStop) -> Variant:
     check_stop()
     try:
-        program = replay(graph, saved.moves)
+        program = replay(state.graph, saved.moves)
     except (StaleMove, RuleError) as error:
         raise StaleCheckpoint(
             f"the checkpoint's variant {saved.number} cannot be rewritten: {error}"
@@ -315,6 +211,7 @@ def _restored(state: SearchState, graph: Graph, saved: SavedVariant, check_stop:
     variant = new_variant(saved.number, submesh, program, saved.moves, state.options, check_stop)
     if variant.structure != saved.structure or not _fits(variant, saved.archive):
         raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
+    variant.probation = saved.probation
     variant.archive.size[:] = saved.archive.size
     for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.archive.size, strict=True):
         for name in names:
@@ -354,7 +251,6 @@ def fingerprint_of(
         "islands": state.islands,
         "toolbox": dict(toolbox),
         "seed": state.seed,
-        "search_parts": asdict(state.parts),
     }
     return {
         "release": _release(),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -115,13 +116,15 @@ def search(
     if deadline is None and request.options.deadline_seconds is not None:
         deadline = Deadline.after(request.options.deadline_seconds)
     clock = SearchClock(request.budget.seconds, deadline)
+    if not seeds:
+        parts = replace(parts, propagation=False, exact=False, presearch=False)
     state, operators = _new_state(request, clock, parts), completed(toolbox)
     reserved = Reserve(state, reserve)
     if resume is not None or on_checkpoint is not None:
         state.fingerprint = request.fingerprint(state, described(operators))
     report, stopping = _phases(state, on_progress), should_stop or (lambda: False)
     with _islands(state, executor) if search else nullcontext(InlineExecutor()) as islands:
-        if not _prepare(state, request, seeds, start_from, resume, reserved, report, stop_check(stopping)):
+        if not _prepare(state, request, start_from, resume, reserved, report, stop_check(stopping)):
             return _result(state, request)
         publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
         with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
@@ -131,6 +134,7 @@ def search(
             if search:
                 coordinator.loop(islands, stopping)
             else:
+                coordinator.begin_all()
                 state.stopped = "seeds"
             coordinator.finish()
     return _result(state, request)
@@ -188,6 +192,8 @@ def _new_state(request: _Request, clock: SearchClock, parts: SearchParts = ALL_P
     """Create the state of a search before its first plan."""
     options = request.options
     return SearchState(
+        request.graph,
+        request.criteria,
         _submeshes(request, parts),
         options,
         StructuralSearch(choose_rules(options.rules)),
@@ -265,7 +271,6 @@ def _islands(state: SearchState, executor: Executor | None) -> Iterator[Executor
 def _prepare(
     state: SearchState,
     request: _Request,
-    seeds: bool,
     start_from: Sequence[Plan],
     resume: Checkpoint | None,
     reserved: Reserve,
@@ -279,10 +284,9 @@ def _prepare(
     try:
         with stoppable(check_stop):
             if resume is not None:
-                restore(resume, state, request.graph, report, check_stop)
+                restore(resume, state, report, check_stop)
             else:
-                given_plans = (seeds, request.budget.evaluations, start_from)
-                initialize(state, request.graph, request.criteria, *given_plans, report, check_stop)
+                initialize(state, request.budget.evaluations, start_from, report, check_stop)
             reserved.measure_first()
     except StopRequested:
         state.stopped = "cancelled"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.view import View
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.archive.goal import refilter
@@ -20,7 +20,10 @@ from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.variants import SubMesh, Variant
 from tapestry.optimizer.run.workers import EpochResult
+from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.search import StructuralSearch
+from tapestry.rewrites import Move
+from tapestry.teg.graph import Graph
 
 STALE_ROUNDS = 24
 LEAST_GAIN = 1e-4
@@ -28,18 +31,33 @@ LEAST_GAIN = 1e-4
 TOOLBOX = "toolbox"
 
 
+class SearchStart(NamedTuple):
+    """A part of the search that is still to begin.
+
+    `kind` is "program" or "view", the program that `moves` make, on the submesh of this number; or what leads to
+    plans and starts: "exact" plans of the first variant, the best "views", a "presearch" for a submesh.
+    """
+
+    kind: str
+    submesh: int = 0
+    moves: tuple[Move, ...] = ()
+
+
 @dataclass
 class SearchState:
     """The state that the next round depends on, and the figures that the search reports.
 
-    `statistics` are those of the compiled moves; `varied` counts the plans that a toolbox's own operators made, and
+    `graph` is the program as it was given, `criteria` compare its rewritten forms. `statistics` are those of the
+    compiled moves; `varied` counts the plans that a toolbox's own operators made, and
     those of them that entered the front. `timings` are in seconds; `reference` is the corner of the hypervolume,
     `best_volume` and `stale_rounds` show whether the front has stopped improving; `anchors` `(n, m)` the values of
-    plans the search was started from. The last `views_left` of the submeshes are further views of the whole mesh that
-    no variant has been compiled on yet. `stopped` is the reason why the search has ended: "seeds", "budget",
+    plans the search was started from. `starts` are what the search is still to begin, in this order. `stopped` is the
+    reason why the search has ended: "seeds", "budget",
     "deadline", "converged", "cancelled" or "interrupted"; empty while it runs.
     """
 
+    graph: Graph
+    criteria: Criteria
     submeshes: tuple[SubMesh, ...]
     options: RunOptions
     structural: StructuralSearch
@@ -63,7 +81,7 @@ class SearchState:
     stale_rounds: int = 0
     started_from: int = 0
     anchors: np.ndarray | None = None
-    views_left: int = 0
+    starts: list[SearchStart] = field(default_factory=list)
     stopped: str = ""
 
     def __post_init__(self) -> None:
@@ -71,27 +89,10 @@ class SearchState:
             self.rng
         )  # of the epochs that only load code; the rounds draw after it
 
-    def use_views(self, views: Sequence[View]) -> None:
-        """Take the first view for the whole mesh, in every schedule order; the others are left to be tried."""
-        whole = self.submeshes[0].devices
-        used = tuple(
-            replace(submesh, view=views[0]) if submesh.devices == whole else submesh
-            for submesh in self.submeshes
-        )
-        self.submeshes = (*used, *(used[0].on_view(view) for view in views[1:]))
-        self.views_left = len(views) - 1
-
     @property
-    def begun(self) -> tuple[SubMesh, ...]:
-        """The submeshes without the views that are left to be tried."""
-        return self.submeshes[: len(self.submeshes) - self.views_left]
-
-    def begin_view(self, submesh: SubMesh) -> None:
-        """Take one of the views that are left to be tried."""
-        left = [other for other in self.submeshes[len(self.begun) :] if other is not submesh]
-        if len(left) < self.views_left:
-            self.submeshes = (*self.begun, submesh, *left)
-            self.views_left = len(left)
+    def next_number(self) -> int:
+        """The number of the next variant."""
+        return 1 + max((variant.number for variant in self.variants), default=-1)
 
     def all_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the objective values of all variants' fronts `(n, m)`, and the variant of each row."""
@@ -137,8 +138,8 @@ class SearchState:
 
     @property
     def is_converged(self) -> bool:
-        """True if the front has not improved for long enough, and every view has been tried."""
-        return self.stale_rounds >= STALE_ROUNDS and not self.views_left
+        """True if the front has not improved for long enough, and nothing is left to begin."""
+        return self.stale_rounds >= STALE_ROUNDS and not self.starts
 
     def shorten_patience(self, rounds: int) -> None:
         """Set the front's count of rounds without improvement so that it is `rounds` short of converged."""

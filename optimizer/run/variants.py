@@ -60,7 +60,10 @@ class SubMesh:
 
 @dataclass
 class Variant:
-    """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it."""
+    """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it.
+
+    One that holds nothing of the common front is on `probation` for so many more epochs.
+    """
 
     number: int
     submesh: SubMesh
@@ -69,6 +72,7 @@ class Variant:
     space: PlanSpace
     search: SearchSpace
     archive: Archive
+    probation: int = 0
 
     @property
     def has_choice(self) -> bool:
@@ -123,12 +127,21 @@ def new_variant(
         check_stop=check_stop,
     )
     check_stop()
-    return Variant(number, submesh, graph, moves, space, search_space(space), _empty(submesh.goal, space))
+    return Variant(
+        number, submesh, graph, moves, space, search_space(space), empty_archive(submesh.goal, space)
+    )
 
 
-def _empty(goal: Goal, space: PlanSpace) -> Archive:
+def empty_archive(goal: Goal, space: PlanSpace) -> Archive:
+    """Return an archive without plans, of the size that a variant's has."""
     sizes = (len(goal.epsilon), space.gene_count, space.edge_count, space.cost_count)
     return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes)
+
+
+def insert_abstract(variant: Variant, limit: int | None = None) -> Iterator[int]:
+    """Insert the plan in which every device does everything; yield how many plans were evaluated, one."""
+    insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
+    yield 1
 
 
 def insert_seeds(variant: Variant, limit: int | None) -> Iterator[int]:
@@ -278,7 +291,7 @@ def coarsen_grids(variants: Sequence[Variant]) -> None:
 
 
 def _lay_on_grid(variant: Variant, epsilon: np.ndarray) -> None:
-    fresh = _empty(variant.submesh.goal, variant.space)
+    fresh = empty_archive(variant.submesh.goal, variant.space)
     merge(fresh, variant.archive, epsilon)
     variant.archive = fresh
 

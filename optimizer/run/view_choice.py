@@ -23,21 +23,33 @@ PLANS = 64  # exact plans of each view of two axes
 CORNER = 1.1  # of the hypervolume, times the worst value
 
 
+def has_views(submesh: SubMesh, options: RunOptions) -> bool:
+    """Return whether a mesh has several views: more sub-axes than a view has axes, and no pins.
+
+    Where blocks are pinned the view that pins are checked on is the only one.
+    """
+    return len(submesh.view.mesh_shape.sub_axes) > LOGICAL_AXES and not options.pins
+
+
 def ranked_views(
-    submesh: SubMesh, graph: Graph, options: RunOptions, check_stop: CheckStop = never_stop
+    submesh: SubMesh,
+    graph: Graph,
+    options: RunOptions,
+    limit: int | None = None,
+    check_stop: CheckStop = never_stop,
 ) -> tuple[list[View], int]:
     """Return the views of a mesh, the most promising one first, and how many plans were evaluated to rank them.
 
-    A mesh with no more sub-axes than a view has axes has one view. Where blocks are pinned the view that pins are
-    checked on is the only one.
+    At most `limit` plans are. A mesh of which `has_views` is false has one view.
     """
-    if len(submesh.view.mesh_shape.sub_axes) <= LOGICAL_AXES or options.pins:
+    if not has_views(submesh, options):
         return [submesh.view], 0
     fronts, evaluated = dict[int, np.ndarray](), 0
     for view in groupings(submesh.view.mesh_shape, 2):
         check_stop()
         variant = new_variant(0, submesh.on_view(view), graph, (), options, check_stop)
-        evaluated += sum(insert_exact(variant, PLANS))
+        most = PLANS if limit is None else min(PLANS, limit - evaluated)
+        evaluated += sum(insert_exact(variant, most))
         archive = variant.archive
         fronts.update((cut, archive.value[: int(archive.size[0])].copy()) for cut in view.cuts)
     views = list(groupings(submesh.view.mesh_shape, LOGICAL_AXES))

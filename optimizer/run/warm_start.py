@@ -12,10 +12,10 @@ from tapestry.costmodel.plan_space import Genes
 from tapestry.optimizer.archive.goal import objective_values
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.run.plan import Plan
+from tapestry.optimizer.run.starts import begin
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import (
     LARGEST_VARIANTS,
-    SubMesh,
     Variant,
     keeps_pins,
     new_variant,
@@ -36,10 +36,10 @@ LARGEST_DISTANCE = 127
 Groups = dict[tuple[tuple[Move, ...], int], list[Plan]]
 
 
-def start_from_plans(
-    state: SearchState, graph: Graph, plans: Sequence[Plan], check_stop: CheckStop = never_stop
-) -> None:
+def start_from_plans(state: SearchState, plans: Sequence[Plan], check_stop: CheckStop = never_stop) -> None:
     """Start from plans of the same program; rewritten graphs join the variants, those with most plans first.
+
+    The views of the mesh are ranked before, however many evaluations the search may spend.
 
     A placement that this mesh does not have is replaced by the nearest one that it has; plans of a graph that may not
     join (too many, a rule that was not chosen, a pinned block that is gone) are mapped by site onto the simplified one.
@@ -47,29 +47,31 @@ def start_from_plans(
     Raises:
         ValueError: none of the plans is of this program.
     """
+    for start in [start for start in state.starts if start.kind == "views"]:
+        begin(state, start, None, check_stop)
     graphs: dict[tuple[Move, ...], Graph | None] = {}
     groups: Groups = {}
     for plan in plans:
         check_stop()
         moves = tuple(move for move in plan.moves if move.rule not in PLACED)
         if moves not in graphs:
-            graphs[moves] = _replayed(graph, moves)
+            graphs[moves] = _replayed(state.graph, moves)
         replayed = graphs[moves]
         if replayed is not None and replayed.structural_hash == plan.graph.structural_hash:
             groups.setdefault((moves, _submesh_of(state, plan)), []).append(plan)
     if not groups:
         raise ValueError(
-            f"start_from: none of the {len(plans)} plans is of the program {graph.name!r}; "
+            f"start_from: none of the {len(plans)} plans is of the program {state.graph.name!r}; "
             "give plans that were found for this very graph"
         )
-    joined, submeshes = 0, state.submeshes
+    joined = 0
     for (moves, k), group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        variant = _variant(state, submeshes[k], graphs[moves], moves, joined < LARGEST_VARIANTS, check_stop)
+        variant = _variant(state, k, graphs[moves], moves, joined < LARGEST_VARIANTS, check_stop)
         if all(variant is not known for known in state.variants):
+            joined += variant.graph is not state.variants[0].graph
             state.variants.append(variant)
-            state.begin_view(variant.submesh)
+            state.starts = [s for s in state.starts if (s.submesh, s.moves) != (k, variant.moves)]
             state.structural.known.add(variant.graph.structural_hash)
-            joined += 1
         _seed_plans(state, variant, group)
 
 
@@ -104,24 +106,26 @@ def _submesh_of(state: SearchState, plan: Plan) -> int:
 
 def _variant(
     state: SearchState,
-    submesh: SubMesh,
+    k: int,
     graph: Graph | None,
     moves: tuple[Move, ...],
     may_join: bool,
     check_stop: CheckStop,
 ) -> Variant:
-    """Return the variant for a group of plans: one of equal structure, a new one, or the first of the mesh."""
+    """Return the variant for a group of plans on a submesh: one of equal structure or a new one.
+
+    A program that may not join is replaced by the simplified one.
+    """
     assert graph is not None
-    there = [v for v in state.variants if v.submesh is submesh]
-    structure = structure_of(graph)
-    for variant in there:
-        if variant.structure == structure:
+    submesh, first = state.submeshes[k], state.variants[0]
+    chosen, structure = {rule.name for rule in state.structural.rules}, structure_of(graph)
+    is_allowed = {m.rule for m in moves} <= chosen and keeps_pins(graph, state.options.pins)
+    if structure == first.structure or not (may_join and is_allowed):
+        graph, moves, structure = first.graph, first.moves, first.structure
+    for variant in state.variants:
+        if variant.submesh is submesh and variant.structure == structure:
             return variant
-    chosen = {rule.name for rule in state.structural.rules}
-    if not may_join or not {m.rule for m in moves} <= chosen or not keeps_pins(graph, state.options.pins):
-        return (there or state.variants)[0]
-    number = max(v.number for v in state.variants) + 1
-    return new_variant(number, submesh, graph, moves, state.options, check_stop)
+    return new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
 
 
 def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:

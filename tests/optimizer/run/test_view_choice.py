@@ -62,10 +62,11 @@ def test_the_first_view_is_about_the_best(root: Path) -> None:
     assert fastest[on.view.axes] > 1.01 * min(fastest.values()), "the finest view is not"
 
 
-def test_all_views_are_tried_in_turn(searched: tuple[Result, list[Snapshot]]) -> None:
+def test_all_views_are_begun(searched: tuple[Result, list[Snapshot]]) -> None:
     saved = [snapshot.checkpoint() for snapshot in searched[1]]
-    left = [checkpoint.views_left for checkpoint in saved]
-    assert left[0] == 2 and left[-1] == 0 and left == sorted(left, reverse=True)
+    kinds = [[start.kind for start in checkpoint.starts] for checkpoint in saved]
+    assert kinds[0][-1] == "views" and kinds[-1] == []
+    assert any("view" in names for names in kinds), "of three views one is the first and one the best"
     whole = {saved[-1].views[variant.submesh] for variant in saved[-1].variants}
     assert len(whole) > 1, "plans of several views are on the front"
 

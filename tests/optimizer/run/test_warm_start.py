@@ -71,7 +71,7 @@ def test_a_thinned_frontier_keeps_what_was_given() -> None:
     earlier = search(seed=5, evaluations=150_000)
     result = warm(earlier.frontier, graph=GRAPHS["attention"](), evaluations=150_000)
     assert len(earlier.frontier) == 64
-    assert worst_factor(values(result), values(earlier)) <= 1 + 2 * EPSILON
+    assert worst_factor(values(result), values(earlier)) <= 1 + 3 * EPSILON
 
 
 def test_plans_cost_what_they_cost(earlier: Result) -> None:
@@ -167,7 +167,7 @@ def test_the_structures_with_most_plans_join_up_to_a_limit(monkeypatch: pytest.M
     assert set(joined[len(cold) :]) >= set(new)
 
     monkeypatch.setattr("tapestry.optimizer.run.warm_start.LARGEST_VARIANTS", 1)
-    assert variants_of(lambda note: warm(plans, graph=graph, on_checkpoint=note)) == [*cold, new[0]]
+    assert set(variants_of(lambda note: warm(plans, graph=graph, on_checkpoint=note))) == {*cold, new[0]}
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.report import costs_of
-from tapestry.optimizer.run.initialization import MOST_EVALUATED
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.starts import MOST_EVALUATED
 from tapestry.optimizer.structure.criteria import Criteria, criteria_of
 from tapestry.optimizer.structure.presearch import Presearch
 from tapestry.optimizer.structure.rematerialization import Rematerialization

@@ -1,0 +1,230 @@
+"""Starts: the programs and views that a search begins with beside its first one, one in each of its first rounds.
+
+They are the parts of the mesh, its other views and schedule orders, the program as it was given, and the best of many
+rewritten programs. While the coordinator prepares one, the islands search those that there are.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tapestry.optimizer.run.state import SearchStart, SearchState
+from tapestry.optimizer.run.variants import (
+    Variant,
+    empty_archive,
+    insert_abstract,
+    insert_exact,
+    insert_seeds,
+    new_variant,
+)
+from tapestry.optimizer.run.view_choice import has_views, ranked_views
+from tapestry.optimizer.structure.evaluation import EvaluatedGraph
+from tapestry.rewrites import Move, replay
+from tapestry.teg.graph import Graph
+from tapestry.teg.stopping import CheckStop
+
+# Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
+# of the effort is spent and so many graphs are evaluated.
+MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
+
+
+class Child(NamedTuple):
+    """A new variant, or further plans of a known one; `rule` made its program, and is empty where none did.
+
+    One that `must_stay` does so though it adds nothing to the front yet.
+    """
+
+    variant: Variant
+    rule: str = ""
+    must_stay: bool = False
+
+
+Begun = list[Child]
+Begin = Callable[[SearchState, SearchStart, int | None, CheckStop], Begun]
+
+
+def first_starts(state: SearchState) -> list[SearchStart]:
+    """Return the starts of a search that has its first variant, in the order in which they are begun."""
+    exact = [SearchStart("exact")] if state.parts.exact and state.variants[0].has_choice else []
+    first = [*exact, *_parts(state)]
+    if state.parts.views and has_views(state.submeshes[0], state.options):
+        return [*first, SearchStart("views")]
+    return [*first, *_further(state, 0)]
+
+
+def begin(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+    """Begin a start; return new variants with their first plans, or a known one with further plans.
+
+    The search evaluates at most `limit` plans in all. Where `check_stop` raises an error the start is still to begin.
+    """
+    before = state.evaluations
+    try:
+        found = KINDS[start.kind](state, start, limit, check_stop)
+    except BaseException:
+        state.evaluations = before
+        raise
+    state.starts.remove(start)
+    return found
+
+
+def _insert_next(state: SearchState, start: SearchStart, starts: Sequence[SearchStart]) -> None:
+    """Insert what follows from a start behind it."""
+    at = state.starts.index(start) + 1
+    state.starts[at:at] = starts
+
+
+def _left(state: SearchState, limit: int | None) -> int | None:
+    return None if limit is None else max(0, limit - state.evaluations)
+
+
+def _parts(state: SearchState) -> list[SearchStart]:
+    """Return starts of the first program on the parts of the mesh, the smallest one first."""
+    whole, moves = state.submeshes[0], state.variants[0].moves
+    parts = [k for k, submesh in enumerate(state.submeshes) if submesh.devices != whole.devices]
+    parts.sort(key=lambda k: state.submeshes[k].mesh.device_count)
+    return [SearchStart("program", k, moves) for k in parts]
+
+
+def _further(state: SearchState, best: int) -> list[SearchStart]:
+    """Return the starts after those of the parts, where `best` is the number of the submesh with the best view."""
+    whole, moves = state.submeshes[0], state.variants[0].moves
+    mine = [k for k, submesh in enumerate(state.submeshes) if submesh.devices == whole.devices]
+    orders = [k for k in mine if state.submeshes[k].schedule_order != whole.schedule_order]
+    others = [SearchStart("program", k, moves) for k in orders]
+    if moves:
+        others.append(SearchStart("program", best))
+    views = [SearchStart("view", k, moves) for k in mine if k not in (0, best, *orders)]
+    first = [SearchStart("program", best, moves)] if best else []
+    presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
+    return [*first, *presearch, *others, *views]
+
+
+def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+    """Rank the views of the mesh; schedule orders take the best one, and the others are left to be begun."""
+    first, whole = state.variants[0], state.submeshes[0]
+    views, evaluated = ranked_views(whole, first.graph, state.options, _left(state, limit), check_stop)
+    state.evaluations += evaluated
+    ordered = [
+        replace(s, view=views[0]) if s.devices == whole.devices and s is not whole else s
+        for s in state.submeshes
+    ]
+    added = [whole.on_view(view) for view in views if view.axes != whole.view.axes]
+    best = 0 if views[0].axes == whole.view.axes else len(ordered)
+    state.submeshes = (*ordered, *added)
+    _insert_next(state, start, _further(state, best))
+    return []
+
+
+def _begin_program(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+    """Compile a program on a submesh, and insert its first plans."""
+    moves = start.moves
+    graph = _graph_of(state, moves)
+    variant = _placed(state, state.next_number, start.submesh, graph, moves, limit, check_stop)
+    is_given = moves in (state.variants[0].moves, ())
+    return [Child(variant, "" if is_given else moves[-1].rule, is_given and start.kind != "view")]
+
+
+def _begin_exact(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+    """Find the exact plans of the first program, apart from its archive, which islands work with."""
+    first = state.variants[0]
+    apart = replace(first, archive=empty_archive(first.submesh.goal, first.space))
+    for count in insert_exact(apart, _left(state, limit)):
+        state.evaluations += count
+        check_stop()
+    return [Child(apart)]
+
+
+def _begin_presearch(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
+    """Evaluate many rewritten graphs on one device of the mesh; return those that are the best on one device.
+
+    On one device, be it a submesh, there is nothing to place, and that is most of the search. Where there are
+    more, the evaluation ignores sharding and communication, so only a few spread over the front join the
+    original program, on the whole mesh only: on every submesh they would take the evaluations of others. Those
+    are begun next.
+    """
+    whole, structural, first = state.submeshes[start.submesh], state.structural, state.variants[0]
+    is_alone = whole.mesh.device_count == 1
+    evaluated = [n for n in (_left(state, limit), None if is_alone else MOST_EVALUATED) if n is not None]
+    effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
+    ordered = {whole.schedule_order: start.submesh} | {
+        submesh.schedule_order: k
+        for k, submesh in enumerate(state.submeshes)
+        if submesh.devices == whole.devices and submesh.schedule_order != whole.schedule_order
+    }
+    presearch = structural.presearch(
+        first.graph,
+        first.moves,
+        state.criteria,
+        state.options,
+        min(evaluated, default=None),
+        effort,
+        tuple(ordered),
+    )
+    until_s = time.perf_counter() + state.clock.left_s if is_alone else math.inf
+    found = presearch.run(until_s, check_stop)
+    state.evaluations += presearch.evaluated
+    front = [s for s in found if s.graph.structural_hash not in structural.known]
+    joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
+    structural.known.update(s.graph.structural_hash for s in joining)
+    _insert_next(state, start, [SearchStart("program", ordered[s.schedule_order], s.moves) for s in joining])
+    alone = [k for k, m in enumerate(state.submeshes) if m.mesh.device_count == 1 and not is_alone]
+    parts = [(k, s) for k in alone for s in _spread(front, MOST_REWRITTEN)]
+    return [
+        Child(_placed(state, number, k, s.graph, s.moves, limit, check_stop), s.moves[-1].rule)
+        for number, (k, s) in enumerate(parts, start=state.next_number)
+    ]
+
+
+def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
+    """Select the best graph of a front by every criterion, then others evenly along it, up to `most`."""
+    if not front:
+        return []
+    places, last = range(len(front)), len(front) - 1
+    chosen = {min(places, key=lambda i: front[i].values[k]) for k in range(len(front[0].values))}
+    if len(chosen) < most:
+        others = most - len(chosen - {0, last})
+        chosen.update(np.linspace(0, last, min(len(front), others)).astype(int).tolist())
+    return [front[k] for k in sorted(chosen)]
+
+
+def _graph_of(state: SearchState, moves: tuple[Move, ...]) -> Graph:
+    """Return the program that some moves make of the given one."""
+    first = state.variants[0]
+    return first.graph if moves == first.moves else replay(state.graph, moves)
+
+
+def _placed(
+    state: SearchState,
+    number: int,
+    submesh: int,
+    graph: Graph,
+    moves: tuple[Move, ...],
+    limit: int | None,
+    check_stop: CheckStop,
+) -> Variant:
+    """Build a variant of a program on a submesh with first plans: whole tensors everywhere, seeds, exact ones."""
+    variant = new_variant(number, state.submeshes[submesh], graph, moves, state.options, check_stop)
+    state.evaluations += sum(insert_abstract(variant))
+    parts = {insert_seeds: state.parts.propagation, insert_exact: state.parts.exact}
+    for insert in (insert for insert, is_part in parts.items() if is_part and variant.has_choice):
+        for count in insert(variant, _left(state, limit)):
+            state.evaluations += count
+            check_stop()
+    return variant
+
+
+KINDS: Mapping[str, Begin] = {
+    "exact": _begin_exact,
+    "presearch": _begin_presearch,
+    "program": _begin_program,
+    "view": _begin_program,
+    "views": _begin_views,
+}
