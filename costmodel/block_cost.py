@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.costmodel.fold_loops import classes_of
+from tapestry.costmodel.resharding_loops import distinct_rows
 from tapestry.costmodel.resources import Resource, counted
 from tapestry.hardware.layouts.native import accessed_bytes
 from tapestry.hardware.mesh import Device
@@ -76,8 +78,29 @@ def block_costs(
     rows of the result are then those of every strategy with every choice. `cold` are the positions of inputs that are
     read from memory even where the cache could hold them.
     """
-    index = _index(definition, strategies, mesh_shape)
-    return costs_of_parts(definition, inputs, outputs, index, device, compute_dtype, storage, resources, cold)
+    bounds, numbers = _ranges(definition, strategies, mesh_shape)
+    costs = partial(
+        costs_of_parts,
+        definition,
+        inputs,
+        outputs,
+        device=device,
+        compute_dtype=compute_dtype,
+        storage=storage,
+        resources=resources,
+        cold=cold,
+    )
+    if storage:
+        return costs(np.ascontiguousarray(bounds[numbers].transpose(0, 2, 1, 3)))
+    # parts that are equally large in all respects cost the same: one device of each class is counted
+    at, number = classes_of(numbers, _partitions(definition, inputs, outputs, bounds, numbers))
+    parts = costs(bounds[numbers[at[:, 0]], at[:, 1:]][:, None])
+    return BlockCosts(
+        parts.ticks[number].max(axis=1),
+        parts.energy_pj[number].sum(axis=1),
+        parts.flops[:, 0][number],
+        parts.resources[..., 0][:, number],
+    )
 
 
 def costs_of_parts(
@@ -168,22 +191,58 @@ def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarra
     return amounts(cost, [d.name for d in dims], sizes)
 
 
-def _index(definition: Definition, strategies: Sequence[Strategy], mesh_shape: MeshShape) -> np.ndarray:
-    """Compute the index ranges `(strategies, devices, dims, 2)`."""
+def _ranges(
+    definition: Definition, strategies: Sequence[Strategy], mesh_shape: MeshShape
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return index ranges `(ranges, devices, 2)`, each once, and which each strategy has, `(strategies, dims)`."""
     dims = definition.signature.dims if definition.signature is not None else ()
-    known: dict[tuple[int, Split], int] = {}
+    known: dict[tuple[int, int, Split], int] = {}
     sizes = [d.size for d in dims]
     numbers = np.array(
         [
-            [known.setdefault(key, len(known)) for key in zip(sizes, s.splits, strict=True)]
+            [known.setdefault(key, len(known)) for key in zip(range(len(dims)), sizes, s.splits, strict=True)]
             for s in strategies
         ],
         dtype=np.int64,
     ).reshape(len(strategies), len(dims))
     bounds = np.zeros((len(known), mesh_shape.device_count, 2), dtype=np.int64)
-    for i, (size, split) in enumerate(known):
+    for i, (_, size, split) in enumerate(known):
         bounds[i] = chunk_bounds(size, split, mesh_shape)
-    return np.ascontiguousarray(bounds[numbers].transpose(0, 2, 1, 3))
+    return bounds, numbers
+
+
+def _partitions(
+    definition: Definition,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+    bounds: np.ndarray,
+    numbers: np.ndarray,
+) -> np.ndarray:
+    """Number the devices whose parts of an index range, and of what it reaches of tensors, are equally long.
+
+    `bounds` `(ranges, devices, 2)` are of one dimension each. Returns: `(ranges, devices)`.
+    """
+    signature = definition.signature
+    found = np.zeros(bounds.shape[:2], dtype=np.int64)
+    if signature is None:
+        return found
+    sides = zip((*signature.inputs, *signature.outputs), (*inputs, *outputs), strict=True)
+    rows = [each for side, kind in sides for each in zip(rows_of(side), kind.shape, strict=True)]
+    for k in range(numbers.shape[1]):
+        mine = {(row, size) for row, size in rows if row is not None and row.dim == k}
+        for i in np.unique(numbers[:, k]):
+            lengths = [_reached(row, size, bounds[i]) for row, size in mine]
+            columns = np.column_stack([bounds[i, :, 1] - bounds[i, :, 0], *lengths])
+            found[i] = distinct_rows(columns)[1]
+    return found
+
+
+def _reached(row: Row, size: int, ranges: np.ndarray) -> np.ndarray:
+    """Count the elements along a dimension of `size` that index ranges `(..., 2)` reach."""
+    first, last = ranges[..., 0] * row.stride, (ranges[..., 1] - 1) * row.stride
+    low = np.clip(np.minimum(first, last) + row.offset, 0, size)
+    high = np.clip(np.maximum(first, last) + row.offset + row.extent, 0, size)
+    return np.asarray(np.maximum(high - low, 0))
 
 
 def _chosen(
@@ -244,11 +303,7 @@ def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index:
         elif row.dim < 0:
             volume *= max(0, min(row.offset + row.extent, size) - max(row.offset, 0))
         else:
-            first = index[..., row.dim, 0] * row.stride
-            last = (index[..., row.dim, 1] - 1) * row.stride
-            low = np.clip(np.minimum(first, last) + row.offset, 0, size)
-            high = np.clip(np.maximum(first, last) + row.offset + row.extent, 0, size)
-            volume *= np.maximum(high - low, 0)
+            volume *= _reached(row, size, index[..., row.dim, :])
     return volume
 
 

@@ -117,3 +117,33 @@ def _refine(label, count, by, size, seen, stamp):
             seen[at] = stamp + found
         label[d] = seen[at] - stamp - 1
     return found
+
+
+@njit()
+def classes_of(keys, partitions):
+    """Find the classes of devices that the partitions `keys` `(n, k)` of each row distinguish.
+
+    Returns: row and device of every class, `(classes, 2)`; the class of each device in every row, `(n, devices)`.
+    """
+    devices = partitions.shape[1]
+    found = np.empty((len(keys) * devices, 2), np.int64)
+    number = np.empty((len(keys), devices), np.int64)
+    label = np.empty(devices, np.int64)
+    seen, stamp = np.zeros(_SMALL, np.int64), 0
+    sizes = _sizes(partitions)
+    total = 0
+    for i in range(len(keys)):
+        label[:] = 0
+        count = 1
+        for k in keys[i]:
+            if sizes[k] > 1:
+                count = _refine(label, count, partitions[k], sizes[k], seen, stamp)
+                stamp += devices
+        found[total : total + count] = -1
+        for d in range(devices):
+            c = total + label[d]
+            if found[c, 0] < 0:
+                found[c, 0], found[c, 1] = i, d
+            number[i, d] = c
+        total += count
+    return found[:total].copy(), number
