@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.resharding_loops import distinct_rows
+from tapestry.costmodel.resharding_loops import add_along, distinct_rows
 
 # Of what a device needs along one dimension: it is nothing, it comes in several pieces. Of these pieces: one of them is
 # longer than 1, or shorter than the chunk it is from; of its own chunk, or of others. There are pieces of others.
@@ -159,16 +159,9 @@ def kept_of_part(own, held_splits, wanted_splits, mesh):
     `own` is what each has; sub-axes that split no dimension of the holding, but this one of what is wanted, are added.
     """
     total = own.copy()
-    line = np.empty(len(own), np.int64)
     for s in range(len(held_splits)):
-        if held_splits[s] or not wanted_splits[s]:
-            continue
-        stride = mesh.strides[s]
-        line[:] = 0
-        for d in range(len(total)):
-            line[d - mesh.coordinates[d, s] * stride] += total[d]
-        for d in range(len(total)):
-            total[d] = line[d - mesh.coordinates[d, s] * stride]
+        if wanted_splits[s] and not held_splits[s]:
+            add_along(total, s, mesh)
     return total
 
 
@@ -184,47 +177,58 @@ def owners(lengths, size, granule, splits, released, a, wanted, like, mesh):
     devices = len(like)
     found = np.empty(devices, np.uint8)
     parts, faster = 1, 1
-    free = np.bool_(False)
+    free, is_axis = np.bool_(False), np.bool_(True)
     for s in range(len(splits)):
         if splits[s]:
             parts *= mesh.sizes[s]
             faster *= mesh.sizes[s] if mesh.owner[s] > a else 1
             free |= released[s]
+            is_axis &= released[s] or mesh.owner[s] != a
     if not free:
         for d in range(devices):
             found[d] = lengths[d, a + 1] > 0
         return found
     granules = -(-size // granule)
     chunk = -(-granules // parts) * granule * faster
+    path = np.flatnonzero(splits & (mesh.owner <= a))
+    weights, places_left = np.empty(len(path), np.int64), parts // faster
+    for i in range(len(path)):
+        places_left //= mesh.sizes[path[i]]
+        weights[i] = places_left
+    places = (path, weights, released, parts // faster, mesh)
     for d in range(devices):
         start, end = wanted[d, 0], wanted[d, 1]
         if like[d] != d:
             found[d] = found[like[d]]
-        elif end <= start:
-            found[d] = 0
+        elif lengths[d, a] == lengths[d, a + 1]:
+            # what is on the axis at all is at the device's own place
+            found[d] = lengths[d, a] > 0
+        elif is_axis and lengths[d, a + 1] > 0:
+            found[d] = 2
         else:
-            places = (splits, released, a, parts // faster, mesh)
             below = _places_below(-(-end // chunk), d, *places) - _places_below(start // chunk, d, *places)
             found[d] = min(below, 2)
     return found
 
 
 @njit()
-def _places_below(limit, d, splits, released, a, count, mesh):
-    """Count the places of a device's group before the place `limit` of `count`, numbered along the `splits`."""
+def _places_below(limit, d, path, weights, released, count, mesh):
+    """Count the places of a device's group before the place `limit` of `count`.
+
+    They are numbered along the sub-axes `path`, with `weights`.
+    """
     free = 1
-    for s in range(len(splits)):
-        if splits[s] and released[s]:
+    for s in path:
+        if released[s]:
             free *= mesh.sizes[s]
     if limit >= count:
         return free
-    total, weight = 0, count
-    for s in range(len(splits)):
-        if not splits[s] or mesh.owner[s] > a:
-            continue
-        weight //= mesh.sizes[s]
-        digit = limit // weight
-        limit -= digit * weight
+    total = 0
+    for i in range(len(path)):
+        s, digit = path[i], 0
+        while limit >= weights[i]:  # faster than a division: sub-axes are short
+            limit -= weights[i]
+            digit += 1
         if released[s]:
             free //= mesh.sizes[s]
             total += digit * free
@@ -236,19 +240,28 @@ def _places_below(limit, d, splits, released, a, count, mesh):
 
 
 @njit()
-def likes(splits, other_splits, mesh):
-    """Return of every device the first one at the same place along the sub-axes that split anything, `(devices,)`."""
-    found = np.arange(mesh.coordinates.shape[0])
-    for s in range(len(splits)):
-        if not splits[s] and not other_splits[s]:
-            for d in range(len(found)):
-                found[d] -= mesh.coordinates[d, s] * mesh.strides[s]
-    return found
+def likes(splits, wanted_splits, mesh):
+    """Return of every device the first one at the same place along the sub-axes that split a range or another.
+
+    Returns: distinct rows of such devices `(k, devices)`, and which of them a pair has, `(held, wanted)`.
+    """
+    masks = np.zeros((len(splits) * len(wanted_splits), splits.shape[1]), np.int64)
+    for h in range(len(splits)):
+        for n in range(len(wanted_splits)):
+            masks[h * len(wanted_splits) + n] = splits[h] | wanted_splits[n]
+    first, number = distinct_rows(masks)
+    found = np.empty((len(first), mesh.coordinates.shape[0]), np.int64)
+    for i in range(len(first)):
+        found[i] = np.arange(found.shape[1])
+        for s in range(splits.shape[1]):
+            if not masks[first[i], s]:
+                found[i] -= mesh.coordinates[:, s] * mesh.strides[s]
+    return found, number.reshape(len(splits), len(wanted_splits))
 
 
 @njit()
-def all_owners(lengths, size, granules, splits, wanted, wanted_splits, constant, mesh):
-    """Compute `owners` of all pairs of ranges on all mesh axes, `(held, wanted, axes, devices)`.
+def all_owners(lengths, size, granules, splits, wanted, wanted_splits, constant, alike, mesh):
+    """Compute `owners` of all pairs of ranges on all mesh axes, `(held, wanted, axes, devices)`; `alike`: of `likes`.
 
     A sub-axis is released unless it splits the dimension before and after; it splits nothing that is `constant`.
     """
@@ -257,7 +270,7 @@ def all_owners(lengths, size, granules, splits, wanted, wanted_splits, constant,
     released = np.empty(splits.shape[1], np.bool_)
     for h in range(len(splits)):
         for n in range(len(wanted)):
-            like = likes(splits[h], wanted_splits[n], mesh)
+            like = alike[0][alike[1][h, n]]
             for a in range(axes):
                 for s in range(len(released)):
                     stays = wanted_splits[n, s] and not constant[n]
@@ -269,12 +282,12 @@ def all_owners(lengths, size, granules, splits, wanted, wanted_splits, constant,
 
 
 @njit()
-def labels(tables, of, used, held, splits, wanted, wanted_splits, mesh):
+def labels(tables, of, used, held, wanted, wanted_splits, alike, mesh):
     """Compute what parts have already and the labels of devices, `(variants, wanted, devices)` both.
 
     A variant is a held range, `of` `(variants,)`, of a holding that other dimensions of split too: `used`
-    `(variants, sub-axes)`. `tables` are those of `overlaps`, `cuts`, `demands` and `owners`. Devices for which one
-    dimension's rows of all tables are equal, and its ranges equally long, have the same label.
+    `(variants, sub-axes)`. `tables` are those of `overlaps`, `cuts`, `demands` and `owners`, `alike` is of `likes`.
+    Devices for which all tables of a dimension are equal, and its ranges equally long, have the same label.
     """
     lengths, flags, demand, owned = tables
     devices, axes = held.shape[1], len(mesh.axis_sizes)
@@ -285,7 +298,7 @@ def labels(tables, of, used, held, splits, wanted, wanted_splits, mesh):
         h = of[v]
         for n in range(len(wanted)):
             kept[v, n] = kept_of_part(lengths[h, n, :, axes].copy(), used[v], wanted_splits[n], mesh)
-            like = likes(splits[h], wanted_splits[n], mesh)
+            like = alike[0][alike[1][h, n]]
             count = 0
             for d in range(devices):
                 if like[d] != d:
@@ -294,9 +307,14 @@ def labels(tables, of, used, held, splits, wanted, wanted_splits, mesh):
                 row = columns[count]
                 row[0], row[1], row[2] = flags[h, n, d], demand[h, n, d], kept[v, n, d]
                 row[3], row[4] = held[h, d, 1] - held[h, d, 0], wanted[n, d, 1] - wanted[n, d, 0]
-                row[5 : 6 + axes] = lengths[h, n, d]
-                row[6 + axes :] = owned[h, n, :, d]
-                at[d] = count
-                count += 1
+                for level in range(axes + 1):
+                    row[5 + level] = lengths[h, n, d, level]
+                for a in range(axes):
+                    row[6 + axes + a] = owned[h, n, a, d]
+                is_new = count == 0
+                for c in range(columns.shape[1]):
+                    is_new = is_new or row[c] != columns[count - 1, c]
+                count += is_new
+                at[d] = count - 1
             number[v, n] = distinct_rows(columns[:count])[1][at]
     return kept, number

@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.costmodel.fold_loops import fold_keys, representatives, team_labels
 from tapestry.costmodel.lowered_specs import LoweredSpecs
-from tapestry.costmodel.range_loops import all_owners, cuts, demands, labels, overlaps
+from tapestry.costmodel.range_loops import all_owners, cuts, demands, labels, likes, overlaps
 from tapestry.costmodel.resharding_loops import MeshArrays, distinct_rows
 
 
@@ -78,13 +78,14 @@ def range_tables(
         )
         split, need_split = rows[first, :subs] == k, wanted.places[at] == k
         shares = np.where(need_split, mesh.sizes, 1).prod(axis=1)
+        alike = likes(split, need_split, mesh)
         lengths = overlaps(have, need, mesh.block)
         owned = all_owners(
             *(lengths, shape[k], rows[first, subs + k], split, need, need_split),
-            *(wanted.is_constant[at, k], mesh),
+            *(wanted.is_constant[at, k], alike, mesh),
         )
         tables = (lengths, cuts(have, need), demands(have, need, shares), owned)
-        kept, number = labels(tables, held[some, k], splits_any[some], have, split, need, need_split, mesh)
+        kept, number = labels(tables, held[some, k], splits_any[some], have, need, need_split, alike, mesh)
         base[k] = sum(len(p[1]) for p in parts) // devices, len(at), 1
         variant_base[k] = sum(map(len, numbers)), len(at), 1
         parts.append(tuple(t.ravel() for t in (*tables, kept)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.resharding_loops import REDUCE, SCATTER, code, stride_on_axis, volume_of
+from tapestry.costmodel.resharding_loops import REDUCE, SCATTER, add_along, code, stride_on_axis, volume_of
 
 # Rounds per mesh axis of a reduction: reduce-scatter, all-reduce.
 REDUCE_ROUNDS = 2
@@ -155,18 +155,11 @@ def _later_volumes(volume, later, mesh):
     `volume` is that of every device, or of one of them, where all are equal.
     """
     total = volume.copy()
-    line = np.empty(len(total), np.int64)
     for s in range(len(later)):
-        if not later[s]:
-            continue
-        if len(volume) == 1:
+        if later[s] and len(volume) == 1:
             total *= mesh.sizes[s]
-            continue
-        line[:] = 0
-        for d in range(len(total)):
-            line[d - mesh.coordinates[d, s] * mesh.strides[s]] += total[d]
-        for d in range(len(total)):
-            total[d] = line[d - mesh.coordinates[d, s] * mesh.strides[s]]
+        elif later[s]:
+            add_along(total, s, mesh)
     return total
 
 

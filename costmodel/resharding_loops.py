@@ -341,3 +341,16 @@ def added_rounds(number, own, start):
                     least[i] += start[k]
                     used[i] |= 1 << a
     return work, least, used
+
+
+@njit()
+def add_along(total, s, mesh):
+    """Replace the number of each device, `(devices,)`, by the sum of those that differ from it along sub-axis `s`."""
+    stride, size = mesh.strides[s], mesh.sizes[s]
+    for first in range(0, len(total), stride * size):
+        for d in range(first, first + stride):
+            added = 0
+            for i in range(size):
+                added += total[d + i * stride]
+            for i in range(size):
+                total[d + i * stride] = added
