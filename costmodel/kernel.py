@@ -199,7 +199,7 @@ def _tensor(space, state, t, sign):
         last_seen = max(last_seen, after)
         need = space.edge_needed[e] + state.genes[k]
         n = space.spec_ids[need, PLACED]
-        pair = pairs + space.spec_ids[need, SPEC]
+        pair = space.pair_ids[pairs + space.spec_ids[need, SPEC]]
         relayout = relayouts + n if space.has_dimension_orders else 0
         if space.pair_rows[pair, PAIR_TICKS] < 0 and space.relayout_rows[relayout, RELAYOUT_TICKS] < 0:
             last_use = max(last_use, after)

@@ -11,6 +11,7 @@ import numpy as np
 
 # Columns of `pair_rows`; `ticks` is -1 where the needed spec is a view of the made one.
 PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_QUEUES, PAIR_STAGING = 0, 1, 2, 3, 4
+PAIR_COLUMNS = 5
 # Columns of `relayout_rows`; `ticks` is -1 where a tensor is read in the order in which it is stored.
 RELAYOUT_TICKS, RELAYOUT_ENERGY = 0, 1
 # Columns of `spec_ids`: the number of a spec in its order, of the spec, of the order.
@@ -72,7 +73,7 @@ class CompiledSpace(NamedTuple):
     made_at: np.ndarray  # slot, -1 for sources
     made_gene: np.ndarray
     made_offset: np.ndarray  # into spec_ids: gene value -> made spec
-    pair_offset: np.ndarray  # row in pair_rows of (made spec 0, needed spec 0)
+    pair_offset: np.ndarray  # into pair_ids, of (made spec 0, needed spec 0)
     needed_specs: np.ndarray
     relayout_offset: np.ndarray  # row in relayout_rows of (made order 0, placed need 0)
     needed_count: np.ndarray  # placed needs: specs in their orders
@@ -93,7 +94,10 @@ class CompiledSpace(NamedTuple):
     spec_ids: np.ndarray  # (rows, 3)
     inside: np.ndarray  # per pair of needed specs [m, n]: the part of n lies in that of m on all devices
     relayout_rows: np.ndarray  # (rows, 2)
-    pair_rows: np.ndarray  # (rows, 5), the last column a row of staging_rows
+    pair_ids: np.ndarray  # per pair of a made and a needed spec: a row of pair_rows, int32
+    pair_rows: (
+        np.ndarray
+    )  # (rows, 5), distinct in each class of tensors, the last column a row of staging_rows
     staging_rows: np.ndarray  # (rows, classes); row 0 is zero
     size_rows: np.ndarray  # (rows, classes)
     block_rows: np.ndarray  # (rows, 2 + classes * (1 + resources))

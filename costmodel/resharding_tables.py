@@ -16,6 +16,14 @@ import numpy as np
 
 from tapestry.costmodel.exchange_times import exchange_ticks, queue_bits, rounds_of
 from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, teams
+from tapestry.costmodel.kernel_arrays import (
+    PAIR_COLUMNS,
+    PAIR_ENERGY,
+    PAIR_QUEUES,
+    PAIR_STAGING,
+    PAIR_TICKS,
+    PAIR_TRAFFIC,
+)
 from tapestry.costmodel.lowered_specs import LoweredSpecs, lowered
 from tapestry.costmodel.packing_loops import most_sent, packed
 from tapestry.costmodel.range_tables import folds_of, range_tables
@@ -39,21 +47,46 @@ from tapestry.teg.sharding.spec import Spec, volumes
 class ReshardingTable:
     """The costs of copies per pair of specs, and which of them are views of other copies.
 
-    `ticks` (-1: a view), `traffic_bytes`, `energy_pj` and the communication `queues` taken, a bit each, all
-    `(made, needed)`; `staging_ids` names rows of the distinct `staging_bytes` `(rows, devices)`, the first of which is
+    Few pairs differ: `pairs` `(made, needed)`, int32, are rows of `rows` `(distinct, 5)`, whose columns are those of
+    `costmodel.kernel_arrays`. Staging is a row of the distinct `staging_bytes` `(rows, devices)`, the first of which is
     zero; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`. `inside[m, n]` `(needed, needed)`: on every
     device, the part of spec n lies in that of spec m.
     """
 
-    ticks: np.ndarray
-    traffic_bytes: np.ndarray
-    energy_pj: np.ndarray
-    queues: np.ndarray
-    staging_ids: np.ndarray
+    pairs: np.ndarray
+    rows: np.ndarray
     staging_bytes: np.ndarray
     made_bytes: np.ndarray
     needed_bytes: np.ndarray
     inside: np.ndarray
+
+    @property
+    def ticks(self) -> np.ndarray:
+        """The ticks of every pair `(made, needed)`, -1 for a view."""
+        return self._column(PAIR_TICKS)
+
+    @property
+    def traffic_bytes(self) -> np.ndarray:
+        """The bytes received of every pair, `(made, needed)`."""
+        return self._column(PAIR_TRAFFIC)
+
+    @property
+    def energy_pj(self) -> np.ndarray:
+        """The energy of every pair, `(made, needed)`."""
+        return self._column(PAIR_ENERGY)
+
+    @property
+    def queues(self) -> np.ndarray:
+        """The communication queues that every pair takes, a bit each, `(made, needed)`."""
+        return self._column(PAIR_QUEUES)
+
+    @property
+    def staging_ids(self) -> np.ndarray:
+        """The row of `staging_bytes` of every pair, `(made, needed)`."""
+        return self._column(PAIR_STAGING)
+
+    def _column(self, column: int) -> np.ndarray:
+        return np.asarray(self.rows[self.pairs, column])
 
 
 def copy_table(
@@ -94,12 +127,19 @@ def copy_table(
         (fetched.packed, fetched.sent[at]),
         (needed_volume, np.where(fetched.landed[at], at[1], -1)),
     )
+    columns = np.empty((ticks.size, PAIR_COLUMNS), dtype=np.int64)
+    for k, column in (
+        (PAIR_TICKS, ticks),
+        (PAIR_TRAFFIC, traffic),
+        (PAIR_ENERGY, energy),
+        (PAIR_QUEUES, queues),
+        (PAIR_STAGING, staging_ids),
+    ):
+        columns[:, k] = column.ravel()
+    first, number = distinct_rows(columns)
     return ReshardingTable(
-        ticks,
-        traffic,
-        energy,
-        queues,
-        staging_ids,
+        number.astype(np.int32).reshape(ticks.shape),
+        columns[first],
         staging * item,
         volumes(held.boxes) * item,
         needed_volume * item,

@@ -137,6 +137,7 @@ class SpaceCompiler:
         block_offset = np.array([self._block(g) for g in range(len(blocks.all))], dtype=np.int64)
         classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
         staging_rows, staging_ids = self.rows.staging(representative)
+        pair_ids, pair_rows = self.rows.pairs(staging_ids)
         space = CompiledSpace(
             slot_count=slot_count,
             source_count=len(blocks.sources),
@@ -160,7 +161,8 @@ class SpaceCompiler:
             spec_ids=np.concatenate(self.rows.spec_ids),
             inside=self.rows.inside(),
             relayout_rows=self.rows.relayouts(),
-            pair_rows=self.rows.pairs(staging_ids),
+            pair_ids=pair_ids,
+            pair_rows=pair_rows,
             staging_rows=staging_rows,
             size_rows=self.rows.sizes(representative),
             block_rows=self._block_rows(representative),

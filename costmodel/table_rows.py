@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts
+from tapestry.costmodel.kernel_arrays import PAIR_STAGING
 from tapestry.costmodel.resharding_loops import ascending, distinct_rows
 from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.costmodel.storage_choice import StorageChoice
@@ -23,8 +24,6 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
-
-PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj", "queues")
 
 
 class CopyPhases(NamedTuple):
@@ -67,7 +66,7 @@ class TableRows:
         self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
         self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int, int]] = {}
         self.tables: list[StorageTable] = []
-        self.pair_row_count = 0
+        self.pair_count = 0
         self.size_row_count = 0
         self.relayout_row_count = 0
         self.inside_count = 0
@@ -103,7 +102,7 @@ class TableRows:
     def table(
         self, kind: TensorType, made: SpecsWithDimensionOrders, needed: SpecsWithDimensionOrders
     ) -> tuple[int, int, int, int, int]:
-        """Return the offsets of the pair rows, producer sizes, consumer sizes, relayout rows and pairs of consumer
+        """Return the offsets of the pairs, producer sizes, consumer sizes, relayout rows and pairs of consumer
         specs of a tensor class.
         """
         known = (kind, id(made), id(needed))
@@ -125,13 +124,13 @@ class TableRows:
                 )
             self.tables.append(cache.stored[key])
             self.table_known[known] = (
-                self.pair_row_count,
+                self.pair_count,
                 self.size_row_count,
                 self.size_row_count + made.count,
                 self.relayout_row_count,
                 self.inside_count,
             )
-            self.pair_row_count += len(made.specs) * len(needed.specs)
+            self.pair_count += len(made.specs) * len(needed.specs)
             self.relayout_row_count += len(made.dimension_orders) * needed.count
             self.inside_count += len(needed.specs) ** 2
             self.size_row_count += made.count + needed.count
@@ -146,17 +145,21 @@ class TableRows:
         """Collect which parts lie in which, for every pair of consumer specs."""
         return np.concatenate([t.between.inside.ravel() for t in self.tables])
 
-    def pairs(self, staging_ids: np.ndarray) -> np.ndarray:
-        """Collect ticks, traffic, energy, queues and the row of staging of all pairs, `(rows, 5)`."""
-        found = np.empty((self.pair_row_count, len(PAIR_COLUMNS) + 1), dtype=np.int64)
-        found[:, -1] = staging_ids
-        at = 0
+    def pairs(self, staging_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Collect the row of each pair, int32, and the rows: ticks, traffic, energy, queues and row of staging.
+
+        `staging_ids` are the rows of staging by row.
+        """
+        rows = np.concatenate([t.between.rows for t in self.tables])
+        rows[:, PAIR_STAGING] = staging_ids
+        ids = np.empty(self.pair_count, dtype=np.int32)
+        at, first = 0, 0
         for table in self.tables:
-            end = at + table.between.ticks.size
-            for column, name in enumerate(PAIR_COLUMNS):
-                found[at:end, column] = getattr(table.between, name).ravel()
-            at = end
-        return found
+            mine = table.between.pairs
+            np.add(mine.ravel(), first, out=ids[at : at + mine.size])
+            at += mine.size
+            first += len(table.between.rows)
+        return ids, rows
 
     def sizes(self, representative: np.ndarray) -> np.ndarray:
         """Collect the stored bytes of produced and consumed parts, `(rows, classes)`."""
@@ -164,7 +167,7 @@ class TableRows:
         return np.concatenate([r[:, representative] for r in rows])
 
     def staging(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
+        """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and that of every row of pairs."""
         devices = len(representative)
         rows = [t.staging_bytes for t in self.tables]
         if rows and (devices < rows[0].shape[1] or (representative != np.arange(devices)).any()):
@@ -175,10 +178,10 @@ class TableRows:
         number = np.empty(len(order), dtype=np.int64)
         number[order] = np.arange(len(order))
         ids = number[ids]
-        per_pair = []
+        per_row = []
         at = 1
         for table, mine in zip(self.tables, rows, strict=True):
-            per_pair.append(ids[at + table.between.staging_ids.ravel()])
+            per_row.append(ids[at + table.between.rows[:, PAIR_STAGING]])
             at += len(mine)
         # sizes are not negative, so the zero row sorts first
-        return total[first[order]], np.concatenate(per_pair)
+        return total[first[order]], np.concatenate(per_row)

@@ -292,7 +292,7 @@ class AdditiveCosts:
         spec[made[:, PLACED]], order[made[:, PLACED]] = made[:, SPEC], made[:, ORDER]
         placed = np.arange(needed)
         needed_spec = placed // max(needed // max(specs, 1), 1)
-        pairs = space.pair_rows[space.pair_offset[t] + spec[:, None] * specs + needed_spec]
+        pairs = space.pair_rows[space.pair_ids[space.pair_offset[t] + spec[:, None] * specs + needed_spec]]
         again = None
         moved = pairs[:, :, PAIR_TICKS] >= 0
         if space.has_dimension_orders:

@@ -141,7 +141,7 @@ def _fit(space: PlanSpace, t: int, values: int) -> np.ndarray:
     placed, first = np.unique(made[:, PLACED], return_index=True)
     spec, order = made[first, SPEC], made[first, ORDER]
     pairs = arrays.pair_offset[t] + spec[:, None] * specs + np.arange(specs)
-    views = np.repeat(arrays.pair_rows[pairs, PAIR_TICKS] < 0, n // specs, axis=1)
+    views = np.repeat(arrays.pair_rows[arrays.pair_ids[pairs], PAIR_TICKS] < 0, n // specs, axis=1)
     if arrays.has_dimension_orders:
         rows = arrays.relayout_offset[t] + order[:, None] * n + np.arange(n)
         views &= arrays.relayout_rows[rows, RELAYOUT_TICKS] < 0

@@ -261,7 +261,7 @@ def _is_view(space, genes, t, need):
     pair = (
         space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t] + space.spec_ids[need, SPEC]
     )
-    if space.pair_rows[pair, PAIR_TICKS] >= 0:
+    if space.pair_rows[space.pair_ids[pair], PAIR_TICKS] >= 0:
         return False
     if not space.has_dimension_orders:
         return True

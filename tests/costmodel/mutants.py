@@ -74,16 +74,22 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
     return made, needed
 
 
+def with_own_rows(space: CompiledSpace) -> CompiledSpace:
+    """Return the space with a row of its own for every pair, so that it can be changed alone."""
+    ids = np.arange(len(space.pair_ids), dtype=space.pair_ids.dtype)
+    return space._replace(pair_ids=ids, pair_rows=space.pair_rows[space.pair_ids])
+
+
 def change_pairs(space: PlanSpace, change: Callable[[int, Spec, Spec, np.ndarray], None]) -> CompiledSpace:
     """Return the space with every row of its copy tables changed by `change(tensor, made, needed, row)`."""
-    a = space.space
-    rows = a.pair_rows.copy()
+    a = with_own_rows(space.space)
+    rows = a.pair_rows
     for t in range(len(a.made_at)):
         made, needed = specs_of(space, t)
         for p, spec in made.items():
             for n, other in needed.items():
                 change(t, spec, other, rows[a.pair_offset[t] + p * a.needed_specs[t] + n])
-    return a._replace(pair_rows=rows)
+    return a
 
 
 def as_view(row: np.ndarray) -> None:
@@ -156,8 +162,8 @@ def forgets_halo_memory(space: PlanSpace) -> CompiledSpace:
 
 def forgets_halo_traffic(space: PlanSpace) -> CompiledSpace:
     """Return tables in which the part of a window beyond its chunk is taken to be there already."""
-    a = space.space
-    rows = a.pair_rows.copy()
+    a = with_own_rows(space.space)
+    rows = a.pair_rows
     for t in range(len(a.made_at)):
         made, needed = specs_of(space, t)
         windows = {n: without_windows(space, t, spec) for n, spec in needed.items() if spec.is_windowed}
@@ -171,7 +177,7 @@ def forgets_halo_traffic(space: PlanSpace) -> CompiledSpace:
                 row = rows[a.pair_offset[t] + p * a.needed_specs[t] + n]
                 if row[PAIR_TICKS] >= 0:
                     row[PAIR_TRAFFIC] = table.traffic_bytes[i, j]
-    return a._replace(pair_rows=rows)
+    return a
 
 
 def forgets_later_readers(space: PlanSpace) -> CompiledSpace:
@@ -278,8 +284,8 @@ def cuts_out_state(space: PlanSpace) -> CompiledSpace:
 
 def leaves_state(space: PlanSpace) -> CompiledSpace:
     """Return tables in which carried state may end anywhere: moving it to where it begins is free."""
-    a = space.space
-    rows = a.pair_rows.copy()
+    a = with_own_rows(space.space)
+    rows = a.pair_rows
     for sink in space.graph.carriers:
         for e in range(*a.edge_start[space.gene_of[sink] : space.gene_of[sink] + 2]):
             t = int(a.edge_tensor[e])
@@ -288,7 +294,7 @@ def leaves_state(space: PlanSpace) -> CompiledSpace:
                 for p in specs_of(space, t)[0]:
                     for row in rows[first + p * count : first + (p + 1) * count]:
                         as_view(row)
-    return a._replace(pair_rows=rows)
+    return a
 
 
 MUTANTS: Mapping[str, Mutant] = {

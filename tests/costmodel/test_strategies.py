@@ -130,7 +130,7 @@ def test_aligned_chunks_of_a_strided_chain_need_only_their_halo() -> None:
         made = space.space.spec_ids[space.space.made_offset[tensor] + genes.strategies[source], SPEC]
         need = space.space.spec_ids[space.space.edge_needed[alone[0]] + genes.strategies[conv], SPEC]
         row = space.space.pair_offset[tensor] + made * space.space.needed_specs[tensor] + need
-        assert space.space.pair_rows[row, 1] == rows * row_bytes, text
+        assert space.space.pair_rows[space.space.pair_ids[row], 1] == rows * row_bytes, text
 
 
 def test_sizes_of_families_stay_small_enough_for_a_view_of_three_axes() -> None:

@@ -80,7 +80,8 @@ def tensor_pairs(space: PlanSpace, genes: np.ndarray) -> np.ndarray:
     a = space.space
     made = a.spec_ids[a.made_offset[a.edge_tensor] + genes[a.made_gene[a.edge_tensor]], SPEC]
     need = a.spec_ids[a.edge_needed + genes[a.edge_slot], SPEC]
-    return a.pair_rows[a.pair_offset[a.edge_tensor] + made * a.needed_specs[a.edge_tensor] + need, 0] >= 0
+    pairs = a.pair_ids[a.pair_offset[a.edge_tensor] + made * a.needed_specs[a.edge_tensor] + need]
+    return a.pair_rows[pairs, 0] >= 0
 
 
 @pytest.mark.parametrize(("rule", "end"), [(FOLLOW, "reader"), (LEAD, "maker")])
