@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.fold_loops import classes_of
-from tapestry.costmodel.resharding_loops import distinct_rows
+from tapestry.costmodel.fold_loops import classes_of, partitions_of
 from tapestry.costmodel.resources import Resource, counted
 from tapestry.hardware.layouts.native import accessed_bytes
 from tapestry.hardware.mesh import Device
@@ -230,10 +229,10 @@ def _partitions(
     rows = [each for side, kind in sides for each in zip(rows_of(side), kind.shape, strict=True)]
     for k in range(numbers.shape[1]):
         mine = {(row, size) for row, size in rows if row is not None and row.dim == k}
-        for i in np.unique(numbers[:, k]):
-            lengths = [_reached(row, size, bounds[i]) for row, size in mine]
-            columns = np.column_stack([bounds[i, :, 1] - bounds[i, :, 0], *lengths])
-            found[i] = distinct_rows(columns)[1]
+        some = np.unique(numbers[:, k])
+        ranges = bounds[some]
+        lengths = [_reached(row, size, ranges) for row, size in mine]
+        found[some] = partitions_of(np.stack([ranges[..., 1] - ranges[..., 0], *lengths], axis=-1))
     return found
 
 

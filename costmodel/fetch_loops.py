@@ -143,6 +143,8 @@ def fetch_rounds(rows, used, places, granules, halo, constant, tables, folds, me
     """
     axis_count = mesh.axis_sizes.shape[0]
     result = np.zeros((rows.shape[0], places.shape[0], axis_count, FETCH_ROUNDS), np.int64)
+    least, most = _extremes(tables.owned, mesh.coordinates.shape[0])
+    chosen = np.zeros((2, places.shape[1]), np.bool_)
     for a in range(axis_count):
         held, wanted = _on_axis(rows, places, granules, halo, constant, a, mesh)
         held_first, held_number = distinct_rows(held)
@@ -152,13 +154,14 @@ def fetch_rounds(rows, used, places, granules, halo, constant, tables, folds, me
             for n in range(places.shape[0]):
                 if not used[h, n]:
                     continue
-                codes = known[held_number[h], wanted_number[n]]
-                if codes[0] < 0:
-                    _encode(rows[h], places[n], granules[n], halo[n], constant[n], a, mesh, codes)
-                result[h, n, a] = codes
-                is_regular = codes[0] & REGULAR != 0
-                result[h, n, a, 0] = codes[0] & ~REGULAR
-                if is_regular and has_one_owner(tables, folds, h, n, a, mesh):
+                i, j = held_number[h], wanted_number[n]
+                if known[i, j, 0] < 0:
+                    known[i, j, 0], known[i, j, 1] = _encode(
+                        h, n, rows, places, granules, halo, constant, a, mesh, chosen
+                    )
+                fetch = known[i, j, 0]
+                result[h, n, a, 0], result[h, n, a, 1] = fetch & ~REGULAR, known[i, j, 1]
+                if fetch & REGULAR != 0 and has_one_owner(tables, folds, h, n, a, least, most, mesh):
                     result[h, n, a, 0] += code(BROADCAST - GATHER, 0, 0)
     return result
 
@@ -183,47 +186,68 @@ def _on_axis(rows, places, granules, halo, constant, a, mesh):
 
 
 @njit()
-def _encode(row, places, granules, halo, constant, a, mesh, codes):
-    """Fill `codes` with the rounds on mesh axis `a`; one that may be a broadcast is marked `REGULAR`."""
-    sub_count = len(places)
-    released, free = np.zeros(sub_count, np.bool_), np.zeros(sub_count, np.bool_)
+def _encode(h, n, rows, places, granules, halo, constant, a, mesh, chosen):
+    """Return the rounds of a pair on mesh axis `a`; one that may be a broadcast is marked `REGULAR`.
+
+    `chosen` `(2, sub-axes)` is work space.
+    """
+    sub_count = places.shape[1]
     members, exchange, irregular, replicas = 1, False, False, 1
     for s in range(sub_count):
-        mine, k, to = mesh.owner[s] == a, row[s], places[s]
-        free[s] = mine and to < 0
-        if free[s]:
+        mine, k, to = mesh.owner[s] == a, rows[h, s], places[n, s]
+        is_free = mine and to < 0
+        if is_free:
             replicas *= mesh.sizes[s]
-        moves = to >= 0 and not constant[to]
-        released[s] = mine and k >= 0 and not (moves and to == k)
-        if released[s]:
+        moves = to >= 0 and not constant[n, to]
+        released = mine and k >= 0 and not (moves and to == k)
+        if released:
             members *= mesh.sizes[s]
             exchange |= moves
         elif mine and k >= 0:
-            irregular |= halo[k] or row[sub_count + k] != granules[k]
+            irregular |= halo[n, k] or rows[h, sub_count + k] != granules[n, k]
+        chosen[0, s], chosen[1, s] = released, is_free
     kind = EXCHANGE if exchange else GATHER
     if members == 1:
-        codes[0] = code(FETCH, mesh.axis_sizes[a], 1)
+        fetch = code(FETCH, mesh.axis_sizes[a], 1)
     elif irregular:
-        codes[0] = code(kind, mesh.axis_sizes[a], 1)
+        fetch = code(kind, mesh.axis_sizes[a], 1)
     else:
-        codes[0] = code(kind, members, stride_on_axis(released, a, mesh)) | (0 if exchange else REGULAR)
+        fetch = code(kind, members, stride_on_axis(chosen[0], a, mesh)) | (0 if exchange else REGULAR)
     if replicas == 1:
-        codes[1] = code(GATHER, mesh.axis_sizes[a], 1)
-    else:
-        codes[1] = code(GATHER, replicas, stride_on_axis(free, a, mesh))
+        return fetch, code(GATHER, mesh.axis_sizes[a], 1)
+    return fetch, code(GATHER, replicas, stride_on_axis(chosen[1], a, mesh))
 
 
 @njit()
-def has_one_owner(tables, folds, h, n, a, mesh):
+def _extremes(owned, devices):
+    """Return the least and the most places of each row of `owned`, `(rows,)`."""
+    count = len(owned) // devices
+    least, most = np.empty(count, np.uint8), np.empty(count, np.uint8)
+    for i in range(count):
+        row = owned[i * devices : (i + 1) * devices]
+        least[i], most[i] = row.min(), row.max()
+    return least, most
+
+
+@njit()
+def has_one_owner(tables, folds, h, n, a, least, most, mesh):
     """Return whether each device finds all it reads across axis `a` at one place of its group there.
 
-    The places that have a part of it are those that have one in every dimension, and each sub-axis splits one.
+    The places that have a part of it are those that have one in every dimension, and each sub-axis splits one. Mostly
+    the `least` and `most` places of any device, by row of `owned`, decide.
     """
-    fold, devices = folds.of[h, n], mesh.coordinates.shape[0]
+    fold, devices, axes = folds.of[h, n], mesh.coordinates.shape[0], mesh.axis_sizes.shape[0]
+    several, empty = 0, 0
+    for k in range(tables.held.shape[1]):
+        row = row_of(tables, h, n, k) * axes + a
+        several += most[row] > 1
+        empty += least[row] == 0
+    if several == 0 or empty == 0:
+        return several == 0
     for c in range(folds.start[fold], folds.start[fold + 1]):
         places = 1
         for k in range(tables.held.shape[1]):
-            at = (row_of(tables, h, n, k) * mesh.axis_sizes.shape[0] + a) * devices
+            at = (row_of(tables, h, n, k) * axes + a) * devices
             places *= tables.owned[at + folds.device[c]]
         if places > 1:
             return False

@@ -120,6 +120,15 @@ def _refine(label, count, by, size, seen, stamp):
 
 
 @njit()
+def partitions_of(columns):
+    """Number the devices whose rows are equal in each partition: `columns` `(partitions, devices, k)`."""
+    found = np.empty(columns.shape[:2], np.int64)
+    for i in range(len(columns)):
+        found[i] = distinct_rows(columns[i])[1]
+    return found
+
+
+@njit()
 def classes_of(keys, partitions):
     """Find the classes of devices that the partitions `keys` `(n, k)` of each row distinguish.
 

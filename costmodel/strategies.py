@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from tapestry.teg.sharding.strategy import (
     written_spec,
 )
 from tapestry.teg.sharding.text import parse_spec
-from tapestry.teg.signature import PARALLEL, rows_of
+from tapestry.teg.signature import PARALLEL, Row, rows_of
 
 LARGEST_FAMILY = 1024
 
@@ -71,7 +73,8 @@ class StrategyFamily:
         strategies: Sequence[Strategy] = (),
     ) -> None:
         self.definition, self.view = definition, view
-        self.strategies = list(strategies) or enumerate_strategies(definition, granules, view)
+        enumerated = None if strategies else _enumerated(*_kinds_of(definition, granules, view), view)
+        self.strategies = list(strategies if enumerated is None else enumerated.strategies)
         self.dimension_orders = tuple(dimension_orders) or (program_dimension_orders(len(reads), len(ranks)),)
         signature = definition.signature
         self.needed = [
@@ -81,17 +84,23 @@ class StrategyFamily:
             )
             for shape, read in reads
         ]
-        self.made = [self._written(k, rank) for k, rank in enumerate(ranks)]
+        known = {} if enumerated is None else enumerated.written
+        self.made = [self._written(k, rank, known) for k, rank in enumerate(ranks)]
 
-    def _written(self, position: int, rank: int) -> list[Spec]:
-        """Return the spec of an output in every strategy: the splits of its dimensions and of reductions matter."""
+    def _written(self, position: int, rank: int, known: _Written) -> list[Spec]:
+        """Return the spec of an output in every strategy: the splits of its dimensions and of reductions matter.
+
+        `known` are those of the same strategies.
+        """
         signature = self.definition.signature
         if signature is None:
             return self._each((), partial(producer_spec, None, position, rank))
-        rows = rows_of(signature.outputs[position])
-        dims = {row.dim for row in rows if row is not None and row.dim >= 0}
-        dims |= {k for k, d in enumerate(signature.dims) if d.kind != PARALLEL}
-        return self._each(sorted(dims), partial(written_spec, rows, signature))
+        rows, kinds = rows_of(signature.outputs[position]), tuple(d.kind for d in signature.dims)
+        if (rows, kinds) not in known:
+            dims = {row.dim for row in rows if row is not None and row.dim >= 0}
+            dims |= {k for k, kind in enumerate(kinds) if kind != PARALLEL}
+            known[rows, kinds] = self._each(sorted(dims), partial(written_spec, rows, signature))
+        return known[rows, kinds]
 
     def _each(self, dims: Sequence[int], spec_of: Callable[[Strategy], Spec]) -> list[Spec]:
         """Return the spec of every strategy, where only the splits of `dims` matter; each is built once."""
@@ -180,11 +189,57 @@ def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view
 
     A dimension with an alternative granule is also split in chunks of it where that changes the chunks.
     """
+    return list(_enumerated(*_kinds_of(definition, granules, view), view).strategies)
+
+
+class _Kind(NamedTuple):
+    """The traits of an index dimension that decide its splits: its kind, the most parts it is split into (0: none).
+
+    Of the numbers of parts, `changed` are those for which chunks of the `granule` differ from plain ones.
+    """
+
+    kind: str
+    most: int
+    granule: int
+    changed: tuple[int, ...]
+
+
+def _kinds_of(
+    definition: Definition, granules: tuple[int, ...], view: View
+) -> tuple[bool, tuple[_Kind, ...]]:
+    """Return whether a block is fixed, and the kinds of its index dimensions."""
     signature = definition.signature
     if signature is None:
-        return [Strategy()]
-    allowed = splittable(signature)
-    dims = [k for k, d in enumerate(signature.dims) if allowed[k] and d.size > 1]
+        return True, ()
+    counts = [1]
+    for a in range(len(view.axes)):
+        counts += [n * view.size(a) for n in counts]
+    kinds = []
+    for d, is_allowed, granule in zip(signature.dims, splittable(signature), granules, strict=True):
+        changed = tuple(sorted({n for n in counts if _changes(d.size, n, granule)}))
+        most = max(n for n in counts if n <= d.size) if is_allowed and d.size > 1 else 0
+        kinds.append(_Kind(d.kind, most, granule if changed else 1, changed))
+    return False, tuple(kinds)
+
+
+# Specs in which outputs are left in each of some strategies, by rows and by kinds of the index dimensions.
+_Written = dict[tuple[Sequence[Row | None], tuple[str, ...]], list[Spec]]
+
+
+@dataclass(frozen=True)
+class _Enumerated:
+    """Strategies of blocks alike, and the specs that follow from them alone."""
+
+    strategies: tuple[Strategy, ...]
+    written: _Written = field(default_factory=dict)
+
+
+@lru_cache(maxsize=256)
+def _enumerated(is_fixed: bool, kinds: tuple[_Kind, ...], view: View) -> _Enumerated:
+    """Enumerate the strategies of index dimensions of these `kinds`."""
+    if is_fixed:
+        return _Enumerated((Strategy(),))
+    dims = [k for k, d in enumerate(kinds) if d.most > 0]
     axis_sizes = [view.size(a) for a in range(len(view.axes))]
     found: list[Strategy] = []
     for choice in product([-1, *dims], repeat=len(view.axes)):
@@ -192,20 +247,22 @@ def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view
         for logical, k in enumerate(choice):
             if k >= 0:
                 parts[k] *= axis_sizes[logical]
-        if any(n > signature.dims[k].size for k, n in parts.items()):
+        if any(n > kinds[k].most for k, n in parts.items()):
             continue
-        if len({signature.dims[k].kind for k in parts} - {PARALLEL}) > 1:
+        if len({kinds[k].kind for k in parts} - {PARALLEL}) > 1:
             continue
-        splits = _splits(choice, len(signature.dims), view)
+        splits = _splits(choice, len(kinds), view)
         found.append(Strategy(splits))
-        changed = [k for k, n in parts.items() if _changes(signature.dims[k].size, n, granules[k])]
+        changed = [k for k, n in parts.items() if n in kinds[k].changed]
         if changed:
             found.append(
                 Strategy(
-                    tuple(Split(s.axes, granules[k]) if k in changed else s for k, s in enumerate(splits))
+                    tuple(
+                        Split(s.axes, kinds[k].granule) if k in changed else s for k, s in enumerate(splits)
+                    )
                 )
             )
-    return found[:LARGEST_FAMILY]
+    return _Enumerated(tuple(found[:LARGEST_FAMILY]))
 
 
 def _splits(choice: tuple[int, ...], rank: int, view: View) -> tuple[Split, ...]:

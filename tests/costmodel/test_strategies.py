@@ -17,8 +17,8 @@ from tapestry.teg.operators.selectors import sliced
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
-from tapestry.teg.sharding.spec import Split
-from tapestry.teg.sharding.strategy import splittable
+from tapestry.teg.sharding.spec import Split, chunk_size
+from tapestry.teg.sharding.strategy import Strategy, splittable
 from tests.cases import one_in
 from tests.costmodel.programs import GRAPHS, product_of, weight
 from tests.hardware.simulator.programs import cell, view
@@ -60,6 +60,31 @@ def test_a_dimension_is_not_split_over_more_devices_than_it_has_elements() -> No
     # m takes at most one axis, n none: per axis nowhere or k (8 ways), and one of three axes on m (3 x 4).
     assert len(found) == 8 + 3 * 4
     assert all(EIGHT.size_of(s.splits[0].axes) <= 3 and not s.splits[1].axes for s in found)
+
+
+@pytest.mark.parametrize("granules", [(1, 1, 1), (3, 1, 1), (8, 1, 4), (56, 5, 1)])
+@pytest.mark.parametrize("sizes", [(56, 7, 64), (1, 3, 2), (9, 1000, 5), (64, 24, 7)])
+def test_strategies_of_like_dimensions_are_those_counted_one_by_one(
+    sizes: tuple[int, int, int], granules: tuple[int, int, int]
+) -> None:
+    view = default_view(MeshShape.of(node=3, gpu=8))
+    definition = product_of(sizes[0], sizes[2], sizes[1]).by_site["y"].definition
+    dims = definition.signature.dims
+    expected = []
+    for choice in product((-1, *(k for k, d in enumerate(dims) if d.size > 1)), repeat=len(view.axes)):
+        axes = [sum((view.axes[a] for a, k in enumerate(choice) if k == n), ()) for n in range(len(dims))]
+        parts = [MeshShape.of(node=3, gpu=8).size_of(a) for a in axes]
+        if any(n > d.size for n, d in zip(parts, dims, strict=True)):
+            continue
+        expected.append(Strategy(tuple(Split(a) for a in axes)))
+        changed = [
+            chunk_size(d.size, n, g) != chunk_size(d.size, n, 1) and n > 1
+            for d, n, g in zip(dims, parts, granules, strict=True)
+        ]
+        if any(changed):
+            aligned = zip(axes, granules, changed, strict=True)
+            expected.append(Strategy(tuple(Split(a, g if c else 1) for a, g, c in aligned)))
+    assert enumerate_strategies(definition, granules, view) == expected
 
 
 def test_chunks_aligned_to_a_granule_are_offered_where_they_differ() -> None:
