@@ -73,8 +73,8 @@ def range_tables(
         some, variant[:, k] = distinct_rows(np.column_stack([held[:, k], splits_any]).astype(np.int64))
         at, needed[:, k] = distinct_rows(wanted.ranges[:, k : k + 1])
         have, need = (
-            np.ascontiguousarray(boxes[first][:, :, k]),
-            np.ascontiguousarray(wanted.boxes[at][:, :, k]),
+            np.ascontiguousarray(boxes[:, :, k][first]),
+            np.ascontiguousarray(wanted.boxes[:, :, k][at]),
         )
         split, need_split = rows[first, :subs] == k, wanted.places[at] == k
         shares = np.where(need_split, mesh.sizes, 1).prod(axis=1)
