@@ -169,19 +169,18 @@ class TableRows:
     def staging(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and that of every row of pairs."""
         devices = len(representative)
-        rows = [t.staging_bytes for t in self.tables]
-        if rows and (devices < rows[0].shape[1] or (representative != np.arange(devices)).any()):
-            rows = [r[:, representative] for r in rows]
-        total = np.concatenate([np.zeros((1, devices), dtype=np.int64), *rows])
+        begins = np.cumsum([1, *(len(t.staging_bytes) for t in self.tables)])
+        total = np.zeros((begins[-1], devices), dtype=np.int64)
+        for table, at in zip(self.tables, begins[:-1], strict=True):
+            total[at : at + len(table.staging_bytes)] = table.staging_bytes[:, representative]
         first, ids = distinct_rows(total)
         order = ascending(total, first)
         number = np.empty(len(order), dtype=np.int64)
         number[order] = np.arange(len(order))
         ids = number[ids]
-        per_row = []
-        at = 1
-        for table, mine in zip(self.tables, rows, strict=True):
-            per_row.append(ids[at + table.between.rows[:, PAIR_STAGING]])
-            at += len(mine)
+        per_row = [
+            ids[at + table.between.rows[:, PAIR_STAGING]]
+            for table, at in zip(self.tables, begins[:-1], strict=True)
+        ]
         # sizes are not negative, so the zero row sorts first
         return total[first[order]], np.concatenate(per_row)
