@@ -23,7 +23,7 @@ from benchmarks.setting import ROOT, write
 RESULTS = ROOT / "benchmarks" / "results"
 SECONDS = {
     "throughput": 5.0,
-    "search_quality": 5.0,
+    "search": 5.0,
     "specialists": 10.0,
     "service_latency": 10.0,
     "layouts": 5.0,
@@ -32,7 +32,7 @@ SECONDS = {
 }
 OPTIONS = {
     "throughput": (),
-    "search_quality": ("--repeats", "3"),
+    "search": ("--few", "3", "--seeds", "1", "--contenders", "ours", "alone", "--meshes", "dgx-h100"),
     "specialists": (),
     "service_latency": (),
     "layouts": (),

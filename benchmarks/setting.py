@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,11 @@ def find_models(names: Sequence[str]) -> list[Path]:
         if name not in files:
             raise FileNotFoundError(f"no model {name!r} in {', '.join(str(f) for f in MODELS)}")
     return [files[name] for name in names]
+
+
+def indented(document: Mapping[str, Any]) -> str:
+    """Format a document as JSON with a line per value."""
+    return json.dumps(document, indent=1) + "\n"
 
 
 def surroundings() -> dict[str, Any]:
@@ -55,8 +60,14 @@ def _processor() -> str:
     return f"{facts.get('model name', platform.machine())} ({family})"
 
 
-def write(path: Path | None, document: dict[str, Any]) -> None:
-    """Write a benchmark's figures with their surroundings as JSON, if a file is requested."""
+def write(
+    path: Path | None,
+    document: Mapping[str, Any],
+    text: Callable[[Mapping[str, Any]], str] = indented,
+) -> None:
+    """Write a benchmark's figures with their surroundings as JSON, if a file is requested: all of them or none."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(surroundings() | document, indent=1) + "\n")
+        part = path.with_name(f"{path.name}.part")
+        part.write_text(text({**surroundings(), **document}))
+        part.replace(path)

@@ -11,9 +11,8 @@ from tests.docs import catalog, devices, rules
 from tests.docs.generated import FOLDER, ROOT
 
 PAGES = {**catalog.PAGES, **devices.PAGES, **rules.PAGES}
-FROM_FIGURES = (
-    FOLDER / "rewriting.md"
-)  # `python -m benchmarks.rewriting` writes it; tests/benchmarks compares it
+# `python -m benchmarks.rewriting` and `benchmarks.search` write these; tests/benchmarks compares them.
+FROM_FIGURES = (FOLDER / "rewriting.md", FOLDER / "search.md")
 
 
 @pytest.mark.parametrize(
@@ -24,6 +23,6 @@ def test_a_page_is_what_its_program_writes(path: Path, build: Callable[[], str])
 
 
 def test_generated_pages_lie_apart() -> None:
-    assert set(FOLDER.iterdir()) == {*PAGES, FROM_FIGURES}
+    assert set(FOLDER.iterdir()) == {*PAGES, *FROM_FIGURES}
     written = [p for p in (ROOT / "docs").rglob("*.md") if p.read_text().startswith("<!-- Written by ")]
     assert set(written) == set(FOLDER.iterdir())
