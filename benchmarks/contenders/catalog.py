@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.contenders.ours import ABLATIONS, ALONE, WHOLE, Ours
+from benchmarks.contenders.ours import ABLATIONS, ALONE, IN_TIME, WHOLE, Ours
 from benchmarks.contenders.peers import PEERS, OtherOptimizer
 
 Contender = Ours | OtherOptimizer
 
 GROUPS: Mapping[str, tuple[Contender, ...]] = {
-    "ours": (WHOLE,),
+    "ours": (WHOLE, IN_TIME),
     "alone": ALONE,
     "peers": PEERS,
     "ablations": ABLATIONS,

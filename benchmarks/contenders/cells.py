@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.contenders.catalog import Contender
 from benchmarks.contenders.fronts import thinned
-from benchmarks.contenders.recorder import FrontRecord, FrontRecorder
+from benchmarks.contenders.recorder import FrontRecord, FrontRecorder, cpu_seconds
 from tapestry.hardware import Mesh
 from tapestry.teg.graph import Graph
 
@@ -59,10 +59,15 @@ def _send(run: Callable[[], Any], pipe: Connection) -> None:
 
 
 def cell(
-    contender: Contender, graph: Graph, mesh: Mesh, seed: int, seconds: Sequence[float]
+    contender: Contender,
+    graph: Graph,
+    mesh: Mesh,
+    seed: int,
+    seconds: Sequence[float],
+    now: Callable[[], float] = cpu_seconds,
 ) -> dict[str, Any]:
-    """Run a contender here, and return its checkpoints with their fronts."""
-    recorder = FrontRecorder(max(seconds))
+    """Run a contender here by the clock `now`, and return its checkpoints with their fronts."""
+    recorder = FrontRecorder(max(seconds), now)
     contender.run(graph, mesh, seed, recorder)
     return {
         "name": contender.name,

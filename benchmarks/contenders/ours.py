@@ -14,6 +14,7 @@ from benchmarks.contenders.recorder import FrontRecorder, TimeSpent
 from tapestry.hardware import Mesh
 from tapestry.optimizer.placement.toolbox import default_toolbox
 from tapestry.optimizer.placement.variation import RULES
+from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.snapshot import Snapshot
@@ -29,13 +30,17 @@ EXACT = replace(NO_FIRST_PLANS, exact=True)
 
 @dataclass(frozen=True)
 class Ours:
-    """Our search with some of its parts: `flags` and `options` go to `search`; parents weigh alike if `is_uniform`."""
+    """Our search with some of its parts: `flags` and `options` go to `search`; parents weigh alike if `is_uniform`.
+
+    If `knows_limit`, the last of its CPU seconds is the deadline of the search, which shortens its preparation.
+    """
 
     name: str
     parts: SearchParts = ALL_PARTS
     flags: Mapping[str, bool] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     is_uniform: bool = False
+    knows_limit: bool = False
 
     @property
     def missing(self) -> str | None:
@@ -63,6 +68,7 @@ class Ours:
                 checkpoint_s=SNAPSHOT_S,
                 should_stop=lambda: recorder.is_over,
                 toolbox=_uniform() if self.is_uniform else None,
+                deadline=Deadline(recorder.limit_s, lambda: recorder.spent_s) if self.knows_limit else None,
                 **self.flags,
                 **self.options,
             )
@@ -83,7 +89,7 @@ def _without(part: str) -> SearchParts:
     return replace(ALL_PARTS, **{part: False})
 
 
-WHOLE = Ours("all")
+WHOLE, IN_TIME = Ours("all"), Ours("all, with a deadline", knows_limit=True)
 ALONE = (
     Ours("seeds only", PROPAGATED, {"search": False}),
     Ours("exact only", EXACT, {"search": False}),

@@ -60,7 +60,7 @@ class FrontRecorder:
             raise TimeSpent
 
     def add(self, values: Callable[[], np.ndarray], evaluations: int, is_last: bool = False) -> None:
-        """FrontRecord the front of `values()` `(n, m)`, unless the last record is from a moment ago.
+        """Record the front of `values()` `(n, m)`, unless the last record is from a moment ago.
 
         Raises:
             TimeSpent: the time was spent before; nothing is recorded then.
