@@ -24,7 +24,7 @@ from rich.console import Console
 
 from benchmarks.contenders.catalog import CONTENDERS, GROUPS, Contender, named
 from benchmarks.contenders.cells import CellError, apart, cell
-from benchmarks.contenders.document import ContinuationError, Document, is_done
+from benchmarks.contenders.document import ContinuationError, Document, is_done, seconds_with
 from benchmarks.contenders.ours import WHOLE
 from benchmarks.contenders.page import page, picture, table_of
 from benchmarks.contenders.peers import PEERS
@@ -214,8 +214,9 @@ def _run(
         where = (
             f"{number} of {len(left)}: {instance.name} on {instance.mesh.name}, {contender.name}, seed {seed}"
         )
+        seconds = seconds_with(entry, contender.name, seed, given.seconds)
         try:
-            run = partial(cell, contender, instance.graph, instance.mesh, seed, given.seconds)
+            run = partial(cell, contender, instance.graph, instance.mesh, seed, seconds)
             found = apart(run)
         except CellError as error:
             print(f"{where}: failed, run again to repeat it: {error}", flush=True)

@@ -55,7 +55,7 @@ class Document:
         return self.instances[-1]
 
     def add(self, instance: dict[str, Any], found: dict[str, Any]) -> None:
-        """Add a cell, in the place of an older one with fewer checkpoints, and compute all shares of the box again."""
+        """Add a cell, in the place of an older one, and compute all shares of the box again."""
         others = [
             c for c in instance["contenders"] if (c["name"], c["seed"]) != (found["name"], found["seed"])
         ]
@@ -74,6 +74,17 @@ def is_done(instance: Mapping[str, Any], name: str, seed: int, seconds: list[flo
         (c["name"], c["seed"]) == (name, seed) and set(seconds) <= {p["cpu_s"] for p in c["checkpoints"]}
         for c in instance["contenders"]
     )
+
+
+def seconds_with(instance: Mapping[str, Any], name: str, seed: int, seconds: list[float]) -> list[float]:
+    """Return the seconds at which a cell is measured again: those given, and those that an older one had."""
+    older = (
+        p["cpu_s"]
+        for c in instance["contenders"]
+        if (c["name"], c["seed"]) == (name, seed)
+        for p in c["checkpoints"]
+    )
+    return sorted({*seconds, *older})
 
 
 def measure(instance: dict[str, Any]) -> None:

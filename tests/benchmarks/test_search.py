@@ -9,7 +9,7 @@ import pytest
 from benchmarks import search
 from benchmarks.contenders.catalog import CONTENDERS, GROUPS, named
 from benchmarks.contenders.cells import CellError, apart, cell
-from benchmarks.contenders.document import SETTINGS, Document, measure
+from benchmarks.contenders.document import SETTINGS, Document, measure, seconds_with
 from benchmarks.contenders.page import page, picture
 from benchmarks.setting import ROOT
 from tapestry.hardware import load_mesh
@@ -140,6 +140,12 @@ def test_the_other_contenders_get_every_graph_and_every_mesh() -> None:
         (name, meshes[k % 2].name) for k, name in enumerate("abcd")
     ]
     assert len(search.few(instances, 100)) == 8
+
+
+def test_a_cell_that_is_measured_again_keeps_its_checkpoints() -> None:
+    instance = {"contenders": [{"name": "all", "seed": 0, "checkpoints": [{"cpu_s": 1.0}, {"cpu_s": 10.0}]}]}
+    assert seconds_with(instance, "all", 0, [3.0]) == [1.0, 3.0, 10.0]
+    assert seconds_with(instance, "all", 1, [3.0]) == [3.0]
 
 
 def test_seconds_are_sorted() -> None:
