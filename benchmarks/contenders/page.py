@@ -41,7 +41,7 @@ def table_of(instances: Instances) -> Table:
         found = [comparison(instances, name, s) for s in seconds]
         cells = [NO_PLAN if each is None else f"{each.hypervolume:.4f}" for each in found]
         last = found[-1] if found else None
-        table.add_row(name, str(last.instances) if last else "0", *cells, _ratio(last))
+        table.add_row(name, str(last.instances) if last else "0", *cells, _ratio(last and last.slower))
     return table
 
 
@@ -74,7 +74,7 @@ def page(instances: Instances, left_out: Sequence[Mapping[str, str]]) -> str:
 
 
 def _contenders(instances: Instances, names: Sequence[str], seconds: Sequence[float]) -> list[str]:
-    kinds = ("{} s", "all, {} s", "fastest, {} s", "no plan, {} s")
+    kinds = ("{} s", "all, {} s", "fastest, {} s", "of any, {} s", "no plan, {} s")
     columns = [kind.format(f"{s:g}") for s in seconds for kind in kinds]
     lines = _head("contender", "instances", *columns)
     for name in names:
@@ -87,8 +87,9 @@ def _contenders(instances: Instances, names: Sequence[str], seconds: Sequence[fl
 
 def _contender_cells(found: Comparison | None) -> tuple[str, ...]:
     if found is None:
-        return (NO_PLAN,) * 4
-    return f"{found.hypervolume:.3f}", f"{found.whole:.3f}", _ratio(found), str(found.empty)
+        return (NO_PLAN,) * 5
+    shares = f"{found.hypervolume:.3f}", f"{found.whole:.3f}"
+    return *shares, _ratio(found.slower), _ratio(found.behind), str(found.empty)
 
 
 def _ablations(instances: Instances, names: Sequence[str], seconds: Sequence[float]) -> list[str]:
@@ -111,7 +112,7 @@ def _ablation_cells(found: Comparison | None) -> tuple[str, ...]:
     if not found.gains:
         return NO_PLAN, NO_PLAN, NO_PLAN, missing
     gains = found.gains
-    return f"{fmean(gains):+.4f}", f"{min(gains):+.3f} to {max(gains):+.3f}", _ratio(found), missing
+    return f"{fmean(gains):+.4f}", f"{min(gains):+.3f} to {max(gains):+.3f}", _ratio(found.slower), missing
 
 
 def _per_instance(instances: Instances, names: Sequence[str], seconds: Sequence[float]) -> list[str]:
@@ -131,8 +132,8 @@ def _head(*columns: str) -> list[str]:
     return [f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
 
 
-def _ratio(found: Comparison | None) -> str:
-    return NO_PLAN if found is None or found.slower is None else f"{found.slower:.3f}"
+def _ratio(found: float | None) -> str:
+    return NO_PLAN if found is None else f"{found:.3f}"
 
 
 def picture(instances: Instances) -> str:

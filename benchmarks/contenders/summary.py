@@ -26,8 +26,9 @@ class Comparison:
     """A contender beside our whole search after so many CPU seconds, on the `instances` that have both.
 
     `hypervolume` and `whole` are means. Where both have plans, `gains` is what the whole search has more, per instance,
-    and `slower` the geometric mean of the contender's fastest time over ours, None without such an instance. `empty`
-    counts the instances on which the contender has no plan yet, `whole_empty` those on which ours has none.
+    and `slower` the geometric mean of the contender's fastest time over ours; `behind` is that over the fastest time
+    which anyone found, where the contender has plans. They are None without such an instance. `empty` counts the
+    instances on which the contender has no plan yet, `whole_empty` those on which ours has none.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Comparison:
     whole: float
     gains: tuple[float, ...]
     slower: float | None
+    behind: float | None
     empty: int
     whole_empty: int
 
@@ -69,10 +71,11 @@ def score_of(instance: Mapping[str, Any], name: str, cpu_s: float) -> Score | No
 
 def comparison(instances: Instances, name: str, cpu_s: float) -> Comparison | None:
     """Compare a contender with our whole search; None where no instance has both."""
-    both = [(score_of(i, name, cpu_s), score_of(i, WHOLE.name, cpu_s)) for i in instances]
-    pairs = [(one, whole) for one, whole in both if one is not None and whole is not None]
-    if not pairs:
+    both = [(score_of(i, name, cpu_s), score_of(i, WHOLE.name, cpu_s), fastest_known(i)) for i in instances]
+    known = [(one, whole, best) for one, whole, best in both if one is not None and whole is not None]
+    if not known:
         return None
+    pairs = [(one, whole) for one, whole, _ in known]
     ratios = [one.fastest_s / whole.fastest_s for one, whole in pairs if one.fastest_s and whole.fastest_s]
     return Comparison(
         name,
@@ -81,7 +84,8 @@ def comparison(instances: Instances, name: str, cpu_s: float) -> Comparison | No
         fmean(one.hypervolume for one, _ in pairs),
         fmean(whole.hypervolume for _, whole in pairs),
         tuple(w.hypervolume - one.hypervolume for one, w in pairs if one.fastest_s and w.fastest_s),
-        _geometric_mean(ratios) if ratios else None,
+        _geometric_mean(ratios),
+        _geometric_mean([one.fastest_s / best for one, _, best in known if one.fastest_s and best]),
         sum(one.fastest_s is None for one, _ in pairs),
         sum(whole.fastest_s is None for _, whole in pairs),
     )
@@ -93,5 +97,11 @@ def comparisons(instances: Instances, names: Iterable[str], cpu_s: float) -> lis
     return [each for each in found if each is not None]
 
 
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(fmean(map(math.log, values)))
+def fastest_known(instance: Mapping[str, Any]) -> float | None:
+    """Return the time of the fastest plan that any contender found at any checkpoint; None without a plan."""
+    times = (p["fastest_s"] for c in instance["contenders"] for p in c["checkpoints"])
+    return min((time for time in times if time is not None), default=None)
+
+
+def _geometric_mean(values: Sequence[float]) -> float | None:
+    return math.exp(fmean(map(math.log, values))) if values else None

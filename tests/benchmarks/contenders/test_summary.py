@@ -51,5 +51,5 @@ def test_a_comparison_is_about_instances_that_have_both() -> None:
     assert (found.instances, found.empty, found.whole_empty) == (2, 1, 0)
     assert (found.hypervolume, found.whole) == (pytest.approx(0.1), pytest.approx(0.4))
     assert found.gains == (pytest.approx(0.3),)
-    assert found.slower == pytest.approx(2.0)
+    assert (found.slower, found.behind) == (pytest.approx(2.0), pytest.approx(4.0))
     assert comparison(INSTANCES, "nobody", 10.0) is None
