@@ -15,6 +15,7 @@ from tapestry.hardware import Mesh
 from tapestry.optimizer.run.clock import SearchClock
 from tapestry.optimizer.run.initialization import initialize
 from tapestry.optimizer.run.search import _new_state, _request
+from tapestry.optimizer.run.starts import begin
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import coarsen_grids
 from tapestry.teg.graph import Graph
@@ -65,7 +66,11 @@ def propagated(graph: Graph, mesh: Mesh, seed: int, recorder: FrontRecorder) -> 
     """Return the state of a search that has nothing but the plans of propagation, on the whole mesh and its parts."""
     request = _request(graph, mesh, None, {"evaluations": ENDLESS, "islands": 1, "seed": seed})
     state = _new_state(request, SearchClock(), PROPAGATED)
-    initialize(state, request.graph, request.criteria, True, None, (), _report_nothing, recorder.check)
+    initialize(state, None, (), _report_nothing, recorder.check)
+    while state.starts:
+        state.variants += [child.variant for child in begin(state, state.starts[0], None, recorder.check)]
+        coarsen_grids(state.variants)
+        _record(state, recorder)
     return state
 
 
