@@ -159,8 +159,9 @@ class BoundRecord(Record):
 class RunDetail(RunRecord):
     """A run with everything but its plans.
 
-    `bounds` are the proven ones by objective and by cost with a limit, empty until the search is over; `request` are
-    the options as a request for such a run says them.
+    `bounds` are the proven ones by objective and by cost with a limit, and `expected` the share by which each objective
+    would fall in another minute, an extrapolation; both are empty until the search is over. `request` are the options
+    as a request for such a run says them.
     """
 
     mesh_document: Mapping[str, Any]
@@ -169,6 +170,7 @@ class RunDetail(RunRecord):
     rule_statistics: Mapping[str, Mapping[str, int]]
     refused_rules: tuple[Mapping[str, str], ...]
     bounds: Mapping[str, BoundRecord]
+    expected: Mapping[str, float]
     versions: Mapping[str, str]
     host: Mapping[str, Any]
     timings: Mapping[str, float]

@@ -74,6 +74,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
         },
         "refused_rules": refusal_documents(result.refused),
         "bounds": bound_documents(result.bounds),
+        "expected": dict(result.expected),
         "checks": counts,
         "unchecked_because": unchecked_reason(options, ended, counts),
         "frontier": with_leads(
@@ -163,6 +164,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
         },
         "refused_rules": [dict(refusal) for refusal in run.refused],
         "bounds": {name: dict(bound) for name, bound in run.bounds.items()},
+        "expected": dict(run.expected),
         "checks": counts,
         "unchecked_because": unchecked_reason(summary.options, summary.stopped, counts),
         "history": [dict(point) for point in run.history],

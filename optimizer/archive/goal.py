@@ -77,7 +77,7 @@ def new_goal(
     programs: list[list[tuple[int, float]]] = []
     for f, term in enumerate(terms):
         constant, linear = affine_weights(term) or (-1.0, {})
-        if not all(0 <= value <= LARGEST_COST for value in (constant, *linear.values())):
+        if not is_sum(term):
             programs.append(postfix(term, columns))
             continue
         programs.append([])
@@ -101,6 +101,42 @@ def new_goal(
         np.array([bound for _, bound in bounds], dtype=np.float64),
         np.array([share for _, share in shares], dtype=np.float64),
         np.full(len(shares), np.inf),
+    )
+
+
+def is_sum(term: Term) -> bool:
+    """Return whether a term is a constant and a weighted sum of costs, none of them negative."""
+    constant, linear = affine_weights(term) or (-1.0, {})
+    return all(0 <= value <= LARGEST_COST for value in (constant, *linear.values()))
+
+
+def narrowed(goal: Goal, objectives: Sequence[int], limits: Sequence[tuple[int, float]] = ()) -> Goal:
+    """Return a goal of some of the objectives, by number, that bounds others absolutely, beside the bounds there are.
+
+    It notes improvements for itself.
+    """
+    first, bounds = len(goal.epsilon), len(goal.bounds)
+    absolute, relative = (
+        range(first, first + bounds),
+        range(first + bounds, len(goal.weights)),
+    )
+    forms = [*objectives, *absolute, *(limited for limited, _ in limits), *relative]
+    weights = goal.weights[forms]
+    rows, used = np.nonzero(weights)
+    starts = zip(goal.program_start[forms], goal.program_start[1:][forms], strict=True)
+    programs = [goal.program[start:end] for start, end in starts]
+    chosen = list(objectives)
+    return goal.own_best()._replace(
+        weights=weights,
+        constants=goal.constants[forms],
+        term_start=np.searchsorted(rows, np.arange(len(forms) + 1)).astype(np.int64),
+        term_column=used.astype(np.int64),
+        term_weight=weights[rows, used],
+        program_start=np.cumsum([0, *map(len, programs)], dtype=np.int64),
+        program=np.concatenate(programs),
+        epsilon=goal.epsilon[chosen],
+        offset=goal.offset[chosen],
+        bounds=np.concatenate([goal.bounds, [bound for _, bound in limits]]),
     )
 
 
@@ -203,6 +239,35 @@ def insert_one(archive, goal, raw, value, genes, prefetch, regather, digest):
         insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest)
         return False
     return insert(archive, value, goal.epsilon, raw, genes, prefetch, regather, digest)
+
+
+@njit()
+def insert_plans_of(target, source, goal):
+    """Insert all plans of another archive, measured by this goal; return how many entered the front."""
+    value, entered = np.empty(goal.epsilon.shape[0]), 0
+    for i in range(source.size[0]):
+        entered += insert_one(
+            target,
+            goal,
+            source.raw[i],
+            value,
+            source.genes[i],
+            source.prefetch[i],
+            source.regather[i],
+            source.digest[i],
+        )
+    for i in range(source.size[1]):
+        entered += insert_one(
+            target,
+            goal,
+            source.pool_raw[i],
+            value,
+            source.pool_genes[i],
+            source.pool_prefetch[i],
+            source.pool_regather[i],
+            source.pool_digest[i],
+        )
+    return entered
 
 
 @njit()

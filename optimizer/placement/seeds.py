@@ -52,6 +52,21 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
     return rows[np.sort(first)]
 
 
+def random_seeds(space: PlanSpace, search: SearchSpace, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Build the strategy genes of at most `count` seeds, `(seeds, genes)`, each once, in random orders of preference.
+
+    The first groups, which most blocks share, are preferred more often.
+    """
+    groups, half = search.group_dim.shape[1], (count + 1) // 2
+    drawn = rng.random((half, search.axes, LONGEST_PREFERENCE)) ** 2
+    rows = np.zeros((2 * half, space.gene_count), dtype=np.int64)
+    propagate_all(space.space, search, (drawn * groups).astype(np.int64), rows)
+    _, first = np.unique(rows[:count], axis=0, return_index=True)
+    rows = rows[np.sort(first)]
+    policies = rng.integers(len(search.policies), size=len(rows))
+    return space.with_state(rows - rows % search.choices + search.policies[policies])
+
+
 def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
     """Return every plan with tensors in the program's order, and again by one of the policies of orders, in turn."""
     others = len(search.policies) - 1

@@ -20,11 +20,11 @@ from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
 
-MAGIC = b"tapestry search 3\n"
+MAGIC = b"tapestry search 4\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
 POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
 # Parts of the header that are not values of the checkpoint as they stand.
-CONVERTED = ("variants", "structural", "varied", "known", "views", "starts")
+CONVERTED = ("variants", "structural", "varied", "known", "views", "starts", "proven")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
 
 
@@ -65,7 +65,7 @@ class Checkpoint:
 
     `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
     `best` are the least values of costs with a relative bound; `views` are the cuts of each submesh's view, `starts`
-    what is left to begin.
+    what is left to begin; `proven` are bounds of the first objective by the number of a variant.
     """
 
     fingerprint: Mapping[str, str]
@@ -84,7 +84,7 @@ class Checkpoint:
     refused: Mapping[str, str]
     known: tuple[str, ...]
     reference: np.ndarray | None
-    best_volume: float
+    best_volume: float | None
     stale_rounds: int
     started_from: int
     anchors: np.ndarray | None
@@ -92,6 +92,7 @@ class Checkpoint:
     best: np.ndarray
     views: tuple[tuple[int, ...], ...]
     starts: tuple[SearchStart, ...]
+    proven: Mapping[int, float]
     variants: tuple[SavedVariant, ...]
 
     def __repr__(self) -> str:
@@ -120,7 +121,12 @@ class Checkpoint:
             for v in self.variants
         ]
         starts = [(start.kind, start.submesh, [m.to_json() for m in start.moves]) for start in self.starts]
-        return {name: getattr(self, name) for name in plain} | {"variants": variants, "starts": starts}
+        proven = list(self.proven.items())  # members of JSON would have texts for names
+        return {name: getattr(self, name) for name in plain} | {
+            "variants": variants,
+            "starts": starts,
+            "proven": proven,
+        }
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"applied": self.applied, "improved": self.improved, "best": self.best}
@@ -181,6 +187,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         best=state.best_known(),
         views=tuple(tuple(sorted(submesh.view.cuts)) for submesh in state.submeshes),
         starts=tuple(state.starts),
+        proven=dict(state.proven),
         variants=tuple(_saved(variant, state) for variant in state.variants),
     )
 
@@ -247,6 +254,7 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         anchors=arrays.get("anchors"),
         epsilons=tuple(arrays[f"epsilon.{k}"] for k in range(epsilons)),
         best=arrays["best"],
+        proven={int(number): float(bound) for number, bound in header.get("proven", ())},
         views=tuple(tuple(int(cut) for cut in cuts) for cuts in header["views"]),
         starts=tuple(
             SearchStart(str(kind), int(submesh), tuple(map(Move.from_json, moves)))

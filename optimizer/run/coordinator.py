@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from deap import base
 from tapestry.costmodel.compiled import stoppable
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge, set_parent_weights
-from tapestry.optimizer.archive.goal import refilter
+from tapestry.optimizer.archive.goal import insert_plans_of, refilter
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.placement.variation import RELAYOUT
 from tapestry.optimizer.run.clock import OutOfTime
+from tapestry.optimizer.run.diversification import excursion
 from tapestry.optimizer.run.plan import Budget, Progress
+from tapestry.optimizer.run.proven_gap import is_bound_met
 from tapestry.optimizer.run.reserve import Reserve
 from tapestry.optimizer.run.snapshot import Publisher
 from tapestry.optimizer.run.starts import Begun, Child, begin
@@ -39,6 +42,7 @@ from tapestry.optimizer.run.variants import (
     load_compiled,
 )
 from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
+from tapestry.optimizer.run.worth import Economics
 from tapestry.optimizer.structure.search import try_child
 from tapestry.teg.stopping import CheckStop, never_stop
 
@@ -65,8 +69,10 @@ class Coordinator:
         on_progress: Callable[[Progress], None] | None,
         toolbox: base.Toolbox,
         reserve: Reserve,
+        economics: Economics | None = None,
     ) -> None:
         self.state, self.budget, self.folder, self.reserve = state, budget, folder, reserve
+        self.economics = economics
         self.publisher, self.on_progress, self.toolbox = publisher, on_progress, toolbox
         self.files: dict[int, VariantFile] = {}
         self.check_stop: CheckStop = never_stop
@@ -107,6 +113,8 @@ class Coordinator:
         state, budget = self.state, self.budget
         began, round_s = time.perf_counter() - state.timings["search_s"], 0.0
         while not state.is_converged:
+            if reason := self._enough():
+                return reason
             left = None if budget.evaluations is None else budget.evaluations - state.evaluations
             if left is not None and left <= 0:
                 return "budget"
@@ -123,6 +131,16 @@ class Coordinator:
             if self.on_progress is not None:
                 self.on_progress(report)
         return "converged"
+
+    def _enough(self) -> str:
+        """Return why what has been found is good enough; empty where it is not, or views have not been tried."""
+        state, gap = self.state, self.state.options.gap
+        if state.starts:
+            return ""
+        if gap is not None and is_bound_met(state, gap):
+            return "bound met"
+        is_worth_it = self.economics is None or self.economics.is_worth_it(state.history)
+        return "" if is_worth_it else "not worth it"
 
     def _epoch(self, variant: Variant, evaluations: int, random_state: np.ndarray) -> Epoch:
         weight = self.state.parts.weights(RULE_WEIGHT)
@@ -142,7 +160,7 @@ class Coordinator:
     def _round(self, executor: Executor, left: int | None) -> None:
         between, evaluated = self._rng_state(), self.state.evaluations
         tasks = self._tasks(left)
-        planned = sum(task.evaluations for _, task in tasks)
+        planned = sum(task.evaluated_before + task.evaluations for _, task in tasks)
         futures: list[Future[EpochResult]] = []
         try:
             futures += [executor.submit(run, task) for _, task in tasks]
@@ -157,8 +175,8 @@ class Coordinator:
             raise
         found = [(variant, result) for (variant, _), result in zip(tasks, results, strict=True)]
         self.state.tighten(found)
-        for variant, result in found:
-            self._take_in(variant, result)
+        for (variant, task), (_, result) in zip(tasks, found, strict=True):
+            self._take_in(variant, task, result)
         self._end_probation([variant for variant, _ in tasks])
         for child in made:
             refilter(child.variant.archive, child.variant.submesh.goal)
@@ -172,9 +190,9 @@ class Coordinator:
         self.state.rounds += 1
 
     def _tasks(self, left: int | None) -> list[tuple[Variant, Epoch]]:
-        """Build the epochs of a round, at most `left` evaluations together."""
+        """Build the epochs of a round, at most `left` evaluations together; apart where the front stands still."""
         tasks: list[tuple[Variant, Epoch]] = []
-        planned = 0
+        planned, turn = 0, self.state.turn
         islands = self.state.islands if self.state.parts.placement else 0
         for variant in [self._choose_variant() for _ in range(islands)]:
             if not variant.has_choice:
@@ -185,15 +203,27 @@ class Coordinator:
             if left is not None:
                 amount = min(amount, left - planned)
             if amount > 0:
-                tasks.append((variant, self._epoch(variant, amount, new_rng(self.state.rng))))
+                task = self._epoch(variant, amount, new_rng(self.state.rng))
+                tasks.append((variant, task if turn is None else self._apart(variant, task, turn)))
                 planned += amount
         return tasks
 
-    def _take_in(self, variant: Variant, result: EpochResult) -> None:
-        merge(variant.archive, result.archive, variant.submesh.goal.epsilon)
-        self.state.evaluations += result.evaluations
+    def _apart(self, variant: Variant, task: Epoch, turn: int) -> Epoch:
+        """Give an epoch an archive and a goal of its own; plans evaluated for that are some of its evaluations."""
+        begun = excursion(turn, variant, task.evaluations, self.state.rng)
+        left = task.evaluations - begun.evaluations
+        apart = replace(task, archive=begun.archive, goal=begun.goal, is_apart=True)
+        return replace(apart, evaluations=left, evaluated_before=begun.evaluations)
+
+    def _take_in(self, variant: Variant, task: Epoch, result: EpochResult) -> None:
+        """Merge the plans of an epoch; those of one apart improve on its own archive, not on the variant's."""
+        if task.is_apart:
+            insert_plans_of(variant.archive, result.archive, variant.submesh.goal)
+        else:
+            merge(variant.archive, result.archive, variant.submesh.goal.epsilon)
+            self.state.statistics.improved[:] += result.statistics.improved
+        self.state.evaluations += task.evaluated_before + result.evaluations
         self.state.statistics.applied[:] += result.statistics.applied
-        self.state.statistics.improved[:] += result.statistics.improved
 
     def _vary(self, tasks: Sequence[tuple[Variant, Epoch]], left: int | None) -> None:
         """Insert the children of the toolbox's own operators into the variants of this round, at most `left`."""

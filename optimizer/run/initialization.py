@@ -55,7 +55,8 @@ PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 ROUNDS_WITHOUT_PROGRESS = 6
 # Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
-NOT_IN_THE_SEARCH = {*LIMITS, "islands", "constraints", "rules", "start_from", "verify", "execution_seconds"}
+NOT_IN_THE_SEARCH = {*LIMITS, "gap", "worth", "search_price", "islands", "constraints", "rules", "start_from"}
+NOT_IN_THE_SEARCH |= {"verify", "execution_seconds"}
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
@@ -166,7 +167,7 @@ def restore(
     state.timings.update(saved.timings)
     state.clock.spent_before_s = sum(saved.timings.values())
     state.submeshes = _on_views(state.submeshes, saved.views)
-    state.starts = list(saved.starts)
+    state.starts, state.proven = list(saved.starts), dict(saved.proven)
     for submesh, epsilon in zip(state.submeshes, saved.epsilons, strict=True):
         submesh.goal.epsilon[:] = epsilon
         submesh.goal.best[:] = saved.best

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,21 +29,26 @@ class _Covered(NamedTuple):
 
 
 def lower_bounds(
-    variants: Sequence[Variant], names: Sequence[str], may_go_on: Callable[[], bool]
+    variants: Sequence[Variant],
+    names: Sequence[str],
+    may_go_on: Callable[[], bool],
+    proven: Mapping[int, float] | None = None,
 ) -> dict[str, LowerBound]:
     """Bound the objectives and bounded costs that `names` lists, in the order of the goal's forms.
 
     The first variants of each part of the mesh, view and order are covered, by fewer climbs of the bound of time once
     `may_go_on` does not say so any more; the others only while it does. A name whose form is not a sum of costs has no
-    bound.
+    bound. `proven` are bounds of the first objective that are known already, by the number of a variant.
     """
-    covered = list[_Covered]()
+    covered, proven = list[_Covered](), proven or {}
     for variant in _first_of_each_submesh(variants):
         covered.append(_cover(variant, len(names), CLIMBS if may_go_on() else 0))
     known = {id(each.variant) for each in covered}
     for variant in variants:
         if id(variant) not in known and may_go_on():
             covered.append(_cover(variant, len(names), CLIMBS))
+    for each in covered:
+        each.least[0] = max(each.least[0], proven.get(each.variant.number, -np.inf))
     if not covered:
         return {}
     least = np.min([each.least for each in covered], axis=0)
@@ -57,6 +62,11 @@ def lower_bounds(
         if np.isfinite(a)
     }
     return {name: bounds[name] for name in dict.fromkeys(names) if name in bounds}
+
+
+def first_bound(variant: Variant) -> float:
+    """Bound the first objective over one variant's plans; minus infinity where it is not a sum of costs."""
+    return float(_cover(variant, 1, CLIMBS).least[0])
 
 
 def _first_of_each_submesh(variants: Sequence[Variant]) -> list[Variant]:

@@ -25,7 +25,8 @@ class Option:
 
     `path` is its place in JSON; `kind` and `choices` follow from the type of the field, and `is_optional` is true where
     None is allowed. Numbers have bounds: `least` and `most` are allowed values, `above` is not. `names` is the catalog
-    that its texts are names of. On a command line it is `flag METAVAR`, given once per text where `is_repeated`.
+    that its texts are names of. A share may be written in percent. On a command line it is `flag METAVAR`, given once
+    per text where `is_repeated`; `example` is such a text, for a form.
     """
 
     name: str
@@ -40,6 +41,8 @@ class Option:
     is_optional: bool = False
     is_repeated: bool = False
     is_advanced: bool = True
+    is_share: bool = False
+    example: str = ""
     names: str = ""
     at_least: int = 0
     at_most: int | None = None
@@ -75,6 +78,8 @@ class Option:
     def parse(self, text: str) -> Any:
         """Convert the text of a single value; what is no number stays a text, and is a fault."""
         try:
+            if self.is_share and text.rstrip().endswith("%"):
+                return float(text.rstrip()[:-1]) / 100
             return {"integer": int, "number": float}.get(self.kind, str)(text)
         except ValueError:
             return text
@@ -87,6 +92,8 @@ class Option:
             return ", ".join(value) or "none"
         if self.kind == "pairs":
             return "; ".join(f"{name} = {text}" for name, text in value.items())
+        if self.is_share:
+            return f"{100 * value:g}%"
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     def faults(self, value: Any, most: float | None = None) -> Iterator[Fault]:
@@ -111,8 +118,10 @@ class Option:
 
     def _hint(self, value: Any) -> str:
         """Return what to write instead where a text stands for a list of texts, or no mapping for one."""
+        if self.is_share and isinstance(value, str):
+            return "write 0.005 or '0.5%'"
         if self.kind == "pairs":
-            name, _, text = self.metavar.partition("=")
+            name, _, text = (self.example or self.metavar).partition("=")
             return f"write {{{name!r}: {text!r}}}"
         if self.kind != "texts" or not isinstance(value, str):
             return ""

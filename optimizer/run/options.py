@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 VERSION, READABLE = 2, (1, 2)
 DEFAULT_SECONDS = 20.0
 LONGEST_EXECUTION_S = 60.0
+# Of two rented cores, at about 0.10 USD each.
+USD_PER_HOUR = 0.2
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 
 
@@ -99,6 +101,35 @@ class RunOptions:
         above=0,
         unset="none",
     )
+    gap: float | None = option(
+        None,
+        "stop once the best plan by the first objective is proven to be within this share of all that the kept "
+        "structures allow, such as 0.005 or 0.5%",
+        title="Proven gap",
+        metavar="SHARE",
+        is_share=True,
+        least=0,
+        most=1,
+        unset="any",
+    )
+    worth: Mapping[str, str] = option(
+        {},
+        "what a decrease of an objective is worth, such as `time_s=120usd/s`; stop once another minute is not expected "
+        "to gain the price of searching",
+        title="Worth of an objective",
+        metavar="OBJECTIVE=MONEY",
+        example="time_s=120usd/s",
+        is_repeated=True,
+        at_most=100,
+        unset="not given",
+    )
+    search_price: float = option(
+        USD_PER_HOUR,
+        "price of an hour of searching in USD, which `worth` is compared with; by default that of two cores at 0.10",
+        title="Price of searching",
+        metavar="USD",
+        above=0,
+    )
     seed: int = option(0, "seed of all randomness", metavar="S", least=0, most=LARGEST_INTEGER)
     islands: int | None = option(
         None,
@@ -119,6 +150,7 @@ class RunOptions:
         "keep a block's output sharded so, such as `linear=[gpu.0, -]`",
         flag="--pin",
         metavar="SITE=SPEC",
+        example="linear=[gpu.0*gpu.1*gpu.2, -]",
         is_repeated=True,
         at_most=10_000,
         unset="none",
@@ -184,12 +216,15 @@ class RunOptions:
     )
 
     def __post_init__(self) -> None:
-        self._limit()
+        self._complete()
         if faults := tuple(self.faults()):
             raise OptionError(*map(fault_line, faults))
 
-    def _limit(self) -> None:
-        """Limit the seconds where nothing limits the search."""
+    def _complete(self) -> None:
+        """Read shares that are texts, and limit the seconds where nothing limits the search."""
+        for known in OPTIONS:
+            if known.is_share and isinstance(value := getattr(self, known.name), str):
+                object.__setattr__(self, known.name, known.parse(value))
         if self.seconds is None and self.evaluations is None and self.deadline_seconds is None:
             object.__setattr__(self, "seconds", DEFAULT_SECONDS)
 
@@ -199,7 +234,7 @@ class RunOptions:
         made = object.__new__(RunOptions)
         for known in OPTIONS:
             object.__setattr__(made, known.name, values.get(known.name, known.default))
-        made._limit()
+        made._complete()
         return made
 
     def changed(self, **values: Any) -> RunOptions:
@@ -263,6 +298,7 @@ class RunOptions:
 
 
 OPTIONS: tuple[Option, ...] = options_of(RunOptions)
+MAPPINGS = frozenset(option.name for option in OPTIONS if option.kind == "pairs")
 LISTS = frozenset(option.name for option in OPTIONS if option.kind == "texts")
 
 
@@ -273,6 +309,9 @@ class OptionKeywords(TypedDict, total=False):
     seconds: float | None
     evaluations: int | None
     deadline_seconds: float | None
+    gap: float | str | None
+    worth: Mapping[str, str] | None
+    search_price: float
     seed: int
     islands: int | None
     rules: Sequence[str] | None
@@ -318,8 +357,7 @@ def options_and_faults(
             changes |= {name: getattr(budget, name) for name in LIMITS}
     elif changes.keys() & set(LIMITS):
         changes = dict.fromkeys(LIMITS) | changes
-    if changes.get("pins", ...) is None:
-        changes["pins"] = {}
+    changes |= {name: {} for name in MAPPINGS if changes.get(name, ...) is None}
     return usual.changed(**changes), tuple(faults)
 
 

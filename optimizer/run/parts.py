@@ -15,8 +15,9 @@ class SearchParts:
 
     `propagation`, `exact` and `presearch` are about the first plans, `exact` also about those of rewritten graphs;
     `views` about groupings of the mesh other than the finest, `schedule_orders` about orders other than the program's.
-    `structure` are structural moves between rounds, `placement` the epochs of the islands, and `left_out` names
-    placement moves (`optimizer.placement.variation.RULES`) that they do without.
+    `structure` are structural moves between rounds, `placement` the epochs of the islands, `diversification` those
+    apart once the front stands still, and `left_out` names placement moves (`optimizer.placement.variation.RULES`) that
+    they do without.
     """
 
     propagation: bool = True
@@ -26,6 +27,7 @@ class SearchParts:
     schedule_orders: bool = True
     structure: bool = True
     placement: bool = True
+    diversification: bool = True
     left_out: tuple[str, ...] = ()
 
     def weights(self, weights: np.ndarray) -> np.ndarray:

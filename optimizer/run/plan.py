@@ -32,6 +32,17 @@ BUDGET = {
     "evaluations": optional(COUNT),
     "deadline_seconds": optional(ABOVE_ZERO),
 }
+# Why a search has ended, by the word for it.
+REASONS = {
+    "seeds": "it was asked for the first plans only",
+    "budget": "its seconds or evaluations are spent",
+    "deadline": "the deadline is near",
+    "converged": "neither rounds nor restarts, extremes and temporary caps found anything more",
+    "bound met": "the best plan is proven to be within the gap that was asked for",
+    "not worth it": "another minute is expected to gain less than it costs",
+    "cancelled": "it was requested to stop",
+    "interrupted": "it was interrupted",
+}
 SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 
 
@@ -196,7 +207,9 @@ class Result:
 
     `rules` counts per rule how often it was applied and led to the front; `refused` gives the reason why a rule was not
     used any more. `started_from` counts the plans of earlier searches that it began with. `bounds` are what objectives,
-    and costs with a bound, are proven to be at least, by name.
+    and costs with a bound, are proven to be at least, by name. `expected` is by which share the best value of each
+    objective would fall in another minute, extrapolated from the improvement so far; empty after too few rounds.
+    `stopped` is the reason why the search ended, one of `REASONS`.
     """
 
     graph: Graph
@@ -217,6 +230,7 @@ class Result:
     refused: Mapping[str, str] = field(default_factory=dict)
     compute_dtype: str | None = None
     bounds: Mapping[str, LowerBound] = field(default_factory=dict)
+    expected: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         where = f"{brief(self.graph.name)} on {brief(self.mesh.name)}"

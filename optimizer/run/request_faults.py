@@ -11,7 +11,9 @@ from math import isfinite
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import parse_constraint
+from tapestry.optimizer.archive.goal import is_sum
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.worth import worth_fault
 from tapestry.optimizer.structure.rules import rule_fault
 from tapestry.rewrites import catalog
 from tapestry.teg.faults import Fault, escape, near_names, no_such
@@ -39,6 +41,8 @@ def option_faults(
     meaning: dict[str, Callable[[], Iterator[Fault]]] = {
         "/objectives": lambda: _objectives(options.objectives, mesh, known),
         "/constraints": lambda: _constraints(options.constraints, mesh, known),
+        "/gap": lambda: _gap(options, mesh, known),
+        "/worth": lambda: _worth(options, known),
         "/rules": lambda: _rules(options.rules or ()),
         "/pins": lambda: _pins(options.pins, graph),
         "/compute_dtype": lambda: _compute_dtype(options.compute_dtype, mesh),
@@ -71,6 +75,27 @@ def _constraints(texts: Sequence[str], mesh: Mesh | None, known: KnownObjectives
                 known.require([bound.objective], mesh.device)
         except (ValueError, OverflowError) as error:
             yield Fault(f"/constraints/{k}", _line(error))
+
+
+def _gap(options: RunOptions, mesh: Mesh | None, known: KnownObjectives) -> Iterator[Fault]:
+    """Yield the fault of a gap that no bound can meet: that of an objective which is not a sum of costs."""
+    if options.gap is None or mesh is None:
+        return
+    try:
+        (first,) = known.require(options.objectives[:1], mesh.device)
+    except (ValueError, OverflowError, TypeError):
+        return  # that of an objective
+    if not is_sum(known.term_on(first, mesh)):
+        yield Fault(
+            "/gap",
+            f"nothing is proven about {first.name}, which is not a sum of costs; begin the objectives with another one",
+        )
+
+
+def _worth(options: RunOptions, known: KnownObjectives) -> Iterator[Fault]:
+    for name, text in options.worth.items():
+        if reason := worth_fault(name, text, options.objectives, known):
+            yield Fault(f"/worth/{escape(name)}", reason)
 
 
 def _rules(names: Sequence[str]) -> Iterator[Fault]:

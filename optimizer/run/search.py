@@ -36,6 +36,7 @@ from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.clock import Deadline, SearchClock
 from tapestry.optimizer.run.coordinator import Coordinator
+from tapestry.optimizer.run.improvement import expected_improvement
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
 from tapestry.optimizer.run.lower_bounds import lower_bounds
 from tapestry.optimizer.run.options import (
@@ -56,6 +57,7 @@ from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested, stop_check
 from tapestry.optimizer.run.variants import SubMesh
 from tapestry.optimizer.run.workers import InlineExecutor, preload
+from tapestry.optimizer.run.worth import Economics
 from tapestry.optimizer.structure.criteria import Criteria, criteria_of
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
@@ -129,7 +131,8 @@ def search(
         publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
         with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
             coordinator = Coordinator(
-                state, request.budget, Path(folder), publisher, on_progress, operators, reserved
+                *(state, request.budget, Path(folder), publisher, on_progress, operators, reserved),
+                request.economics,
             )
             if search:
                 coordinator.loop(islands, stopping)
@@ -159,6 +162,11 @@ class _Request(NamedTuple):
         """The names of objectives and bounded costs, in the order of the forms of a goal."""
         constraints = sorted(self.bounds, key=lambda bound: bound.is_relative)
         return [*(o.name for o in self.objectives), *(bound.objective for bound in constraints)]
+
+    @property
+    def economics(self) -> Economics:
+        names = [objective.name for objective in self.objectives]
+        return Economics.of(self.options.worth, self.options.search_price, self.known, names)
 
     @property
     def criteria(self) -> Criteria:
@@ -326,7 +334,9 @@ def _result(state: SearchState, request: _Request) -> Result:
     plans = frontier_of(state.variants, state.anchors, _frontier_limit(state)) if state.variants else ()
     constraints = current_constraints(request.bounds, state.submeshes[0])
     reported = time.perf_counter()
-    bounds = lower_bounds(state.variants, request.bounded, _time_for_bounds(state))
+    bounds = lower_bounds(state.variants, request.bounded, _time_for_bounds(state), state.proven)
+    names = [objective.name for objective in request.objectives]
+    expected = expected_improvement(state.history, bounds=[bounds.get(name) for name in names])
     timings = {**state.timings, "report_s": reported - began, "bounds_s": time.perf_counter() - reported}
     return Result(
         request.graph,
@@ -347,4 +357,5 @@ def _result(state: SearchState, request: _Request) -> Result:
         dict(state.structural.refused),
         state.options.compute_dtype,
         bounds,
+        dict(zip(names, expected, strict=False)),
     )

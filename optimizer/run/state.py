@@ -15,6 +15,7 @@ from tapestry.optimizer.placement.island import Statistics, new_statistics
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.clock import SearchClock
+from tapestry.optimizer.run.diversification import KINDS, TURN_ROUNDS
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.plan import Budget, Progress
@@ -50,10 +51,11 @@ class SearchState:
     `graph` is the program as it was given, `criteria` compare its rewritten forms. `statistics` are those of the
     compiled moves; `varied` counts the plans that a toolbox's own operators made, and
     those of them that entered the front. `timings` are in seconds; `reference` is the corner of the hypervolume,
-    `best_volume` and `stale_rounds` show whether the front has stopped improving; `anchors` `(n, m)` the values of
-    plans the search was started from. `starts` are what the search is still to begin, in this order. `stopped` is the
-    reason why the search has ended: "seeds", "budget",
-    "deadline", "converged", "cancelled" or "interrupted"; empty while it runs.
+    `best_volume` what it was when the front last improved, `stale_rounds` ago; as long as no plan keeps all bounds, it
+    is minus the least violation. `anchors` `(n, m)` are the values of plans the search was started from. `starts` are
+    what the search is still to begin, in this order. `proven`
+    are bounds of the first objective by variant number, where a gap was asked for. `stopped` is
+    the reason why the search has ended, a word of `plan.REASONS`; empty while it runs.
     """
 
     graph: Graph
@@ -77,11 +79,12 @@ class SearchState:
     )
     history: list[Progress] = field(default_factory=list)
     reference: np.ndarray | None = None
-    best_volume: float = 0.0
+    best_volume: float | None = None
     stale_rounds: int = 0
     started_from: int = 0
     anchors: np.ndarray | None = None
     starts: list[SearchStart] = field(default_factory=list)
+    proven: dict[int, float] = field(default_factory=dict)
     stopped: str = ""
 
     def __post_init__(self) -> None:
@@ -137,9 +140,28 @@ class SearchState:
             refilter(result.archive, variant.submesh.goal)
 
     @property
-    def is_converged(self) -> bool:
+    def is_still(self) -> bool:
         """True if the front has not improved for long enough, and nothing is left to begin."""
         return self.stale_rounds >= STALE_ROUNDS and not self.starts
+
+    @property
+    def turn(self) -> int | None:
+        """The number of the kind of diversification whose turn it is in this round; None in ordinary rounds.
+
+        Every other round is ordinary. A mesh of one device has nothing to place, so no turns.
+        """
+        rounds = self.stale_rounds - STALE_ROUNDS
+        return rounds // TURN_ROUNDS if self.is_still and self._takes_turns and rounds % 2 == 0 else None
+
+    @property
+    def is_converged(self) -> bool:
+        """True if the front stands still, and no kind of diversification has found anything in its turn."""
+        turns = len(KINDS) * TURN_ROUNDS if self._takes_turns else 0
+        return self.is_still and self.stale_rounds >= STALE_ROUNDS + turns
+
+    @property
+    def _takes_turns(self) -> bool:
+        return self.parts.diversification and any(variant.has_choice for variant in self.variants)
 
     def shorten_patience(self, rounds: int) -> None:
         """Set the front's count of rounds without improvement so that it is `rounds` short of converged."""
@@ -155,13 +177,25 @@ class SearchState:
         if self.reference is None and len(values):
             self.reference = _corner(values)
         report = self.progress("searching", budget, values)
-        volume = report.hypervolume
-        self.stale_rounds = (
-            0 if volume - self.best_volume > LEAST_GAIN * self.best_volume else self.stale_rounds + 1
-        )
-        self.best_volume = max(self.best_volume, volume)
+        volume = report.hypervolume if len(values) else -self.least_violation
+        if self._has_gained(volume, report.best):
+            self.best_volume, self.stale_rounds = volume, 0
+        elif self.stale_rounds < STALE_ROUNDS or not self.starts:
+            self.stale_rounds += 1
         self.history.append(report)
         return report
+
+    def _has_gained(self, volume: float, best: Sequence[float]) -> bool:
+        """Return whether the front has become better since the last round in which it did, however slowly.
+
+        That is by its hypervolume, or the least value of any objective.
+        """
+        known = self.best_volume
+        if known is None or volume - known > LEAST_GAIN * abs(known):
+            return True
+        before = self.history[-1 - self.stale_rounds].best if self.stale_rounds < len(self.history) else ()
+        pairs = zip(best, before, strict=True) if before and best else ()
+        return any(now < (1 - LEAST_GAIN) * then for now, then in pairs)
 
     def progress(self, phase: str, budget: Budget, values: np.ndarray) -> Progress:
         """Build a report on the front `values` `(n, m)`; without plans its hypervolume is zero.

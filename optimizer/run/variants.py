@@ -133,7 +133,7 @@ def new_variant(
 
 
 def empty_archive(goal: Goal, space: PlanSpace) -> Archive:
-    """Return an archive without plans, of the size that a variant's has."""
+    """Create an archive for plans of a space, measured by the objectives of a goal."""
     sizes = (len(goal.epsilon), space.gene_count, space.edge_count, space.cost_count)
     return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes)
 

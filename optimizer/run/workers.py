@@ -28,7 +28,11 @@ class VariantFile:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The inputs of one epoch of one island: everything that it depends on."""
+    """The inputs of one epoch of one island: everything that it depends on.
+
+    If it is apart, its archive is not a copy of the variant's, and its goal is of its own; so many plans were evaluated
+    before it began.
+    """
 
     variant: VariantFile
     archive: Archive
@@ -36,6 +40,8 @@ class Epoch:
     rule_weight: np.ndarray
     random_state: np.ndarray
     evaluations: int
+    is_apart: bool = False
+    evaluated_before: int = 0
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,7 @@ EXAMPLES: dict[str, Any] = {
         "rule_statistics": {"reshard": {"applied": 4096, "improved": 3}},
         "refused_rules": [_REFUSED],
         "bounds": {"time_s": _BOUND},
+        "expected": {"time_s": 0.0025},
         "versions": {"python": "3.11.7"},
         "host": {"name": "builder", "cores": 2},
         "timings": {"compile_s": 0.4},

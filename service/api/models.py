@@ -173,6 +173,7 @@ class RunDetailAnswer(RunAnswer):
         description="what no plan can be below, by objective and by cost with a limit; empty until the search is over, "
         "and for runs of earlier releases"
     )
+    expected: dict[str, float] = Field(description="shares by which a minute more would lower objectives")
     versions: dict[str, str]
     host: dict[str, Any]
     timings: dict[str, float]

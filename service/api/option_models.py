@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from tapestry.costmodel.objectives import NAMES
 from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option
@@ -16,6 +16,8 @@ M = TypeVar("M", bound=type[BaseModel])
 
 LARGEST = LARGEST_INTEGER
 Text = Annotated[str, Field(max_length=1000), Printable]
+# A number, or a text in percent: what else it may be is a fault of the options.
+Share = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
 # Catalogs that fit into a document.
 ENUMERATED: Mapping[str, tuple[str, ...]] = {"objectives": NAMES}
 
@@ -80,7 +82,7 @@ def _request_field(option: Option) -> Any:
     field = Field(
         default, max_length=option.at_most, description=option.description, json_schema_extra=schema
     )
-    return _type(option, _text(option)), field
+    return Share if option.is_share else _type(option, _text(option)), field
 
 
 def _response_field(option: Option) -> Any:

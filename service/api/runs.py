@@ -118,6 +118,7 @@ def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
         "rule_statistics": {r: {"applied": a, "improved": i} for r, (a, i) in found.rules.items()},
         "refused_rules": [dict(refusal) for refusal in found.refused],
         "bounds": {name: dict(bound) for name, bound in found.bounds.items()},
+        "expected": dict(found.expected),
         "versions": dict(found.versions),
         "host": dict(found.host),
         "timings": dict(found.timings),

@@ -7,12 +7,14 @@ from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
+from tapestry.optimizer.run.plan import REASONS
 from tapestry.service.cli.output import column, paint, print_table, quantity, scale_of
 from tapestry.service.presentation import title_of
 from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, verdict_of
 from tapestry.teg.brief import counted
 
 CLASSES_SHOWN = 3
+LEAST_SHARE = 1e-4  # of an expected improvement that is shown
 
 
 def unit_of(objective: str) -> str:
@@ -128,6 +130,15 @@ def bound_lines(bounds: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             if bound["gap"] >= 5e-4
             else (f"proven: {least}, which the best plan reaches")
         )
+
+
+def ending_line(stopped: str, expected: Mapping[str, float]) -> str:
+    """Say why a search has ended and what another minute would bring, an extrapolation; empty if nothing is known."""
+    why = f"the search ended because {REASONS[stopped]}" if stopped in REASONS else ""
+    lower = [f"{title_of(name)} by {share:.2%}" for name, share in expected.items() if share >= LEAST_SHARE]
+    what = f"lower {', '.join(lower)}" if lower else "change no objective by as much as 0.01%"
+    more = f"as the best values improved so far, another minute would {what}" if expected else ""
+    return "; ".join(filter(None, (why, more)))
 
 
 def checks_of(verified: Mapping[str, Any] | None) -> str:

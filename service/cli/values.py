@@ -58,12 +58,16 @@ def dimension(text: str) -> tuple[str, int]:
     return name, int(size)
 
 
-def pair(text: str) -> tuple[str, str]:
-    """Parse `site=spec`."""
-    site, _, spec = text.partition("=")
-    if not (site.strip() and spec.strip()):
-        raise argparse.ArgumentTypeError(f"expected SITE=SPEC such as 'linear=[gpu.0, -]', not {text!r}")
-    return site.strip(), spec.strip()
+def pairs(metavar: str, example: str) -> Callable[[str], tuple[str, str]]:
+    """Build a parser of a name and its text, `name=text`; errors have both of these words."""
+
+    def convert(text: str) -> tuple[str, str]:
+        name, _, value = text.partition("=")
+        if not (name.strip() and value.strip()):
+            raise argparse.ArgumentTypeError(f"expected {metavar} such as {example!r}, not {text!r}")
+        return name.strip(), value.strip()
+
+    return convert
 
 
 def assignment(text: str) -> tuple[str, str]:

@@ -132,13 +132,19 @@ class Jobs:
             _put_rules(connection, run_id, found, now)
             _put_refused(connection, run_id, found, now)
 
-    def bounded(
-        self, job: Job, now: datetime, lease_s: float, bounds: Mapping[str, Mapping[str, Any]]
+    def foresee(
+        self,
+        job: Job,
+        now: datetime,
+        lease_s: float,
+        bounds: Mapping[str, Mapping[str, Any]],
+        expected: Mapping[str, float],
     ) -> None:
-        """Store what no plan of a run can be below, by objective, once its search is over."""
+        """Store what no plan of a run can be below, and what more searching is expected to bring, once it is over."""
         with self._fenced(job, now, lease_s) as connection:
             known = {name: dict(bound) for name, bound in bounds.items()}
-            connection.execute(update(RunRow).where(RunRow.id == job.subject).values(bounds=known))
+            values = {"bounds": known, "expected": dict(expected)}
+            connection.execute(update(RunRow).where(RunRow.id == job.subject).values(values))
 
     def recost(
         self, job: Job, now: datetime, lease_s: float, costed: Mapping[str, Plan], removed: Sequence[str]

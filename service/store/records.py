@@ -216,7 +216,8 @@ class RunSummary:
 class StoredRun:
     """A stored run: summary, mesh, frontier in order, rules by name as (applied, improved) or `refused`, history.
 
-    `bounds` are the documents of `LowerBound` by objective, none before the search is over.
+    `bounds` are the documents of `LowerBound` by objective, `expected` the share by which each would fall in another
+    minute of searching; none before the search is over.
     """
 
     summary: RunSummary
@@ -226,6 +227,7 @@ class StoredRun:
     rules: Mapping[str, tuple[int, int]]
     refused: Sequence[Mapping[str, str]]
     bounds: Mapping[str, Mapping[str, Any]]
+    expected: Mapping[str, float]
     history: tuple[Mapping[str, float], ...]
     versions: Mapping[str, str]
     host: Mapping[str, Any]

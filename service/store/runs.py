@@ -253,8 +253,8 @@ def _equal_run(connection: Connection, request: RunRequest, versions: Mapping[st
 
 
 def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]) -> StoredRun:
-    columns = (RunRow.mesh, RunRow.timings, RunRow.refused, RunRow.bounds, RunRow.versions, RunRow.host)
-    more = connection.execute(select(*columns).where(RunRow.id == row.id)).one()
+    columns = (RunRow.mesh, RunRow.timings, RunRow.refused, RunRow.bounds, RunRow.expected, RunRow.versions)
+    more = connection.execute(select(*columns, RunRow.host).where(RunRow.id == row.id)).one()
     return StoredRun(
         summary=run_summary(row),
         mesh=more.mesh,
@@ -263,6 +263,7 @@ def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]
         rules=_rules(connection, row.id),
         refused=more.refused,
         bounds=more.bounds,
+        expected=more.expected,
         history=_history(connection, row.id),
         versions=more.versions,
         host=more.host,

@@ -92,9 +92,9 @@ class RunRow(Base):
 
     `options` are those of `RunOptions` with the version of their form: an option is no column unless it is queried.
     `last_event` is the number of its newest event; increasing it orders the writers of events. `refused` are the
-    rules that were disabled, with reasons. `bounds` are what no plan can be below, by cost, once the search is over;
-    runs of before they were stored have none. Equal requests have equal `request_hash`es (`RunRequest.hash`); runs of
-    before there was one have none.
+    rules that were disabled, with reasons. `bounds` are what no plan can be below, by cost, and `expected` the share by
+    which each objective would fall in another minute, once the search is over; earlier runs have none.
+    Equal requests have equal `request_hash`es (`RunRequest.hash`); runs of before there was one have none.
     """
 
     __tablename__ = "runs"
@@ -117,6 +117,7 @@ class RunRow(Base):
     timings: Mapped[dict[str, float]] = mapped_column(JSON)
     refused: Mapped[list[dict[str, str]]] = mapped_column(JSON)
     bounds: Mapped[dict[str, dict[str, Any]]] = mapped_column(JSON)
+    expected: Mapped[dict[str, float]] = mapped_column(JSON)
     versions: Mapped[dict[str, str]] = mapped_column(JSON)
     host: Mapped[dict[str, Any]] = mapped_column(JSON)
     last_event: Mapped[int] = mapped_column(Integer)

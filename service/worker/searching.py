@@ -158,8 +158,8 @@ class SearchJob:
         else:
             result = self._search(saved)
             stopped, timings = result.stopped, dict(result.timings)
-            bounds = bound_documents(result.bounds)
-            self._store.jobs.bounded(self._job, datetime.now(UTC), self._held.lease_s, bounds)
+            foreseen = (bound_documents(result.bounds), result.expected)
+            self._store.jobs.foresee(self._job, datetime.now(UTC), self._held.lease_s, *foreseen)
             if not result.frontier and not self._shown.plans():
                 self._end_without_plan(result)
                 return

@@ -127,6 +127,7 @@ def test_a_run_has_its_proven_bounds_once_its_search_is_over(client: Client, ser
     run = client.wait(run_id)
     bound, scope = run.bounds["time_s"], run.bounds["time_s"].scope
     assert (bound.bound, bound.best, bound.gap) == (8e-4, 1e-3, BOUND.gap)
+    assert run.expected == {"time_s": 0.0025}
     assert (scope.structures, scope.views, scope.devices) == (2, ("gpu.0 x gpu.1",), ("all", "gpu:4"))
     assert run.options.objectives == OBJECTIVES and run.document["options"][0]["title"]
 

@@ -33,6 +33,7 @@ NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 SAMPLES: dict[str, Any] = {
     "objectives": ("energy_j", "time_s"),
     "constraints": ("time_s<=5ms", "energy_j<=1J"),
+    "worth": {"time_s": "120usd/s"},
     "rules": ("fuse_cells",),
     "pins": {"y": "[gpu.0, -]"},
     "start_from": "0123456789ab",

@@ -86,6 +86,7 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
                 8e-4, 1e-3, BoundScope(2, ("gpu.0 x gpu.1 x gpu.2",), ("program",), ("all",))
             )
         },
+        expected={"time_s": 0.0025, "peak_memory_bytes": 0.0},
         history=(Progress("searching", 0.5, 600, 1, 0.25), Progress("searching", 1.5, 1234, 2, 0.5)),
     )
     execution = NewExecution(

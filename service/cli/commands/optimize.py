@@ -15,7 +15,7 @@ from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
-from tapestry.service.cli.frontier import bound_lines, lead_lines, print_frontier
+from tapestry.service.cli.frontier import bound_lines, ending_line, lead_lines, print_frontier
 from tapestry.service.cli.options.searching import option_fault_line, options_of
 from tapestry.service.cli.output import print_json
 from tapestry.service.cli.progress import reporter
@@ -92,6 +92,7 @@ def _report_known(known: StoredRun, as_json: bool) -> int:
         )
         for line in (*lead_lines(document["frontier"]), *bound_lines(document["bounds"])):
             print(line)
+        print(ending_line(summary.stopped, document["expected"]))
         print(
             f"the same was asked for {summary.created_at.astimezone():%Y-%m-%d %H:%M:%S}: this is its run "
             f"{summary.id}, nothing was searched again (--fresh does); {verdict_counts_text(document['checks'])}"
@@ -167,6 +168,7 @@ def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:
         f"seed {result.seed}, {counted(result.islands, 'island')}; "
         f"{verdict_counts_text(document['checks'], document['unchecked_because'])}"
     )
+    print(ending_line(result.stopped, document["expected"]))
     if "stored" in document:
         print(storage_text(document["stored"]))
     if document["run"] is not None:

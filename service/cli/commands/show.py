@@ -13,6 +13,7 @@ from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.frontier import (
     bound_lines,
     checks_of,
+    ending_line,
     lead_lines,
     lead_text,
     memory_text,
@@ -132,6 +133,8 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print(line)
     for note in model_notes({summary.id: found.frontier}):
         print(f"{note}: do not compare their figures with those of other runs")
+    if (line := ending_line(summary.stopped, document["expected"])) and is_ended(summary.status):
+        print(line)
     print(verdict_counts_text(document["checks"], document["unchecked_because"]))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 from tapestry.optimizer.run.option_fields import Option
 from tapestry.optimizer.run.options import OPTIONS
 from tapestry.service.cli.errors import CommandError
-from tapestry.service.cli.values import dimension, duration, names, pair, whole
+from tapestry.service.cli.values import dimension, duration, names, pairs, whole
 from tapestry.teg.faults import expected, joined, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
@@ -158,7 +158,7 @@ def help_of(option: Option) -> str:
 def _parser_of(option: Option) -> Callable[[str], Any]:
     """Return the parser of an option's text on a command line."""
     if option.kind == "pairs":
-        return pair
+        return pairs(option.metavar, option.example)
     if option.kind == "texts":
         return str if option.is_repeated else names
 

@@ -122,6 +122,14 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
         ("pins", {"a/b~c": v}, "/pins/a~1b~0c", None)
         for v in ("", "gpu", "[", "[gpu.0, -] sum(", "[-/0]", TOO_LONG)
     ],
+    *[("worth", value, "/worth", None) for value in (5, "time_s=1usd/s", [], None)],
+    ("worth", {"time_s": 5}, "/worth/time_s", None),
+    *[
+        ("worth", {"time_s": value}, "/worth/time_s", None)
+        for value in ("", "120", "0usd/s", "-1usd/s", "nanusd/s", "1usd/B", TOO_LONG)
+    ],
+    ("worth", {"tim_s": "1usd/s"}, "/worth/tim_s", None),
+    ("gap", "half", "/gap", None),
     *[
         ("start_from", value, "/start_from", None)
         for value in (5, True, [], "", "x", "0123456789ab", "a\u0000", "../x")

@@ -202,7 +202,8 @@ def test_a_run_that_is_over_reports_its_proven_bounds(service: Service) -> None:
     }
     gap = pytest.approx(0.2)
     assert run["bounds"] == {"time_s": {"bound": 8e-4, "best": 1e-3, "gap": gap, "scope": scope}}
-    assert waiting["bounds"] == {}
+    assert run["expected"] == {"time_s": 0.0025, "peak_memory_bytes": 0.0}
+    assert (waiting["bounds"], waiting["expected"]) == ({}, {})
 
 
 def test_pages_hold_every_run_exactly_once(service: Service) -> None:

@@ -17,6 +17,7 @@ from tapestry.optimizer.run.clock import Deadline
 from tapestry.service import frontier_checks
 from tapestry.service.checking import CheckResults
 from tapestry.service.cli import searching
+from tapestry.service.cli.frontier import ending_line
 from tapestry.service.store import RunRequest, Store, StoreError, mesh_to_document
 from tapestry.service.store.runs import Runs
 from tapestry.teg.document import load, save
@@ -116,6 +117,27 @@ def test_a_stored_run_has_the_bounds_that_the_search_proved(tapestry: Run, docum
     proven = [line for line in shown if line.startswith("proven: ")]
     assert len(proven) == len(found["bounds"])
     assert [line for line in again if line.startswith("proven: ")] == proven
+
+
+def test_a_stored_run_says_why_it_ended_and_what_more_searching_would_bring(
+    tapestry: Run, document: Path
+) -> None:
+    found = optimize(tapestry, document, "--json", "--verify", "none", "--gap", "100%").json
+    assert (found["stopped"], found["gap"]) == ("bound met", 1.0)
+    assert tapestry("show", found["run"], "--json").json["expected"] == found["expected"] == {}
+    why = "the search ended because the best plan is proven to be within the gap that was asked for"
+    assert why in tapestry("show", found["run"]).out.splitlines()
+
+
+def test_an_expectation_names_what_would_change() -> None:
+    assert ending_line("budget", {"time_s": 0.0025, "energy_j": 0.0}) == (
+        "the search ended because its seconds or evaluations are spent; as the best values improved so far, another "
+        "minute would lower time by 0.25%"
+    )
+    assert ending_line("converged", {"time_s": 1e-5}).endswith(
+        "would change no objective by as much as 0.01%"
+    )
+    assert ending_line("", {}) == ""
 
 
 @pytest.mark.slow

@@ -40,6 +40,18 @@ def test_a_run_that_has_ended_shows_what_no_plan_can_be_below(idle_service: Serv
     expect(page.locator("#bounds p")).to_contain_text("on all devices, gpu:4, is below these bounds")
 
 
+def test_a_run_that_has_ended_says_why_and_what_another_minute_would_bring(
+    idle_service: Service, visit: Open
+) -> None:
+    store = Store(idle_service.database_url)
+    finished = finished_run(two_layers())
+    run_id = store.runs.save_finished(replace(finished, result=replace(finished.result, stopped="bound met")))
+    store.close()
+    page = visit(idle_service, f"/runs/{run_id}")
+    expect(page.locator("#making")).to_contain_text("bound met")
+    expect(page.locator("#making")).to_contain_text("would lower time_s by 0.3 %")
+
+
 def test_a_run_without_bounds_has_no_such_table(idle_service: Service, visit: Open) -> None:
     store = Store(idle_service.database_url)
     graph = store.graphs.save(two_layers("waiting"), NOON).id

@@ -112,6 +112,7 @@ def check_graphs_and_runs(connection: Connection) -> None:
         "request_hash": None,
         "refused": [],
         "bounds": {},
+        "expected": {},
         "started_at": NOON,
         "ended_at": NOON + timedelta(seconds=1.5),
     }
@@ -233,11 +234,14 @@ def test_plans_keep_their_costs_and_what_is_still_stored_for_them(
     store.close()
 
 
-def test_runs_of_the_twelfth_step_have_no_bounds(empty_url: str) -> None:
-    with at_step(empty_url, "0012") as (connection, tables):
-        connection.execute(tables["runs"].insert().values(ended_run()))
+@pytest.mark.parametrize("step", ["0012", "0013"])
+def test_earlier_runs_have_no_bounds_and_no_expectations(empty_url: str, step: str) -> None:
+    proven = {"bounds": {}} if step == "0013" else {}
+    with at_step(empty_url, step) as (connection, tables):
+        connection.execute(tables["runs"].insert().values(ended_run(**proven)))
     store = Store(empty_url)
-    assert store.runs.details("run1").bounds == {}
+    run = store.runs.details("run1")
+    assert (run.bounds, run.expected) == ({}, {})
     store.close()
 
 

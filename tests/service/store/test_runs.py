@@ -30,6 +30,7 @@ def test_a_run_comes_back_whole(store: Store) -> None:
     )
     (bound,) = result.bounds.values()
     assert found.bounds == {"time_s": bound.to_json()}
+    assert found.expected == {"time_s": 0.0025, "peak_memory_bytes": 0.0}
     assert found.rules == store.runs.rules(summary.id) == {"reshard": (100, 3)}
     assert found.history == store.runs.history(summary.id)
     assert found.history[1] == {"seconds": 1.5, "evaluations": 1234, "front": 2, "hypervolume": 0.5}

@@ -64,7 +64,6 @@ function valueOf(field) {
 /** What the fields say, without what is as usual. */
 export function readFields() {
   const isUnrestricted = boxes("rule").every((box) => box.checked);
-  const pins = readPins();
   /** @type {any} */
   const body = { objectives: readObjectives(), budget: {} };
   for (const field of optionFields()) {
@@ -77,7 +76,7 @@ export function readFields() {
   return {
     ...body,
     rules: isUnrestricted ? undefined : checked("rule"),
-    pins: Object.keys(pins).length ? pins : undefined,
+    ...readPairs(),
   };
 }
 
@@ -97,14 +96,23 @@ export function fillObjectives(names) {
   byId("expressions").value = names.filter((name) => !known.includes(name)).join("\n");
 }
 
-/** `site = spec` per line. */
-function readPins() {
-  const lines = byId("pins")
-    .value.split("\n")
-    .map((/** @type {string} */ line) => line.trim())
+/** The fields of texts by name. @returns {any[]} */
+const pairFields = () => [...document.querySelectorAll("[data-pairs]")];
+
+/** What these fields say, by option: `name = text` per line; nothing of those that are empty. */
+function readPairs() {
+  const read = pairFields().map((field) => [field.dataset.pairs, pairsIn(field.value)]);
+  return Object.fromEntries(read.filter(([, pairs]) => Object.keys(pairs).length));
+}
+
+/** @param {string} text @returns {Record<string, string>} */
+function pairsIn(text) {
+  const lines = text
+    .split("\n")
+    .map((line) => line.trim())
     .filter(Boolean);
   return Object.fromEntries(
-    lines.map((/** @type {string} */ line) => {
+    lines.map((line) => {
       const at = line.indexOf("=");
       return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
     }),
@@ -119,7 +127,8 @@ export function fillFields(run) {
     const path = field.dataset.path.split(".");
     field.value = path.reduce((/** @type {any} */ value, /** @type {string} */ part) => value[part], run) ?? "";
   }
-  byId("pins").value = Object.entries(run.pins)
-    .map(([site, spec]) => `${site} = ${spec}`)
-    .join("\n");
+  for (const field of pairFields()) {
+    const lines = Object.entries(run[field.dataset.pairs]).map(([name, text]) => `${name} = ${text}`);
+    field.value = lines.join("\n");
+  }
 }

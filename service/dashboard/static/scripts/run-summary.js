@@ -6,7 +6,7 @@
 import { pages } from "./api.js";
 import { copyable } from "./copying.js";
 import { element, fill, pairs } from "./dom.js";
-import { clock, duration, rounded } from "./units.js";
+import { clock, duration, percent, rounded } from "./units.js";
 
 /** What a service that has a key wants to see. */
 const KEY = '-H "Authorization: Bearer $TAPESTRY_API_KEY"';
@@ -75,6 +75,18 @@ export function showRequest(place, run) {
   );
 }
 
+/** Expected improvements below this share are not shown. */
+const LEAST_SHARE = 5e-4;
+
+/** What more searching would bring; null where nothing is known. @param {Record<string, number>} expected */
+function expectation(expected) {
+  const shares = Object.entries(expected);
+  if (!shares.length) return null;
+  const lower = shares.filter(([, share]) => share >= LEAST_SHARE).map(([name, share]) => `${name} by ${percent(share)}`);
+  const what = lower.length ? `lower ${lower.join(", ")}` : "change no objective by as much as 0.05 %";
+  return `would ${what}, as the best values improved so far`;
+}
+
 /** @param {Element} place @param {any} run */
 export function showMaking(place, run) {
   const timings = Object.entries(run.timings).map(
@@ -89,6 +101,7 @@ export function showMaking(place, run) {
       ["Begun", run.started_at && clock(run.started_at)],
       ["Ended", run.ended_at && clock(run.ended_at)],
       ["Ended because", run.stopped],
+      ["Another minute", expectation(run.expected)],
       ["Worker attempts", run.attempt ? String(run.attempt) : null],
       ["Took", timings.join(", ")],
       ["On", name ? `${name}, ${system} ${machine}, ${cores} cores` : null],
