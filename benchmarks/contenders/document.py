@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.contenders.cells import front_of
 from benchmarks.contenders.fronts import BEYOND_NADIR, MOST_POINTS, box_of
 from benchmarks.setting import write
@@ -37,6 +39,8 @@ class Document:
         self.left_out: list[dict[str, str]] = []
         if path is not None and path.exists():
             self.instances = _read(path)
+            for instance in self.instances:
+                measure(instance)
 
     def instance(self, graph: str, mesh: str, program: str) -> dict[str, Any]:
         """Return the entry of an instance, a new one if there is none.
@@ -88,12 +92,14 @@ def seconds_with(instance: Mapping[str, Any], name: str, seed: int, seconds: lis
 
 
 def measure(instance: dict[str, Any]) -> None:
-    """Compute the box of an instance's fronts, and the share of it that each of them dominates."""
+    """Compute the box of an instance's fronts, and the share of it that each of them, and all together, dominate."""
     found = list(_checkpoints(instance))
-    box = box_of([front_of(each) for each in found])
+    fronts = [front for front in map(front_of, found) if len(front)]
+    box = box_of(fronts)
     if box is None:
         return
     instance["box"] = {"least": box.least.tolist(), "most": box.most.tolist()}
+    instance["union"] = round(box.share(np.concatenate(fronts)), 6)
     for each in found:
         each["hypervolume"] = round(box.share(front_of(each)), 6)
 

@@ -15,7 +15,10 @@ Instances = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Score:
-    """The medians over seeds of a contender's hypervolume and fastest time at a checkpoint; no time without a plan."""
+    """The medians over seeds of a contender's hypervolume and fastest time at a checkpoint; no time without a plan.
+
+    The hypervolume is relative to that of all fronts of the instance together.
+    """
 
     hypervolume: float
     fastest_s: float | None
@@ -66,7 +69,8 @@ def score_of(instance: Mapping[str, Any], name: str, cpu_s: float) -> Score | No
     if not found:
         return None
     fastest = [p["fastest_s"] for p in found if p["fastest_s"] is not None]
-    return Score(median(p["hypervolume"] for p in found), median(fastest) if fastest else None)
+    share = median(p["hypervolume"] for p in found) / (instance.get("union") or 1.0)
+    return Score(share, median(fastest) if fastest else None)
 
 
 def comparison(instances: Instances, name: str, cpu_s: float) -> Comparison | None:
