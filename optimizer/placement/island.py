@@ -13,8 +13,9 @@ import numpy as np
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
 from tapestry.optimizer.archive.goal import insert_one, objective_values, score
+from tapestry.optimizer.placement.crossover import cross
 from tapestry.optimizer.placement.rng import between, unit
-from tapestry.optimizer.placement.variation import RELAYOUT, RULES, hash_plan, store_as, vary
+from tapestry.optimizer.placement.variation import CROSSOVER, RELAYOUT, RULES, hash_plan, store_as, vary
 
 POOL_SHARE = 0.15
 MORE_MOVES_SHARE = 0.4
@@ -146,7 +147,10 @@ def run_epoch(space, state, search, archive, goal, random_state, rule_weight, st
             moves = 0
             while moves < MOST_MOVES and (moves == 0 or unit(random_state) < MORE_MOVES_SHARE):
                 used[moves] = _pick(random_state, rule_weight, rule_weight.shape[0])
-                vary(used[moves], random_state, space, search, child[0], child[1], child[2], digest)
+                if used[moves] == CROSSOVER:
+                    cross(random_state, space, search, archive, child[0], child[1], child[2], digest)
+                else:
+                    vary(used[moves], random_state, space, search, child[0], child[1], child[2], digest)
                 moves += 1
             place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
             if seen[place] == digest[0]:

@@ -19,10 +19,21 @@ RULES = (
     "prefetch",
     "regather",
     "relayout",
+    "crossover",
 )
-RESHARD, TURN, GROUP, FOLLOW, LEAD, PLACE_SOURCE, FOLLOW_READER, PREFETCH, REGATHER, RELAYOUT = range(
-    len(RULES)
-)
+(
+    RESHARD,
+    TURN,
+    GROUP,
+    FOLLOW,
+    LEAD,
+    PLACE_SOURCE,
+    FOLLOW_READER,
+    PREFETCH,
+    REGATHER,
+    RELAYOUT,
+    CROSSOVER,
+) = range(len(RULES))
 
 LONGEST_PREFETCH = 4
 TIED_SHARE = 0.75

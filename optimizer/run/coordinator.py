@@ -50,11 +50,11 @@ STRUCTURAL_SLOTS = 256
 # Epochs of the first rounds are short and double every few rounds, so that rewrites of a small graph are tried before
 # it is placed to the last detail.
 FIRST_EVALUATIONS, OPENING_ROUNDS = 256, 3
-# Evaluations of an epoch while there are starts other than further views: those also need some of a small budget.
+# While there are starts other than further views epochs are shorter: those bring more, and need some of a small budget.
 STARTING_EVALUATIONS = 64
 # A child whose plans, so much better, would add to the front is near: it stays for so many epochs, if no more are near.
 NEAR, PROBATION, MOST_ON_PROBATION = 0.95, 3, 3
-RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0])
+RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0, 1.5])
 
 
 class Coordinator:
@@ -197,9 +197,8 @@ class Coordinator:
         for variant in [self._choose_variant() for _ in range(islands)]:
             if not variant.has_choice:
                 continue
-            amount = min(epoch_evaluations(variant), opening_evaluations(self.state.rounds))
-            if self._is_starting:
-                amount = min(amount, STARTING_EVALUATIONS)
+            first = STARTING_EVALUATIONS if self._is_starting else FIRST_EVALUATIONS
+            amount = min(epoch_evaluations(variant), opening_evaluations(self.state.rounds, first))
             if left is not None:
                 amount = min(amount, left - planned)
             if amount > 0:
@@ -373,9 +372,9 @@ def structural_period(variant: Variant, rounds: int) -> int:
     return 2 + len(variant.space.slots) // STRUCTURAL_SLOTS
 
 
-def opening_evaluations(rounds: int) -> int:
+def opening_evaluations(rounds: int, first: int = FIRST_EVALUATIONS) -> int:
     """Return the maximum evaluations of an epoch after so many rounds: they double every few rounds."""
-    return FIRST_EVALUATIONS << min(rounds // OPENING_ROUNDS, 16)
+    return first << min(rounds // OPENING_ROUNDS, 16)
 
 
 def epoch_evaluations(variant: Variant) -> int:

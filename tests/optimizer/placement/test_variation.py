@@ -12,9 +12,13 @@ from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.placement.rng import between, new_rng, unit
 from tapestry.optimizer.placement.search_space import search_space
-from tapestry.optimizer.placement.variation import FOLLOW, LEAD, LONGEST_PREFETCH, RULES, hash_plan, vary
+from tapestry.optimizer.placement.variation import CROSSOVER, FOLLOW, LEAD, LONGEST_PREFETCH, hash_plan, vary
+from tapestry.optimizer.placement.variation import RULES as ALL_RULES
 from tests.cases import one_in
 from tests.costmodel.programs import GRAPHS, layers, random_genes
+
+# All rules that need nothing but the plan: a crossover needs a front.
+RULES = ALL_RULES[:CROSSOVER]
 
 Plan = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -124,9 +124,9 @@ def test_a_stored_run_says_why_it_ended_and_what_more_searching_would_bring(
 ) -> None:
     found = optimize(tapestry, document, "--json", "--verify", "none", "--gap", "100%").json
     assert (found["stopped"], found["gap"]) == ("bound met", 1.0)
-    assert tapestry("show", found["run"], "--json").json["expected"] == found["expected"] == {}
+    assert tapestry("show", found["run"], "--json").json["expected"] == found["expected"]
     why = "the search ended because the best plan is proven to be within the gap that was asked for"
-    assert why in tapestry("show", found["run"]).out.splitlines()
+    assert any(line.startswith(why) for line in tapestry("show", found["run"]).out.splitlines())
 
 
 def test_an_expectation_names_what_would_change() -> None:
