@@ -14,6 +14,7 @@ from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.optimizer.archive.goal import insert_one
+from tapestry.optimizer.placement.crossover import cross
 from tapestry.optimizer.placement.island import (
     CHILDREN,
     MORE_MOVES_SHARE,
@@ -25,7 +26,7 @@ from tapestry.optimizer.placement.island import (
     _select,
 )
 from tapestry.optimizer.placement.rng import unit
-from tapestry.optimizer.placement.variation import vary
+from tapestry.optimizer.placement.variation import CROSSOVER, vary
 
 
 class Witness(NamedTuple):
@@ -80,7 +81,10 @@ def record_epoch(space, state, search, archive, goal, random_state, rule_weight,
             moves = 0
             while moves < MOST_MOVES and (moves == 0 or unit(random_state) < MORE_MOVES_SHARE):
                 rule = _pick(random_state, rule_weight, rule_weight.shape[0])
-                vary(rule, random_state, space, search, child[0], child[1], child[2], digest)
+                if rule == CROSSOVER:
+                    cross(random_state, space, search, archive, child[0], child[1], child[2], digest)
+                else:
+                    vary(rule, random_state, space, search, child[0], child[1], child[2], digest)
                 moves += 1
             place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
             if seen[place] == digest[0]:

@@ -93,7 +93,7 @@ def members_of(random_state, start, members, c):
 
 @njit(_nrt=False)
 def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
-    """Apply one random move of `rule`; the plan may come out unchanged."""
+    """Apply one random move of `rule`; the plan may come out unchanged, as by a crossover, which needs a front."""
     if rule in (RESHARD, TURN, FOLLOW, LEAD):
         c = search.slot_classes[between(random_state, 0, search.slot_classes.shape[0])]
         low, high = members_of(random_state, search.gene_start, search.gene_members, c)
@@ -130,7 +130,7 @@ def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
                     unit(random_state),
                     digest,
                 )
-    elif search.edge_start.shape[0] > 1:
+    elif rule != CROSSOVER and search.edge_start.shape[0] > 1:
         c = between(random_state, 0, search.edge_start.shape[0] - 1)
         low, high = members_of(random_state, search.edge_start, search.edge_members, c)
         n, m = genes.shape[0], prefetch.shape[0]
