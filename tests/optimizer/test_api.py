@@ -163,7 +163,7 @@ def test_limits_are_keywords_or_a_budget(graph: Graph) -> None:
             (None, "dgx-h100"),
             {"pins": ["x"]},
             TypeError,
-            "pins: expected texts by name, .* {'SITE': 'SPEC'}",
+            "pins: expected texts by name, .* write {'linear': ",
         ),
         (
             (None, "dgx-h100"),
