@@ -82,12 +82,10 @@ def _forward(problem, messages, work, labels):
             for n in range(columns):
                 messages.forward[ahead + n] = np.inf
             for s in range(rows):
-                if reduced[s] == np.inf:
-                    continue
-                sent = reduced[s] - messages.backward[back + s]
-                for n in range(columns):
-                    found = sent + scale * problem.tables[table + s * columns + n]
-                    messages.forward[ahead + n] = min(messages.forward[ahead + n], found)
+                if reduced[s] < np.inf:
+                    sent = reduced[s] - messages.backward[back + s]
+                    row = table + s * columns
+                    _lower_to(messages.forward, ahead, columns, sent, scale, problem.tables, row)
             least = np.inf
             for n in range(columns):
                 least = min(least, messages.forward[ahead + n])
@@ -95,6 +93,39 @@ def _forward(problem, messages, work, labels):
                 messages.forward[ahead + n] -= least
         energy += _label(problem, messages, i, count, work[0], work[2], labels)
     return energy
+
+
+@njit(_nrt=False)
+def _lower_to(values, start, count, sent, scale, tables, row):
+    """Lower values to `sent` plus a row of a table, where that is less.
+
+    Indices are unsigned: numba looks whether signed ones are negative, which keeps it from computing several at once.
+    """
+    start, row = np.uint64(start), np.uint64(row)
+    for n in range(np.uint64(count)):
+        found, before = sent + scale * tables[row + n], values[start + n]
+        values[start + n] = found if found < before else before
+
+
+@njit(_nrt=False)
+def _least_sum(values, count, scale, tables, row):
+    """Return the least sum of a value and a table entry of a row, in four strands that do not wait for each other."""
+    row, whole, last = np.uint64(row), np.uint64(count // 4 * 4), np.uint64(count)
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    a = b = c = d = np.inf
+    for n in range(np.uint64(0), whole, four):
+        found = values[n] + scale * tables[row + n]
+        a = found if found < a else a
+        found = values[n + one] + scale * tables[row + n + one]
+        b = found if found < b else b
+        found = values[n + two] + scale * tables[row + n + two]
+        c = found if found < c else c
+        found = values[n + three] + scale * tables[row + n + three]
+        d = found if found < d else d
+    for n in range(whole, last):
+        found = values[n] + scale * tables[row + n]
+        a = found if found < a else a
+    return min(a, b, c, d)
 
 
 @njit(_nrt=False, inline="always")
@@ -148,9 +179,7 @@ def _backward(problem, messages, work):
                 reduced[n] -= messages.forward[ahead + n]
             least = np.inf
             for s in range(rows):
-                found = np.inf
-                for n in range(columns):
-                    found = min(found, reduced[n] + scale * problem.tables[table + s * columns + n])
+                found = _least_sum(reduced, columns, scale, problem.tables, table + s * columns)
                 messages.backward[back + s] = found
                 least = min(least, found)
             for s in range(rows):

@@ -51,8 +51,9 @@ Begin = Callable[[SearchState, SearchStart, int | None, CheckStop], Begun]
 
 def first_starts(state: SearchState) -> list[SearchStart]:
     """Return the starts of a search that has its first variant, in the order in which they are begun."""
-    exact = [SearchStart("exact")] if state.parts.exact and state.variants[0].has_choice else []
-    first = [*exact, *_parts(state)]
+    exact = [SearchStart("exact", 0, state.variants[0].moves)] if state.parts.exact else []
+    parts = _parts(state)
+    first = [*exact, *parts, *(part._replace(kind="exact") for part in parts if exact)]
     if state.parts.views and has_views(state.submeshes[0], state.options):
         return [*first, SearchStart("views")]
     return [*first, *_further(state, 0)]
@@ -122,18 +123,22 @@ def _begin_views(state: SearchState, start: SearchStart, limit: int | None, chec
 
 
 def _begin_program(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
-    """Compile a program on a submesh, and insert its first plans."""
-    moves = start.moves
+    """Compile a program on a submesh, and insert its first plans; exact ones may be a start of their own."""
+    moves, number = start.moves, state.next_number
     graph = _graph_of(state, moves)
-    variant = _placed(state, state.next_number, start.submesh, graph, moves, limit, check_stop)
+    with_exact = start._replace(kind="exact") not in state.starts
+    variant = _placed(state, number, start.submesh, graph, moves, limit, check_stop, with_exact=with_exact)
     is_given = moves in (state.variants[0].moves, ())
     return [Child(variant, "" if is_given else moves[-1].rule, is_given and start.kind != "view")]
 
 
 def _begin_exact(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
-    """Find the exact plans of the first program, apart from its archive, which islands work with."""
-    first = state.variants[0]
-    apart = replace(first, archive=empty_archive(first.submesh.goal, first.space))
+    """Find the exact plans of a variant, apart from its archive, which islands work with."""
+    of, moves = state.submeshes[start.submesh], start.moves
+    kept = next((v for v in state.variants if v.submesh is of and v.moves == moves and v.has_choice), None)
+    if kept is None:
+        return []
+    apart = replace(kept, archive=empty_archive(kept.submesh.goal, kept.space))
     for count in insert_exact(apart, _left(state, limit)):
         state.evaluations += count
         check_stop()
@@ -209,11 +214,13 @@ def _placed(
     moves: tuple[Move, ...],
     limit: int | None,
     check_stop: CheckStop,
+    *,
+    with_exact: bool = True,
 ) -> Variant:
     """Build a variant of a program on a submesh with first plans: whole tensors everywhere, seeds, exact ones."""
     variant = new_variant(number, state.submeshes[submesh], graph, moves, state.options, check_stop)
     state.evaluations += sum(insert_abstract(variant))
-    parts = {insert_seeds: state.parts.propagation, insert_exact: state.parts.exact}
+    parts = {insert_seeds: state.parts.propagation, insert_exact: state.parts.exact and with_exact}
     for insert in (insert for insert, is_part in parts.items() if is_part and variant.has_choice):
         for count in insert(variant, _left(state, limit)):
             state.evaluations += count

@@ -36,7 +36,7 @@ class SearchStart(NamedTuple):
     """A part of the search that is still to begin.
 
     `kind` is "program" or "view", the program that `moves` make, on the submesh of this number; or what leads to
-    plans and starts: "exact" plans of the first variant, the best "views", a "presearch" for a submesh.
+    plans and starts: "exact" plans of that variant, the best "views", a "presearch" for a submesh.
     """
 
     kind: str

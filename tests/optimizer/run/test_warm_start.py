@@ -158,9 +158,9 @@ def test_the_structures_with_most_plans_join_up_to_a_limit(monkeypatch: pytest.M
     graph = GRAPHS["perceptron"]()
     plans = search(graph, seed=3, islands=2, evaluations=20_000, executor=InlineExecutor()).frontier
     cold = variants_of(lambda note: search(graph, evaluations=20, on_checkpoint=note))
-    structural = Counter(tuple(m for m in p.moves if m.rule not in PLACED) for p in plans)
-    new = [moves for moves, _ in structural.most_common() if moves not in cold]
-    assert len(new) > 1
+    groups = Counter((tuple(m for m in p.moves if m.rule not in PLACED), p.placements.devices) for p in plans)
+    new = [moves for (moves, _), _ in groups.most_common() if moves not in cold]
+    assert len(set(new)) > 1
 
     joined = variants_of(lambda note: warm(plans, graph=graph, on_checkpoint=note))
     assert joined[: len(cold)] == cold
