@@ -14,8 +14,9 @@ PERIOD_ROUNDS, PERIOD_SLOTS = 8, 64
 def is_bound_met(state: SearchState, most: float) -> bool:
     """Return whether the best plan is proven to be within a share `most` of all that the kept structures allow.
 
-    In one round of every period structures are bounded that have no bound yet, and once the number of periods has
-    doubled one whose bound is too low, up to the first one that stays too low. So a run repeats, whatever bounds take.
+    At first, and then in one round of every period, structures are bounded that have no bound yet, and once the number
+    of periods has doubled one whose bound is too low, up to the first one that stays too low. So a run repeats,
+    whatever bounds take.
     """
     values, _ = state.all_values()
     if not len(values):
@@ -23,6 +24,7 @@ def is_bound_met(state: SearchState, most: float) -> bool:
     least = float(values[:, 0].min()) * (1.0 - most) * (1.0 - ROUNDING)
     period = PERIOD_ROUNDS * (1 + len(state.variants[0].space.slots) // PERIOD_SLOTS)
     periods, is_between = divmod(state.rounds, period)
+    is_between = is_between and bool(state.proven)
     may_renew = periods & (periods - 1) == 0
     for variant in state.variants:
         known = state.proven.get(variant.number, -np.inf)
