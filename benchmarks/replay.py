@@ -14,19 +14,16 @@ from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.optimizer.archive.goal import insert_one
-from tapestry.optimizer.placement.crossover import cross
 from tapestry.optimizer.placement.island import (
     CHILDREN,
-    MORE_MOVES_SHARE,
     MOST_MOVES,
     SEEN_SIZE,
     _copy_plan,
+    _credit,
     _new_plan,
-    _pick,
     _select,
+    vary_randomly,
 )
-from tapestry.optimizer.placement.rng import unit
-from tapestry.optimizer.placement.variation import CROSSOVER, vary
 
 
 class Witness(NamedTuple):
@@ -65,35 +62,32 @@ def new_witness(space: PlanSpace, evaluated: int, kept: int, rng: np.random.Gene
 
 
 @njit()
-def record_epoch(space, state, search, archive, goal, random_state, rule_weight, seen, evaluations, witness):
+def record_epoch(
+    space, state, search, archive, goal, random_state, odds, statistics, seen, evaluations, witness
+):
     """Run `run_epoch` with a witness; return how many plans were evaluated."""
     parent = _new_plan(archive)
     child = _new_plan(archive)
     raw, value = np.zeros(goal.weights.shape[1], np.int64), np.zeros(goal.epsilon.shape[0])
-    digest = np.zeros(1, np.uint64)
+    digest, trail = np.zeros(1, np.uint64), np.zeros_like(archive.trail[0])
+    used = np.zeros(MOST_MOVES, np.int64)
     done, tries = 0, 0
     while done < evaluations and tries < 64 * evaluations:
-        parent_digest = _select(random_state, archive, parent)
+        parent_digest = _select(random_state, archive, parent, trail)
         for _ in range(min(CHILDREN, evaluations - done)):
             tries += 1
             _copy_plan(parent, child)
             digest[0] = parent_digest
-            moves = 0
-            while moves < MOST_MOVES and (moves == 0 or unit(random_state) < MORE_MOVES_SHARE):
-                rule = _pick(random_state, rule_weight, rule_weight.shape[0])
-                if rule == CROSSOVER:
-                    cross(random_state, space, search, archive, child[0], child[1], child[2], digest)
-                else:
-                    vary(rule, random_state, space, search, child[0], child[1], child[2], digest)
-                moves += 1
+            moves = vary_randomly(random_state, space, search, archive, odds, child, digest, used, statistics)
             place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
-            if seen[place] == digest[0]:
+            if moves == 0 or seen[place] == digest[0]:
                 continue
             seen[place] = digest[0]
             evaluate(space, state, child[0], child[1], child[2], raw)
             done += 1
             _note(witness, child, raw, digest[0])
-            insert_one(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
+            if insert_one(archive, goal, raw, value, child[0], child[1], child[2], digest[0]):
+                _credit(archive, trail, used, moves, statistics)
     return done
 
 

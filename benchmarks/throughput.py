@@ -33,13 +33,13 @@ from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.fronts import set_parent_weights
 from tapestry.optimizer.archive.goal import Goal
 from tapestry.optimizer.archive.report import goal_of
-from tapestry.optimizer.placement.island import SEEN_SIZE, insert_all, new_statistics, run_epoch
+from tapestry.optimizer.placement.credits import Odds, first_odds, new_statistics, odds_of, place_shares
+from tapestry.optimizer.placement.island import SEEN_SIZE, insert_all, run_epoch
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans
-from tapestry.optimizer.run.coordinator import RULE_WEIGHT
 from tapestry.optimizer.run.options import RunOptions
-from tapestry.optimizer.run.variants import FRONT_CAPACITY, POOL_CAPACITY
+from tapestry.optimizer.run.variants import FRONT_CAPACITY, MOVES, POOL_CAPACITY
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
@@ -122,7 +122,8 @@ def plant(space: PlanSpace, search: SearchSpace, mesh: Mesh) -> Island:
     goal = goal_of(
         KnownObjectives().require(NAMES, mesh.device), all_constraints((), mesh), mesh, RunOptions().epsilon
     )
-    archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(NAMES), space.gene_count, space.edge_count)
+    sizes = (len(NAMES), space.gene_count, space.edge_count)
+    archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes, moves=MOVES)
     insert_all(space.space, space.state, archive, goal, *genes_rows(seed_plans(space, search), space.space))
     return Island(space, search, archive, goal)
 
@@ -144,7 +145,7 @@ def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
             island.archive,
             island.goal,
             random_state,
-            RULE_WEIGHT,
+            _first_odds(island),
             statistics,
             seen,
             EPOCH,
@@ -153,6 +154,11 @@ def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
         run.cpu_s.append(time.process_time() - cpu)
         run.evaluated.append(int(evaluated))
     return run
+
+
+def _first_odds(island: Island) -> Odds:
+    shares = place_shares(island.search, bool(island.space.space.has_dimension_orders))
+    return odds_of(new_statistics(), first_odds(), shares)
 
 
 def replay(
@@ -171,7 +177,8 @@ def replay(
             before,
             island.goal,
             random_state,
-            RULE_WEIGHT,
+            _first_odds(island),
+            new_statistics(),
             seen,
             EPOCH,
             witness,

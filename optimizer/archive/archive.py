@@ -17,7 +17,8 @@ from tapestry.costmodel.kernel_arrays import COSTS
 class Archive(NamedTuple):
     """Plans and their costs. `size[0]` feasible plans, `size[1]` in the pool of infeasible ones.
 
-    `value` are the chosen objectives `(capacity, m)`, `box` their grid cells, `raw` all integer costs.
+    `value` are the chosen objectives `(capacity, m)`, `box` their grid cells, `raw` all integer costs. `trail`
+    `(capacity, kinds of moves)` is how much of the way to a plan each kind of placement move has made.
     """
 
     size: np.ndarray
@@ -29,6 +30,7 @@ class Archive(NamedTuple):
     regather: np.ndarray
     digest: np.ndarray
     weight: np.ndarray
+    trail: np.ndarray
     pool_violation: np.ndarray
     pool_raw: np.ndarray
     pool_genes: np.ndarray
@@ -38,9 +40,9 @@ class Archive(NamedTuple):
 
 
 def new_archive(
-    capacity: int, pool: int, objectives: int, genes: int, edges: int, columns: int = COSTS
+    capacity: int, pool: int, objectives: int, genes: int, edges: int, columns: int = COSTS, moves: int = 0
 ) -> Archive:
-    """Create an empty archive of plans with so many `objectives` and, in `columns`, integer costs."""
+    """Create an empty archive of plans with so many `objectives`, integer costs (`columns`) and kinds of `moves`."""
     return Archive(
         np.zeros(2, np.int64),
         np.zeros((capacity, objectives)),
@@ -51,6 +53,7 @@ def new_archive(
         np.zeros((capacity, edges), np.int8),
         np.zeros(capacity, np.uint64),
         np.zeros(capacity),
+        np.zeros((capacity, moves), np.float32),
         np.zeros(pool),
         np.zeros((pool, columns), np.int64),
         np.zeros((pool, genes), np.int16),
@@ -68,7 +71,10 @@ def cell(value, epsilon):
 
 @njit()
 def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
-    """Insert a feasible plan unless it is dominated; return True if it was inserted. Plans it dominates are removed."""
+    """Insert a feasible plan unless it is dominated; return True if it was inserted. Plans it dominates are removed.
+
+    It is the last member then, and has no trail.
+    """
     count = archive.size[0]
     m = value.shape[0]
     for i in range(count):  # most newcomers are no better than some member, and go at once
@@ -107,6 +113,7 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
     archive.regather[kept] = regather
     archive.digest[kept] = digest
     archive.weight[kept] = 1.0
+    archive.trail[kept] = 0.0
     archive.size[0] = kept + 1
     return True
 
@@ -181,6 +188,7 @@ def _move(archive, i, k):
     archive.regather[k] = archive.regather[i]
     archive.digest[k] = archive.digest[i]
     archive.weight[k] = archive.weight[i]
+    archive.trail[k] = archive.trail[i]
 
 
 @njit()

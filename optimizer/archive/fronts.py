@@ -23,7 +23,7 @@ def merge(target, source, epsilon):
     """Insert all plans of `source` into `target`, in order; return how many plans entered the front."""
     entered = 0
     for i in range(source.size[0]):
-        entered += insert(
+        if insert(
             target,
             source.value[i],
             epsilon,
@@ -32,7 +32,9 @@ def merge(target, source, epsilon):
             source.prefetch[i],
             source.regather[i],
             source.digest[i],
-        )
+        ):
+            target.trail[target.size[0] - 1] = source.trail[i]
+            entered += 1
     for i in range(source.size[1]):
         insert_infeasible(
             target,

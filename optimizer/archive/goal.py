@@ -246,7 +246,7 @@ def insert_plans_of(target, source, goal):
     """Insert all plans of another archive, measured by this goal; return how many entered the front."""
     value, entered = np.empty(goal.epsilon.shape[0]), 0
     for i in range(source.size[0]):
-        entered += insert_one(
+        if insert_one(
             target,
             goal,
             source.raw[i],
@@ -255,7 +255,9 @@ def insert_plans_of(target, source, goal):
             source.prefetch[i],
             source.regather[i],
             source.digest[i],
-        )
+        ):
+            target.trail[target.size[0] - 1] = source.trail[i]
+            entered += 1
     for i in range(source.size[1]):
         entered += insert_one(
             target,

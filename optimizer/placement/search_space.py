@@ -11,6 +11,11 @@ from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.optimizer.placement.layout_policies import dimension_order_policies
 from tapestry.optimizer.placement.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_from_labels
+from tapestry.teg.operators.block_class import class_of_block
+from tapestry.teg.operators.kernel_classes import OPERATOR_CLASSES
+
+# Classes of the places of moves: operators, sources, and the whole program.
+PLACE_CLASSES = (*OPERATOR_CLASSES, "source", "program")
 
 
 class SearchSpace(NamedTuple):
@@ -41,6 +46,7 @@ class SearchSpace(NamedTuple):
     source_classes: np.ndarray
     edge_start: np.ndarray  # tied edges
     edge_members: np.ndarray
+    place_class: np.ndarray  # (genes,): which of `PLACE_CLASSES`
 
 
 def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
@@ -90,7 +96,20 @@ def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
         source_classes=source_classes,
         edge_start=edges.start,
         edge_members=edges.members,
+        place_class=_place_classes(space),
     )
+
+
+def _place_classes(space: PlanSpace) -> np.ndarray:
+    """Find the class of each gene's block as the place of a move."""
+    sources = np.full(space.gene_count, PLACE_CLASSES.index("source"), dtype=np.int64)
+    known: dict[int, int] = {}
+    for g, block in enumerate(space.slots):
+        key = id(space.families[g])
+        if key not in known:
+            known[key] = OPERATOR_CLASSES.index(class_of_block(space.graph, block))
+        sources[g] = known[key]
+    return sources
 
 
 def _digits(family: StrategyFamily, dims: int, digits: np.ndarray, aligned: np.ndarray) -> np.ndarray:

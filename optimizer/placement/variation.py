@@ -7,6 +7,7 @@ import numpy as np
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel_arrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
 from tapestry.optimizer.placement.rng import between, unit
+from tapestry.optimizer.placement.search_space import PLACE_CLASSES
 
 RULES = (
     "reshard",
@@ -34,6 +35,11 @@ RULES = (
     RELAYOUT,
     CROSSOVER,
 ) = range(len(RULES))
+# What moves act on: a tied class of slots, of sources or of edges; the others act on the whole program.
+SLOT_RULES = (RESHARD, TURN, FOLLOW, LEAD)
+SOURCE_RULES = (PLACE_SOURCE, FOLLOW_READER)
+EDGE_RULES = (PREFETCH, REGATHER)
+PROGRAM = PLACE_CLASSES.index("program")
 
 LONGEST_PREFETCH = 4
 TIED_SHARE = 0.75
@@ -92,10 +98,45 @@ def members_of(random_state, start, members, c):
 
 
 @njit(_nrt=False)
+def draw_place(rule, random_state, search):
+    """Draw a place for a move of `rule` evenly: a tied class of slots, sources or edges; -1 for the whole program.
+
+    It is -1 as well where the program has none.
+    """
+    classes = search.slot_classes
+    if rule in SOURCE_RULES:
+        classes = search.source_classes
+    elif rule in EDGE_RULES:
+        count = search.edge_start.shape[0] - 1
+        return between(random_state, 0, count) if count > 0 else np.int64(-1)
+    elif rule not in SLOT_RULES:
+        return np.int64(-1)
+    return classes[between(random_state, 0, classes.shape[0])] if classes.shape[0] > 0 else np.int64(-1)
+
+
+@njit(_nrt=False)
+def class_at(rule, place, search):
+    """Find the class of a place of a move of `rule`, an index of `PLACE_CLASSES`."""
+    if place < 0:
+        return np.int64(PROGRAM)
+    if rule in EDGE_RULES:
+        return search.place_class[search.edge_slot[search.edge_members[search.edge_start[place]]]]
+    return search.place_class[search.gene_members[search.gene_start[place]]]
+
+
+@njit(_nrt=False)
 def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
-    """Apply one random move of `rule`; the plan may come out unchanged, as by a crossover, which needs a front."""
-    if rule in (RESHARD, TURN, FOLLOW, LEAD):
-        c = search.slot_classes[between(random_state, 0, search.slot_classes.shape[0])]
+    """Apply one random move of `rule` at a random place; the plan may come out unchanged, as by a crossover."""
+    place = draw_place(rule, random_state, search)
+    vary_at(rule, place, random_state, space, search, genes, prefetch, regather, digest)
+
+
+@njit(_nrt=False)
+def vary_at(rule, c, random_state, space, search, genes, prefetch, regather, digest):
+    """Apply one random move of `rule` at a place that `draw_place` gave; a crossover, which needs a front, is none."""
+    if rule in SLOT_RULES:
+        if c < 0:
+            return
         low, high = members_of(random_state, search.gene_start, search.gene_members, c)
         follow = unit(random_state) < SOURCES_FOLLOW_SHARE
         if rule == RESHARD:
@@ -111,10 +152,9 @@ def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
     elif rule == RELAYOUT:
         if search.policies.shape[0] > 1:
             _relayout(random_state, space, search, genes, digest)
-    elif rule in (PLACE_SOURCE, FOLLOW_READER):
-        if search.source_classes.shape[0] == 0:
+    elif rule in SOURCE_RULES:
+        if c < 0:
             return
-        c = search.source_classes[between(random_state, 0, search.source_classes.shape[0])]
         low, high = members_of(random_state, search.gene_start, search.gene_members, c)
         if rule == PLACE_SOURCE:
             s = between(random_state, 0, space.strategy_count[search.gene_members[low]])
@@ -130,8 +170,7 @@ def vary(rule, random_state, space, search, genes, prefetch, regather, digest):
                     unit(random_state),
                     digest,
                 )
-    elif rule != CROSSOVER and search.edge_start.shape[0] > 1:
-        c = between(random_state, 0, search.edge_start.shape[0] - 1)
+    elif rule in EDGE_RULES and c >= 0:
         low, high = members_of(random_state, search.edge_start, search.edge_members, c)
         n, m = genes.shape[0], prefetch.shape[0]
         if rule == PREFETCH:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapestry.optimizer.archive.archive import Archive
+from tapestry.optimizer.placement.credits import Statistics
 from tapestry.optimizer.run.plan import Progress
 from tapestry.optimizer.run.serialization import SerializationError, deserialize, serialize
 from tapestry.optimizer.run.state import SearchStart, SearchState
@@ -20,8 +21,8 @@ from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
 
-MAGIC = b"tapestry search 4\n"
-FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
+MAGIC = b"tapestry search 5\n"
+FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight", "trail")
 POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
 # Parts of the header that are not values of the checkpoint as they stand.
 CONVERTED = ("variants", "structural", "varied", "known", "views", "starts", "proven")
@@ -77,8 +78,8 @@ class Checkpoint:
     timings: Mapping[str, float]
     history: tuple[Progress, ...]
     rng: Mapping[str, Any]
-    applied: np.ndarray
-    improved: np.ndarray
+    statistics: Statistics
+    recent: Statistics
     structural: Mapping[str, tuple[int, int]]
     varied: tuple[int, int]
     refused: Mapping[str, str]
@@ -129,7 +130,9 @@ class Checkpoint:
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        arrays = {"applied": self.applied, "improved": self.improved, "best": self.best}
+        arrays = {"best": self.best}
+        for name in ("statistics", "recent"):
+            arrays |= {f"{name}.{field}": array for field, array in getattr(self, name)._asdict().items()}
         arrays |= _history_arrays(self.history)
         for name in ("reference", "anchors"):
             if getattr(self, name) is not None:
@@ -172,8 +175,8 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         timings=dict(state.timings),
         history=tuple(state.history),
         rng=rng,
-        applied=state.statistics.applied.copy(),
-        improved=state.statistics.improved.copy(),
+        statistics=Statistics(*(counts.copy() for counts in state.statistics)),
+        recent=Statistics(*(counts.copy() for counts in state.recent)),
         structural={name: (n, structural.improved[name]) for name, n in structural.applied.items()},
         varied=state.varied,
         refused=dict(structural.refused),
@@ -238,6 +241,10 @@ def _history_of(arrays: Mapping[str, np.ndarray]) -> tuple[Progress, ...]:
     )
 
 
+def _statistics_of(arrays: Mapping[str, np.ndarray], name: str) -> Statistics:
+    return Statistics(*(arrays[f"{name}.{field}"] for field in Statistics._fields))
+
+
 def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:
     saved = header["variants"]
     made, entered = header.get("varied", (0, 0))  # not in checkpoints of earlier releases
@@ -248,8 +255,8 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         varied=(int(made), int(entered)),
         known=tuple(header["known"]),
         history=_history_of(arrays),
-        applied=arrays["applied"],
-        improved=arrays["improved"],
+        statistics=_statistics_of(arrays, "statistics"),
+        recent=_statistics_of(arrays, "recent"),
         reference=arrays.get("reference"),
         anchors=arrays.get("anchors"),
         epsilons=tuple(arrays[f"epsilon.{k}"] for k in range(epsilons)),

@@ -22,9 +22,9 @@ from tapestry.costmodel.compiled import stoppable
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge, set_parent_weights
 from tapestry.optimizer.archive.goal import insert_plans_of, refilter
+from tapestry.optimizer.placement.credits import new_statistics, odds_of, place_shares
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
-from tapestry.optimizer.placement.variation import RELAYOUT
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.diversification import excursion
 from tapestry.optimizer.run.plan import Budget, Progress
@@ -54,7 +54,6 @@ FIRST_EVALUATIONS, OPENING_ROUNDS = 256, 3
 STARTING_EVALUATIONS = 64
 # A child whose plans, so much better, would add to the front is near: it stays for so many epochs, if no more are near.
 NEAR, PROBATION, MOST_ON_PROBATION = 0.95, 3, 3
-RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0, 1.5])
 
 
 class Coordinator:
@@ -143,11 +142,13 @@ class Coordinator:
         return "" if is_worth_it else "not worth it"
 
     def _epoch(self, variant: Variant, evaluations: int, random_state: np.ndarray) -> Epoch:
-        weight = self.state.parts.weights(RULE_WEIGHT)
-        weight[RELAYOUT] *= variant.space.space.has_dimension_orders
+        state, space = self.state, variant.space.space
+        shares = state.parts.shares(place_shares(variant.search, bool(space.has_dimension_orders)))
+        recent = state.recent if state.parts.learning else new_statistics()
+        odds = odds_of(recent, state.first_odds, shares)
         # What the goal notes meanwhile in this process is none of the epoch's business.
         goal = variant.submesh.goal.own_best()
-        return Epoch(self._file(variant), variant.archive, goal, weight, random_state, evaluations)
+        return Epoch(self._file(variant), variant.archive, goal, odds, random_state, evaluations)
 
     def _file(self, variant: Variant) -> VariantFile:
         """Return the file of a variant's arrays for the workers, written when it is first needed."""
@@ -175,6 +176,7 @@ class Coordinator:
             raise
         found = [(variant, result) for (variant, _), result in zip(tasks, results, strict=True)]
         self.state.tighten(found)
+        self.state.recent.fade()
         for (variant, task), (_, result) in zip(tasks, found, strict=True):
             self._take_in(variant, task, result)
         self._end_probation([variant for variant, _ in tasks])
@@ -218,11 +220,13 @@ class Coordinator:
         """Merge the plans of an epoch; those of one apart improve on its own archive, not on the variant's."""
         if task.is_apart:
             insert_plans_of(variant.archive, result.archive, variant.submesh.goal)
+            self.state.statistics.applicable[:] += result.statistics.applicable
+            self.state.statistics.applied[:] += result.statistics.applied
         else:
             merge(variant.archive, result.archive, variant.submesh.goal.epsilon)
-            self.state.statistics.improved[:] += result.statistics.improved
+            self.state.statistics.add(result.statistics)
+            self.state.recent.add(result.statistics)
         self.state.evaluations += task.evaluated_before + result.evaluations
-        self.state.statistics.applied[:] += result.statistics.applied
 
     def _vary(self, tasks: Sequence[tuple[Variant, Epoch]], left: int | None) -> None:
         """Insert the children of the toolbox's own operators into the variants of this round, at most `left`."""

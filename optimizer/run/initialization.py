@@ -180,8 +180,8 @@ def restore(
     structural.known = set(saved.known)
     structural.taken = {variant.number: list(variant.taken) for variant in saved.variants}
     state.rng.bit_generator.state = dict(saved.rng)
-    state.statistics.applied[:] = saved.applied
-    state.statistics.improved[:] = saved.improved
+    state.statistics.add(saved.statistics)
+    state.recent.add(saved.recent)
     state.varied = saved.varied
     state.evaluations, state.rounds = saved.evaluations, saved.rounds
     state.history = list(saved.history)

@@ -17,7 +17,7 @@ class SearchParts:
     `views` about groupings of the mesh other than the finest, `schedule_orders` about orders other than the program's.
     `structure` are structural moves between rounds, `placement` the epochs of the islands, `diversification` those
     apart once the front stands still, and `left_out` names placement moves (`optimizer.placement.variation.RULES`) that
-    they do without.
+    they do without. `learning` is the choice of placement moves by what they brought.
     """
 
     propagation: bool = True
@@ -28,12 +28,13 @@ class SearchParts:
     structure: bool = True
     placement: bool = True
     diversification: bool = True
+    learning: bool = True
     left_out: tuple[str, ...] = ()
 
-    def weights(self, weights: np.ndarray) -> np.ndarray:
-        """Return the weights of placement moves without those left out."""
+    def shares(self, shares: np.ndarray) -> np.ndarray:
+        """Return the shares of places `(kinds, classes)` of placement moves, with none for the moves left out."""
         kept = np.array([name not in self.left_out for name in RULES])
-        return np.asarray(np.where(kept, weights, 0.0))
+        return np.asarray(np.where(kept[:, None], shares, 0.0))
 
 
 ALL_PARTS = SearchParts()

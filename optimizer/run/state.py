@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.optimizer.archive.goal import refilter
-from tapestry.optimizer.placement.island import Statistics, new_statistics
+from tapestry.optimizer.placement.credits import Statistics, first_odds, new_statistics
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.clock import SearchClock
@@ -49,13 +49,13 @@ class SearchState:
     """The state that the next round depends on, and the figures that the search reports.
 
     `graph` is the program as it was given, `criteria` compare its rewritten forms. `statistics` are those of the
-    compiled moves; `varied` counts the plans that a toolbox's own operators made, and
-    those of them that entered the front. `timings` are in seconds; `reference` is the corner of the hypervolume,
-    `best_volume` what it was when the front last improved, `stale_rounds` ago; as long as no plan keeps all bounds, it
-    is minus the least violation. `anchors` `(n, m)` are the values of plans the search was started from. `starts` are
-    what the search is still to begin, in this order. `proven`
-    are bounds of the first objective by variant number, where a gap was asked for. `stopped` is
-    the reason why the search has ended, a word of `plan.REASONS`; empty while it runs.
+    compiled moves, `recent` those of late, `first_odds` the odds at first; `varied` counts the plans that a toolbox's
+    own operators made, and those of them that entered the front. `timings` are in seconds; `reference` is the corner of
+    the hypervolume, `best_volume` what it was when the front last improved, `stale_rounds` ago; as long as no plan
+    keeps all bounds, it is minus the least violation. `anchors` `(n, m)` are the values of plans the search was started
+    from. `starts` are what the search is still to begin, in this order. `proven` are bounds of the first objective by
+    variant number, where a gap was asked for. `stopped` is the reason why the search has ended, a word of
+    `plan.REASONS`; empty while it runs.
     """
 
     graph: Graph
@@ -71,6 +71,8 @@ class SearchState:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     variants: list[Variant] = field(default_factory=list)
     statistics: Statistics = field(default_factory=new_statistics)
+    recent: Statistics = field(default_factory=lambda: new_statistics(np.float64))
+    first_odds: np.ndarray = field(default_factory=first_odds)
     varied: tuple[int, int] = (0, 0)
     evaluations: int = 0
     rounds: int = 0
@@ -215,7 +217,8 @@ class SearchState:
 
     def rule_statistics(self) -> dict[str, tuple[int, int]]:
         """Return for each rule that was used: times applied, times a plan or variant entered the front."""
-        placed = zip(PLACEMENT_RULES, self.statistics.applied, self.statistics.improved, strict=True)
+        counts = (self.statistics.applied.sum(axis=1), self.statistics.improved.sum(axis=1))
+        placed = zip(PLACEMENT_RULES, *counts, strict=True)
         rules = {name: (int(a), int(b)) for name, a, b in placed}
         structural = self.structural.applied.items()
         rules |= {name: (a, self.structural.improved[name]) for name, a in structural if a}

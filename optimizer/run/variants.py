@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import prod
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.fronts import merge
 from tapestry.optimizer.archive.goal import Goal, objective_values, score
 from tapestry.optimizer.exact.scalarizations import ExactPlacement
+from tapestry.optimizer.placement.credits import SHAPE
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_seeds
@@ -29,6 +31,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.stopping import CheckStop, never_stop
 
 FRONT_CAPACITY = 256
+MOVES = prod(SHAPE)
 POOL_CAPACITY = 32
 LARGEST_VARIANTS = 8
 INHERITED = 24
@@ -135,7 +138,7 @@ def new_variant(
 def empty_archive(goal: Goal, space: PlanSpace) -> Archive:
     """Create an archive for plans of a space, measured by the objectives of a goal."""
     sizes = (len(goal.epsilon), space.gene_count, space.edge_count, space.cost_count)
-    return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes)
+    return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes, MOVES)
 
 
 def insert_abstract(variant: Variant, limit: int | None = None) -> Iterator[int]:

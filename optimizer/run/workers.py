@@ -14,7 +14,8 @@ import numpy as np
 from tapestry.costmodel.kernel_arrays import CompiledSpace, EvaluationState, new_state
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.goal import Goal
-from tapestry.optimizer.placement.island import SEEN_SIZE, Statistics, new_statistics, run_epoch
+from tapestry.optimizer.placement.credits import Odds, Statistics, new_statistics
+from tapestry.optimizer.placement.island import SEEN_SIZE, run_epoch
 from tapestry.optimizer.placement.search_space import SearchSpace
 
 
@@ -37,7 +38,7 @@ class Epoch:
     variant: VariantFile
     archive: Archive
     goal: Goal
-    rule_weight: np.ndarray
+    odds: Odds
     random_state: np.ndarray
     evaluations: int
     is_apart: bool = False
@@ -99,7 +100,7 @@ def run(epoch: Epoch) -> EpochResult:
         archive,
         goal,
         epoch.random_state,
-        epoch.rule_weight,
+        epoch.odds,
         statistics,
         seen,
         epoch.evaluations,

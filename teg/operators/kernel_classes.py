@@ -30,6 +30,9 @@ KERNEL_CLASSES = tuple(PARENTS)
 PRODUCT_CLASSES = ("matrix_product", "convolution", "fused_product", "attention")
 WINDOW_CLASSES = ("max_pooling", "average_pooling", "grouped_convolution")  # many flops for each byte
 ROW_CLASSES = ("reduction", "normalization", "softmax", "fused_rows", "scan", "sort")
+# What is learned of moves is kept by the class of the operator that they act on: few, each of many kernel classes.
+OPERATOR_CLASSES = ("product", "reduction", "elementwise", "copy")
+_OPERATOR_CLASS = {"matrix_product": "product"} | {name: name for name in OPERATOR_CLASSES}
 # The class of work of a kind, unless its operator says another.
 KERNEL_OF_KIND = {
     "contraction": "matrix_product",
@@ -39,6 +42,14 @@ KERNEL_OF_KIND = {
     "fused": "elementwise",
 }
 ACTIVATION_FLOPS = 8.0  # of an exponential and its kin: what an activation has and a sum has not
+
+
+def operator_class(kernel: str) -> str:
+    """Return which of `OPERATOR_CLASSES` a class of kernels belongs to: the nearest above it."""
+    parent: str | None = kernel
+    while parent is not None and parent not in _OPERATOR_CLASS:
+        parent = PARENTS[parent]
+    return _OPERATOR_CLASS[parent or "elementwise"]
 
 
 def of_cells(flops: float, functions: int, inputs: int) -> str:
