@@ -56,7 +56,7 @@ class Statistics(NamedTuple):
 
 def new_statistics(dtype: type = np.int64) -> Statistics:
     """Create statistics with all counts zero, of this type; credits are always fractions."""
-    return Statistics(*(np.zeros(SHAPE, dtype) for _ in range(3)), np.zeros(SHAPE))
+    return Statistics(np.zeros(SHAPE, dtype), np.zeros(SHAPE, dtype), np.zeros(SHAPE, dtype), np.zeros(SHAPE))
 
 
 class Odds(NamedTuple):

@@ -81,6 +81,7 @@ class Checkpoint:
     statistics: Statistics
     recent: Statistics
     structural: Mapping[str, tuple[int, int]]
+    credits: Mapping[str, Any]
     varied: tuple[int, int]
     refused: Mapping[str, str]
     known: tuple[str, ...]
@@ -107,7 +108,16 @@ class Checkpoint:
     def _header(self) -> dict[str, Any]:
         plain = (
             *("fingerprint", "islands", "seed", "stopped", "evaluations", "rounds", "timings", "rng"),
-            *("structural", "varied", "refused", "known", "best_volume", "stale_rounds", "started_from"),
+            *(
+                "structural",
+                "credits",
+                "varied",
+                "refused",
+                "known",
+                "best_volume",
+                "stale_rounds",
+                "started_from",
+            ),
             "views",
         )
         variants = [
@@ -178,6 +188,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         statistics=Statistics(*(counts.copy() for counts in state.statistics)),
         recent=Statistics(*(counts.copy() for counts in state.recent)),
         structural={name: (n, structural.improved[name]) for name, n in structural.applied.items()},
+        credits=structural.credits.to_json(),
         varied=state.varied,
         refused=dict(structural.refused),
         known=tuple(sorted(structural.known)),

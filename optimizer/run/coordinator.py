@@ -179,6 +179,7 @@ class Coordinator:
         self.state.recent.fade()
         for (variant, task), (_, result) in zip(tasks, found, strict=True):
             self._take_in(variant, task, result)
+        self._credit_structures(found)
         self._end_probation([variant for variant, _ in tasks])
         for child in made:
             refilter(child.variant.archive, child.variant.submesh.goal)
@@ -227,6 +228,13 @@ class Coordinator:
             self.state.statistics.add(result.statistics)
             self.state.recent.add(result.statistics)
         self.state.evaluations += task.evaluated_before + result.evaluations
+
+    def _credit_structures(self, found: Sequence[tuple[Variant, EpochResult]]) -> None:
+        """Credit the structural moves that led to the plans which have entered the front in a round."""
+        entered = [float(result.statistics.credit.sum()) for _, result in found]
+        for (variant, _), count in zip(found, entered, strict=True):
+            if count:
+                self.state.structural.credits.credit(variant.moves, count / sum(entered))
 
     def _vary(self, tasks: Sequence[tuple[Variant, Epoch]], left: int | None) -> None:
         """Insert the children of the toolbox's own operators into the variants of this round, at most `left`."""
@@ -329,7 +337,7 @@ class Coordinator:
         if not (is_better or is_near or child.must_stay):
             return
         if is_better and child.rule:
-            state.structural.improved[child.rule] += 1
+            state.structural.improve(child.rule, new.moves)
         new.probation = 0 if is_better or child.must_stay else PROBATION
         state.variants.append(new)
         self._drop([v for v in state.variants if v.has_choice == new.has_choice], LARGEST_VARIANTS)

@@ -124,7 +124,7 @@ def _begin_all(state: SearchState, limit: int | None, check_stop: CheckStop) -> 
             for child in begin(state, state.starts[0], limit, check):
                 state.variants.append(child.variant)
                 if child.rule:
-                    state.structural.improved[child.rule] += 1
+                    state.structural.improve(child.rule, child.variant.moves)
 
 
 def _insert_seeds(state: SearchState, first: Variant, limit: int | None, check_stop: CheckStop) -> None:
@@ -177,6 +177,7 @@ def restore(
     structural.refused = dict(saved.refused)
     for name, (applied, improved) in saved.structural.items():
         structural.applied[name], structural.improved[name] = applied, improved
+    structural.credits.restore(saved.credits)
     structural.known = set(saved.known)
     structural.taken = {variant.number: list(variant.taken) for variant in saved.variants}
     state.rng.bit_generator.state = dict(saved.rng)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.version import COST_MODEL_VERSION
@@ -201,6 +201,22 @@ class Progress:
     fraction: float = 0.0
 
 
+class Rate(NamedTuple):
+    """What the moves of a rule on operators of a class brought in one search.
+
+    `applied` of the `applicable` ones were evaluated, and `improved` of these entered the front. `credit` shares every
+    improvement among the moves of its history, and `volume` the hypervolume of the last front, as shares of it.
+    """
+
+    rule: str
+    operator_class: str
+    applicable: int
+    applied: int
+    improved: int
+    credit: float
+    volume: float
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of a search: the frontier (mutually non-dominated, feasible) and the statistics of the search.
@@ -209,7 +225,8 @@ class Result:
     used any more. `started_from` counts the plans of earlier searches that it began with. `bounds` are what objectives,
     and costs with a bound, are proven to be at least, by name. `expected` is by which share the best value of each
     objective would fall in another minute, extrapolated from the improvement so far; empty after too few rounds.
-    `stopped` is the reason why the search ended, one of `REASONS`.
+    `rates` are what was learned of moves, by rule and class of operator. `stopped` is the reason why the search ended,
+    one of `REASONS`.
     """
 
     graph: Graph
@@ -231,6 +248,7 @@ class Result:
     compute_dtype: str | None = None
     bounds: Mapping[str, LowerBound] = field(default_factory=dict)
     expected: Mapping[str, float] = field(default_factory=dict)
+    rates: tuple[Rate, ...] = ()
 
     def __repr__(self) -> str:
         where = f"{brief(self.graph.name)} on {brief(self.mesh.name)}"

@@ -38,6 +38,7 @@ from tapestry.optimizer.run.clock import Deadline, SearchClock
 from tapestry.optimizer.run.coordinator import Coordinator
 from tapestry.optimizer.run.improvement import expected_improvement
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
+from tapestry.optimizer.run.learning import NO_PRIOR, Prior, begin_with, rates_of
 from tapestry.optimizer.run.lower_bounds import lower_bounds
 from tapestry.optimizer.run.options import (
     LIMITS,
@@ -92,6 +93,7 @@ def search(
     deadline: Deadline | None = None,
     reserve: Estimate | None = None,
     parts: SearchParts = ALL_PARTS,
+    prior: Prior = NO_PRIOR,
     **keywords: Unpack[OptionKeywords],
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
@@ -100,7 +102,8 @@ def search(
     keywords win. A caller that began earlier gives its `deadline`; by default the option's seconds begin here. Of what
     it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given some plans and their number
     on the front: two of the first plans, later one of the front at a time. Benchmarks leave out some of its `parts`.
-    The other arguments, and what is computed, are explained at `tapestry.optimize`.
+    Moves are chosen at first by what earlier searches have learned, the `prior`. The other arguments, and what is
+    computed, are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
@@ -121,6 +124,7 @@ def search(
     if not seeds:
         parts = replace(parts, propagation=False, exact=False, presearch=False)
     state, operators = _new_state(request, clock, parts), completed(toolbox)
+    begin_with(state, prior)
     reserved = Reserve(state, reserve)
     if resume is not None or on_checkpoint is not None:
         state.fingerprint = request.fingerprint(state, described(operators))
@@ -358,4 +362,5 @@ def _result(state: SearchState, request: _Request) -> Result:
         state.options.compute_dtype,
         bounds,
         dict(zip(names, expected, strict=False)),
+        rates_of(state),
     )

@@ -15,6 +15,7 @@ import numpy as np
 from tapestry.costmodel.block_cost import base_flops
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import Variant, inherit, insert_exact, keeps_pins, new_variant
+from tapestry.optimizer.structure.credits import StructuralCredits, arm_of
 from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.presearch import Presearch
 from tapestry.rewrites import (
@@ -60,6 +61,7 @@ class StructuralSearch:
         self.known: set[str] = set()
         self.applied = {r.name: 0 for r in self.rules}
         self.improved = {r.name: 0 for r in self.rules}
+        self.credits = StructuralCredits()
         self.refused: dict[str, str] = {}
         self.taken: dict[int, list[int]] = {}
         self._candidates: dict[int, Worklist] = {}
@@ -120,14 +122,17 @@ class StructuralSearch:
     ) -> tuple[Graph, tuple[Move, ...], str] | None:
         """Propose a rewritten graph not seen before, with its history and the rule; None when there is none to try.
 
-        `number` is the future number of the variant of this graph.
+        `number` is the future number of the variant of this graph. How many candidate moves a rule has does not count.
         """
         candidates = self._candidates_of(parent)
         count = Counter(move.rule for move in candidates)
-        weight = np.array([self._chance(move.rule) / count[move.rule] for move in candidates])
+        arms = [arm_of(parent.graph, move) for move in candidates]
+        odds = {arm: 0.0 if arm[0] in self.refused else self.credits.odds(arm) for arm in set(arms)}
+        weight = np.array([odds[arm] / count[arm[0]] for arm in arms])
         if not weight.any():
             return None
         place = int(rng.choice(len(candidates), p=weight / weight.sum()))
+        self.credits.offer(odds.keys() - {arms[place]})
         move = candidates.pop(place)
         self.taken.setdefault(parent.number, []).append(place)
         made = self._rewritten(parent.graph, move)
@@ -151,7 +156,13 @@ class StructuralSearch:
             return None
         cleaned = self._saturated(applied.graph, applied.changes)
         self.applied[move.rule] += 1
+        self.credits.note(graph, move)
         return Saturated(cleaned.graph, [move, *cleaned.moves], applied.changes | cleaned.changes)
+
+    def improve(self, rule: str, moves: Sequence[Move]) -> None:
+        """Count a better front by the program that these moves made, the last of them by `rule`."""
+        self.improved[rule] += 1
+        self.credits.improve(moves)
 
     def refuse(self, rule: str, reason: str) -> None:
         """Disable a rule, and remember the reason."""
@@ -200,15 +211,6 @@ class StructuralSearch:
                     move.rule,
                     f"grows the program without bound: {size:.4g} {unit} after {move}, more than {most:.4g}",
                 )
-
-    def _chance(self, rule: str) -> float:
-        """Compute a rule's weight: a floor for every rule, more for those that helped, zero if disabled.
-
-        The number of candidate moves of a rule does not count.
-        """
-        if rule in self.refused:
-            return 0.0
-        return (1.0 + 3.0 * self.improved[rule]) / (1.0 + 0.5 * self.applied[rule])
 
 
 def _blocks(graph: Graph) -> int:

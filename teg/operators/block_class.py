@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tapestry.teg.graph import Block, Graph
+from functools import lru_cache
+
+from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.kernel_classes import operator_class
 from tapestry.teg.operators.operator import work_of
@@ -10,6 +12,10 @@ from tapestry.teg.operators.operator import work_of
 
 def class_of_block(graph: Graph, block: Block) -> str:
     """Return which of `OPERATOR_CLASSES` the kernel of a block belongs to."""
-    inputs, outputs = graph.input_types(block), graph.output_types(block)
-    work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
+    return _class(block.definition, tuple(graph.input_types(block)), tuple(graph.output_types(block)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _class(definition: Definition, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> str:
+    work = work_of(operator_named(definition.operator), definition, inputs, outputs)
     return operator_class(work.kernel_class)

@@ -4,8 +4,8 @@ import numpy as np
 
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Result
+from tapestry.optimizer.placement.credits import SHAPE
 from tapestry.optimizer.placement.variation import RULES
-from tapestry.optimizer.run.coordinator import RULE_WEIGHT
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.search import search
 from tapestry.teg.graph import Graph
@@ -47,4 +47,5 @@ def test_a_placement_move_is_left_out_by_its_name() -> None:
     result = found(layers(1), SearchParts(left_out=("reshard",), structure=False))
     assert result.rules["reshard"] == (0, 0)
     assert result.rules["turn-axis"][0] > 0
-    assert np.array_equal(ALL_PARTS.weights(RULE_WEIGHT), RULE_WEIGHT)
+    shares = np.random.default_rng(0).random(SHAPE)
+    assert np.array_equal(ALL_PARTS.shares(shares), shares)
