@@ -53,7 +53,7 @@ def new_archive(
         np.zeros((capacity, edges), np.int8),
         np.zeros(capacity, np.uint64),
         np.zeros(capacity),
-        np.zeros((capacity, moves), np.float32),
+        np.zeros((capacity, moves), np.float64),
         np.zeros(pool),
         np.zeros((pool, columns), np.int64),
         np.zeros((pool, genes), np.int16),

@@ -90,7 +90,7 @@ def _credit(archive, trail, used, moves, statistics):
     for k in range(own.shape[0]):
         own[k] = HISTORY * trail[k]
     for r in range(moves):
-        own[used[r]] += np.float32((1.0 - HISTORY) / moves)
+        own[used[r]] += (1.0 - HISTORY) / moves
         statistics.improved[used[r] // CLASSES, used[r] % CLASSES] += 1
     for k in range(own.shape[0]):
         statistics.credit[k // CLASSES, k % CLASSES] += own[k]

@@ -145,7 +145,7 @@ def _volumes(state: SearchState) -> dict[Arm, float]:
     volumes: defaultdict[Arm, float] = defaultdict(float)
     for row, part in zip(front, share, strict=True):
         variant = state.variants[owner[row]]
-        trail = variant.archive.trail[row - firsts[owner[row]]].astype(np.float64)
+        trail = variant.archive.trail[row - firsts[owner[row]]]
         for k in np.flatnonzero(trail):
             volumes[RULES[k // len(PLACE_CLASSES)], PLACE_CLASSES[k % len(PLACE_CLASSES)]] += part * trail[k]
         left = part * max(0.0, 1.0 - float(trail.sum()))

@@ -83,8 +83,8 @@ class StructuralCredits:
 
     def to_json(self) -> dict[str, Any]:
         """Convert to JSON; `from_json` reads it back."""
-        counts = [(*arm, c.applicable, c.applied, c.improved, c.credit) for arm, c in self.counts.items()]
-        return {"counts": counts, "classes": [(move.to_json(), name) for move, name in self.classes.items()]}
+        counts = [[*arm, c.applicable, c.applied, c.improved, c.credit] for arm, c in self.counts.items()]
+        return {"counts": counts, "classes": [[move.to_json(), name] for move, name in self.classes.items()]}
 
     def restore(self, document: Mapping[str, Any]) -> None:
         """Set what `to_json` gave."""
