@@ -26,6 +26,7 @@ from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.options import (
     INSTEAD,
+    NO_SNAPSHOT,
     OPTIONS,
     OptionError,
     RunOptions,
@@ -287,6 +288,8 @@ def _not_here(options: RunOptions) -> Iterator[Fault]:
         yield Fault(
             "/start_from", "stored runs are for the service; give plans, as start_from=result.frontier"
         )
+    if options.prior not in (None, NO_SNAPSHOT):
+        yield Fault("/prior", "what runs have learned is in a store; use the service or the command line")
 
 
 def _inputs(graph: Graph, given: Mapping[str, np.ndarray] | None, seed: int) -> dict[str, np.ndarray]:

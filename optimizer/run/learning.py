@@ -93,6 +93,11 @@ def begin_with(state: SearchState, prior: Prior) -> None:
     state.structural.credits.unknown = FLOOR if state.structural.credits.first else 1.0
 
 
+def weight_of(same_mesh: bool, same_focus: bool) -> float:
+    """Return how much what was learned counts on this or another kind of mesh, with these or other objectives."""
+    return (1.0 if same_mesh else OTHER_MESH) * (1.0 if same_focus else OTHER_FOCUS)
+
+
 def merged(rates: Iterable[tuple[Rate, float]]) -> dict[Arm, Learned]:
     """Merge the rates of several searches, each with a weight, by arm."""
     arms: defaultdict[Arm, list[float]] = defaultdict(lambda: [0.0, 0.0])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Of the stored form. In version 1 `seconds` were those of the rounds alone.
 VERSION, READABLE = 2, (1, 2)
 DEFAULT_SECONDS = 20.0
+# The words of a prior that is no number: the newest snapshot, and none.
+LATEST, NO_SNAPSHOT = "latest", "none"
 LONGEST_EXECUTION_S = 60.0
 # Of two rented cores, at about 0.10 USD each.
 USD_PER_HOUR = 0.2
@@ -157,6 +159,14 @@ class RunOptions:
     )
     start_from: str | None = option(
         None, "a stored run of the same program, whose frontier is the start", metavar="RUN", unset="seeds"
+    )
+    prior: str | None = option(
+        None,
+        "what earlier runs have learned of moves: none, latest, or the number of a snapshot; default: latest, but none "
+        "where evaluations limit the run, so that it repeats",
+        title="Prior",
+        metavar="none|latest|ID",
+        unset="latest, unless evaluations are given",
     )
     compute_dtype: str | None = option(
         None,

@@ -12,7 +12,7 @@ from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import parse_constraint
 from tapestry.optimizer.archive.goal import is_sum
-from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.options import LATEST, NO_SNAPSHOT, RunOptions
 from tapestry.optimizer.run.worth import worth_fault
 from tapestry.optimizer.structure.rules import rule_fault
 from tapestry.rewrites import catalog
@@ -45,6 +45,7 @@ def option_faults(
         "/worth": lambda: _worth(options, known),
         "/rules": lambda: _rules(options.rules or ()),
         "/pins": lambda: _pins(options.pins, graph),
+        "/prior": lambda: _prior(options.prior),
         "/compute_dtype": lambda: _compute_dtype(options.compute_dtype, mesh),
     }
     return (*faults, *(fault for place, find in meaning.items() if place not in broken for fault in find()))
@@ -113,6 +114,15 @@ def _pins(pins: Mapping[str, str], graph: Graph | None) -> Iterator[Fault]:
             parse_spec(spec)
         except ValueError as error:
             yield Fault(pointer, _line(error))
+
+
+def _prior(text: str | None) -> Iterator[Fault]:
+    if text is not None and text not in (LATEST, NO_SNAPSHOT) and not (text.isdecimal() and int(text)):
+        yield Fault(
+            "/prior",
+            f"expected {LATEST}, {NO_SNAPSHOT} or the number of a snapshot, not {text!r}",
+            (LATEST, NO_SNAPSHOT),
+        )
 
 
 def pin_fault(graph: Graph, site: str) -> str:

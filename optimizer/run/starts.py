@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
     Variant,
@@ -127,7 +128,12 @@ def _begin_program(state: SearchState, start: SearchStart, limit: int | None, ch
     moves, number = start.moves, state.next_number
     graph = _graph_of(state, moves)
     with_exact = start._replace(kind="exact") not in state.starts
-    variant = _placed(state, number, start.submesh, graph, moves, limit, check_stop, with_exact=with_exact)
+    try:
+        variant = _placed(
+            state, number, start.submesh, graph, moves, limit, check_stop, with_exact=with_exact
+        )
+    except OutOfRange:  # tensors so large that copies of them cannot be counted
+        return []
     is_given = moves in (state.variants[0].moves, ())
     return [Child(variant, "" if is_given else moves[-1].rule, is_given and start.kind != "view")]
 

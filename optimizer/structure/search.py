@@ -13,6 +13,7 @@ from math import inf
 import numpy as np
 
 from tapestry.costmodel.block_cost import base_flops
+from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import Variant, inherit, insert_exact, keeps_pins, new_variant
 from tapestry.optimizer.structure.credits import StructuralCredits, arm_of
@@ -238,7 +239,10 @@ def try_child(
     graph, moves, rule = proposal
     if not keeps_pins(graph, options.pins):
         return None, "", 0
-    child = new_variant(number, parent.submesh, graph, moves, options, check_stop)
+    try:
+        child = new_variant(number, parent.submesh, graph, moves, options, check_stop)
+    except OutOfRange:  # tensors so large that copies of them cannot be counted
+        return None, "", 0
     spent = inherit(child, parent, limit)
     left = EXACT_PLANS if limit is None else min(EXACT_PLANS, limit - spent)
     if exact and child.has_choice:

@@ -17,6 +17,7 @@ from tapestry.service.api import (
     graphs,
     health,
     layouts,
+    learned,
     login,
     plans,
     precisions,
@@ -72,7 +73,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     routers = (
         *(graphs.router, rewrites.router, precisions.router, runs.router, events.router, plans.router),
         *(executions.forms, executions.router, tensors.router),
-        *(new_router(), layouts.router),
+        *(new_router(), learned.router, layouts.router),
         *(health.router, metrics_router(metrics), reference.router, login.router, dashboard),
     )
     for router in routers:

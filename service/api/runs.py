@@ -197,6 +197,7 @@ def _checked(body: RunBody, parts: Context) -> RunRequest:
     """
     options = body.options
     faults = _unknown_graph(body.graph_id, parts)
+    faults += _prior_faults(body, parts)
     if not faults and options.dtype is None:
         faults += _source_faults(body.graph_id, options.start_from, parts)
     try:
@@ -223,6 +224,17 @@ def _unknown_graph(graph_id: str, parts: Context) -> list[Fault]:
         parts.store.graphs.get(graph_id)
     except UnknownId as error:
         return [Fault("/graph_id", f"{error}; submit it first (POST /v1/graphs)")]
+    return []
+
+
+def _prior_faults(body: RunBody, parts: Context) -> list[Fault]:
+    """Find that the prior which a run asks for does not exist, or is of another release."""
+    if body.options.prior is None or not body.options.prior.isdecimal():
+        return []
+    try:
+        parts.store.learning.require(int(body.options.prior))
+    except UnknownId as error:
+        return [Fault("/prior", str(error))]
     return []
 
 

@@ -107,7 +107,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("devices", "list the devices of the catalog", shared.as_json, "meshes"),
     Command("meshes", "list the meshes of the catalog", shared.as_json, "meshes"),
-    Command("rules", "list the rules by which programs and placements are changed", shared.as_json, "rules"),
+    Command("rules", "list the rules by which programs and placements are changed", service.rules, "rules"),
     Command("objectives", "list the costs that a search can minimize", shared.as_json, "objectives"),
     Command("version", "print the versions of Tapestry and of what it builds on", shared.as_json, "version"),
     Command(

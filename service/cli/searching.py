@@ -15,6 +15,7 @@ from pathlib import Path
 from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
 from tapestry.optimizer.run.clock import Deadline
+from tapestry.optimizer.run.learning import NO_PRIOR, Prior
 from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
@@ -23,6 +24,7 @@ from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandErr
 from tapestry.service.cli.interrupts import stop_on_interrupt
 from tapestry.service.cli.progress import Reporter
 from tapestry.service.frontier_checks import CheckTimer, check_frontier, checking_deadline
+from tapestry.service.priors import prior_text
 from tapestry.service.provenance import host, versions
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.settings import database_url
@@ -39,7 +41,7 @@ STARTING_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Request:
-    """A requested search: the options as they were given, and the plans to start from."""
+    """A requested search: the options as they were given, the plans to start from, and what earlier ones learned."""
 
     graph: Graph
     mesh: Mesh
@@ -47,6 +49,7 @@ class Request:
     start_from: Sequence[Plan] = ()
     deadline: Deadline | None = None
     is_stored: bool = True
+    prior: Prior = NO_PRIOR
 
     @property
     def islands(self) -> int:
@@ -167,6 +170,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None, tim
                 should_stop=should_stop,
                 deadline=checking_deadline(request.deadline, request.options, timer.storing_s),
                 reserve=timer,
+                prior=request.prior,
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
@@ -236,6 +240,7 @@ def store_outcome(store: Store, outcome: SearchOutcome) -> str | None:
         host=host(),
         verified=outcome.checked.verified,
         executions=outcome.checked.executions,
+        prior=prior_text(request.prior),
         ended_at=datetime.now(UTC),
     )
     try:

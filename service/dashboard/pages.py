@@ -111,6 +111,12 @@ def graph_page(request: Request, graph_id: str) -> Response:
     return _page(request, "graph.html", graph_id=graph_id)
 
 
+@router.get("/rules")
+def rules_page(request: Request) -> Response:
+    """Render the page of the rules, and of what runs have learned of them."""
+    return _page(request, "rules.html")
+
+
 @router.get("/layouts")
 def layouts_page(request: Request) -> Response:
     """Render the page of physical layouts: a text, its figures, its picture."""

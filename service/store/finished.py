@@ -14,6 +14,7 @@ from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.codec import mesh_to_document, plan_values
 from tapestry.service.store.executions import ended_values
 from tapestry.service.store.graphs import put_graph
+from tapestry.service.store.learning import put_rates
 from tapestry.service.store.records import FinishedRun, RunRequest
 from tapestry.service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
 from tapestry.service.verdicts import problem_of
@@ -29,6 +30,7 @@ def put_finished(
     connection.execute(insert(RunRow).values(_finished(run_id, graph["id"], finished)))
     _put_plans(connection, run_id, finished)
     _put_statistics(connection, run_id, finished)
+    put_rates(connection, run_id, finished.result.rates, finished.ended_at or finished.created_at)
 
 
 def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, An
     request = RunRequest(graph_id, mesh_to_document(result.mesh), finished.options)
     last = result.history[-1] if result.history else None
     return requested_values(run_id, request, finished.created_at) | {
-        "options": replace(finished.options, islands=result.islands).to_stored(),
+        "options": replace(finished.options, islands=result.islands, prior=finished.prior).to_stored(),
         "status": STATUS.get(result.stopped, "succeeded"),
         "phase": "done",
         "stopped": result.stopped,

@@ -16,10 +16,12 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
 from tapestry.optimizer import Plan
+from tapestry.optimizer.run.plan import Rate
 from tapestry.service.lifecycle import Event, Status, next_status
 from tapestry.service.store.codec import stored_options
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
+from tapestry.service.store.learning import put_rates
 from tapestry.service.store.queue import append_event, append_status, waiting
 from tapestry.service.store.records import ComputedTensors, Job, Kind, NewExecution, RunUpdate
 from tapestry.service.store.sessions import Database, LeaseLost, UnknownId
@@ -91,14 +93,15 @@ class Jobs:
         lease_s: float,
         *,
         islands: int,
+        prior: str,
         versions: Mapping[str, str],
         host: Mapping[str, Any],
     ) -> None:
-        """Record the environment of a run in this attempt: islands, versions and host."""
+        """Record the environment of a run in this attempt: islands, prior, versions and host."""
         with self._fenced(job, now, lease_s) as connection:
             stored = connection.scalar(select(RunRow.options).where(RunRow.id == job.subject)) or {}
             made_with = {
-                "options": {**stored, "islands": islands},
+                "options": {**stored, "islands": islands, "prior": prior},
                 "versions": dict(versions),
                 "host": dict(host),
             }
@@ -139,12 +142,17 @@ class Jobs:
         lease_s: float,
         bounds: Mapping[str, Mapping[str, Any]],
         expected: Mapping[str, float],
+        rates: Sequence[Rate],
     ) -> None:
-        """Store what no plan of a run can be below, and what more searching is expected to bring, once it is over."""
+        """Store what a search tells once it is over.
+
+        That is what no plan of the run can be below, what more searching is expected to bring, and the rates of moves.
+        """
         with self._fenced(job, now, lease_s) as connection:
             known = {name: dict(bound) for name, bound in bounds.items()}
             values = {"bounds": known, "expected": dict(expected)}
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(values))
+            put_rates(connection, job.subject, rates, now)
 
     def recost(
         self, job: Job, now: datetime, lease_s: float, costed: Mapping[str, Plan], removed: Sequence[str]

@@ -90,7 +90,8 @@ class ComputedTensors:
 class FinishedRun:
     """A search that has ended, with its options as asked for and the results of its checks, to be stored as a whole.
 
-    `verified` and `executions` are by plan id; a plan that was not checked is missing in both.
+    `verified` and `executions` are by plan id; a plan that was not checked is missing in both. `prior` is the snapshot
+    that the search began with.
     """
 
     result: Result
@@ -100,7 +101,27 @@ class FinishedRun:
     host: Mapping[str, Any]
     verified: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     executions: Mapping[str, NewExecution] = field(default_factory=dict)
+    prior: str = "none"
     ended_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class LearnedRate:
+    """What all runs together tell of a rule on operators of a class, for a kind of mesh and an objective focus.
+
+    `snapshots` are the runs that made such moves; the counts and sums are those of `optimizer.run.plan.Rate`.
+    """
+
+    rule: str
+    operator_class: str
+    mesh_kind: str
+    focus: str
+    snapshots: int
+    applicable: int
+    applied: int
+    improved: int
+    credit: float
+    volume: float
 
 
 @dataclass(frozen=True)

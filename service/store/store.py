@@ -14,6 +14,7 @@ from sqlalchemy import select
 from tapestry.service.store.executions import Executions
 from tapestry.service.store.graphs import Graphs
 from tapestry.service.store.jobs import Jobs
+from tapestry.service.store.learning import Learning
 from tapestry.service.store.plans import Plans
 from tapestry.service.store.runs import Runs
 from tapestry.service.store.sessions import Database
@@ -33,6 +34,7 @@ class Store:
         self.jobs = Jobs(self._database)
         self.tensors = Tensors(self._database)
         self.workers = Workers(self._database)
+        self.learning = Learning(self._database)
 
     def ping(self) -> None:
         """Check that the database answers."""

@@ -171,6 +171,41 @@ class RuleRow(Base):
     improved: Mapped[int] = mapped_column(BigInteger)
 
 
+class SnapshotRow(Base):
+    """A run that has told what it learned of moves: the prior of this number is what all runs up to it have told.
+
+    `mesh_kind` and `focus` are the kind of its mesh and its objectives, `version` is the release that searched.
+    """
+
+    __tablename__ = "snapshots"
+
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id", ondelete="SET NULL"))
+    version: Mapped[str] = mapped_column(Text)
+    mesh_kind: Mapped[str] = mapped_column(String(64))
+    focus: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (UniqueConstraint("run_id"),)
+
+
+class RateRow(Base):
+    """What a rule's moves on operators of one class brought in a run, as in `optimizer.run.plan.Rate`."""
+
+    __tablename__ = "rates"
+
+    snapshot: Mapped[int] = mapped_column(
+        ForeignKey("snapshots.number", ondelete="CASCADE"), primary_key=True
+    )
+    rule: Mapped[str] = mapped_column(String(128), primary_key=True)
+    operator_class: Mapped[str] = mapped_column(String(32), primary_key=True)
+    applicable: Mapped[int] = mapped_column(BigInteger)
+    applied: Mapped[int] = mapped_column(BigInteger)
+    improved: Mapped[int] = mapped_column(BigInteger)
+    credit: Mapped[float] = mapped_column(Float(53))
+    volume: Mapped[float] = mapped_column(Float(53))
+
+
 class HistoryRow(Base):
     """The frontier's hypervolume over a run."""
 

@@ -27,6 +27,7 @@ from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.search import search
 from tapestry.service.frontier_checks import CheckTimer
 from tapestry.service.lifecycle import Event
+from tapestry.service.priors import prior_for, prior_text
 from tapestry.service.problems import problem
 from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.provenance import host, versions
@@ -121,6 +122,7 @@ class SearchJob:
             self._task.graph, self._task.mesh, self._task.request.options, self._task.islands
         )
         self._recosted: tuple[Plan, ...] = ()
+        self._prior = prior_for(store, self._task.request.options, self._task.request.mesh)
         self._shown = PublishedFrontier(store, self._job.subject, self._task.objectives)
 
     def _read(self, islands: int) -> SearchInput:
@@ -150,6 +152,7 @@ class SearchJob:
             datetime.now(UTC),
             self._held.lease_s,
             islands=self._task.islands if saved is None else saved.islands,
+            prior=prior_text(self._prior),
             versions=versions(),
             host=host(),
         )
@@ -158,7 +161,7 @@ class SearchJob:
         else:
             result = self._search(saved)
             stopped, timings = result.stopped, dict(result.timings)
-            foreseen = (bound_documents(result.bounds), result.expected)
+            foreseen = (bound_documents(result.bounds), result.expected, result.rates)
             self._store.jobs.foresee(self._job, datetime.now(UTC), self._held.lease_s, *foreseen)
             if not result.frontier and not self._shown.plans():
                 self._end_without_plan(result)
@@ -250,6 +253,7 @@ class SearchJob:
             should_stop=self._should_stop,
             deadline=self._deadline,
             reserve=self._timer,
+            prior=self._prior,
         )
 
     def _should_stop(self) -> bool:

@@ -9,10 +9,12 @@ from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.costmodel.objective import Objective
+from tapestry.hardware import Mesh
 from tapestry.optimizer.archive.report import Identified, representative_plans
 from tapestry.optimizer.requests import ReadRequest, read_request
 from tapestry.optimizer.run.clock import Deadline
-from tapestry.optimizer.run.options import OPTIONS, RunOptions
+from tapestry.optimizer.run.learning import NO_PRIOR, Prior
+from tapestry.optimizer.run.options import NO_SNAPSHOT, OPTIONS, RunOptions
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import bound_lines, ending_line, lead_lines, print_frontier
@@ -30,8 +32,9 @@ from tapestry.service.cli.searching import (
     store_outcome,
 )
 from tapestry.service.presentation import result_document, run_document
+from tapestry.service.priors import prior_for
 from tapestry.service.storage import storage_document, storage_text
-from tapestry.service.store import Store, StoredRun
+from tapestry.service.store import Store, StoredRun, mesh_to_document
 from tapestry.service.verdicts import verdict_counts_text
 from tapestry.teg.brief import counted
 from tapestry.teg.faults import joined
@@ -149,7 +152,20 @@ def _request(arguments: Namespace, found: ReadRequest, store: Store | None) -> R
     deadline = (
         None if options.deadline_seconds is None else Deadline(arguments.began_s + options.deadline_seconds)
     )
-    return Request(found.graph, found.mesh, options, start_from, deadline, is_stored=not arguments.no_store)
+    return Request(
+        *(found.graph, found.mesh, options, start_from, deadline),
+        is_stored=not arguments.no_store,
+        prior=_prior(arguments, options, found.mesh, store),
+    )
+
+
+def _prior(arguments: Namespace, options: RunOptions, mesh: Mesh, store: Store | None) -> Prior:
+    """Return what earlier runs have learned; a run that is not stored reads nothing of them."""
+    if store is not None and not arguments.no_store:
+        return prior_for(store, options, mesh_to_document(mesh))
+    if options.prior not in (None, NO_SNAPSHOT):
+        raise CommandError(f"--no-store reads no prior; leave out --no-store or --prior {options.prior}")
+    return NO_PRIOR
 
 
 def _print(outcome: SearchOutcome, document: dict[str, Any]) -> None:

@@ -38,6 +38,15 @@ def backup(parser: Parser) -> None:
     as_json(parser)
 
 
+def rules(parser: Parser) -> None:
+    """Add the options of `rules`: whether to list what runs have learned of them."""
+    parser.add_argument(
+        "--learned", action="store_true", help="what stored runs have learned: rates by class of operator"
+    )
+    store(parser)
+    as_json(parser)
+
+
 def plugins(parser: Parser) -> None:
     """Add the options of `plugins`: whether to check the properties that plug-ins declare."""
     parser.add_argument(
