@@ -1,4 +1,4 @@
-"""What stored runs have learned of moves, as JSON: the command line prints it, and a page shows it."""
+"""The rates of moves that stored runs have learned, as JSON: the command line prints it, and a page shows it."""
 
 from __future__ import annotations
 

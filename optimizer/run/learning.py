@@ -1,4 +1,4 @@
-"""What a search has learned of its moves, and what earlier ones have: rates by kind of move and class of operator.
+"""Rates of moves: those that a search has learned, and those of earlier ones, by kind of move and class of operator.
 
 Used by `search` and by `service`, which stores the rates of every run and merges them to the prior of later ones.
 """
@@ -31,7 +31,7 @@ MOST_ODDS = 10.0
 
 
 class Learned(NamedTuple):
-    """What earlier searches together know of an arm: how often it was applied, and its credit."""
+    """The knowledge of an arm that earlier searches share: how often it was applied, and its credit."""
 
     applied: float
     credit: float
@@ -39,7 +39,7 @@ class Learned(NamedTuple):
 
 @dataclass(frozen=True)
 class Prior:
-    """What earlier searches have learned, as far as it matters for one search; `snapshot` is its number in the store.
+    """The knowledge of earlier searches, as far as it matters for one search; `snapshot` is its number in the store.
 
     Without any, all is as if nothing were known.
     """

@@ -202,7 +202,7 @@ class Progress:
 
 
 class Rate(NamedTuple):
-    """What the moves of a rule on operators of a class brought in one search.
+    """The counts of the moves of a rule on operators of a class in one search.
 
     `applied` of the `applicable` ones were evaluated, and `improved` of these entered the front. `credit` shares every
     improvement among the moves of its history, and `volume` the hypervolume of the last front, as shares of it.

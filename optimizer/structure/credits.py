@@ -37,7 +37,7 @@ class MoveCounts:
 
 @dataclass
 class StructuralCredits:
-    """What structural moves have brought in one search; `first` are odds by arm at first, `unknown` those of others.
+    """The counts of structural moves in one search; `first` are odds by arm at first, `unknown` those of others.
 
     `classes` has the class of operator of every move that was tried.
     """
@@ -47,7 +47,7 @@ class StructuralCredits:
     counts: defaultdict[Arm, MoveCounts] = field(default_factory=lambda: defaultdict(MoveCounts))
     classes: dict[Move, str] = field(default_factory=dict)
 
-    def offer(self, arms: Iterable[Arm]) -> None:
+    def note_untried(self, arms: Iterable[Arm]) -> None:
         """Count what could have been tried in place of a move that is."""
         for arm in arms:
             self.counts[arm].applicable += 1

@@ -133,7 +133,7 @@ class StructuralSearch:
         if not weight.any():
             return None
         place = int(rng.choice(len(candidates), p=weight / weight.sum()))
-        self.credits.offer(odds.keys() - {arms[place]})
+        self.credits.note_untried(odds.keys() - {arms[place]})
         move = candidates.pop(place)
         self.taken.setdefault(parent.number, []).append(place)
         made = self._rewritten(parent.graph, move)

@@ -321,6 +321,25 @@ EXAMPLES: dict[str, Any] = {
     "TensorsAnswer": {"items": [_TENSOR]},
     "CatalogAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
     "LayoutAnswer": _LAYOUT,
+    "LearnedAnswer": {
+        "prior": 1,
+        "rules": [
+            {
+                "rule": "reshard",
+                "operator_class": "product",
+                "mesh_kind": "1 axis",
+                "focus": "peak_memory_bytes+time_s",
+                "snapshots": 1,
+                "applicable": 421,
+                "applied": 392,
+                "improved": 51,
+                "credit": 27.25,
+                "rate": 69.5,
+                "volume": 0.029,
+            }
+        ],
+        "snapshots": [{"snapshot": 1, "rule": "reshard", "applied": 392, "credit": 27.25, "volume": 0.029}],
+    },
     "HealthAnswer": {"status": "ok"},
     "ReadyAnswer": {"status": "ok", "workers": 1},
 }

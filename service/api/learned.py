@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tapestry.service.api.context import Parts
+from tapestry.service.api.models import Answer
 from tapestry.service.api.openapi_parts import problems
 from tapestry.service.learned import learned_document
 
 router = APIRouter(prefix="/v1/learned", tags=["catalogs"])
 
 
-class LearnedRule(BaseModel):
-    """What all runs of this release tell of a rule on operators of a class."""
+class LearnedRule(Answer):
+    """The rates that all runs of this release tell of a rule on operators of a class."""
 
     rule: str
     operator_class: str
@@ -30,8 +31,8 @@ class LearnedRule(BaseModel):
     volume: float = Field(description="mean share of a front's hypervolume that is due to such moves")
 
 
-class RuleOfSnapshot(BaseModel):
-    """What one run told of a rule."""
+class RuleOfSnapshot(Answer):
+    """The counts that one run told of a rule."""
 
     snapshot: int
     rule: str
@@ -40,7 +41,7 @@ class RuleOfSnapshot(BaseModel):
     volume: float
 
 
-class LearnedAnswer(BaseModel):
+class LearnedAnswer(Answer):
     """The rates of all runs together, and those of the last ones; `prior` is the number of the newest snapshot."""
 
     prior: int

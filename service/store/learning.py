@@ -1,4 +1,4 @@
-"""What runs have learned of moves: the rates of each, in numbered snapshots, and the prior that they make together.
+"""Rates of moves that runs have learned, in numbered snapshots, and the prior that they make together.
 
 A snapshot is the sum of the rates of all runs up to its number, so it never changes. Rates of another release tell
 nothing of this one's moves.

@@ -27,8 +27,12 @@ class RunRequest:
 
     @cached_property
     def hash(self) -> str:
-        """A hash of graph, mesh and options as they were asked for: equal requests have equal ones."""
-        content = [self.graph_id, self.mesh, self.options.to_stored()]
+        """A hash of graph, mesh and options as they were asked for: equal requests have equal ones.
+
+        The prior is none of it: it decides how soon plans are found, not what is asked.
+        """
+        options = {name: value for name, value in self.options.to_stored().items() if name != "prior"}
+        content = [self.graph_id, self.mesh, options]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -107,7 +111,7 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class LearnedRate:
-    """What all runs together tell of a rule on operators of a class, for a kind of mesh and an objective focus.
+    """The sums of what all runs tell of a rule on operators of a class, for a kind of mesh and an objective focus.
 
     `snapshots` are the runs that made such moves; the counts and sums are those of `optimizer.run.plan.Rate`.
     """

@@ -190,7 +190,7 @@ class SnapshotRow(Base):
 
 
 class RateRow(Base):
-    """What a rule's moves on operators of one class brought in a run, as in `optimizer.run.plan.Rate`."""
+    """The counts of a rule's moves on operators of one class in a run, as in `optimizer.run.plan.Rate`."""
 
     __tablename__ = "rates"
 

@@ -29,7 +29,7 @@ def answered(service: Service, **changes: Any) -> str:
     now = datetime.now(UTC)
     job = service.store.jobs.claim("ada", now, LEASE_S)
     assert job is not None and job.subject == run_id
-    service.store.jobs.begin(job, now, LEASE_S, islands=2, versions=versions(), host={})
+    service.store.jobs.begin(job, now, LEASE_S, islands=2, prior="none", versions=versions(), host={})
     service.store.jobs.checkpoint(job, now, LEASE_S, update_of(plans((1e-3, 512), (2e-3, 256))))
     service.store.jobs.end_run(job, now, "finished", stopped="budget")
     return run_id

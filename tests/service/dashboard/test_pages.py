@@ -277,7 +277,7 @@ def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: 
     expect(page.get_by_role("button", name="Explicit graph")).to_be_enabled()
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/new", "/layouts", "run", "plan", "graph"])
+@pytest.mark.parametrize("path", ["/", "/runs/new", "/rules", "/layouts", "run", "plan", "graph"])
 def test_narrow_pages_do_not_scroll_sideways(
     service: Service, hostile_run: str, visit: Open, path: str
 ) -> None:

@@ -66,10 +66,10 @@ def writes_of(job: Job, now: datetime) -> dict[str, Any]:
         "release": lambda store: store.jobs.release(job, now),
         "phase": lambda store: store.jobs.phase(job, now, LEASE_S, "seeding"),
         "begin": lambda store: store.jobs.begin(
-            job, now, LEASE_S, islands=4, versions={"tapestry": "9"}, host={"cores": 9}
+            job, now, LEASE_S, islands=4, prior="none", versions={"tapestry": "9"}, host={"cores": 9}
         ),
         "checkpoint": lambda store: store.jobs.checkpoint(job, now, LEASE_S, update_of([plan])),
-        "foresee": lambda store: store.jobs.foresee(job, now, LEASE_S, {"time_s": {"bound": 1e-4}}, {}),
+        "foresee": lambda store: store.jobs.foresee(job, now, LEASE_S, {"time_s": {"bound": 1e-4}}, {}, ()),
         "recost": lambda store: store.jobs.recost(job, now, LEASE_S, {}, [plan.id]),
         "verified": lambda store: store.jobs.verified(job, now, LEASE_S, plan.id, {"sharding": {}}, None),
         "end_run": lambda store: store.jobs.end_run(job, now, "finished", stopped="budget"),

@@ -251,7 +251,7 @@ def test_bounds_are_kept_until_a_later_attempt_proves_others(store: Store, job: 
     assert store.runs.details(job.subject).bounds == {}
     for second, least in enumerate((1e-4, 2e-4), start=2):
         bounds = {"time_s": {"bound": least, "best": None, "gap": None, "scope": {"structures": second}}}
-        store.jobs.foresee(job, later(second), LEASE_S, bounds, {"time_s": least})
+        store.jobs.foresee(job, later(second), LEASE_S, bounds, {"time_s": least}, ())
     store.jobs.end_run(job, later(4), "finished", stopped="budget")
     found = store.runs.details(job.subject)
     assert (found.bounds, found.expected) == (bounds, {"time_s": least})

@@ -183,9 +183,13 @@ def test_every_end_of_a_run(store: Store, job: Job, event: str, status: str) -> 
 
 
 def test_what_a_run_is_made_with_is_what_its_last_attempt_had(store: Store, job: Job) -> None:
-    store.jobs.begin(job, later(2), LEASE_S, islands=2, versions={"python": "3.11"}, host={"cores": 2})
+    store.jobs.begin(
+        job, later(2), LEASE_S, islands=2, prior="none", versions={"python": "3.11"}, host={"cores": 2}
+    )
     second = store.jobs.claim("bob", later(60), LEASE_S)
     assert second is not None
-    store.jobs.begin(second, later(61), LEASE_S, islands=8, versions={"python": "3.12"}, host={"cores": 8})
+    store.jobs.begin(
+        second, later(61), LEASE_S, islands=8, prior="none", versions={"python": "3.12"}, host={"cores": 8}
+    )
     run = store.runs.find(job.subject)
     assert (run.summary.options.islands, run.versions, run.host) == (8, {"python": "3.12"}, {"cores": 8})

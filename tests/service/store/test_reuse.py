@@ -24,7 +24,7 @@ def answered(store: Store, request: RunRequest, event: Event = "finished", **end
     run_id = store.runs.submit(request, later(0)).id
     job = store.jobs.claim("ada", later(1), LEASE_S)
     assert job is not None
-    store.jobs.begin(job, later(1), LEASE_S, islands=4, versions=VERSIONS, host={})
+    store.jobs.begin(job, later(1), LEASE_S, islands=4, prior="none", versions=VERSIONS, host={})
     store.jobs.checkpoint(job, later(2), LEASE_S, update_of(plans((1e-3, 512), (2e-3, 256))))
     store.jobs.end_run(job, later(3), event, **{"stopped": "budget", **end})
     return run_id
@@ -36,7 +36,7 @@ def test_an_equal_request_finds_the_newest_run_that_answered_it(store: Store, gr
     assert store.runs.equal_run(request_for(graph_id), VERSIONS) != newest  # it waits
     job = store.jobs.claim("ada", later(5), LEASE_S)
     assert job is not None
-    store.jobs.begin(job, later(5), LEASE_S, islands=2, versions=VERSIONS, host={})
+    store.jobs.begin(job, later(5), LEASE_S, islands=2, prior="none", versions=VERSIONS, host={})
     store.jobs.end_run(job, later(6), "finished", stopped="budget")
     assert store.runs.equal_run(request_for(graph_id), VERSIONS) == newest
 

@@ -19,7 +19,7 @@ def test_a_run_comes_back_whole(store: Store) -> None:
     found = store.runs.find(store.runs.save_finished(finished))
     result, summary = finished.result, found.summary
     assert (summary.graph_name, summary.mesh_name) == ("two_layers", "dgx-h100")
-    assert summary.options == dataclasses.replace(finished.options, islands=2)
+    assert summary.options == dataclasses.replace(finished.options, islands=2, prior="none")
     assert (summary.status, summary.phase, summary.stopped) == ("succeeded", "done", "budget")
     assert (summary.evaluations, summary.seconds, summary.front, summary.hypervolume) == (1234, 1.5, 2, 0.5)
     assert (summary.created_at, summary.ended_at, summary.problem) == (NOON, later(2), None)
