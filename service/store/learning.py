@@ -11,7 +11,7 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import BigInteger, Connection, cast, func, insert, select
 
 from tapestry.optimizer.run.learning import Prior, focus_of, merged, mesh_kind, weight_of
 from tapestry.optimizer.run.plan import Rate
@@ -22,9 +22,11 @@ from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import RateRow, RunRow, SnapshotRow
 
 NEXT_NUMBER = 0x7461706573747272  # the number by which those who number snapshots on PostgreSQL take turns
-_SUMS = tuple(
-    func.sum(column).label(column.name)
-    for column in (RateRow.applicable, RateRow.applied, RateRow.improved, RateRow.credit, RateRow.volume)
+_COUNTS = (RateRow.applicable, RateRow.applied, RateRow.improved)
+# PostgreSQL's sums of integers are decimals.
+_SUMS = (
+    *(cast(func.sum(column), BigInteger).label(column.key) for column in _COUNTS),
+    *(func.sum(column).label(column.key) for column in (RateRow.credit, RateRow.volume)),
 )
 
 
@@ -96,19 +98,15 @@ class Learning:
             return tuple(LearnedRate(**row._mapping) for row in connection.execute(query))
 
     def over_time(self, most: int = 64) -> tuple[dict[str, Any], ...]:
-        """Return for the last snapshots, oldest first, what each run told of every rule: applied, credit, volume."""
+        """Return for the last snapshots, oldest first, the counts that each run told of every rule."""
         numbers = (
             select(SnapshotRow.number)
             .where(SnapshotRow.version == version("tapestry"))
             .order_by(SnapshotRow.number.desc())
             .limit(most)
         )
-        sums = [
-            func.sum(column).label(column.name)
-            for column in (RateRow.applied, RateRow.credit, RateRow.volume)
-        ]
         query = (
-            select(RateRow.snapshot, RateRow.rule, *sums)
+            select(RateRow.snapshot, RateRow.rule, *_SUMS)
             .where(RateRow.snapshot.in_(numbers))
             .group_by(RateRow.snapshot, RateRow.rule)
             .order_by(RateRow.snapshot, RateRow.rule)

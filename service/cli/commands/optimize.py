@@ -34,7 +34,7 @@ from tapestry.service.cli.searching import (
 from tapestry.service.presentation import result_document, run_document
 from tapestry.service.priors import prior_for
 from tapestry.service.storage import storage_document, storage_text
-from tapestry.service.store import Store, StoredRun, mesh_to_document
+from tapestry.service.store import Store, StoredRun, StoreError, mesh_to_document
 from tapestry.service.verdicts import verdict_counts_text
 from tapestry.teg.brief import counted
 from tapestry.teg.faults import joined
@@ -162,7 +162,10 @@ def _request(arguments: Namespace, found: ReadRequest, store: Store | None) -> R
 def _prior(arguments: Namespace, options: RunOptions, mesh: Mesh, store: Store | None) -> Prior:
     """Return what earlier runs have learned; a run that is not stored reads nothing of them."""
     if store is not None and not arguments.no_store:
-        return prior_for(store, options, mesh_to_document(mesh))
+        try:
+            return prior_for(store, options, mesh_to_document(mesh))
+        except StoreError as error:
+            raise CommandError(f"--prior: {error}") from error
     if options.prior not in (None, NO_SNAPSHOT):
         raise CommandError(f"--no-store reads no prior; leave out --no-store or --prior {options.prior}")
     return NO_PRIOR
