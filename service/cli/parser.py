@@ -35,6 +35,12 @@ COMMANDS: tuple[Command, ...] = (
         "optimize",
     ),
     Command(
+        "tune",
+        "search every entry of a batch of models, meshes, sizes and seeds, and report all of them",
+        searching.tune,
+        "tune",
+    ),
+    Command(
         "import",
         "read a program, say what is in it, and write it as a TEG document",
         programs.import_,

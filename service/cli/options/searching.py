@@ -11,6 +11,7 @@ from tapestry.service.cli.options.shared import (
     Parser,
     as_json,
     graph,
+    islands,
     port,
     quiet,
     run_options,
@@ -48,6 +49,20 @@ def optimize(parser: Parser) -> None:
         "StableHLO with Shardy attributes (.mlir)",
     )
     parser.add_argument("--no-store", action="store_true", help="store nothing")
+    _output(parser)
+
+
+def tune(parser: Parser) -> None:
+    """Add the options of `tune`: the batch, and the folder of its report."""
+    parser.add_argument(
+        "batch", metavar="BATCH.toml", help="a file that states models, meshes, seeds and options"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        help="where the report is written (default: BATCH.report, beside the batch)",
+    )
+    islands(parser)
     _output(parser)
 
 

@@ -1,0 +1,176 @@
+"""The report of a batch: best plans per entry and objective, frontiers per size, bounds and gaps, what was learned.
+
+Everything in it is read from the store. Imported by the command line and by the API.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tapestry.service.batches import BatchEntry
+from tapestry.service.store import StoredRun
+from tapestry.teg.html_table import html_table
+
+STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;max-width:80rem}table{border-collapse:collapse;"
+    "margin:1rem 0 2rem}caption{text-align:left;font-weight:600}td,th{padding:.2rem .8rem;text-align:left;"
+    "border-bottom:1px solid #ccc;font-variant-numeric:tabular-nums}"
+)
+
+
+@dataclass(frozen=True)
+class EntryResult:
+    """What became of an entry: `status` is that of its run, or `failed` with a `problem`, or `pending`.
+
+    `reused` is true where a stored run had answered the same request before.
+    """
+
+    entry: BatchEntry
+    status: str
+    run: StoredRun | None = None
+    problem: str = ""
+    reused: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """Convert to JSON; `best` has the least value of every objective, and the plan that has it."""
+        entry, run = self.entry, self.run
+        return {
+            "model": entry.model,
+            "mesh": entry.mesh,
+            "dimensions": dict(entry.dimensions),
+            "seed": entry.options.seed,
+            "run": None if run is None else run.summary.id,
+            "status": self.status,
+            "reused": self.reused,
+            "problem": self.problem or None,
+            "plans": 0 if run is None else len(run.frontier),
+            "best": {} if run is None else best_of(run),
+            "bounds": {} if run is None else {name: dict(bound) for name, bound in run.bounds.items()},
+        }
+
+
+def best_of(run: StoredRun) -> dict[str, dict[str, Any]]:
+    """Return for each objective of a run its least value and the plan on the frontier that has it."""
+    best = {}
+    for name in run.summary.options.objectives if run.frontier else ():
+        plan = min(run.frontier, key=lambda plan: (plan.cost[name], plan.id))
+        best[name] = {"value": plan.cost[name], "plan": plan.public_id}
+    return best
+
+
+def entry_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
+    """Return a row per entry and objective: best plan, bound and gap; one row where there is no plan."""
+    rows = []
+    for result in results:
+        document = result.document()
+        own = {name: document[name] for name in ("model", "mesh", "seed", "run", "status", "problem")}
+        own |= {f"dim_{name}": size for name, size in result.entry.dimensions.items()}
+        for objective, best in (document["best"] or {"": {}}).items():
+            bound = document["bounds"].get(objective, {})
+            found = {"objective": objective, "best": best.get("value"), "plan": best.get("plan")}
+            rows.append({**own, **found, "bound": bound.get("bound"), "gap": bound.get("gap")})
+    return rows
+
+
+def frontier_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
+    """Return a row per plan of every frontier, with its entry and all objectives of the run."""
+    return [
+        {
+            "model": result.entry.model,
+            "mesh": result.entry.mesh,
+            "seed": result.entry.options.seed,
+            **{f"dim_{name}": size for name, size in result.entry.dimensions.items()},
+            "run": result.run.summary.id,
+            "plan": plan.public_id,
+            "devices": plan.devices or "all",
+            **{name: plan.cost[name] for name in result.run.summary.options.objectives},
+        }
+        for result in results
+        if result.run is not None
+        for plan in result.run.frontier
+    ]
+
+
+def rule_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
+    """Return a row per rule: how often it was applied in all runs of the batch, and how often that was better."""
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for run in {result.run.summary.id: result.run for result in results if result.run is not None}.values():
+        for rule, counts in run.rules.items():
+            for k, count in enumerate((1, *counts)):
+                sums[rule][k] += count
+    names = ("runs", "applied", "improved")
+    ordered = sorted(sums.items(), key=lambda item: (-item[1][2], item[0]))
+    return [{"rule": rule, **dict(zip(names, counts, strict=True))} for rule, counts in ordered]
+
+
+def write_report(folder: Path, title: str, results: Sequence[EntryResult]) -> dict[str, str]:
+    """Write the report as a page, as CSV, and as Parquet where pyarrow is installed; return the files by their kind.
+
+    Raises:
+        OSError: the folder or a file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {
+        "entries": entry_rows(results),
+        "frontiers": frontier_rows(results),
+        "rules": rule_rows(results),
+    }
+    files = {}
+    for name, rows in tables.items():
+        files[f"{name}.csv"] = str(folder / f"{name}.csv")
+        _write_csv(folder / f"{name}.csv", rows)
+        if rows and find_spec("pyarrow") is not None:
+            files[f"{name}.parquet"] = str(folder / f"{name}.parquet")
+            _write_parquet(folder / f"{name}.parquet", rows)
+    files["html"] = str(folder / "report.html")
+    (folder / "report.html").write_text(_page(title, tables), encoding="utf-8")
+    return files
+
+
+def _columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, _columns(rows))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {name: [row.get(name) for row in rows] for name in _columns(rows)}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+
+def _page(title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    captions = {
+        "entries": "Best plan per entry and objective; the gap is the share by which a better one may exist",
+        "frontiers": "All plans of the frontiers",
+        "rules": "Rules in all runs together",
+    }
+    body = []
+    for name, rows in tables.items():
+        head = _columns(rows)
+        cells = [[_text(row.get(column)) for column in head] for row in rows]
+        body.append(html_table(captions[name], head, cells))
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{STYLE}</style></head><body><h1>{html.escape(title)}</h1>{''.join(body)}</body></html>\n"
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
