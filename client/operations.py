@@ -178,6 +178,45 @@ class Operations:
         return SubmittedRun.from_json(json.loads(answer.content)), is_replay
 
     @operation
+    def submit_batch(
+        self,
+        graphs: Sequence[Reference],
+        meshes: Sequence[MeshLike],
+        seeds: Sequence[int] = (0,),
+        *,
+        name: str = "",
+        fresh: bool = False,
+        **options: Unpack[RunKeywords],
+    ) -> Steps[dict[str, Any]]:
+        """Request a run of every program on every mesh from every seed; return the batch as the API shows it.
+
+        An entry that cannot be carried out has its `problem`, and the others are queued. Stored runs that have answered
+        an equal request are taken, unless `fresh` asks for other searches.
+
+        Raises:
+            OptionError: an option that there is none of.
+            ProblemError: the batch has another form than it should, or too many runs would wait.
+        """
+        own = {"graph_id", "mesh", "seed"}
+        body = {key: value for key, value in run_body("", "", options).items() if key not in own}
+        body |= {
+            "graphs": [id_of(graph) for graph in graphs],
+            "seeds": list(seeds),
+            "name": name,
+            "fresh": fresh,
+        }
+        body["meshes"] = [mesh_document(mesh) for mesh in meshes]
+        call = Call("POST", "/v1/batches", json=body, headers={"Idempotency-Key": str(uuid.uuid4())})
+        answer: dict[str, Any] = json.loads((yield from self._answered(call)).content)
+        return answer
+
+    @operation
+    def batch(self, batch: str) -> Steps[dict[str, Any]]:
+        """Return a batch by its id, with the present status and best values of its entries."""
+        found: dict[str, Any] = yield from self._got(f"/v1/batches/{batch}")
+        return found
+
+    @operation
     def run(self, run: Reference) -> Steps[RunDetail]:
         """Return the status of a run, and all that is known of it but its plans."""
         return RunDetail.from_json((yield from self._got(f"/v1/runs/{id_of(run)}")))

@@ -151,10 +151,11 @@ def _faults(document: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _list_faults(name: str, values: Any, kind: type, what: str, least: int = 0) -> Iterator[Fault]:
-    if not isinstance(values, list) or not values:
+    if values is None:
+        yield Fault(f"/{name}", "is missing")
+    elif not isinstance(values, list) or not values:
         yield Fault(f"/{name}", f"expected a list with at least one member, not {value_text(values)}")
-        return
-    for k, value in enumerate(values):
+    for k, value in enumerate(values if isinstance(values, list) else ()):
         fits = isinstance(value, kind) and not isinstance(value, bool)
         if not fits or (kind is int and value < least) or value == "":
             yield Fault(f"/{name}/{k}", f"expected {what}, not {value_text(value)}")

@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
 from tapestry.service.api import (
+    batches,
     events,
     executions,
     graphs,
@@ -71,7 +72,15 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     )
     app.state.context = context
     routers = (
-        *(graphs.router, rewrites.router, precisions.router, runs.router, events.router, plans.router),
+        *(
+            graphs.router,
+            rewrites.router,
+            precisions.router,
+            runs.router,
+            batches.router,
+            events.router,
+            plans.router,
+        ),
         *(executions.forms, executions.router, tensors.router),
         *(new_router(), learned.router, layouts.router),
         *(health.router, metrics_router(metrics), reference.router, login.router, dashboard),

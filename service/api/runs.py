@@ -70,7 +70,7 @@ def post_run(body: RunBody, parts: Parts, key: Key = None) -> Response:
     """
     known = idempotency(key, "POST /v1/runs", body.model_dump(mode="json"))
     submitted = parts.store.runs.submit(
-        _checked(body, parts),
+        checked_request(body, parts),
         datetime.now(UTC),
         queue_limit=parts.settings.limits.queued_jobs,
         idempotency=known,
@@ -190,7 +190,7 @@ def _links(run_id: str) -> dict[str, str]:
     }
 
 
-def _checked(body: RunBody, parts: Context) -> RunRequest:
+def checked_request(body: RunBody, parts: Context) -> RunRequest:
     """Check that a request can be carried out (names, bounds, references) and return it.
 
     The program of a run with the option `dtype` is the one in that precision.

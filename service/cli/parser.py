@@ -41,6 +41,12 @@ COMMANDS: tuple[Command, ...] = (
         "tune",
     ),
     Command(
+        "submit",
+        "send programs, or a batch of them, to a service, which searches them",
+        service.submit,
+        "submit",
+    ),
+    Command(
         "import",
         "read a program, say what is in it, and write it as a TEG document",
         programs.import_,

@@ -7,11 +7,14 @@ from typing import Any
 from sqlalchemy import Select, tuple_
 
 from tapestry.service.store.records import Cursor
-from tapestry.service.store.tables import GraphRow, RunRow
+from tapestry.service.store.tables import BatchRow, GraphRow, RunRow
 
 
 def newest(
-    query: Select[Any], table: type[GraphRow] | type[RunRow], limit: int, before: Cursor | None
+    query: Select[Any],
+    table: type[GraphRow] | type[RunRow] | type[BatchRow],
+    limit: int,
+    before: Cursor | None,
 ) -> Select[Any]:
     """Limit a query to the `limit` newest rows; `before` is the cursor of the last one seen."""
     place = (table.created_at, table.id)

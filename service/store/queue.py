@@ -37,7 +37,7 @@ def submit(
         QueueFull: `queue_limit` jobs wait already.
     """
     if idempotency is not None:
-        before = _remember(connection, idempotency, reused or subject, created_at)
+        before = remember(connection, idempotency, reused or subject, created_at)
         if before is not None:
             return before
     if reused is not None:
@@ -72,7 +72,7 @@ def _take_turn(connection: Connection) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(LAST_PLACE)))
 
 
-def _remember(connection: Connection, used: Idempotency, subject: str, now: datetime) -> Submitted | None:
+def remember(connection: Connection, used: Idempotency, subject: str, now: datetime) -> Submitted | None:
     """Store a key and return None, or return a known key's job. Of two at once the second waits for the first."""
     connection.execute(delete(IdempotencyRow).where(IdempotencyRow.created_at < now - KEYS_KEPT))
     row = {

@@ -110,6 +110,40 @@ class FinishedRun:
 
 
 @dataclass(frozen=True)
+class NewBatchEntry:
+    """An entry of a batch that is asked for: its run, or the problem because of which there can be none."""
+
+    graph_id: str
+    mesh_name: str
+    seed: int
+    request: RunRequest | None
+    problem: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """A batch in the store, with as many entries as `count`."""
+
+    id: str
+    name: str
+    count: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class StoredBatchEntry:
+    """An entry of a stored batch; `status` is that of its run, or `failed` where there is none."""
+
+    number: int
+    graph_id: str
+    mesh_name: str
+    seed: int
+    run_id: str | None
+    status: str
+    problem: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
 class LearnedRate:
     """The sums of what all runs tell of a rule on operators of a class, for a kind of mesh and an objective focus.
 

@@ -94,25 +94,14 @@ class Runs:
         Raises:
             QueueFull, KeyReused, UnknownId: too much waits; the key meant another request; no such graph.
         """
-        run_id = secrets.token_hex(6)
         with self._database.writing() as connection:
-            equal = None if reusable is None else _equal_run(connection, request, reusable)
-
-            def write() -> None:
-                if connection.scalar(select(GraphRow.id).where(GraphRow.id == request.graph_id)) is None:
-                    raise UnknownId(f"there is no graph {request.graph_id!r}")
-                connection.execute(insert(RunRow).values(requested_values(run_id, request, created_at)))
-                append_status(connection, run_id, created_at)
-
-            return submit(
+            return submit_run(
                 connection,
-                "run",
-                run_id,
+                request,
                 created_at,
-                write,
                 queue_limit=queue_limit,
                 idempotency=idempotency,
-                reused=equal,
+                reusable=reusable,
             )
 
     def equal_run(self, request: RunRequest, versions: Mapping[str, str]) -> str | None:
@@ -236,6 +225,37 @@ def _one(connection: Connection, run_id: str) -> Row[Any]:
     if row is None:
         raise UnknownId(f"there is no run {run_id!r}")
     return row
+
+
+def submit_run(
+    connection: Connection,
+    request: RunRequest,
+    created_at: datetime,
+    *,
+    queue_limit: int | None,
+    idempotency: Idempotency | None,
+    reusable: Mapping[str, str] | None,
+) -> Submitted:
+    """Queue a run within a transaction, or find an equal one, as `Runs.submit` does."""
+    run_id = secrets.token_hex(6)
+    equal = None if reusable is None else _equal_run(connection, request, reusable)
+
+    def write() -> None:
+        if connection.scalar(select(GraphRow.id).where(GraphRow.id == request.graph_id)) is None:
+            raise UnknownId(f"there is no graph {request.graph_id!r}")
+        connection.execute(insert(RunRow).values(requested_values(run_id, request, created_at)))
+        append_status(connection, run_id, created_at)
+
+    return submit(
+        connection,
+        "run",
+        run_id,
+        created_at,
+        write,
+        queue_limit=queue_limit,
+        idempotency=idempotency,
+        reused=equal,
+    )
 
 
 def _equal_run(connection: Connection, request: RunRequest, versions: Mapping[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
+from tapestry.service.store.batches import Batches
 from tapestry.service.store.executions import Executions
 from tapestry.service.store.graphs import Graphs
 from tapestry.service.store.jobs import Jobs
@@ -34,6 +35,7 @@ class Store:
         self.jobs = Jobs(self._database)
         self.tensors = Tensors(self._database)
         self.workers = Workers(self._database)
+        self.batches = Batches(self._database)
         self.learning = Learning(self._database)
 
     def ping(self) -> None:

@@ -133,6 +133,32 @@ class RunRow(Base):
     )
 
 
+class BatchRow(Base):
+    """A batch of runs that were asked for together."""
+
+    __tablename__ = "batches"
+
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (Index(None, "created_at", "id"),)
+
+
+class BatchEntryRow(Base):
+    """An entry of a batch: the run that answers it, or the problem because of which there is none."""
+
+    __tablename__ = "batch_entries"
+
+    batch_id: Mapped[str] = mapped_column(ForeignKey("batches.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    graph_id: Mapped[str] = mapped_column(String(32))
+    mesh_name: Mapped[str] = mapped_column(Text)
+    seed: Mapped[int] = mapped_column(BigInteger)
+    run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id", ondelete="SET NULL"))
+    problem: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+
+
 class PlanRow(Base):
     """A plan that was on a run's frontier: its placements, moves and costs, and whether it is still on it.
 

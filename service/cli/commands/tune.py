@@ -23,11 +23,10 @@ from tapestry.service.cli.searching import (
     search_and_check,
     store_outcome,
 )
-from tapestry.service.examples import example_model
+from tapestry.service.examples import model_beside
 from tapestry.service.priors import prior_for
 from tapestry.service.store import Store, StoreError, mesh_to_document
 from tapestry.teg.brief import counted
-from tapestry.teg.importers.files import GraphFileError
 
 
 class Interrupted(Exception):
@@ -147,21 +146,13 @@ class _Tuning:
         if self.read is None or self.read[0] != key:
             options = entry.options if self.islands is None else entry.options.changed(islands=self.islands)
             found = read_request(
-                self._path(entry.model), self._mesh(entry.mesh), options, dict(entry.dimensions)
+                model_beside(self.folder, entry.model),
+                self._mesh(entry.mesh),
+                options,
+                dict(entry.dimensions),
             )
             self.read = key, found
         return self.read[1]
-
-    def _path(self, model: str) -> str:
-        """Return the path of a model: beside the batch, or one that comes with the installation."""
-        beside = self.folder / model
-        if not beside.exists() and "/" not in model:
-            for name in (model, f"{model}.onnx"):
-                try:
-                    return str(example_model(name))
-                except GraphFileError:
-                    continue
-        return str(beside)
 
     def _mesh(self, mesh: str) -> str:
         beside = self.folder / mesh

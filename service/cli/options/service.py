@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from tapestry.service.cli.options.shared import Parser, as_json, islands, logging, port, store
+from tapestry.optimizer.run.options import OPTIONS
+from tapestry.service.cli.options.shared import (
+    Parser,
+    as_json,
+    dims,
+    islands,
+    logging,
+    port,
+    quiet,
+    run_options,
+    store,
+)
 
 
 def serve(parser: Parser) -> None:
@@ -35,6 +46,32 @@ def backup(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="the copy; its folder must exist")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     store(parser)
+    as_json(parser)
+
+
+def submit(parser: Parser) -> None:
+    """Add the options of `submit`: the files, the service, and what is asked of it."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="programs; or one batch, BATCH.toml")
+    parser.add_argument(
+        "--url",
+        default="http://127.0.0.1:8000",
+        metavar="URL",
+        help="the service (default: http://127.0.0.1:8000)",
+    )
+    parser.add_argument(
+        "--key", metavar="TEXT", help="the key of a service that asks for one (default: $TAPESTRY_API_KEY)"
+    )
+    parser.add_argument(
+        "--mesh",
+        action="append",
+        default=[],
+        metavar="NAME|FILE",
+        help="a mesh for programs; may be repeated",
+    )
+    dims(parser)
+    run_options(parser, [known for known in OPTIONS if known.name != "start_from"])
+    parser.add_argument("--wait", action="store_true", help="wait until all runs have ended")
+    quiet(parser)
     as_json(parser)
 
 

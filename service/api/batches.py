@@ -1,0 +1,193 @@
+"""`/v1/batches`: runs of several programs on several meshes from several seeds, asked for together."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import product
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import Field
+
+from tapestry.service.api.answers import answer, revalidated
+from tapestry.service.api.bodies import RunBody
+from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.idempotency import Key, idempotency, replayed
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import Answer
+from tapestry.service.api.openapi_parts import ACCEPTED, KEPT, PageCursor, PageLimit, problems
+from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_request_options
+from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.api.runs import checked_request
+from tapestry.service.lifecycle import is_ended
+from tapestry.service.problems import problem
+from tapestry.service.provenance import versions
+from tapestry.service.requests import InvalidRequest
+from tapestry.service.store import AlreadyEnded, NewBatchEntry, StoredBatch
+
+router = APIRouter(prefix="/v1/batches", tags=["runs"])
+
+MOST = 1000  # members of each list of a batch
+OWN = ("graphs", "meshes", "seeds", "name", "fresh")
+BatchId = Annotated[
+    str, Path(description="the id of a batch", examples=["5b1f0c9a7e3d"], pattern="^[0-9a-f]{12}$")
+]
+GraphId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+
+
+@with_request_options
+class BatchBody(RequestBody):
+    """A request for a run of every program on every mesh from every seed; the options are those of every run."""
+
+    graphs: list[GraphId] = Field(description="the programs", min_length=1, max_length=MOST)
+    meshes: list[Text | dict[str, Any]] = Field(
+        description="names or documents of meshes, as for a run", min_length=1, max_length=MOST
+    )
+    seeds: list[Annotated[int, Field(ge=0, le=LARGEST)]] = Field(
+        [0], description="seeds; `seed` itself does not count", min_length=1, max_length=MOST
+    )
+    name: Text = Field("", description="what people call it")
+    fresh: bool = Field(False, description="search even where an equal request was answered before")
+
+
+class BatchEntryAnswer(Answer):
+    """An entry of a batch: its run, or the problem because of which there is none."""
+
+    number: int
+    graph_id: str
+    mesh: str
+    seed: int
+    run: str | None
+    status: str
+    problem: dict[str, Any] | None
+    best: dict[str, float] = Field(description="the least value of each objective of the run so far")
+
+
+class BatchAnswer(Answer):
+    """A batch: how many of its entries stand how, and where more is."""
+
+    id: str
+    name: str
+    count: int = Field(description="entries")
+    created_at: str
+    links: dict[str, str]
+
+
+class BatchDetailAnswer(BatchAnswer):
+    """A batch with its entries, in order; `statuses` counts them."""
+
+    statuses: dict[str, int]
+    entries: list[BatchEntryAnswer]
+
+
+class BatchesAnswer(Answer):
+    """Batches, newest first."""
+
+    items: list[BatchAnswer]
+    next: str | None = Field(description="the cursor of the next page")
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=BatchDetailAnswer,
+    responses=ACCEPTED | problems(413, 415, 422, 429),
+    dependencies=[body_of("application/json")],
+)
+def post_batch(body: BatchBody, parts: Parts, key: Key = None) -> Response:
+    """Submit a batch: a run for each program, mesh and seed, in this order; workers carry them out.
+
+    An entry that cannot be carried out has its problem, and the others are queued all the same. Where an equal request
+    was answered before, that run is taken; `fresh` asks for another search.
+    """
+    known = idempotency(key, "POST /v1/batches", body.model_dump(mode="json"))
+    entries = [
+        _entry(body, graph_id, mesh, seed, parts)
+        for graph_id, mesh, seed in product(body.graphs, body.meshes, body.seeds)
+    ]
+    submitted = parts.store.batches.submit(
+        body.name,
+        entries,
+        datetime.now(UTC),
+        queue_limit=parts.settings.limits.queued_jobs,
+        idempotency=known,
+        reusable=None if body.fresh else versions(),
+    )
+    document = _detail(parts, submitted.id)
+    return answer(document, 202, {"Location": document["links"]["self"]} | replayed(submitted))
+
+
+@router.get("", response_model=BatchesAnswer, responses=KEPT | problems(422))
+def list_batches(
+    request: Request, parts: Parts, limit: PageLimit = 50, cursor: PageCursor = None
+) -> Response:
+    """List batches, newest first."""
+    found = parts.store.batches.page(limit + 1, read_cursor(cursor))
+    page = found[:limit]
+    following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
+    return revalidated(request, {"items": [_summary(batch) for batch in page], "next": following})
+
+
+@router.get("/{batch_id}", response_model=BatchDetailAnswer, responses=KEPT | problems(404))
+def get_batch(batch_id: BatchId, request: Request, parts: Parts) -> Response:
+    """Show a batch: its entries, their runs and status, and the best values so far."""
+    return revalidated(request, _detail(parts, batch_id))
+
+
+@router.post("/{batch_id}/cancel", status_code=202, response_model=BatchDetailAnswer, responses=problems(404))
+def cancel_batch(batch_id: BatchId, parts: Parts) -> Response:
+    """Request the end of all runs of a batch that have not ended; what they have found is kept."""
+    parts.store.batches.get(batch_id)
+    for entry in parts.store.batches.entries(batch_id):
+        if entry.run_id is not None and not is_ended(entry.status):
+            with suppress(AlreadyEnded):
+                parts.store.runs.request_cancel(entry.run_id, datetime.now(UTC))
+    return answer(_detail(parts, batch_id), 202)
+
+
+def _entry(
+    body: BatchBody, graph_id: str, mesh: str | dict[str, Any], seed: int, parts: Context
+) -> NewBatchEntry:
+    """Check an entry as a request of its own."""
+    options = body.model_dump(exclude={*OWN})
+    run = RunBody.model_validate({**options, "graph_id": graph_id, "mesh": mesh, "seed": seed})
+    name = mesh if isinstance(mesh, str) else str(mesh.get("name", ""))
+    try:
+        request = checked_request(run, parts)
+    except InvalidRequest as error:
+        return NewBatchEntry(graph_id, name, seed, None, problem("invalid", "Invalid entry", str(error)))
+    return NewBatchEntry(request.graph_id, str(request.mesh["name"]), seed, request)
+
+
+def _summary(batch: StoredBatch) -> dict[str, Any]:
+    path = f"/v1/batches/{batch.id}"
+    return {
+        "id": batch.id,
+        "name": batch.name,
+        "count": batch.count,
+        "created_at": batch.created_at.astimezone(UTC).isoformat(),
+        "links": {"self": path, "cancel": f"{path}/cancel"},
+    }
+
+
+def _detail(parts: Context, batch_id: str) -> dict[str, Any]:
+    batch, entries = parts.store.batches.get(batch_id), parts.store.batches.entries(batch_id)
+    statuses: dict[str, int] = {}
+    for entry in entries:
+        statuses[entry.status] = statuses.get(entry.status, 0) + 1
+    best = parts.store.batches.best(batch_id)
+    documents = [
+        {
+            "number": entry.number,
+            "graph_id": entry.graph_id,
+            "mesh": entry.mesh_name,
+            "seed": entry.seed,
+            "run": entry.run_id,
+            "status": entry.status,
+            "problem": None if entry.problem is None else dict(entry.problem),
+            "best": best.get(entry.run_id or "", {}),
+        }
+        for entry in entries
+    ]
+    return {**_summary(batch), "statuses": statuses, "entries": documents}

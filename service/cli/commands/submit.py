@@ -1,0 +1,147 @@
+"""`tapestry submit`: send programs, or a batch, to a service over HTTP, and follow what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from tapestry.client import Client, ServiceError
+from tapestry.optimizer.run.options import RunOptions
+from tapestry.service.batches import Batch, BatchError, read_batch
+from tapestry.service.cli.errors import FAILED, OK, CommandError
+from tapestry.service.cli.options.searching import options_of
+from tapestry.service.cli.output import print_json, print_table
+from tapestry.service.cli.progress import Reporter, reporter
+from tapestry.service.examples import model_beside
+from tapestry.service.lifecycle import is_ended
+from tapestry.teg.brief import counted
+from tapestry.teg.faults import ArgumentError
+
+BETWEEN_S = 2.0
+
+
+def run(arguments: Namespace) -> int:
+    """Send everything, then print the batch that the service has made of it."""
+    batch, folder = _batch(arguments)
+    key = arguments.key or os.environ.get("TAPESTRY_API_KEY")
+    try:
+        with Client(arguments.url, api_key=key) as client, reporter(arguments.quiet) as reported:
+            graphs = _sent(client, batch, folder, reported)
+            found = client.submit_batch(
+                graphs,
+                [_mesh(mesh, folder) for mesh in batch.meshes],
+                batch.seeds,
+                name=", ".join(Path(file).name for file in arguments.files)[:1000],
+                **_keywords(batch.options),
+            )
+            reported.note(f"batch {found['id']}: {counted(found['count'], 'run')}")
+            if arguments.wait:
+                found = _ended(client, found, reported)
+    except (ServiceError, ArgumentError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    names = dict(zip(graphs, _names(batch), strict=True))
+    document = {
+        **found,
+        "entries": [{**entry, "model": names.get(entry["graph_id"])} for entry in found["entries"]],
+    }
+    if arguments.json:
+        print_json(document)
+    else:
+        _print(document)
+    return FAILED if any(entry["status"] in ("failed", "cancelled") for entry in document["entries"]) else OK
+
+
+def _batch(arguments: Namespace) -> tuple[Batch, Path]:
+    """Return the batch to send, and the folder that its files are named from."""
+    files = [Path(file) for file in arguments.files]
+    if any(file.suffix == ".toml" for file in files):
+        if len(files) > 1 or arguments.mesh or arguments.dim:
+            raise CommandError(
+                "a batch says itself what to send: give BATCH.toml alone, without --mesh and --dim"
+            )
+        try:
+            return read_batch(files[0]), files[0].parent
+        except BatchError as error:
+            raise CommandError(f"{files[0]}: {error}") from error
+    if not arguments.mesh:
+        raise CommandError("--mesh: say which mesh the programs are for")
+    options = options_of(arguments)
+    dimensions = {name: (size,) for name, size in arguments.dim}
+    meshes = tuple(arguments.mesh)
+    return Batch(tuple(map(str, files)), meshes, (options.seed,), dimensions, options), Path()
+
+
+def _sent(client: Client, batch: Batch, folder: Path, reported: Reporter) -> list[str]:
+    """Send every program in every size; return the ids of the graphs that the service made of them."""
+    graphs = []
+    for model, sizes in _programs(batch):
+        graph = client.upload(model_beside(folder, model), dims=sizes)
+        reported.note(f"{Path(model).name} is graph {graph.id}")
+        graphs.append(graph.id)
+    return graphs
+
+
+def _programs(batch: Batch) -> list[tuple[str, dict[str, int]]]:
+    sizes = [
+        dict(zip(batch.dimensions, chosen, strict=True)) for chosen in product(*batch.dimensions.values())
+    ]
+    return list(product(batch.models, sizes))
+
+
+def _names(batch: Batch) -> list[str]:
+    return [
+        Path(model).name + "".join(f" {name}={size}" for name, size in sizes.items())
+        for model, sizes in _programs(batch)
+    ]
+
+
+def _mesh(mesh: str, folder: Path) -> str | Path:
+    return folder / mesh if Path(mesh).suffix == ".toml" else mesh
+
+
+def _keywords(options: RunOptions) -> dict[str, Any]:
+    """Return the options that differ from the defaults, but for the seed, as keywords of the client."""
+    usual = RunOptions()
+    given = {name: value for name, value in vars(options).items() if value != getattr(usual, name)}
+    if options.seconds is None and (options.evaluations or options.deadline_seconds):
+        given.pop("seconds", None)
+    return {name: value for name, value in given.items() if name not in ("seed", "start_from")}
+
+
+def _ended(client: Client, found: Mapping[str, Any], reported: Reporter) -> dict[str, Any]:
+    """Wait until all runs of a batch have ended."""
+    shown: dict[str, int] = {}
+    while True:
+        now = client.batch(found["id"])
+        if now["statuses"] != shown:
+            shown = now["statuses"]
+            reported.note(", ".join(f"{count} {status}" for status, count in shown.items()))
+        if all(is_ended(entry["status"]) for entry in now["entries"]):
+            return now
+        time.sleep(BETWEEN_S)
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    objectives: Sequence[str] = list(
+        dict.fromkeys(name for entry in document["entries"] for name in entry["best"])
+    )
+    print_table(
+        ("program", "mesh", "seed", "run", "status", *objectives),
+        [
+            (
+                *(entry["model"] or entry["graph_id"], entry["mesh"], str(entry["seed"])),
+                *(entry["run"] or "", entry["status"]),
+                *(f"{entry['best'][name]:.6g}" if name in entry["best"] else "" for name in objectives),
+            )
+            for entry in document["entries"]
+        ],
+    )
+    for entry in document["entries"]:
+        if entry["problem"]:
+            print(f"{entry['model']} on {entry['mesh']}: {entry['problem'].get('detail', 'failed')}")
+    print(f"batch {document['id']}")
