@@ -27,7 +27,7 @@ STYLE = (
 
 @dataclass(frozen=True)
 class EntryResult:
-    """What became of an entry: `status` is that of its run, or `failed` with a `problem`, or `pending`.
+    """The outcome of an entry: `status` is that of its run, or `failed` with a `problem`, or `pending`.
 
     `reused` is true where a stored run had answered the same request before.
     """

@@ -51,7 +51,7 @@ class BatchEntry:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a batch asks for: the options are those of every run, but for the seed."""
+    """A batch as it was asked for: the options are those of every run, but for the seed."""
 
     models: tuple[str, ...]
     meshes: tuple[str, ...]

@@ -217,10 +217,26 @@ REQUESTS: dict[str, Any] = {
             objectives=_OPTIONS.objectives, constraints=_OPTIONS.constraints, seconds=2.0
         ).to_request(),
     },
+    "BatchBody": {
+        "graphs": [GRAPH_ID],
+        "meshes": ["dgx-h100", "2x-dgx-h100"],
+        "seeds": [0],
+        "name": "a night of tuning",
+        "verify": "dry",
+        "budget": {"evaluations": 500},
+    },
     "LayoutBody": {"text": "f32[3,5]{1,0:T(2,2)}", "at": [2, 3], "offset": 23},
     "DrawingBody": {"text": "f32[3,5]{1,0:T(2,2)}"},
     "ExecutionBody": {"backend": "numpy", "values": True, "seed": 0, "outputs": True},
 }
+_BATCH = {
+    "id": "5b1f0c9a7e3d",
+    "name": "a night of tuning",
+    "count": 1,
+    "created_at": "2026-11-27T03:05:58+00:00",
+    "links": {"self": "/v1/batches/5b1f0c9a7e3d", "cancel": "/v1/batches/5b1f0c9a7e3d/cancel"},
+}
+
 EXAMPLES: dict[str, Any] = {
     "GraphAnswer": _GRAPH,
     "GraphsAnswer": {"items": [_GRAPH], "next": None},
@@ -338,8 +354,35 @@ EXAMPLES: dict[str, Any] = {
                 "volume": 0.029,
             }
         ],
-        "snapshots": [{"snapshot": 1, "rule": "reshard", "applied": 392, "credit": 27.25, "volume": 0.029}],
+        "snapshots": [
+            {
+                "snapshot": 1,
+                "rule": "reshard",
+                "applicable": 421,
+                "applied": 392,
+                "improved": 51,
+                "credit": 27.25,
+                "volume": 0.029,
+            }
+        ],
     },
+    "BatchDetailAnswer": {
+        **_BATCH,
+        "statuses": {"queued": 1},
+        "entries": [
+            {
+                "number": 0,
+                "graph_id": GRAPH_ID,
+                "mesh": "dgx-h100",
+                "seed": 0,
+                "run": RUN_ID,
+                "status": "queued",
+                "problem": None,
+                "best": {"time_s": 0.0012},
+            }
+        ],
+    },
+    "BatchesAnswer": {"items": [_BATCH], "next": None},
     "HealthAnswer": {"status": "ok"},
     "ReadyAnswer": {"status": "ok", "workers": 1},
 }

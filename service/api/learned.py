@@ -36,7 +36,9 @@ class RuleOfSnapshot(Answer):
 
     snapshot: int
     rule: str
+    applicable: int
     applied: int
+    improved: int
     credit: float
     volume: float
 

@@ -53,8 +53,8 @@ def test_a_rule_that_no_run_has_tried_begins_at_the_floor_and_gains_weight() -> 
     assert first.odds(new) == FLOOR < first.odds(("waypoint", "product")) < first.odds(("chunk", "product"))
     weights = []
     for runs in range(1, 5):
-        told = [(Rate(*new, 10, 10, 2, 1.5, 0.1), 1.0)] * runs
-        later = credits_with(Prior(1 + runs, {**known, **merged(told)}))
+        learned_there = [(Rate(*new, 10, 10, 2, 1.5, 0.1), 1.0)] * runs
+        later = credits_with(Prior(1 + runs, {**known, **merged(learned_there)}))
         weights.append(later.odds(new) / later.odds(("waypoint", "product")))
     assert (
         first.odds(new) / first.odds(("waypoint", "product"))
@@ -68,8 +68,8 @@ def test_a_rule_that_no_run_has_tried_begins_at_the_floor_and_gains_weight() -> 
 
 def test_a_search_repeats_with_its_prior() -> None:
     options = {"evaluations": 6000, "islands": 1, "executor": InlineExecutor()}
-    told = search(GRAPHS["perceptron"](), seed=3, **options)
-    prior = Prior(1, merged((rate, 1.0) for rate in told.rates))
+    learned_there = search(GRAPHS["perceptron"](), seed=3, **options)
+    prior = Prior(1, merged((rate, 1.0) for rate in learned_there.rates))
     with_it, again = (search(GRAPHS["perceptron"](), seed=4, prior=prior, **options) for _ in range(2))
     without = search(GRAPHS["perceptron"](), seed=4, **options)
     assert frontier(with_it) == frontier(again)

@@ -93,7 +93,7 @@ def test_a_wrong_command_is_one_line(tapestry: Run, argv: tuple[str, ...]) -> No
             "argument --devices: expected one of any, all, not 'al'; did you mean all?",
         ),
         (["completion", "fsh"], "there is no shell 'fsh'; did you mean fish or zsh? See"),
-        (["frobnicate"], "there is no command 'frobnicate'; known are demo, optimize, import, "),
+        (["frobnicate"], "there is no command 'frobnicate'; known are demo, optimize, tune, "),
     ],
 )
 def test_a_misspelled_word_is_reported_with_near_ones(tapestry: Run, argv: list[str], reported: str) -> None:

@@ -22,7 +22,7 @@ def rate(credit: float, rule: str = "reshard") -> Rate:
     return Rate(rule, "product", 200, 100, 10, credit, 0.25)
 
 
-def tell(store: Store, *rates: Rate) -> str:
+def store_run(store: Store, *rates: Rate) -> str:
     """Store a run that has learned these rates, and return its id."""
     run = finished_run(two_layers())
     return store.runs.save_finished(
@@ -30,13 +30,13 @@ def tell(store: Store, *rates: Rate) -> str:
     )
 
 
-def test_a_snapshot_is_what_all_runs_up_to_it_have_told(store: Store) -> None:
+def test_a_snapshot_is_the_sum_of_all_runs_up_to_it(store: Store) -> None:
     assert store.learning.newest() == 0
     assert store.learning.prior(0, DGX, OBJECTIVES).arms == {}
-    tell(store, rate(4.0))
-    tell(store)  # a run that made no move tells nothing
+    store_run(store, rate(4.0))
+    store_run(store)  # a run that made no move adds nothing
     first = store.learning.prior(1, DGX, OBJECTIVES)
-    tell(store, rate(2.0), rate(1.0, "chunk"))
+    store_run(store, rate(2.0), rate(1.0, "chunk"))
     assert store.learning.newest() == 2
     assert store.learning.prior(1, DGX, OBJECTIVES) == first
     assert first.arms == {("reshard", "product"): Learned(100, 4.0)}
@@ -49,7 +49,7 @@ def test_a_snapshot_is_what_all_runs_up_to_it_have_told(store: Store) -> None:
 
 
 def test_what_is_less_alike_counts_less(store: Store) -> None:
-    tell(store, rate(8.0))
+    store_run(store, rate(8.0))
     others = (
         (TWO_NODES, OBJECTIVES, OTHER_MESH),
         (DGX, ("time_s",), OTHER_FOCUS),
@@ -62,7 +62,7 @@ def test_what_is_less_alike_counts_less(store: Store) -> None:
 
 def test_runs_that_end_at_once_are_numbered_one_after_the_other(store: Store) -> None:
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda k: tell(store, rate(float(k))), range(8)))
+        list(pool.map(lambda k: store_run(store, rate(float(k))), range(8)))
     assert store.learning.newest() == 8
     assert store.learning.prior(8, DGX, OBJECTIVES).arms[("reshard", "product")] == Learned(800, 28.0)
 
@@ -70,7 +70,7 @@ def test_runs_that_end_at_once_are_numbered_one_after_the_other(store: Store) ->
 def test_a_prior_that_is_not_there_or_of_another_release_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell(store, rate(4.0))
+    store_run(store, rate(4.0))
     with pytest.raises(UnknownId, match=r"there is no prior 7; `tapestry rules --learned`"):
         store.learning.prior(7, DGX, OBJECTIVES)
     monkeypatch.setattr("tapestry.service.store.learning.version", lambda name: "99.0")

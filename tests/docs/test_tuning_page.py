@@ -1,0 +1,98 @@
+"""Tests of the page about batches: its batch runs as it stands, here and on a service, and its block for Python."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.setting import find_models
+from tapestry.client import Client
+from tests.docs.test_docs import ROOT, blocks
+from tests.service.conftest import Run, tapestry  # noqa: F401  # a fixture
+from tests.service.processes import Service
+
+pytestmark = pytest.mark.slow
+PAGE = ROOT / "docs" / "tuning.md"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TAPESTRY_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Path:
+    (text,) = blocks(PAGE, "ini")
+    path = tmp_path / "night.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_batch_of_the_page_runs_as_it_stands(tapestry: Run, batch: Path) -> None:  # noqa: F811
+    answer = tapestry("tune", batch, "--islands", 1, "--json")
+    assert answer.code == 0, answer.err
+    entries = answer.json["entries"]
+    assert [(entry["mesh"], entry["status"], entry["reused"]) for entry in entries] == [
+        ("dgx-h100", "succeeded", False),
+        ("2x-dgx-h100", "succeeded", False),
+    ]
+    assert "2 of 2: gpt2_small_b1_s1024 on 2x-dgx-h100, seed 0 took" in answer.err
+    for entry in entries:
+        shown = tapestry("show", entry["run"], "--json").json
+        for name, best in entry["best"].items():
+            assert best["value"] == min(plan["cost"][name] for plan in shown["frontier"])
+            assert entry["bounds"][name]["bound"] <= best["value"] * (1 + 1e-9)
+    files = answer.json["files"]
+    with Path(files["entries.csv"]).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["run"], row["objective"], float(row["best"])) for row in rows] == [
+        (entry["run"], name, best["value"]) for entry in entries for name, best in entry["best"].items()
+    ]
+    page = Path(files["html"]).read_text()
+    assert all(entry["run"] in page for entry in entries)
+
+
+def test_a_service_takes_programs_and_batches(
+    tapestry: Run,  # noqa: F811
+    batch: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tiny = find_models(["tiny_gpt2_small_b1_s1024"])[0]
+    (tmp_path / "model.onnx").symlink_to(tiny)
+    batch.write_text(batch.read_text().replace("gpt2_small_b1_s1024", "model.onnx"))
+    with Service(f"sqlite:///{tmp_path / 'service.db'}", tmp_path / "log", "--islands", "1") as service:
+        answer = tapestry("submit", batch, "--url", service.address, "--wait", "--json")
+        assert answer.code == 0, answer.err
+        sent = answer.json
+        assert [(entry["model"], entry["mesh"], entry["status"]) for entry in sent["entries"]] == [
+            ("model.onnx", "dgx-h100", "succeeded"),
+            ("model.onnx", "2x-dgx-h100", "succeeded"),
+        ]
+        again = tapestry("submit", batch, "--url", service.address, "--json").json
+        assert [entry["run"] for entry in again["entries"]] == [entry["run"] for entry in sent["entries"]]
+        for entry in sent["entries"]:
+            plans = service.get(f"/v1/runs/{entry['run']}/frontier")["plans"]
+            assert entry["best"]["time_s"] == min(plan["cost"]["time_s"] for plan in plans)
+
+        (code,) = blocks(PAGE, "python3")
+        names: dict[str, Any] = {"Client": Client, "address": service.address}
+        monkeypatch.chdir(tmp_path)
+        exec(compile(code.replace("seconds=60", "evaluations=400"), str(PAGE), "exec"), names)
+        assert [entry["seed"] for entry in names["entries"]] == [0, 1, 0, 1]
+        cancelled = service.http.post(f"/v1/batches/{names['batch']['id']}/cancel")
+        assert cancelled.status_code == 202
+        mixed = {"graphs": [names["graph"].id, "0" * 32], "meshes": ["dgx-h100", "nowhere"], "seeds": [0]}
+        made = service.http.post("/v1/batches", json=mixed)
+        assert made.status_code == 202
+        problems = [entry["problem"] for entry in made.json()["entries"]]
+        assert problems[0] is None
+        assert "there is no mesh 'nowhere'" in problems[1]["detail"]
+        assert "submit it first" in problems[2]["detail"]
+        listed = service.get("/v1/batches")["items"]
+        assert len(listed) == 4 and json.dumps(listed[0]["links"]) == json.dumps(made.json()["links"])
