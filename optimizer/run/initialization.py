@@ -20,9 +20,8 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.fronts import set_parent_weights
+from tapestry.optimizer.archive.rows import FRONT_FIELDS, POOL_FIELDS
 from tapestry.optimizer.run.checkpoint import (
-    FRONT_FIELDS,
-    POOL_FIELDS,
     Checkpoint,
     SavedVariant,
     StaleCheckpoint,
