@@ -45,7 +45,7 @@ from tapestry.optimizer.run.variants import (
     insert_plans,
     load_compiled,
 )
-from tapestry.optimizer.run.workers import Answer, Epoch, EpochResult, results_of, run
+from tapestry.optimizer.run.workers import Answer, Epoch, EpochResult, WorkersLost, results_of, run
 from tapestry.optimizer.run.worth import Economics
 from tapestry.optimizer.structure.search import try_child
 from tapestry.teg.stopping import CheckStop, never_stop
@@ -91,6 +91,8 @@ class Coordinator:
             self.state.stopped = self.state.clock.reason
         except StopRequested:
             self.state.stopped = "cancelled"
+        except WorkersLost:
+            self.state.stopped = "workers lost"
         except KeyboardInterrupt:
             self.state.stopped = "interrupted"
 
@@ -170,7 +172,8 @@ class Coordinator:
             self.publisher.publish_if_due(self.state, between, self.budget)
             self.reserve.measure_if_due()
             made = self._children(None if left is None else left - planned)
-            results = results_of(executor, [task for _, task in tasks], futures)
+            check = self.state.clock.check(self.check_stop)
+            results = results_of(executor, [task for _, task in tasks], futures, check)
         except BaseException:
             for future in futures:
                 future.cancel()

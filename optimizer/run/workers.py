@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,7 +13,9 @@ from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.goal import Goal
 from tapestry.optimizer.archive.rows import ArchiveChange, change_of, changed, with_capacity
 from tapestry.optimizer.placement.island import SEEN_SIZE, Statistics, new_statistics, run_epoch
+from tapestry.optimizer.run.stopping import POLL_S
 from tapestry.optimizer.run.variant_arrays import UnknownVariant, VariantArrays, load_variant, with_content
+from tapestry.teg.stopping import CheckStop
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ class EpochResult:
     best: np.ndarray
 
 
+class WorkersLost(BrokenExecutor):
+    """Error raised by an executor whose workers were all lost, for tasks that no worker can run any more."""
+
+
 T = TypeVar("T")
 Answer = EpochAnswer | UnknownVariant
 
@@ -90,24 +96,31 @@ def run(epoch: Epoch) -> Answer:
 
 
 def results_of(
-    executor: Executor, epochs: Sequence[Epoch], futures: Sequence[Future[Answer]]
+    executor: Executor, epochs: Sequence[Epoch], futures: Sequence[Future[Answer]], check_stop: CheckStop
 ) -> list[EpochResult]:
     """Wait for the answers to epochs, and return their results; workers that lack a variant's arrays get them.
 
     All are awaited before the first is used: an executor may write a waiting epoch's archive out only when a worker is
-    free for it.
+    free for it. As long as an executor `is_stalled`, having no workers, `check_stop` is called now and then.
     """
-    answers = [future.result() for future in futures]
+    answers = _awaited(executor, futures, check_stop)
     unknown = [k for k, answer in enumerate(answers) if isinstance(answer, UnknownVariant)]
     again = [executor.submit(run, _with_content(epochs[k])) for k in unknown]
     try:
-        for k, future in zip(unknown, again, strict=True):
-            answers[k] = future.result()
+        for k, answer in zip(unknown, _awaited(executor, again, check_stop), strict=True):
+            answers[k] = answer
     except BaseException:
         for future in again:
             future.cancel()
         raise
     return [_result(epoch, answer) for epoch, answer in zip(epochs, answers, strict=True)]
+
+
+def _awaited(executor: Executor, futures: Sequence[Future[Answer]], check_stop: CheckStop) -> list[Answer]:
+    while wait(futures, timeout=POLL_S).not_done:
+        if getattr(executor, "is_stalled", False):
+            check_stop()
+    return [future.result() for future in futures]
 
 
 def _with_content(epoch: Epoch) -> Epoch:
