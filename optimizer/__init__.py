@@ -19,15 +19,19 @@ if TYPE_CHECKING:
     from tapestry.optimizer.archive.report import knee
     from tapestry.optimizer.run.canonicalization import canonicalize
     from tapestry.optimizer.run.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
+    from tapestry.optimizer.run.cluster import ClusterIslands
     from tapestry.optimizer.run.options import RunOptions
     from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result, Shortfall
     from tapestry.optimizer.run.processes import ProcessIslands
     from tapestry.optimizer.run.snapshot import Snapshot
+    from tapestry.optimizer.run.tls import ClusterError, Tls
 
 __all__ = [
     "Budget",
     "Checkpoint",
     "CheckpointError",
+    "ClusterError",
+    "ClusterIslands",
     "Constraint",
     "Explanation",
     "Objective",
@@ -40,6 +44,7 @@ __all__ = [
     "Snapshot",
     "StaleCheckpoint",
     "StaleHistory",
+    "Tls",
     "Verification",
     "canonicalize",
     "explain",
@@ -58,10 +63,12 @@ _HOMES = {
     "tapestry.optimizer.archive.report": ("knee",),
     "tapestry.optimizer.run.canonicalization": ("canonicalize",),
     "tapestry.optimizer.run.checkpoint": ("Checkpoint", "CheckpointError", "StaleCheckpoint"),
+    "tapestry.optimizer.run.cluster": ("ClusterIslands",),
     "tapestry.optimizer.run.options": ("RunOptions",),
     "tapestry.optimizer.run.plan": ("Budget", "Plan", "Progress", "Result", "Shortfall"),
     "tapestry.optimizer.run.processes": ("ProcessIslands",),
     "tapestry.optimizer.run.snapshot": ("Snapshot",),
+    "tapestry.optimizer.run.tls": ("ClusterError", "Tls"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

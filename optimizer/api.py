@@ -94,7 +94,8 @@ def optimize(
     - `pins_from` is a file of shardings, whose tensors are pinned as it states: a table in JSON, a Python module of
       PartitionSpecs, DTensor placements or mesh mappers of ttnn, a StableHLO module with Shardy attributes, or tensors
       with a metal_layout.
-    - `executor` runs the islands; by default several have a process each.
+    - `executor` runs the islands; by default several have a process each. Any `concurrent.futures.Executor` will do
+      that runs one task of a process at a time; that of a Dask cluster is `optimizer.ClusterIslands`.
     - `search=False` returns the frontier of the first plans; these come from propagation, with `seeds=False` from the
       abstract plan alone.
     - `start_from` are plans of an earlier search of the same program, perhaps on another mesh; choices that this mesh

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapestry.optimizer.archive.archive import Archive
+from tapestry.optimizer.archive.rows import used_rows
 from tapestry.optimizer.placement.credits import Statistics
 from tapestry.optimizer.run.plan import Progress
 from tapestry.optimizer.run.serialization import SerializationError, deserialize, serialize
@@ -22,8 +23,6 @@ from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
 
 MAGIC = b"tapestry search 5\n"
-FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight", "trail")
-POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
 # Parts of the header that are not values of the checkpoint as they stand.
 CONVERTED = ("variants", "structural", "varied", "known", "views", "starts", "proven")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
@@ -216,14 +215,6 @@ def _saved(variant: Variant, state: SearchState) -> SavedVariant:
         variant.probation,
         used_rows(variant.archive),
     )
-
-
-def used_rows(archive: Archive) -> Archive:
-    """Copy an archive without its unused rows."""
-    front, pool = (int(n) for n in archive.size)
-    rows = {name: getattr(archive, name)[:front].copy() for name in FRONT_FIELDS}
-    rows |= {name: getattr(archive, name)[:pool].copy() for name in POOL_FIELDS}
-    return Archive(size=archive.size.copy(), **rows)
 
 
 def _history_arrays(history: tuple[Progress, ...]) -> dict[str, np.ndarray]:

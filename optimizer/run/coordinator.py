@@ -22,6 +22,7 @@ from tapestry.costmodel.compiled import stoppable
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge, set_parent_weights
 from tapestry.optimizer.archive.goal import insert_plans_of, refilter
+from tapestry.optimizer.archive.rows import used_rows
 from tapestry.optimizer.placement.credits import new_statistics, odds_of, place_shares
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
@@ -34,14 +35,17 @@ from tapestry.optimizer.run.snapshot import Publisher
 from tapestry.optimizer.run.starts import Begun, Child, begin
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested, await_all, stop_check
+from tapestry.optimizer.run.variant_arrays import VariantArrays, write_variant
 from tapestry.optimizer.run.variants import (
+    FRONT_CAPACITY,
     LARGEST_VARIANTS,
+    POOL_CAPACITY,
     Variant,
     coarsen_grids,
     insert_plans,
     load_compiled,
 )
-from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
+from tapestry.optimizer.run.workers import Answer, Epoch, EpochResult, WorkersLost, results_of, run
 from tapestry.optimizer.run.worth import Economics
 from tapestry.optimizer.structure.search import try_child
 from tapestry.teg.stopping import CheckStop, never_stop
@@ -73,7 +77,7 @@ class Coordinator:
         self.state, self.budget, self.folder, self.reserve = state, budget, folder, reserve
         self.economics = economics
         self.publisher, self.on_progress, self.toolbox = publisher, on_progress, toolbox
-        self.files: dict[int, VariantFile] = {}
+        self.files: dict[int, VariantArrays] = {}
         self.check_stop: CheckStop = never_stop
 
     def loop(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
@@ -86,6 +90,8 @@ class Coordinator:
             self.state.stopped = self.state.clock.reason
         except StopRequested:
             self.state.stopped = "cancelled"
+        except WorkersLost:
+            self.state.stopped = "workers lost"
         except KeyboardInterrupt:
             self.state.stopped = "interrupted"
 
@@ -148,28 +154,27 @@ class Coordinator:
         odds = odds_of(recent, state.first_odds, shares)
         # What the goal notes meanwhile in this process is none of the epoch's business.
         goal = variant.submesh.goal.own_best()
-        return Epoch(self._file(variant), variant.archive, goal, odds, random_state, evaluations)
+        archive, capacity = used_rows(variant.archive, copied=False), (FRONT_CAPACITY, POOL_CAPACITY)
+        return Epoch(self._file(variant), archive, capacity, goal, odds, random_state, evaluations)
 
-    def _file(self, variant: Variant) -> VariantFile:
+    def _file(self, variant: Variant) -> VariantArrays:
         """Return the file of a variant's arrays for the workers, written when it is first needed."""
         if variant.number not in self.files:
-            token = f"{self.folder.name}-{variant.number}"
-            space, search = variant.space.space, variant.search
-            self.files[variant.number] = write_variant(self.folder, token, space, search)
+            self.files[variant.number] = write_variant(self.folder, variant.space.space, variant.search)
         return self.files[variant.number]
 
     def _round(self, executor: Executor, left: int | None) -> None:
         between, evaluated = self._rng_state(), self.state.evaluations
         tasks = self._tasks(left)
         planned = sum(task.evaluated_before + task.evaluations for _, task in tasks)
-        futures: list[Future[EpochResult]] = []
+        futures: list[Future[Answer]] = []
         try:
             futures += [executor.submit(run, task) for _, task in tasks]
             self.publisher.publish_if_due(self.state, between, self.budget)
             self.reserve.measure_if_due()
             made = self._children(None if left is None else left - planned)
-            # All first: an executor may write a waiting epoch's archive out only when a worker is free for it.
-            results = [future.result() for future in futures]
+            check = self.state.clock.check(self.check_stop)
+            results = results_of(executor, [task for _, task in tasks], futures, check)
         except BaseException:
             for future in futures:
                 future.cancel()
@@ -214,7 +219,7 @@ class Coordinator:
         """Give an epoch an archive and a goal of its own; plans evaluated for that are some of its evaluations."""
         begun = excursion(turn, variant, task.evaluations, self.state.rng)
         left = task.evaluations - begun.evaluations
-        apart = replace(task, archive=begun.archive, goal=begun.goal, is_apart=True)
+        apart = replace(task, archive=used_rows(begun.archive, copied=False), goal=begun.goal, is_apart=True)
         return replace(apart, evaluations=left, evaluated_before=begun.evaluations)
 
     def _take_in(self, variant: Variant, task: Epoch, result: EpochResult) -> None:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 
@@ -20,9 +19,8 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.fronts import set_parent_weights
+from tapestry.optimizer.archive.rows import FRONT_FIELDS, POOL_FIELDS
 from tapestry.optimizer.run.checkpoint import (
-    FRONT_FIELDS,
-    POOL_FIELDS,
     Checkpoint,
     SavedVariant,
     StaleCheckpoint,
@@ -30,6 +28,7 @@ from tapestry.optimizer.run.checkpoint import (
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.options import LIMITS
 from tapestry.optimizer.run.plan import Plan
+from tapestry.optimizer.run.release import sources_digest
 from tapestry.optimizer.run.starts import begin, first_starts
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested
@@ -51,7 +50,6 @@ from tapestry.teg.stopping import CheckStop, never_stop
 
 Report = Callable[[str], None]
 
-PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 ROUNDS_WITHOUT_PROGRESS = 6
 # Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
@@ -265,11 +263,7 @@ def fingerprint_of(
 @cache
 def _release() -> str:
     """Compute a digest of all code whose change would change a search."""
-    sources = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((Path(__file__).resolve().parents[2] / package).rglob("*.py")):
-            sources.update(path.name.encode() + path.read_bytes())
-    return _digest([sources.hexdigest(), *(version(name) for name in LIBRARIES)])
+    return _digest([sources_digest(), *(version(name) for name in LIBRARIES)])
 
 
 def _digest(document: object) -> str:

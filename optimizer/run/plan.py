@@ -42,6 +42,7 @@ REASONS = {
     "not worth it": "another minute is expected to gain less than it costs",
     "cancelled": "it was requested to stop",
     "interrupted": "it was interrupted",
+    "workers lost": "all workers of the cluster were lost, and none came back in time",
 }
 SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 

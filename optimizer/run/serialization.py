@@ -13,7 +13,7 @@ import numpy as np
 
 LEVEL = 1  # on these arrays the slower levels save a tenth and cost three times as much
 LARGEST_BYTES = 2**31
-DTYPES = frozenset({"bool", "int8", "int16", "int64", "uint64", "float64"})
+DTYPES = frozenset({"bool", "int8", "int16", "int32", "int64", "uint64", "float64"})
 
 
 class SerializationError(ValueError):
@@ -63,8 +63,12 @@ def _read(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     for name, dtype, shape in document["arrays"]:
         if dtype not in DTYPES:
             raise SerializationError(f"array {name!r} is of type {dtype!r}")
+        if not all(type(n) is int and n >= 0 for n in shape):
+            raise SerializationError(f"array {name!r} has the shape {shape}")
         count = int(np.prod(shape, dtype=np.int64))
         array = np.frombuffer(content, dtype, count, at).reshape(shape).copy()
         arrays[name] = array
         at += array.nbytes
+    if at != len(content):
+        raise SerializationError(f"{len(content) - at} bytes are of no array")
     return document["header"], arrays

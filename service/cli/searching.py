@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +15,10 @@ from pathlib import Path
 from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
 from tapestry.optimizer.run.clock import Deadline
+from tapestry.optimizer.run.cluster import ClusterIslands
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior
 from tapestry.optimizer.run.search import search
-from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.optimizer.run.workers import InlineExecutor, WorkersLost
 from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
 from tapestry.service.checking import CheckResults
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, WRONG, CommandError
@@ -50,10 +51,13 @@ class Request:
     deadline: Deadline | None = None
     is_stored: bool = True
     prior: Prior = NO_PRIOR
+    cluster: ClusterIslands | None = None
 
     @property
     def islands(self) -> int:
-        """The number of islands: as given, else one per core."""
+        """The number of islands: as given, else one per worker of the cluster or per core."""
+        if self.options.islands is None and self.cluster is not None:
+            return self.cluster.size
         return islands_of(self.options.islands)
 
 
@@ -138,20 +142,31 @@ def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
             result = _search(request, reporter, executor, timer)
             if not result.frontier:
                 raise CommandError(*_nothing_found(result))
-            checked = check_frontier(
-                result,
-                request.options,
-                executor=helping,
-                deadline=checking_deadline(request.deadline, request.options, timer.storing_s),
-                verifier=timer.verifier,
-                on_plan=reporter.checking,
-                on_execution=reporter.executing,
-            )
+            checked = _checked(request, result, reporter, helping, timer)
     except BrokenProcessPool as error:
         raise CommandError(
             "a worker process ended abruptly, perhaps for lack of memory; try --islands 1", INTERNAL
         ) from error
     return SearchOutcome(request, result, checked, created_at)
+
+
+def _checked(
+    request: Request, result: Result, reporter: Reporter, helping: Executor | None, timer: CheckTimer
+) -> CheckResults:
+    """Check the frontier, with the help of processes; here alone where those of a cluster are lost."""
+    helpers = [None] if helping is None or result.stopped == "workers lost" else [helping, None]
+    for executor in helpers:
+        with suppress(WorkersLost):
+            return check_frontier(
+                result,
+                request.options,
+                executor=executor,
+                deadline=checking_deadline(request.deadline, request.options, timer.storing_s),
+                verifier=timer.verifier,
+                on_plan=reporter.checking,
+                on_execution=reporter.executing,
+            )
+    raise WorkersLost("the workers were lost while plans were checked")
 
 
 def _search(request: Request, reporter: Reporter, executor: Executor | None, timer: CheckTimer) -> Result:
@@ -201,9 +216,12 @@ def _nothing_found(result: Result) -> tuple[str, int]:
 def _workers(request: Request) -> Iterator[Executor | None]:
     """Open a pool of worker processes, where several islands have the time to start them.
 
-    Yield None if there is one island; and an executor that computes here for a short deadline: the processes would
-    load for as long as this one has, in which they keep it from its own work.
+    Yield the cluster, if there is one; None if there is one island; and an executor that computes here for a short
+    deadline: the processes would load for as long as this one has, in which they keep it from its own work.
     """
+    if request.cluster is not None:
+        yield request.cluster
+        return
     if request.islands == 1:
         yield None
         return

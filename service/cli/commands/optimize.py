@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
@@ -16,11 +17,12 @@ from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior
 from tapestry.optimizer.run.options import NO_SNAPSHOT, OPTIONS, RunOptions
 from tapestry.service.checking import failures_of
+from tapestry.service.cli.cluster import connected, tls_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import bound_lines, ending_line, lead_lines, print_frontier
 from tapestry.service.cli.options.searching import option_fault_line, options_of
 from tapestry.service.cli.output import print_json
-from tapestry.service.cli.progress import reporter
+from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import (
     Request,
     SearchOutcome,
@@ -42,6 +44,7 @@ from tapestry.teg.faults import joined
 
 def run(arguments: Namespace) -> int:
     """Search, verify, store and print a frontier."""
+    tls_of(arguments)  # before anything takes time
     store = None if arguments.no_store and not arguments.start_from else open_store(arguments.database_url)
     try:
         found = _found(arguments)
@@ -50,7 +53,7 @@ def run(arguments: Namespace) -> int:
         if known is not None:
             return _report_known(known, arguments.json)
         with reporter(arguments.quiet) as reported:
-            outcome = search_and_check(request, reported)
+            outcome = _outcome(arguments, request, reported)
         run_id = None if store is None or arguments.no_store else store_outcome(store, outcome)
     finally:
         if store is not None:
@@ -72,6 +75,16 @@ def run(arguments: Namespace) -> int:
     if outcome.is_interrupted:
         return exit_interrupted()
     return FAILED if outcome.checked.failures or (not arguments.no_store and run_id is None) else OK
+
+
+def _outcome(arguments: Namespace, request: Request, reported: Reporter) -> SearchOutcome:
+    """Search and check, on the cluster that was asked for, if any."""
+    cluster = connected(arguments, reported.note)
+    try:
+        return search_and_check(replace(request, cluster=cluster), reported)
+    finally:
+        if cluster is not None:
+            cluster.shutdown(wait=False, cancel_futures=True)
 
 
 def _is_fresh(arguments: Namespace) -> bool:

@@ -10,7 +10,10 @@ import threading
 from argparse import Namespace
 from types import FrameType
 
-from tapestry.service.cli.errors import OK
+from tapestry.optimizer.run.cluster_worker import serve_cluster
+from tapestry.optimizer.run.tls import ClusterError, Tls
+from tapestry.service.cli.cluster import tls_of
+from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.searching import islands_of, open_store
 from tapestry.service.logs import start_logging
 from tapestry.service.temporary import temporary_folder
@@ -24,6 +27,9 @@ log = logging.getLogger("tapestry.worker")
 def run(arguments: Namespace) -> int:
     """Work until SIGTERM or Ctrl-C; the current job goes back to the queue with everything found so far."""
     start_logging(arguments.log_level)
+    tls = tls_of(arguments)
+    if arguments.cluster is not None:
+        return _work_for_cluster(arguments, tls)
     store = open_store(arguments.database_url)
     draining = threading.Event()
 
@@ -46,6 +52,27 @@ def run(arguments: Namespace) -> int:
             work(store, settings, draining)
     finally:
         store.close()
+    return OK
+
+
+def _work_for_cluster(arguments: Namespace, tls: Tls | None) -> int:
+    """Work for searches on a cluster until SIGTERM or Ctrl-C; what runs then is run again by other workers."""
+    if arguments.database_url is not None:
+        raise CommandError("a worker works for a cluster or a database: give --cluster or --database-url")
+    processes, address = islands_of(arguments.islands), arguments.cluster
+
+    def report() -> None:
+        log.info("worker for the cluster at %s: %d processes", address, processes)
+
+    try:
+        is_requested = serve_cluster(address, processes, tls=tls, name=arguments.name or "", on_start=report)
+    except ClusterError as error:
+        raise CommandError(str(error)) from error
+    if not is_requested:
+        raise CommandError(
+            f"the Dask scheduler at {address} has ended, or cannot be reached any more", FAILED
+        )
+    log.info("worker for the cluster at %s has ended", address)
     return OK
 
 

@@ -10,6 +10,7 @@ from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.cli.options.shared import (
     Parser,
     as_json,
+    cluster,
     graph,
     islands,
     port,
@@ -49,6 +50,7 @@ def optimize(parser: Parser) -> None:
         "StableHLO with Shardy attributes (.mlir)",
     )
     parser.add_argument("--no-store", action="store_true", help="store nothing")
+    cluster(parser, "search on the workers of this Dask scheduler, such as tcp://host:8786")
     _output(parser)
 
 

@@ -8,6 +8,7 @@ from tapestry.optimizer.run.options import OPTIONS
 from tapestry.service.cli.options.shared import (
     Parser,
     as_json,
+    cluster,
     dims,
     islands,
     logging,
@@ -31,11 +32,14 @@ def serve(parser: Parser) -> None:
 
 
 def worker(parser: Parser) -> None:
-    """Add the options of `worker`: its name, and its number of processes."""
+    """Add the options of `worker`: its name, its number of processes, and a cluster in place of a database."""
     parser.add_argument(
         "--name", metavar="TEXT", help="name in logs and leases (default: host, process, token)"
     )
     parser.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+    cluster(
+        parser, "work for searches with --cluster at this Dask scheduler, not for a service: tcp://host:8786"
+    )
     islands(parser)
     store(parser)
     logging(parser)

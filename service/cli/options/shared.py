@@ -252,6 +252,15 @@ def islands(parser: Parser) -> None:
     )
 
 
+def cluster(parser: Parser, help_: str) -> None:
+    """Add the options for a Dask cluster: the address of its scheduler, and the files that encrypt connections."""
+    parser.add_argument("--cluster", metavar="ADDRESS", help=help_)
+    for name, what in (("ca", "authority's certificate"), ("cert", "certificate"), ("key", "key")):
+        parser.add_argument(
+            f"--tls-{name}", metavar="FILE", help=f"the {what} (PEM) for a cluster at tls://host:port"
+        )
+
+
 def port(parser: Parser) -> None:
     """Add the option for the port to listen on."""
     parser.add_argument(
