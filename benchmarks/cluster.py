@@ -8,7 +8,7 @@ same number of islands, two for each of the most workers. `whole` is the search 
 it is; `placement` leaves out structural moves and presearch, whose compilation is the coordinator's own work, and shows
 what the distribution alone costs. Stored are the plans per second of the rounds, the share of one core that the
 coordinator takes, and the cores that the workers take together. Cores that others use too make figures differ, so
-medians are compared, and `machine` says how many times as much plain arithmetic the workers did at once as one of them
+medians are compared, and `at_once` says how many times as much plain arithmetic the workers did at once as one of them
 alone just before: more than that no search can gain.
 """
 
@@ -145,7 +145,7 @@ def measure(
         "evaluations_per_s": round(evaluated / wall_s),
         "coordinator_share": round(own_s / wall_s, 3),
         "workers_share": round(worked_s / found.seconds, 3),
-        "machine": round(together / alone, 2),
+        "at_once": round(together / alone, 2),
     }
 
 
@@ -177,7 +177,7 @@ def _pid_and_seconds(seconds: float) -> tuple[int, float]:
 def summary(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Compute the medians by parts and workers, and how many times the rate of the fewest workers each has."""
     keys = list(dict.fromkeys((each["parts"], each["workers"]) for each in searches))
-    names = ("evaluations_per_s", "coordinator_share", "workers_share", "machine")
+    names = ("evaluations_per_s", "coordinator_share", "workers_share", "at_once")
     found = []
     for parts, workers in keys:
         alike = [each for each in searches if (each["parts"], each["workers"]) == (parts, workers)]
@@ -194,11 +194,11 @@ def summary(searches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def table_of(figures: Sequence[dict[str, Any]]) -> Table:
     """Build a table of the medians."""
     table = Table(
-        "parts", "workers", "searches", "plans/s", "times the fewest", "machine", "coordinator", "workers"
+        "parts", "workers", "searches", "plans/s", "times the fewest", "at_once", "coordinator", "workers"
     )
     for each in figures:
         counts = (str(each[name]) for name in ("workers", "searches"))
-        times = (f"{each[name]:.2f}" for name in ("speedup", "machine"))
+        times = (f"{each[name]:.2f}" for name in ("speedup", "at_once"))
         shares = (f"{100 * each[name]:.0f}%" for name in ("coordinator_share", "workers_share"))
         table.add_row(each["parts"], *counts, f"{each['evaluations_per_s']:,.0f}", *times, *shares)
     return table

@@ -40,7 +40,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class EpochAnswer:
-    """What a worker sends back of an epoch: what has changed in its archive, statistics, and the plans evaluated."""
+    """The answer of a worker to an epoch: the change of its archive, statistics, and the plans evaluated."""
 
     change: ArchiveChange
     statistics: Statistics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -70,7 +71,15 @@ def test_bad_entries_are_named_and_the_others_run(tapestry: Run, batch: Path) ->
     assert "8 runs: 4 succeeded, 4 failed, 0 pending" in answer.out
     again = tapestry("tune", batch, "--islands", 1, "--quiet", "--json").json
     assert [entry["reused"] for entry in again["entries"]] == [True] * 4 + [False] * 4
-    assert (batch.parent / "batch.report" / "report.html").is_file()
+    report = batch.parent / "batch.report"
+    assert (report / "report.html").is_file()
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with (report / "frontiers.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    columns = parquet.read_table(report / "frontiers.parquet").to_pydict()
+    assert len(rows) == sum(entry["plans"] for entry in again["entries"])
+    assert columns["plan"] == [row["plan"] for row in rows]
+    assert columns["time_s"] == [float(row["time_s"]) for row in rows]
 
 
 @pytest.mark.slow
