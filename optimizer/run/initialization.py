@@ -28,6 +28,7 @@ from tapestry.optimizer.run.checkpoint import (
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.options import LIMITS
 from tapestry.optimizer.run.plan import Plan
+from tapestry.optimizer.run.relatives import Relative, plant
 from tapestry.optimizer.run.release import sources_digest
 from tapestry.optimizer.run.starts import begin, first_starts
 from tapestry.optimizer.run.state import SearchState
@@ -64,6 +65,7 @@ def initialize(
     plans: Sequence[Plan],
     report: Report,
     check_stop: CheckStop = never_stop,
+    relatives: Sequence[Relative] = (),
 ) -> None:
     """Compile the simplified program for the whole mesh, insert its first plans, and note what is to begin next.
 
@@ -84,6 +86,8 @@ def initialize(
     state.starts = first_starts(state)
     if plans:
         start_from_plans(state, plans, check_stop)
+    with suppress(OutOfTime):
+        state.started_from += plant(state, relatives, state.clock.check_preparation(check_stop))
     state.timings["compile_s"] += time.perf_counter() - began
     began = time.perf_counter()
     report("seeding")

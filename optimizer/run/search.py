@@ -51,6 +51,7 @@ from tapestry.optimizer.run.options import (
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
+from tapestry.optimizer.run.relatives import Relative
 from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.optimizer.run.reserve import Estimate, Reserve
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
@@ -84,6 +85,7 @@ def search(
     search: bool = True,
     seeds: bool = True,
     start_from: Sequence[Plan] = (),
+    relatives: Sequence[Relative] = (),
     resume: Checkpoint | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_checkpoint: Callable[[Snapshot], None] | None = None,
@@ -102,8 +104,8 @@ def search(
     keywords win. A caller that began earlier gives its `deadline`; by default the option's seconds begin here. Of what
     it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given some plans and their number
     on the front: two of the first plans, later one of the front at a time. Benchmarks leave out some of its `parts`.
-    Moves are chosen at first by what earlier searches have learned, the `prior`. The other arguments, and what is
-    computed, are explained at `tapestry.optimize`.
+    Moves are chosen at first by what earlier searches have learned, the `prior`; plans of related programs are
+    `relatives`. The other arguments, and what is computed, are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
@@ -130,7 +132,9 @@ def search(
         state.fingerprint = request.fingerprint(state, described(operators))
     report, stopping = _phases(state, on_progress), should_stop or (lambda: False)
     with _islands(state, executor) if search else nullcontext(InlineExecutor()) as islands:
-        if not _prepare(state, request, start_from, resume, reserved, report, stop_check(stopping)):
+        if not _prepare(
+            state, request, (start_from, relatives), resume, reserved, report, stop_check(stopping)
+        ):
             return _result(state, request)
         publisher = Publisher(on_checkpoint, checkpoint_s, request.objectives, request.bounds)
         with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
@@ -283,7 +287,7 @@ def _islands(state: SearchState, executor: Executor | None) -> Iterator[Executor
 def _prepare(
     state: SearchState,
     request: _Request,
-    start_from: Sequence[Plan],
+    given: tuple[Sequence[Plan], Sequence[Relative]],
     resume: Checkpoint | None,
     reserved: Reserve,
     report: Callable[[str], None],
@@ -298,7 +302,7 @@ def _prepare(
             if resume is not None:
                 restore(resume, state, report, check_stop)
             else:
-                initialize(state, request.budget.evaluations, start_from, report, check_stop)
+                initialize(state, request.budget.evaluations, given[0], report, check_stop, given[1])
             reserved.measure_first()
     except StopRequested:
         state.stopped = "cancelled"

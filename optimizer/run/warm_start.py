@@ -58,7 +58,7 @@ def start_from_plans(state: SearchState, plans: Sequence[Plan], check_stop: Chec
             graphs[moves] = _replayed(state.graph, moves)
         replayed = graphs[moves]
         if replayed is not None and replayed.structural_hash == plan.graph.structural_hash:
-            groups.setdefault((moves, _submesh_of(state, plan)), []).append(plan)
+            groups.setdefault((moves, submesh_of(state, plan.placements)), []).append(plan)
     if not groups:
         raise ValueError(
             f"start_from: none of the {len(plans)} plans is of the program {state.graph.name!r}; "
@@ -66,13 +66,11 @@ def start_from_plans(state: SearchState, plans: Sequence[Plan], check_stop: Chec
         )
     joined = 0
     for (moves, k), group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        variant = _variant(state, k, graphs[moves], moves, joined < LARGEST_VARIANTS, check_stop)
-        if all(variant is not known for known in state.variants):
-            joined += variant.graph is not state.variants[0].graph
-            state.variants.append(variant)
-            state.starts = [s for s in state.starts if (s.submesh, s.moves) != (k, variant.moves)]
-            state.structural.known.add(variant.graph.structural_hash)
-        _seed_plans(state, variant, group)
+        graph, count = graphs[moves], len(state.variants)
+        assert graph is not None
+        variant = joined_variant(state, k, graph, moves, joined < LARGEST_VARIANTS, check_stop)
+        joined += len(state.variants) > count and variant.graph is not state.variants[0].graph
+        state.started_from += seed_plans(state, variant, [plan.placements for plan in group])
 
 
 def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
@@ -82,12 +80,11 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
         return None
 
 
-def _submesh_of(state: SearchState, plan: Plan) -> int:
+def submesh_of(state: SearchState, wanted: Placements) -> int:
     """Find the submesh and schedule order that a plan names, else the whole mesh in that order.
 
     Of several views of it that which has most of the plan's strategies.
     """
-    wanted = plan.placements
     strategies = [placement.strategy for placement in wanted.blocks.values()]
     for devices, schedule_order in (
         (wanted.devices, wanted.schedule_order),
@@ -104,19 +101,34 @@ def _submesh_of(state: SearchState, plan: Plan) -> int:
     return 0
 
 
-def _variant(
+def joined_variant(
     state: SearchState,
     k: int,
-    graph: Graph | None,
+    graph: Graph,
     moves: tuple[Move, ...],
     may_join: bool,
     check_stop: CheckStop,
 ) -> Variant:
-    """Return the variant for a group of plans on a submesh: one of equal structure or a new one.
+    """Return the variant for a group of plans on a submesh: one of equal structure, or a new one that joins.
 
     A program that may not join is replaced by the simplified one.
     """
-    assert graph is not None
+    variant = _variant(state, k, graph, moves, may_join, check_stop)
+    if all(variant is not known for known in state.variants):
+        state.variants.append(variant)
+        state.starts = [s for s in state.starts if (s.submesh, s.moves) != (k, variant.moves)]
+        state.structural.known.add(variant.graph.structural_hash)
+    return variant
+
+
+def _variant(
+    state: SearchState,
+    k: int,
+    graph: Graph,
+    moves: tuple[Move, ...],
+    may_join: bool,
+    check_stop: CheckStop,
+) -> Variant:
     submesh, first = state.submeshes[k], state.variants[0]
     chosen, structure = {rule.name for rule in state.structural.rules}, structure_of(graph)
     is_allowed = {m.rule for m in moves} <= chosen and keeps_pins(graph, state.options.pins)
@@ -128,8 +140,9 @@ def _variant(
     return new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
 
 
-def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
-    found = [fit(variant, plan.placements) for plan in plans]
+def seed_plans(state: SearchState, variant: Variant, plans: Sequence[Placements]) -> int:
+    """Insert plans into a variant, each as the nearest one that it has; their values stay anchors; return how many."""
+    found = [fit(variant, placements) for placements in plans]
     rows = (
         np.array([genes.strategies for genes in found]).astype(np.int16),
         np.minimum([genes.prefetch for genes in found], LARGEST_DISTANCE).astype(np.int8),
@@ -145,7 +158,7 @@ def _seed_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> 
     known = [] if state.anchors is None else [state.anchors]
     state.anchors = np.concatenate([*known, np.array(values).reshape(-1, len(goal.epsilon))])
     state.evaluations += len(plans)
-    state.started_from += len(plans)
+    return len(plans)
 
 
 def fit(variant: Variant, placements: Placements) -> Genes:

@@ -112,7 +112,7 @@ class StructuralSearch:
         """
 
         def rewrite(before: Graph, move: Move) -> Saturated | None:
-            after = self._rewritten(before, move)
+            after = self.rewritten(before, move)
             return after if after is not None and keeps_pins(after.graph, options.pins) else None
 
         dtype = options.compute_dtype
@@ -136,14 +136,14 @@ class StructuralSearch:
         self.credits.note_untried(odds.keys() - {arms[place]})
         move = candidates.pop(place)
         self.taken.setdefault(parent.number, []).append(place)
-        made = self._rewritten(parent.graph, move)
+        made = self.rewritten(parent.graph, move)
         if made is None or made.graph.structural_hash in self.known:
             return None
         self.known.add(made.graph.structural_hash)
         self._origins[number] = (made.graph, parent.number, made.changes)
         return made.graph, (*parent.moves, *made.moves), move.rule
 
-    def _rewritten(self, graph: Graph, move: Move) -> Saturated | None:
+    def rewritten(self, graph: Graph, move: Move) -> Saturated | None:
         """Apply a move and simplify; return the graph, all moves and changes, or None if the move or its rule fails."""
         if move.rule in self.refused:
             return None
