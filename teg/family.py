@@ -8,13 +8,12 @@ import re
 from tapestry.teg.graph import Graph
 
 # What distinguishes one layer from the next in a name, and a block that a rewrite has made: numbers, and hashes.
-_HASH = re.compile(r"\.[0-9a-f]{8}\b")
-_NUMBER = re.compile(r"[0-9]+")
+_COUNTED = re.compile(r"[._]?(?:(?<=\.)[0-9a-f]{8}\b|[0-9]+)")
 
 
 def site_pattern(site: str) -> str:
-    """Return the name of a site without what differs from layer to layer: `h.3.mlp` and `h.11.mlp` are `h.#.mlp`."""
-    return _NUMBER.sub("#", _HASH.sub(".#", site))
+    """Return the name of a site without what differs from layer to layer: `h.3.mlp` and `h.11.mlp` are `h.mlp`."""
+    return _COUNTED.sub("", site)
 
 
 def family_of(graph: Graph) -> str:

@@ -21,8 +21,9 @@ from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
+from tapestry.teg.sharding.text import placements_from_document, placements_to_document
 
-MAGIC = b"tapestry search 5\n"
+MAGIC = b"tapestry search 6\n"
 # Parts of the header that are not values of the checkpoint as they stand.
 CONVERTED = ("variants", "structural", "varied", "known", "views", "starts", "proven")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
@@ -130,7 +131,13 @@ class Checkpoint:
             }
             for v in self.variants
         ]
-        starts = [(start.kind, start.submesh, [m.to_json() for m in start.moves]) for start in self.starts]
+        starts = [
+            (
+                *(start.kind, start.submesh, [m.to_json() for m in start.moves]),
+                [placements_to_document(placements) for placements in start.plans],
+            )
+            for start in self.starts
+        ]
         proven = list(self.proven.items())  # members of JSON would have texts for names
         return {name: getattr(self, name) for name in plain} | {
             "variants": variants,
@@ -266,8 +273,11 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         proven={int(number): float(bound) for number, bound in header.get("proven", ())},
         views=tuple(tuple(int(cut) for cut in cuts) for cuts in header["views"]),
         starts=tuple(
-            SearchStart(str(kind), int(submesh), tuple(map(Move.from_json, moves)))
-            for kind, submesh, moves in header["starts"]
+            SearchStart(
+                *(str(kind), int(submesh), tuple(map(Move.from_json, moves))),
+                tuple(map(placements_from_document, plans)),
+            )
+            for kind, submesh, moves, plans in header["starts"]
         ),
         variants=tuple(
             SavedVariant(

@@ -32,7 +32,7 @@ from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.proven_gap import is_bound_met
 from tapestry.optimizer.run.reserve import Reserve
 from tapestry.optimizer.run.snapshot import Publisher
-from tapestry.optimizer.run.starts import Begun, Child, begin
+from tapestry.optimizer.run.starts import begin
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.stopping import StopRequested, await_all, stop_check
 from tapestry.optimizer.run.variant_arrays import VariantArrays, write_variant
@@ -40,6 +40,8 @@ from tapestry.optimizer.run.variants import (
     FRONT_CAPACITY,
     LARGEST_VARIANTS,
     POOL_CAPACITY,
+    Begun,
+    Child,
     Variant,
     coarsen_grids,
     insert_plans,

@@ -86,8 +86,7 @@ def initialize(
     state.starts = first_starts(state)
     if plans:
         start_from_plans(state, plans, check_stop)
-    with suppress(OutOfTime):
-        state.started_from += plant(state, relatives, state.clock.check_preparation(check_stop))
+    state.started_from += plant(state, relatives)
     state.timings["compile_s"] += time.perf_counter() - began
     began = time.perf_counter()
     report("seeding")

@@ -1,7 +1,7 @@
 """Plans of related programs: of other sizes or another depth, or for another mesh; they are planted by names of sites.
 
-Between `warm_start` (plans of this very program) and `initialization`. A search begins with them as with seeds: what
-does not fit is left out, and nothing is an error.
+Between `planting` and `starts`. A search begins with them as with seeds: what does not fit is left out, and nothing is
+an error.
 """
 
 from __future__ import annotations
@@ -10,17 +10,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant
-from tapestry.optimizer.run.warm_start import PLACED, joined_variant, seed_plans, submesh_of
+from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.planting import PLACED, seed_plans, submesh_of
+from tapestry.optimizer.run.state import SearchStart, SearchState
+from tapestry.optimizer.run.variants import (
+    Begun,
+    Child,
+    empty_archive,
+    insert_abstract,
+    keeps_pins,
+    new_variant,
+    structure_of,
+)
 from tapestry.rewrites import Move, RuleError, find_tied
 from tapestry.teg.family import site_pattern
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
-from tapestry.teg.stopping import CheckStop, never_stop
+from tapestry.teg.stopping import CheckStop
 
-# The structures of related programs that are tried, those with most plans first.
-MOST_STRUCTURES = 4
+# The structures of related programs, each on a part of the mesh, that become starts: those with most plans first.
+MOST_STARTS = 3
 History = tuple[Move, ...]
 
 
@@ -31,37 +40,48 @@ class Relative(NamedTuple):
     placements: Placements
 
 
-def plant(state: SearchState, relatives: Sequence[Relative], check_stop: CheckStop = never_stop) -> int:
-    """Plant plans of related programs in a search that has its first variant; return how many.
-
-    Their structural moves are made again at the places of the same names, layers counted alike.
-    """
-    groups: dict[History, list[Relative]] = {}
-    for relative in relatives:
-        moves = tuple(move for move in relative.moves if move.rule not in PLACED)
-        groups.setdefault(tuple(move for move in moves if _is_tried(state, move)), []).append(relative)
-    planted, joined = 0, 0
-    for history, group in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_STRUCTURES]:
-        check_stop()
-        graph, moves = _rewritten(state, history, check_stop)
-        of_submesh: dict[int, list[Placements]] = {}
-        for relative in group:
-            fitting = _named_alike(graph, relative.placements)
-            of_submesh.setdefault(submesh_of(state, fitting), []).append(fitting)
-        for k, placements in of_submesh.items():
-            variant = joined_variant(state, k, graph, moves, joined < LARGEST_VARIANTS, check_stop)
-            joined += _is_new(state, variant)
-            planted += seed_plans(state, variant, placements)
-    return planted
+def plant(state: SearchState, relatives: Sequence[Relative]) -> int:
+    """Plant plans of related programs in the first variant, and begin next with their structures; return how many."""
+    groups: dict[tuple[History, int], list[Placements]] = {}
+    simplifying = {rule.name for rule in state.structural.saturating}
+    for moves, placements in relatives:
+        history = tuple(move for move in moves if move.rule not in PLACED and move.rule not in simplifying)
+        groups.setdefault((history, submesh_of(state, placements)), []).append(placements)
+    first, whole = state.variants[0], [p for (_, k), plans in groups.items() if k == 0 for p in plans]
+    if whole:
+        seed_plans(state, first, [_named_alike(first.graph, placements) for placements in whole])
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    further = [SearchStart("relative", k, history, tuple(p)) for (history, k), p in ordered if history or k]
+    for start in reversed(further[:MOST_STARTS]):
+        own = SearchStart(
+            "program", start.submesh, first.moves
+        )  # a part's variant, where there are no moves to make
+        at = 0 if start.moves or own not in state.starts else state.starts.index(own) + 1
+        state.starts.insert(at, start)
+    return len(whole) + sum(len(start.plans) for start in further[:MOST_STARTS] if start.submesh)
 
 
-def _is_new(state: SearchState, variant: Variant) -> bool:
-    return variant.graph is not state.variants[0].graph
-
-
-def _is_tried(state: SearchState, move: Move) -> bool:
-    """Return whether a move was a choice: the saturating rules follow by themselves."""
-    return move.rule not in {rule.name for rule in state.structural.saturating}
+def begin_relative(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+    """Make a related program's moves again, at places of the same names but for numbers of layers; plant its plans."""
+    first, submesh = state.variants[0], state.submeshes[start.submesh]
+    graph, moves = _rewritten(state, start.moves, check_stop)
+    if not keeps_pins(graph, state.options.pins):
+        graph, moves = first.graph, first.moves
+    plans = start.plans if limit is None else start.plans[: max(0, limit - state.evaluations)]
+    structure = structure_of(graph)
+    known = next((v for v in state.variants if v.submesh is submesh and v.structure == structure), None)
+    if known is None:
+        try:
+            variant = new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
+        except OutOfRange:  # tensors so large that copies of them cannot be counted
+            return []
+        state.evaluations += sum(insert_abstract(variant))
+    else:  # islands work with its archive
+        variant = replace(known, archive=empty_archive(submesh.goal, known.space))
+    check_stop()
+    if plans:
+        seed_plans(state, variant, [_named_alike(graph, placements) for placements in plans])
+    return [Child(variant, moves[-1].rule if moves != first.moves else "")]
 
 
 def _rewritten(state: SearchState, history: History, check_stop: CheckStop) -> tuple[Graph, History]:

@@ -10,13 +10,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.relatives import begin_relative
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
+    Begun,
+    Child,
     Variant,
     empty_archive,
     insert_abstract,
@@ -35,18 +37,6 @@ from tapestry.teg.stopping import CheckStop
 MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 
 
-class Child(NamedTuple):
-    """A new variant, or further plans of a known one; `rule` made its program, and is empty where none did.
-
-    One that `must_stay` does so though it adds nothing to the front yet.
-    """
-
-    variant: Variant
-    rule: str = ""
-    must_stay: bool = False
-
-
-Begun = list[Child]
 Begin = Callable[[SearchState, SearchStart, int | None, CheckStop], Begun]
 
 
@@ -238,6 +228,7 @@ KINDS: Mapping[str, Begin] = {
     "exact": _begin_exact,
     "presearch": _begin_presearch,
     "program": _begin_program,
+    "relative": begin_relative,
     "view": _begin_program,
     "views": _begin_views,
 }

@@ -25,6 +25,7 @@ from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import Placements
 
 STALE_ROUNDS = 24
 LEAST_GAIN = 1e-4
@@ -35,13 +36,15 @@ TOOLBOX = "toolbox"
 class SearchStart(NamedTuple):
     """A part of the search that is still to begin.
 
-    `kind` is "program" or "view", the program that `moves` make, on the submesh of this number; or what leads to
-    plans and starts: "exact" plans of that variant, the best "views", a "presearch" for a submesh.
+    `kind` is "program" or "view", the program that `moves` make, on the submesh of this number; "relative", the one
+    that such moves of a related program make, with `plans` of that; or what leads to plans and starts: "exact" plans of
+    a variant, the best "views", a "presearch" for a submesh.
     """
 
     kind: str
     submesh: int = 0
     moves: tuple[Move, ...] = ()
+    plans: tuple[Placements, ...] = ()
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -93,6 +94,20 @@ class Variant:
     def structure(self) -> str:
         """The hash of everything the genes depend on: the program and its sites, in order."""
         return structure_of(self.graph)
+
+
+class Child(NamedTuple):
+    """A new variant, or further plans of a known one; `rule` made its program, and is empty where none did.
+
+    One that `must_stay` does so though it adds nothing to the front yet.
+    """
+
+    variant: Variant
+    rule: str = ""
+    must_stay: bool = False
+
+
+Begun = list[Child]
 
 
 def keeps_pins(graph: Graph, pins: Mapping[str, str]) -> bool:

@@ -15,8 +15,8 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot
 from tapestry.optimizer.archive.report import costs_of, values_of
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.planting import PLACED, fit
 from tapestry.optimizer.run.variants import new_variant
-from tapestry.optimizer.run.warm_start import PLACED, fit
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import Move
 from tapestry.teg.sharding.check import check_placements
