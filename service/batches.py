@@ -12,14 +12,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tapestry.optimizer.run.options import OPTIONS, RunOptions
+from tapestry.optimizer.run.options import AUTO, OPTIONS, RunOptions
 from tapestry.teg.faults import Fault, near_hint, value_text
 
 LISTS = ("models", "meshes", "seeds")
 # Options that an entry of a batch has of its own, and what to write instead.
 OF_AN_ENTRY = {
     "seed": "write seeds = [0, 1]",
-    "start_from": "a batch has many programs; use `tapestry optimize --start-from`",
+    "start_from": 'a batch has many programs; write start_from = "auto", or use `tapestry optimize --start-from`',
     "pins": "a batch has many programs; use `tapestry optimize --pin`",
 }
 MOST_ENTRIES = 100_000
@@ -129,6 +129,8 @@ def _faults(document: Mapping[str, Any]) -> Iterator[Fault]:
     known = {*LISTS, "dimensions", *(option.path[0] for option in OPTIONS)} - {*OF_AN_ENTRY}
     for name in document:
         if name in OF_AN_ENTRY:
+            if (name, document[name]) == ("start_from", AUTO):
+                continue
             yield Fault(f"/{name}", f"is no member of a batch; {OF_AN_ENTRY[name]}")
         elif name not in known:
             yield Fault(f"/{name}", f"is no member of a batch; {near_hint(name, sorted(known))}")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Of the stored form. In version 1 `seconds` were those of the rounds alone.
 VERSION, READABLE = 2, (1, 2)
 DEFAULT_SECONDS = 20.0
+# The word of `start_from` for runs that are looked up.
+AUTO = "auto"
 # The words of a prior that is no number: the newest snapshot, and none.
 LATEST, NO_SNAPSHOT = "latest", "none"
 LONGEST_EXECUTION_S = 60.0
@@ -158,7 +160,11 @@ class RunOptions:
         unset="none",
     )
     start_from: str | None = option(
-        None, "a stored run of the same program, whose frontier is the start", metavar="RUN", unset="seeds"
+        None,
+        "stored runs whose frontiers are the start, of this program or one of other sizes or depth; auto looks for the "
+        "nearest",
+        metavar="RUN[,RUN]|auto",
+        unset="seeds",
     )
     prior: str | None = option(
         None,

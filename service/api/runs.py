@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from tapestry.costmodel.known_objectives import objective_called
+from tapestry.optimizer.run.options import AUTO
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, revalidated
 from tapestry.service.api.bodies import RunBody, stored_resources
@@ -40,8 +41,9 @@ from tapestry.service.leads import with_leads
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, options_document, shown_plan_document
 from tapestry.service.provenance import versions
+from tapestry.service.related import named_runs
 from tapestry.service.requests import InvalidRequest, check_request
-from tapestry.service.store import RunRequest, RunSummary, UnknownId
+from tapestry.service.store import RunRequest, RunSummary, StoreError, UnknownId
 from tapestry.service.verdicts import count_verdicts, unchecked_reason
 from tapestry.teg.faults import Fault
 
@@ -239,15 +241,11 @@ def _prior_faults(body: RunBody, parts: Context) -> list[Fault]:
 
 
 def _source_faults(graph_id: str, start_from: str | None, parts: Context) -> list[Fault]:
-    """Find that the run to start from does not exist or does not fit."""
-    if start_from is None:
+    """Find that a run to start from does not exist or does not fit."""
+    if start_from is None or start_from == AUTO:
         return []
     try:
-        source = parts.store.runs.get(start_from)
-    except UnknownId as error:
+        named_runs(parts.store, start_from, parts.store.graphs.kin(graph_id))
+    except StoreError as error:
         return [Fault("/start_from", str(error))]
-    if source.graph_id != graph_id:
-        return [Fault("/start_from", f"run {source.id} is of another graph, {source.graph_id}")]
-    if not source.front:
-        return [Fault("/start_from", f"run {source.id} has no plans to start from ({source.status})")]
     return []

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tapestry.hardware import CatalogError, Mesh, load_mesh
-from tapestry.optimizer import Plan, ProcessIslands, Result, RunOptions
+from tapestry.optimizer import ProcessIslands, Result, RunOptions
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.cluster import ClusterIslands
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior
@@ -28,6 +28,7 @@ from tapestry.service.frontier_checks import CheckTimer, check_frontier, checkin
 from tapestry.service.priors import prior_text
 from tapestry.service.provenance import host, versions
 from tapestry.service.refusals import refusal_documents
+from tapestry.service.related import NOTHING, StartingPlans, starting_plans
 from tapestry.service.settings import database_url
 from tapestry.service.store import FinishedRun, RunRequest, Store, StoredRun, StoreError, mesh_to_document
 from tapestry.service.store.codec import graph_values
@@ -47,7 +48,7 @@ class Request:
     graph: Graph
     mesh: Mesh
     options: RunOptions
-    start_from: Sequence[Plan] = ()
+    starting: StartingPlans = NOTHING
     deadline: Deadline | None = None
     is_stored: bool = True
     prior: Prior = NO_PRIOR
@@ -114,19 +115,12 @@ def read_mesh(name_or_path: str) -> Mesh:
         raise CommandError(str(error)) from error
 
 
-def plans_of(store: Store, reference: str, graph: Graph) -> tuple[Plan, ...]:
-    """Load the frontier of a stored run of the same program."""
+def starting_from(store: Store, options: RunOptions, graph: Graph, mesh: Mesh) -> StartingPlans:
+    """Load what a search starts from: frontiers of stored runs of the same program or of related ones."""
     try:
-        found = store.runs.find(reference)
-        stored = store.graphs.load(found.summary.graph_id)
-        if stored.structural_hash != graph.structural_hash:
-            raise CommandError(
-                f"run {found.summary.id} is of {found.summary.graph_name!r}, another program than {graph.name!r}; "
-                "a search can start from a run of the same program only"
-            )
-        return tuple(store.plans.load_all([plan.key for plan in found.frontier]))
+        return starting_plans(store, options, graph, mesh_to_document(mesh))
     except StoreError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(f"--start-from: {error}") from error
 
 
 def search_and_check(request: Request, reporter: Reporter) -> SearchOutcome:
@@ -180,7 +174,8 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None, tim
                 request.mesh,
                 options=replace(request.options, islands=request.islands),
                 executor=executor,
-                start_from=request.start_from,
+                start_from=request.starting.plans,
+                relatives=request.starting.relatives,
                 on_progress=reporter.searching,
                 should_stop=should_stop,
                 deadline=checking_deadline(request.deadline, request.options, timer.storing_s),
@@ -259,6 +254,7 @@ def store_outcome(store: Store, outcome: SearchOutcome) -> str | None:
         verified=outcome.checked.verified,
         executions=outcome.checked.executions,
         prior=prior_text(request.prior),
+        started_from=request.starting.text,
         ended_at=datetime.now(UTC),
     )
     try:

@@ -22,6 +22,7 @@ from tapestry.service.store.database import StoreError
 from tapestry.service.store.records import RunSummary, StoredPlan
 from tapestry.service.store.sessions import Unreadable
 from tapestry.teg.document import dumps, loads
+from tapestry.teg.family import family_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import catalog, plug_ins
 from tapestry.teg.sharding.text import placements_from_document, placements_to_document
@@ -44,6 +45,7 @@ def graph_values(graph: Graph) -> dict[str, Any]:
         "id": digest.hexdigest()[:32],
         "name": graph.name,
         "structural_hash": graph.structural_hash,
+        "family": family_of(graph),
         "blocks": len(graph.blocks),
         "document": gzip.compress(document, 6, mtime=0),
         "lacks_values": lacks_values,

@@ -69,7 +69,9 @@ def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, An
     request = RunRequest(graph_id, mesh_to_document(result.mesh), finished.options)
     last = result.history[-1] if result.history else None
     return requested_values(run_id, request, finished.created_at) | {
-        "options": replace(finished.options, islands=result.islands, prior=finished.prior).to_stored(),
+        "options": replace(
+            finished.options, islands=result.islands, prior=finished.prior, start_from=finished.started_from
+        ).to_stored(),
         "status": STATUS.get(result.stopped, "succeeded"),
         "phase": "done",
         "stopped": result.stopped,

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tapestry.service.store.codec import graph_of, graph_values
 from tapestry.service.store.pages import newest
-from tapestry.service.store.records import Cursor, Rewriting, SavedGraph, StoredGraph
+from tapestry.service.store.records import Cursor, Kin, Rewriting, SavedGraph, StoredGraph
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import Base, GraphRow, RewriteRow, UploadRow
 from tapestry.teg.graph import Graph
@@ -72,6 +72,15 @@ class Graphs:
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(RewriteRow.created_at, RewriteRow.source_id))
             return tuple(Rewriting(*row) for row in rows)
+
+    def kin(self, graph_id: str) -> Kin:
+        """Return by what a graph is related to others."""
+        query = select(GraphRow.structural_hash, GraphRow.family, GraphRow.blocks)
+        with self._database.reading() as connection:
+            row = connection.execute(query.where(GraphRow.id == graph_id)).one_or_none()
+        if row is None:
+            raise UnknownId(f"there is no graph {graph_id!r}")
+        return Kin(*row)
 
     def load(self, graph_id: str) -> Graph:
         """Load the graph with this id, as it was stored."""

@@ -94,14 +94,15 @@ class Jobs:
         *,
         islands: int,
         prior: str,
+        started_from: str | None = None,
         versions: Mapping[str, str],
         host: Mapping[str, Any],
     ) -> None:
-        """Record the environment of a run in this attempt: islands, prior, versions and host."""
+        """Record the environment of a run in this attempt: islands, prior, runs it starts from, versions and host."""
         with self._fenced(job, now, lease_s) as connection:
             stored = connection.scalar(select(RunRow.options).where(RunRow.id == job.subject)) or {}
             made_with = {
-                "options": {**stored, "islands": islands, "prior": prior},
+                "options": {**stored, "islands": islands, "prior": prior, "start_from": started_from},
                 "versions": dict(versions),
                 "host": dict(host),
             }

@@ -9,12 +9,15 @@ from typing import Any
 from sqlalchemy import Select, select
 
 from tapestry.optimizer import Plan
+from tapestry.rewrites import Move
 from tapestry.service.store.codec import graph_of, plans_of, stored_plan
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.graphs import insert_if_new
 from tapestry.service.store.records import StoredPlan
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ArtifactRow, GraphRow, PlanRow, RunRow
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.text import placements_from_document
 
 _ALL = tuple(PlanRow.__table__.columns)
 
@@ -82,6 +85,15 @@ class Plans:
         if missing:
             raise UnknownId(f"there is no plan with key {missing[0]}")
         return [found[key] for key in keys]
+
+    def choices(self, keys: Sequence[int]) -> list[tuple[tuple[Move, ...], Placements]]:
+        """Return the moves and placements of the plans with these keys, in their order, without making them again."""
+        query = select(PlanRow.moves, PlanRow.placements).where(PlanRow.key.in_(keys)).order_by(PlanRow.key)
+        with self._database.reading() as connection:
+            return [
+                (tuple(map(Move.from_json, row.moves)), placements_from_document(row.placements))
+                for row in connection.execute(query)
+            ]
 
     def artifact(self, key: int, kind: str) -> bytes | None:
         """Return an artifact rendered from the plan before, gzipped; None if it was not stored."""

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tapestry.optimizer import Plan, Progress, Result, RunOptions
+from tapestry.optimizer.run.options import AUTO
 from tapestry.service.store.tensor_values import TensorPlace, TensorRequest, TensorValue
 
 Cursor = tuple[datetime, str]
@@ -29,9 +30,11 @@ class RunRequest:
     def hash(self) -> str:
         """A hash of graph, mesh and options as they were asked for: equal requests have equal ones.
 
-        The prior is none of it: it decides how soon plans are found, not what is asked.
+        The prior is none of it, nor are related runs that are looked up: they decide how soon plans are found, not
+        what is asked.
         """
-        options = {name: value for name, value in self.options.to_stored().items() if name != "prior"}
+        asked = self.options.changed(start_from=None) if self.options.start_from == AUTO else self.options
+        options = {name: value for name, value in asked.to_stored().items() if name != "prior"}
         content = [self.graph_id, self.mesh, options]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -95,7 +98,7 @@ class FinishedRun:
     """A search that has ended, with its options as asked for and the results of its checks, to be stored as a whole.
 
     `verified` and `executions` are by plan id; a plan that was not checked is missing in both. `prior` is the snapshot
-    that the search began with.
+    that the search began with, `started_from` the runs.
     """
 
     result: Result
@@ -106,6 +109,7 @@ class FinishedRun:
     verified: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     executions: Mapping[str, NewExecution] = field(default_factory=dict)
     prior: str = "none"
+    started_from: str | None = None
     ended_at: datetime | None = None
 
 
@@ -160,6 +164,19 @@ class LearnedRate:
     improved: int
     credit: float
     volume: float
+
+
+class Kin(NamedTuple):
+    """The properties by which programs are related: equal ones, the same family, a similar number of blocks."""
+
+    structural_hash: str
+    family: str | None
+    blocks: int
+
+    def is_related_to(self, other: Kin) -> bool:
+        return self.structural_hash == other.structural_hash or (
+            self.family is not None and self.family == other.family
+        )
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, null, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, null, or_, select, update
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
+from tapestry.optimizer.run.options import AUTO
 from tapestry.service.lifecycle import is_ended, next_status
 from tapestry.service.store.codec import graph_values, run_summary, stored_options, stored_plan
 from tapestry.service.store.database import StoreError
@@ -20,6 +22,7 @@ from tapestry.service.store.records import (
     Cursor,
     FinishedRun,
     Idempotency,
+    Kin,
     RunEvent,
     RunRequest,
     RunSummary,
@@ -39,6 +42,8 @@ from tapestry.service.store.tables import (
     RunRow,
 )
 
+# So many of the newest related runs are looked at, and so many of the nearest are used.
+MOST_RELATED, NEAREST = 100, 2
 _SUMMARY = (
     RunRow.id,
     RunRow.graph_id,
@@ -107,8 +112,8 @@ class Runs:
     def equal_run(self, request: RunRequest, versions: Mapping[str, str]) -> str | None:
         """Return the newest run that has answered an equal request with these versions; None if there is none.
 
-        It has succeeded without a problem, and its costs are of this version of the cost model. A request that starts
-        from another run's plans is equal to none: that run may have found more since.
+        It has succeeded without a problem, and its costs are of this version of the cost model. A request that names a
+        run to start from is equal to none: that run may have found more since.
         """
         with self._database.reading() as connection:
             return _equal_run(connection, request, versions)
@@ -154,6 +159,30 @@ class Runs:
                 connection, row.id, stored_options(row.options).objectives, (*_SHOWN, PlanRow.moves)
             )
             return _stored(connection, row, plans)
+
+    def related(self, kin: Kin, mesh: str) -> tuple[str, ...]:
+        """Return the succeeded runs that are nearest to a search, the nearest first, each of another program or mesh.
+
+        Those of the same program, if there are any, else those of its family; of these the ones on the same mesh, then
+        those of most similar length.
+        """
+        query = (
+            select(RunRow.id, RunRow.graph_id, RunRow.mesh_name, GraphRow.structural_hash, GraphRow.blocks)
+            .join(GraphRow, GraphRow.id == RunRow.graph_id)
+            .where(or_(GraphRow.structural_hash == kin.structural_hash, GraphRow.family == kin.family))
+            .where(RunRow.status == "succeeded", RunRow.problem.is_(null()), RunRow.front > 0)
+            .order_by(RunRow.created_at.desc(), RunRow.id.desc())
+            .limit(MOST_RELATED)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        same = [row for row in rows if row.structural_hash == kin.structural_hash]
+        distinct = {(row.graph_id, row.mesh_name): row for row in reversed(same or rows)}
+        nearest = sorted(
+            distinct.values(),
+            key=lambda row: (row.mesh_name != mesh, abs(math.log(row.blocks / max(1, kin.blocks)))),
+        )
+        return tuple(row.id for row in nearest[:NEAREST])
 
     def details(self, run_id: str) -> StoredRun:
         """Return a run by its whole id, without its plans."""
@@ -259,7 +288,7 @@ def submit_run(
 
 
 def _equal_run(connection: Connection, request: RunRequest, versions: Mapping[str, str]) -> str | None:
-    if request.options.start_from is not None:
+    if request.options.start_from not in (None, AUTO):
         return None
     outdated = exists().where(
         PlanRow.run_id == RunRow.id,

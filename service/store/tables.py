@@ -47,6 +47,7 @@ class Base(DeclarativeBase):
 class GraphRow(Base):
     """A graph: `document` is its gzipped TEG document; `lacks_values` is true if large data was left out.
 
+    `family` is shared by programs that differ in sizes and depth only; it is unknown of what earlier releases stored.
     `is_given` distinguishes programs that users stored from those that rewriting made in the first release.
     """
 
@@ -55,6 +56,7 @@ class GraphRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     name: Mapped[str] = mapped_column(Text)
     structural_hash: Mapped[str] = mapped_column(String(64), index=True)
+    family: Mapped[str | None] = mapped_column(String(64), index=True)
     blocks: Mapped[int] = mapped_column(Integer)
     document: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     lacks_values: Mapped[bool]

@@ -33,6 +33,7 @@ from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.provenance import host, versions
 from tapestry.service.recosting import recost_plans
 from tapestry.service.refusals import refusal_documents
+from tapestry.service.related import starting_plans
 from tapestry.service.store import RunUpdate, Store, StoredPlan, mesh_of
 from tapestry.service.verdicts import problem_of
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
@@ -122,7 +123,9 @@ class SearchJob:
             self._task.graph, self._task.mesh, self._task.request.options, self._task.islands
         )
         self._recosted: tuple[Plan, ...] = ()
-        self._prior = prior_for(store, self._task.request.options, self._task.request.mesh)
+        request = self._task.request
+        self._prior = prior_for(store, request.options, request.mesh)
+        self._starting = starting_plans(store, request.options, self._task.graph, request.mesh)
         self._shown = PublishedFrontier(store, self._job.subject, self._task.objectives)
 
     def _read(self, islands: int) -> SearchInput:
@@ -153,6 +156,7 @@ class SearchJob:
             self._held.lease_s,
             islands=self._task.islands if saved is None else saved.islands,
             prior=prior_text(self._prior),
+            started_from=self._starting.text,
             versions=versions(),
             host=host(),
         )
@@ -228,15 +232,12 @@ class SearchJob:
             return self._optimize(None, self._shown.plans())
 
     def _start(self) -> Sequence[Plan]:
-        """Return the plans to start from: those already published, else those of the run named in the request."""
+        """Return the plans to start from: those already published, else those of the runs that it starts from."""
         if self._recosted:
             return self._recosted
         if len(self._shown.values):
             return self._shown.plans()
-        source = self._task.request.options.start_from
-        if source is None:
-            return ()
-        return self._store.plans.load_all([plan.key for plan in self._store.runs.frontier(source)])
+        return self._starting.plans
 
     def _optimize(self, resume: Checkpoint | None, start_from: Sequence[Plan]) -> Result:
         islands = self._task.islands if resume is None else resume.islands
@@ -246,6 +247,7 @@ class SearchJob:
             options=self._task.request.options.changed(islands=islands),
             executor=self._pool,
             start_from=start_from,
+            relatives=() if resume is not None or start_from else self._starting.relatives,
             resume=resume,
             on_progress=self._progress,
             on_checkpoint=self._checkpoint,

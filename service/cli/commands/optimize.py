@@ -29,12 +29,13 @@ from tapestry.service.cli.searching import (
     answered_before,
     exit_interrupted,
     open_store,
-    plans_of,
     search_and_check,
+    starting_from,
     store_outcome,
 )
 from tapestry.service.presentation import result_document, run_document
 from tapestry.service.priors import prior_for
+from tapestry.service.related import NOTHING
 from tapestry.service.storage import storage_document, storage_text
 from tapestry.service.store import Store, StoredRun, StoreError, mesh_to_document
 from tapestry.service.verdicts import verdict_counts_text
@@ -161,12 +162,12 @@ def _found(arguments: Namespace) -> ReadRequest:
 def _request(arguments: Namespace, found: ReadRequest, store: Store | None) -> Request:
     options = found.options
     assert found.graph is not None and found.mesh is not None
-    start_from = plans_of(store, options.start_from, found.graph) if store and options.start_from else ()
+    starting = NOTHING if store is None else starting_from(store, options, found.graph, found.mesh)
     deadline = (
         None if options.deadline_seconds is None else Deadline(arguments.began_s + options.deadline_seconds)
     )
     return Request(
-        *(found.graph, found.mesh, options, start_from, deadline),
+        *(found.graph, found.mesh, options, starting, deadline),
         is_stored=not arguments.no_store,
         prior=_prior(arguments, options, found.mesh, store),
     )

@@ -110,7 +110,7 @@ def _keywords(options: RunOptions) -> dict[str, Any]:
     given = {name: value for name, value in vars(options).items() if value != getattr(usual, name)}
     if options.seconds is None and (options.evaluations or options.deadline_seconds):
         given.pop("seconds", None)
-    return {name: value for name, value in given.items() if name not in ("seed", "start_from")}
+    return {name: value for name, value in given.items() if name != "seed"}
 
 
 def _ended(client: Client, found: Mapping[str, Any], reported: Reporter) -> dict[str, Any]:

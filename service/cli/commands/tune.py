@@ -21,6 +21,7 @@ from tapestry.service.cli.searching import (
     answered_before,
     open_store,
     search_and_check,
+    starting_from,
     store_outcome,
 )
 from tapestry.service.examples import model_beside
@@ -137,8 +138,9 @@ class _Tuning:
             prior = prior_for(self.store, options, mesh_to_document(found.mesh))
         except StoreError as error:
             raise CommandError(f"prior: {error}") from error
+        starting = starting_from(self.store, options, found.graph, found.mesh)
         deadline = None if limit is None else Deadline.after(limit)
-        return Request(found.graph, found.mesh, options, (), deadline, prior=prior)
+        return Request(found.graph, found.mesh, options, starting, deadline, prior=prior)
 
     def _read(self, entry: BatchEntry) -> ReadRequest:
         """Read program and mesh of an entry; those of the entry before are not read again for another seed."""

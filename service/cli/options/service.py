@@ -73,7 +73,7 @@ def submit(parser: Parser) -> None:
         help="a mesh for programs; may be repeated",
     )
     dims(parser)
-    run_options(parser, [known for known in OPTIONS if known.name != "start_from"])
+    run_options(parser, OPTIONS)
     parser.add_argument("--wait", action="store_true", help="wait until all runs have ended")
     quiet(parser)
     as_json(parser)

@@ -11,6 +11,7 @@ from tapestry.service.settings import Limits
 from tapestry.service.store import mesh_to_document
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import NOON, two_layers
+from tests.teg.test_family import stack
 
 
 def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
@@ -113,12 +114,14 @@ def test_a_mesh_that_is_no_number_of_nodes_is_refused_by_pointer(
         complaint(shared.http.get(f"/v1/meshes/{name}"), 404, "unknown_id")
 
 
-def test_a_run_may_start_from_another_of_the_same_graph(service: Service) -> None:
+def test_a_run_may_start_from_another_of_a_related_graph(service: Service) -> None:
     finished = service.finished()
     assert service.submit(start_from=finished).status_code == 202
-    other = service.graph("another")
+    wider = service.store.graphs.save(two_layers("wider", 128), NOON).id
+    assert service.submit(start_from=finished, graph_id=wider).status_code == 202
+    other = service.store.graphs.save(stack(1), NOON).id
     faults = complaint(service.submit(start_from=finished, graph_id=other), 422, "invalid")["errors"]
-    assert "is of another graph" in faults[0]["detail"]
+    assert "an unrelated program" in faults[0]["detail"]
     waiting = service.submit().json()["id"]
     faults = complaint(service.submit(start_from=waiting), 422, "invalid")["errors"]
     assert faults[0]["detail"] == f"run {waiting} has no plans to start from (queued)"
