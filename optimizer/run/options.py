@@ -348,6 +348,11 @@ KEYWORDS = frozenset(OptionKeywords.__annotations__) | {"objectives"}
 LIMITS = ("seconds", "evaluations", "deadline_seconds")
 
 
+def names_snapshot(prior: str) -> bool:
+    """Return whether a prior is the number of a snapshot, as databases count them."""
+    return prior.isdecimal() and len(prior) < 10 and int(prior) > 0
+
+
 def options_and_faults(
     options: object, keywords: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> tuple[RunOptions, tuple[Fault, ...]]:

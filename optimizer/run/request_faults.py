@@ -12,7 +12,7 @@ from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import parse_constraint
 from tapestry.optimizer.archive.goal import is_sum
-from tapestry.optimizer.run.options import LATEST, NO_SNAPSHOT, RunOptions
+from tapestry.optimizer.run.options import LATEST, NO_SNAPSHOT, RunOptions, names_snapshot
 from tapestry.optimizer.run.worth import worth_fault
 from tapestry.optimizer.structure.rules import rule_fault
 from tapestry.rewrites import catalog
@@ -117,7 +117,7 @@ def _pins(pins: Mapping[str, str], graph: Graph | None) -> Iterator[Fault]:
 
 
 def _prior(text: str | None) -> Iterator[Fault]:
-    if text is not None and text not in (LATEST, NO_SNAPSHOT) and not (text.isdecimal() and int(text)):
+    if text is not None and text not in (LATEST, NO_SNAPSHOT) and not names_snapshot(text):
         yield Fault(
             "/prior",
             f"expected {LATEST}, {NO_SNAPSHOT} or the number of a snapshot, not {text!r}",

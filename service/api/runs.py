@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from tapestry.costmodel.known_objectives import objective_called
-from tapestry.optimizer.run.options import AUTO
+from tapestry.optimizer.run.options import AUTO, names_snapshot
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, revalidated
 from tapestry.service.api.bodies import RunBody, stored_resources
@@ -231,7 +231,7 @@ def _unknown_graph(graph_id: str, parts: Context) -> list[Fault]:
 
 def _prior_faults(body: RunBody, parts: Context) -> list[Fault]:
     """Find that the prior which a run asks for does not exist, or is of another release."""
-    if body.options.prior is None or not body.options.prior.isdecimal():
+    if body.options.prior is None or not names_snapshot(body.options.prior):
         return []
     try:
         parts.store.learning.require(int(body.options.prior))

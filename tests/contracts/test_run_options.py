@@ -37,6 +37,7 @@ SAMPLES: dict[str, Any] = {
     "rules": ("fuse_cells",),
     "pins": {"y": "[gpu.0, -]"},
     "start_from": "0123456789ab",
+    "prior": "latest",
     "compute_dtype": "bf16",
 }
 EVERY = pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
@@ -88,7 +89,7 @@ def test_the_api_document_describes_it(option: Option) -> None:
 
 @EVERY
 def test_a_search_takes_it(option: Option) -> None:
-    if option.name not in ("start_from", "verify", "execution_seconds"):
+    if option.name not in ("start_from", "prior", "verify", "execution_seconds"):
         assert options_and_faults(None, {option.name: sample(option)}) == (options_with(option), ())
     assert {known.name for known in OPTIONS} >= NOT_IN_THE_SEARCH
 

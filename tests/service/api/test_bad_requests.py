@@ -134,6 +134,9 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
         ("start_from", value, "/start_from", None)
         for value in (5, True, [], "", "x", "0123456789ab", "a\u0000", "../x")
     ],
+    *[("prior", value, "/prior", None) for value in (5, True, [], TOO_LONG)],
+    *[("prior", value, "/prior", ["latest", "none"]) for value in ("", "newest", "0", "-1", "1.5")],
+    *[("prior", value, "/prior", None) for value in ("999999", "9" * 30)],
     *[("compute_dtype", value, "/compute_dtype", None) for value in (5, [], TOO_LONG)],
     ("compute_dtype", "float7", "/compute_dtype", DTYPES),
     ("dtype", 5, "/dtype", None),

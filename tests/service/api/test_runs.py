@@ -126,7 +126,7 @@ def test_a_run_may_start_from_another_of_a_related_graph(service: Service) -> No
     faults = complaint(service.submit(start_from=waiting), 422, "invalid")["errors"]
     assert faults[0]["detail"] == f"run {waiting} has no plans to start from (queued)"
     faults = complaint(service.submit(start_from="nothing"), 422, "invalid")["errors"]
-    assert faults == [{"pointer": "/start_from", "detail": "there is no run 'nothing'"}]
+    assert faults[0]["pointer"] == "/start_from" and "there is no run 'nothing'" in faults[0]["detail"]
 
 
 def test_a_graph_that_is_not_there_is_reported_by_pointer(service: Service) -> None:

@@ -86,7 +86,9 @@ def test_nothing_of_the_first_release_is_lost(empty_url: str) -> None:
 
 def check_graphs_and_runs(connection: Connection) -> None:
     graphs = connection.execute(select(GraphRow.__table__).order_by(GraphRow.id)).mappings()
-    assert [dict(row) for row in graphs] == [{**graph, "summary": None} for graph in ROWS["graphs"]]
+    assert [dict(row) for row in graphs] == [
+        {**graph, "summary": None, "family": None} for graph in ROWS["graphs"]
+    ]
     runs = connection.execute(select(RunRow.__table__).order_by(RunRow.id)).mappings()
     ended = {
         "phase": "done",
