@@ -38,7 +38,7 @@ def work(service: Service, event: Event = "finished", stopped: str = "budget") -
     now = datetime.now(UTC)
     job = service.store.jobs.claim("ada", now, LEASE_S)
     assert job is not None
-    service.store.jobs.begin(job, now, LEASE_S, islands=2, versions=versions(), host={})
+    service.store.jobs.begin(job, now, LEASE_S, islands=2, prior="none", versions=versions(), host={})
     found = plans((1e-3, 2**30), (2e-3, 2**20))
     service.store.jobs.checkpoint(job, now, LEASE_S, update_of(found))
     for plan in found:

@@ -109,7 +109,7 @@ def test_a_mesh_may_be_a_file_or_its_fields(client: Client, tmp_path: Path) -> N
 def test_a_run_is_followed_to_its_end(client: Client, service: Service) -> None:
     run_id, seen = submitted(client), list[EventRecord]()
     worker = in_background(lambda: (time.sleep(0.2), work(service)))
-    run = client.wait(run_id, seen.append)
+    run = client.wait(run_id, seen.append, timeout_seconds=60)
     worker.join()
     assert (run.status, run.front, run.options.islands) == ("succeeded", 2, 2)
     assert [event.number for event in seen] == list(range(1, len(seen) + 1))
@@ -124,7 +124,7 @@ def test_a_run_has_its_proven_bounds_once_its_search_is_over(client: Client, ser
     run_id = submitted(client)
     assert client.run(run_id).bounds == {}
     work(service)
-    run = client.wait(run_id)
+    run = client.wait(run_id, timeout_seconds=60)
     bound, scope = run.bounds["time_s"], run.bounds["time_s"].scope
     assert (bound.bound, bound.best, bound.gap) == (8e-4, 1e-3, BOUND.gap)
     assert run.expected == {"time_s": 0.0025}
@@ -139,11 +139,11 @@ def test_a_failed_run_raises_and_a_cancelled_one_returns(client: Client, service
     with pytest.raises(
         RunFailedError, match=f"run {failing} has failed: No feasible plan: none fits"
     ) as failed:
-        client.wait(failing)
+        client.wait(failing, timeout_seconds=60)
     assert failed.value.problem["detail"] == "none fits"
     cancelled = submitted(client, seed=1)
     assert client.cancel(cancelled).status == "cancelled"
-    assert client.wait(cancelled).status == "cancelled"
+    assert client.wait(cancelled, timeout_seconds=60).status == "cancelled"
     assert client.cancel(cancelled).status == "cancelled"
 
 
@@ -259,7 +259,7 @@ def test_the_asynchronous_client_does_the_same(service: Service) -> None:
             run = await client.submit(graph, "dgx-h100", objectives=OBJECTIVES)
             worker = asyncio.get_running_loop().run_in_executor(None, work, service)
             kinds = [event.kind async for event in client.events(run)]
-            ended = await client.wait(run)
+            ended = await client.wait(run, timeout_seconds=60)
             frontier = await client.frontier(run)
             with pytest.raises(ProblemError):
                 await client.plan("0" * 12)

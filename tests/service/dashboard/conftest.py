@@ -64,8 +64,9 @@ class Watched:
         assert self.requested, "nothing was watched"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Start a browser for the tests of a file: while one is open, its event loop runs for all other tests too."""
     if not Path(CHROMIUM).exists():
         message = f"there is no {CHROMIUM}: `make browser` installs one, CHROMIUM names another"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(message)
