@@ -136,6 +136,8 @@ def rates_of(state: SearchState) -> tuple[Rate, ...]:
 
 def _volumes(state: SearchState) -> dict[Arm, float]:
     """Share what the plans of the front dominate alone among the moves of their histories; the rest is the starts'."""
+    if not state.variants:
+        return {}
     values, owner = state.all_values()
     if not len(values):
         return {}

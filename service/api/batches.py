@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from tapestry.service.api.answers import answer, revalidated
@@ -16,7 +16,7 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import Answer
-from tapestry.service.api.openapi_parts import ACCEPTED, KEPT, PageCursor, PageLimit, problems
+from tapestry.service.api.openapi_parts import ACCEPTED, KEPT, BatchId, PageCursor, PageLimit, problems
 from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_request_options
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.runs import checked_request
@@ -30,9 +30,6 @@ router = APIRouter(prefix="/v1/batches", tags=["runs"])
 
 MOST = 1000  # members of each list of a batch
 OWN = ("graphs", "meshes", "seeds", "name", "fresh")
-BatchId = Annotated[
-    str, Path(description="the id of a batch", examples=["5b1f0c9a7e3d"], pattern="^[0-9a-f]{12}$")
-]
 GraphId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 

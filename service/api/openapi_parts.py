@@ -122,6 +122,9 @@ ExecutionId = Annotated[
     Path(description="the id of an execution", examples=["71d0c94ae5b2"]),
     _id("execution", "[0-9a-f]{12}"),
 ]
+BatchId = Annotated[
+    str, Path(description="the id of a batch", examples=["5b1f0c9a7e3d"]), _id("batch", "[0-9a-f]{12}")
+]
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 PageLimit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
 PageCursor = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]

@@ -43,7 +43,7 @@ def work(service: Service, event: Event = "finished", stopped: str = "budget") -
     service.store.jobs.checkpoint(job, now, LEASE_S, update_of(found))
     for plan in found:
         service.store.jobs.verified(job, now, LEASE_S, plan.id, verified(plan), None)
-    service.store.jobs.foresee(job, now, LEASE_S, {"time_s": BOUND.to_json()}, {"time_s": 0.0025})
+    service.store.jobs.foresee(job, now, LEASE_S, {"time_s": BOUND.to_json()}, {"time_s": 0.0025}, ())
     problem = {"title": "No feasible plan", "detail": "none fits"} if event == "failed" else None
     service.store.jobs.end_run(job, now, event, stopped=stopped, problem=problem)
     return job.subject

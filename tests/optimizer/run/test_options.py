@@ -27,7 +27,7 @@ from tapestry.teg.faults import Fault
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 
 # Options that `optimize()` has as parameters of another type, or that are about its result.
-NOT_KEYWORDS = {"objectives", "start_from", "verify", "execution_seconds"}
+NOT_KEYWORDS = {"objectives", "start_from", "prior", "verify", "execution_seconds"}
 BY_NAME = {option.name: option for option in OPTIONS}
 
 

@@ -62,12 +62,14 @@ def test_no_request_brings_the_service_out_of_its_form(shared: Service) -> None:
 
 
 def things_that_exist(service: Service) -> dict[str, str]:
-    """Return ids of a finished run, its plan, its graph and an execution; a layout, a precision and a stored tensor."""
+    """Return ids of what runs leave, from the run to a batch with it; a layout, a precision and a stored tensor."""
     service.store.tensors.put({"known": TensorValue.of(np.zeros((64, 64), np.float32))}, NOON)
     plan = first_plan(service)
     run = plan.partition("-")[0]
     document = service.http.get(f"/v1/plans/{plan}").json()
+    batch = {"graphs": [document["graph_id"]], "meshes": ["dgx-h100"], "budget": {"evaluations": 1}}
     return {
+        "batch_id": service.http.post("/v1/batches", json=batch).json()["id"],
         "run_id": run,
         "plan_id": plan,
         "graph_id": document["graph_id"],
@@ -106,5 +108,7 @@ def about(case: Case, known: dict[str, str]) -> None:
         case.path_parameters[name] = MEMBERS[catalog][0] if name == "member" else known[name]
     if isinstance(case.body, dict) and "graph_id" in case.body:
         case.body["graph_id"] = known["graph_id"]
+    if isinstance(case.body, dict) and "graphs" in case.body:
+        case.body["graphs"] = [known["graph_id"]]
     if isinstance(case.body, dict) and "text" in case.body:
         case.body["text"] = known["text"]
