@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tapestry.optimizer.run.cluster import ClusterIslands, check_address
 from tapestry.optimizer.run.tls import ClusterError, Tls
@@ -35,12 +36,22 @@ def tls_of(arguments: Namespace) -> Tls | None:
     return tls
 
 
-def connected(arguments: Namespace, on_change: Callable[[str], None]) -> ClusterIslands | None:
-    """Connect to the cluster of `--cluster`; None without that option.
+@contextmanager
+def on_cluster(arguments: Namespace, on_change: Callable[[str], None]) -> Iterator[ClusterIslands | None]:
+    """Connect to the cluster of `--cluster`, and leave it at the end; None without that option.
 
     Raises:
         CommandError: the cluster cannot be used.
     """
+    cluster = _connected(arguments, on_change)
+    try:
+        yield cluster
+    finally:
+        if cluster is not None:
+            cluster.shutdown(wait=False, cancel_futures=True)
+
+
+def _connected(arguments: Namespace, on_change: Callable[[str], None]) -> ClusterIslands | None:
     tls = tls_of(arguments)
     if arguments.cluster is None:
         return None

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,7 @@ from benchmarks.setting import find_models
 from tapestry.client import Client
 from tests.docs.test_docs import ROOT, blocks
 from tests.service.conftest import Run, tapestry  # noqa: F401  # a fixture
-from tests.service.processes import Service
+from tests.service.processes import Service, free_port
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "tuning.md"
@@ -55,6 +60,37 @@ def test_the_batch_of_the_page_runs_as_it_stands(tapestry: Run, batch: Path) -> 
     ]
     page = Path(files["html"]).read_text()
     assert all(entry["run"] in page for entry in entries)
+
+
+def test_the_batch_runs_on_a_cluster_of_two_local_workers(
+    tapestry: Run,  # noqa: F811
+    batch: Path,
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("distributed")
+    (commands,) = blocks(PAGE, "sh")
+    script = commands.replace("8786", str(free_port()))
+    for name, module in (("dask", "dask"), ("tapestry", "tapestry.service.cli")):
+        script = re.sub(rf"^{name} ", f"{sys.executable} -m {module} ", script, flags=re.MULTILINE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TAPESTRY_HOME": str(tmp_path)}
+    with (tmp_path / "log").open("wb") as log:
+        running = subprocess.Popen(
+            ["bash", "-c", script.rstrip() + " --json > answer.json"],
+            cwd=batch.parent,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        assert running.wait(300) == 0, (tmp_path / "log").read_text()
+    finally:
+        os.killpg(running.pid, signal.SIGTERM)
+    entries = json.loads((tmp_path / "answer.json").read_text())["entries"]
+    assert [entry["status"] for entry in entries] == ["succeeded", "succeeded"]
+    for entry in entries:
+        shown = tapestry("show", entry["run"], "--json").json
+        assert (shown["islands"], shown["evaluations"] >= 1500) == (2, True)
 
 
 def test_a_service_takes_programs_and_batches(

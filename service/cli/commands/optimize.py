@@ -17,7 +17,7 @@ from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior
 from tapestry.optimizer.run.options import NO_SNAPSHOT, OPTIONS, RunOptions
 from tapestry.service.checking import failures_of
-from tapestry.service.cli.cluster import connected, tls_of
+from tapestry.service.cli.cluster import on_cluster, tls_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import bound_lines, ending_line, lead_lines, print_frontier
 from tapestry.service.cli.options.searching import option_fault_line, options_of
@@ -80,12 +80,8 @@ def run(arguments: Namespace) -> int:
 
 def _outcome(arguments: Namespace, request: Request, reported: Reporter) -> SearchOutcome:
     """Search and check, on the cluster that was asked for, if any."""
-    cluster = connected(arguments, reported.note)
-    try:
+    with on_cluster(arguments, reported.note) as cluster:
         return search_and_check(replace(request, cluster=cluster), reported)
-    finally:
-        if cluster is not None:
-            cluster.shutdown(wait=False, cancel_futures=True)
 
 
 def _is_fresh(arguments: Namespace) -> bool:

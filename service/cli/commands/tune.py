@@ -11,8 +11,10 @@ from typing import Any
 
 from tapestry.optimizer.requests import ReadRequest, read_request
 from tapestry.optimizer.run.clock import Deadline
+from tapestry.optimizer.run.cluster import ClusterIslands
 from tapestry.service.batch_report import EntryResult, entry_rows, write_report
 from tapestry.service.batches import Batch, BatchEntry, BatchError, read_batch
+from tapestry.service.cli.cluster import on_cluster, tls_of
 from tapestry.service.cli.errors import FAILED, INTERRUPTED, OK, CommandError
 from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.progress import Reporter, reporter
@@ -36,6 +38,7 @@ class Interrupted(Exception):
 
 def run(arguments: Namespace) -> int:
     """Carry out a batch; entries that stored runs have answered are not searched again."""
+    tls_of(arguments)  # before anything takes time
     path = Path(arguments.batch)
     try:
         batch = read_batch(path)
@@ -43,8 +46,9 @@ def run(arguments: Namespace) -> int:
         raise CommandError(f"{arguments.batch}: {error}") from error
     store = open_store(arguments.database_url)
     try:
-        with reporter(arguments.quiet) as reported:
-            results, is_interrupted = _Tuning(store, batch, path.parent, arguments.islands, reported).run()
+        with reporter(arguments.quiet) as reported, on_cluster(arguments, reported.note) as cluster:
+            tuning = _Tuning(store, batch, path.parent, arguments.islands, reported, cluster)
+            results, is_interrupted = tuning.run()
     finally:
         store.close()
     folder = Path(arguments.out) if arguments.out else path.parent / f"{path.stem}.report"
@@ -71,9 +75,16 @@ class _Tuning:
     """A batch that is carried out: entries that fail are named, and the others run."""
 
     def __init__(
-        self, store: Store, batch: Batch, folder: Path, islands: int | None, reported: Reporter
+        self,
+        store: Store,
+        batch: Batch,
+        folder: Path,
+        islands: int | None,
+        reported: Reporter,
+        cluster: ClusterIslands | None,
     ) -> None:
         self.store, self.folder, self.islands, self.reported = store, folder, islands, reported
+        self.cluster = cluster
         self.entries = batch.entries()
         self.read: tuple[tuple[str, str, tuple[tuple[str, int], ...]], ReadRequest] | None = None
         self.searched_s: list[float] = []
@@ -140,7 +151,9 @@ class _Tuning:
             raise CommandError(f"prior: {error}") from error
         starting = starting_from(self.store, options, found.graph, found.mesh)
         deadline = None if limit is None else Deadline.after(limit)
-        return Request(found.graph, found.mesh, options, starting, deadline, prior=prior)
+        return Request(
+            found.graph, found.mesh, options, starting, deadline, prior=prior, cluster=self.cluster
+        )
 
     def _read(self, entry: BatchEntry) -> ReadRequest:
         """Read program and mesh of an entry; those of the entry before are not read again for another seed."""

@@ -65,6 +65,7 @@ def tune(parser: Parser) -> None:
         help="where the report is written (default: BATCH.report, beside the batch)",
     )
     islands(parser)
+    cluster(parser, "search on the workers of this Dask scheduler, such as tcp://host:8786")
     _output(parser)
 
 
