@@ -20,7 +20,8 @@ def tls_of(arguments: Namespace) -> Tls | None:
     """
     files = {f"--tls-{name}": getattr(arguments, f"tls_{name}") for name in ("ca", "cert", "key")}
     given = {option: path for option, path in files.items() if path is not None}
-    if given and arguments.cluster is None:
+    address = _address(arguments)
+    if given and address is None:
         raise CommandError(f"{' and '.join(given)} are for a cluster: give --cluster tls://host:8786 too")
     if given and len(given) < len(files):
         missing = [option for option in files if option not in given]
@@ -28,17 +29,24 @@ def tls_of(arguments: Namespace) -> Tls | None:
             f"TLS needs an authority, a certificate and its key: give {' and '.join(missing)} too"
         )
     tls = Tls(*given.values()) if given else None
-    if arguments.cluster is not None:
+    if address is not None:
         try:
-            check_address(arguments.cluster, tls)
+            check_address(address, tls)
         except ClusterError as error:
             raise CommandError(str(error)) from error
     return tls
 
 
+def _address(arguments: Namespace) -> str | None:
+    given: str | None = (
+        arguments.cluster if arguments.cluster is not None else vars(arguments).get("search_on")
+    )
+    return given
+
+
 @contextmanager
 def on_cluster(arguments: Namespace, on_change: Callable[[str], None]) -> Iterator[ClusterIslands | None]:
-    """Connect to the cluster of `--cluster`, and leave it at the end; None without that option.
+    """Connect to the cluster of `--cluster` or `--search-on`, and leave it at the end; None without either option.
 
     Raises:
         CommandError: the cluster cannot be used.
@@ -52,11 +60,11 @@ def on_cluster(arguments: Namespace, on_change: Callable[[str], None]) -> Iterat
 
 
 def _connected(arguments: Namespace, on_change: Callable[[str], None]) -> ClusterIslands | None:
-    tls = tls_of(arguments)
-    if arguments.cluster is None:
+    tls, address = tls_of(arguments), _address(arguments)
+    if address is None:
         return None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
     try:
-        return ClusterIslands(arguments.cluster, tls=tls, on_change=on_change)
+        return ClusterIslands(address, tls=tls, on_change=on_change)
     except ClusterError as error:
         raise CommandError(str(error)) from error

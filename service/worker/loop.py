@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from tapestry.optimizer import ProcessIslands
+from tapestry.optimizer.run.cluster import ClusterIslands
+from tapestry.optimizer.run.workers import WorkersLost
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.store import Job, LeaseLost, Store, StoreError, Unreadable
@@ -46,12 +48,20 @@ class WorkerSettings:
     poll_s: float = 0.5
 
 
-def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> None:
-    """Carry out jobs until `draining` is set; the current job then goes back to the queue."""
+def work(
+    store: Store,
+    settings: WorkerSettings,
+    draining: threading.Event,
+    cluster: ClusterIslands | None = None,
+) -> None:
+    """Carry out jobs until `draining` is set; the current job then goes back to the queue.
+
+    Runs are searched by processes of the worker, or on a `cluster`, which stays open.
+    """
     heartbeat = Heartbeat(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
     heartbeat.start()
     log.info("worker %s: %d islands", settings.name, settings.islands)
-    islands = ProcessIslands(settings.islands)
+    islands = ProcessIslands(settings.islands) if cluster is None else cluster
 
     def search(held: ClaimedJob) -> None:
         SearchJob(store, held, islands, settings.islands, settings.checkpoint_s).do()
@@ -69,7 +79,8 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
         draining.set()
         beside.join()
         heartbeat.stop()
-        islands.abandon()  # a round whose result nobody takes any more
+        if isinstance(islands, ProcessIslands):
+            islands.abandon()  # a round whose result nobody takes any more
         log.info("worker %s has ended", settings.name)
 
 
@@ -126,6 +137,9 @@ class _Lane:
             self._release(job)
         except Cancelled:
             self._end(job, "cancelled", None)
+        except WorkersLost as error:
+            log.warning("%s %s: %s; it goes on once there are some", job.kind, job.subject, error)
+            self._release(job)
         except LeaseLost as error:
             log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
         except Unreadable as error:

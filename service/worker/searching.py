@@ -25,6 +25,7 @@ from tapestry.optimizer import (
 )
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.search import search
+from tapestry.optimizer.run.workers import WorkersLost
 from tapestry.service.frontier_checks import CheckTimer
 from tapestry.service.lifecycle import Event
 from tapestry.service.priors import prior_for, prior_text
@@ -43,6 +44,7 @@ log = logging.getLogger("tapestry.worker")
 
 LARGEST_SHOWN = 64
 ROUNDING = 1e-9  # a value and a bound computed from it may differ by so much
+LOST = "workers lost"  # the end of a search on a cluster without workers: the run goes on later
 BEFORE_SEARCH = ("", "compiling", "seeding")
 
 
@@ -146,6 +148,7 @@ class SearchJob:
         Raises:
             Drained: the worker must end; everything found is in the store.
             LeaseLost: another worker has the run.
+            WorkersLost: the cluster has no workers any more; everything found is in the store.
             ValueError: the request cannot be carried out.
         """
         self.recost()
@@ -160,10 +163,13 @@ class SearchJob:
             versions=versions(),
             host=host(),
         )
-        if saved is not None and saved.stopped and len(self._shown.values):
+        is_over = saved is not None and saved.stopped not in ("", LOST)
+        if saved is not None and is_over and len(self._shown.values):
             stopped, timings = saved.stopped, dict(saved.timings)
         else:
             result = self._search(saved)
+            if result.stopped == LOST:
+                raise WorkersLost("the workers of the cluster were lost")
             stopped, timings = result.stopped, dict(result.timings)
             foreseen = (bound_documents(result.bounds), result.expected, result.rates)
             self._store.jobs.foresee(self._job, datetime.now(UTC), self._held.lease_s, *foreseen)

@@ -12,7 +12,7 @@ from types import FrameType
 
 from tapestry.optimizer.run.cluster_worker import serve_cluster
 from tapestry.optimizer.run.tls import ClusterError, Tls
-from tapestry.service.cli.cluster import tls_of
+from tapestry.service.cli.cluster import on_cluster, tls_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.searching import islands_of, open_store
 from tapestry.service.logs import start_logging
@@ -29,6 +29,8 @@ def run(arguments: Namespace) -> int:
     start_logging(arguments.log_level)
     tls = tls_of(arguments)
     if arguments.cluster is not None:
+        if arguments.search_on is not None:
+            raise CommandError("a worker of a cluster has none to search on: give --cluster or --search-on")
         return _work_for_cluster(arguments, tls)
     store = open_store(arguments.database_url)
     draining = threading.Event()
@@ -44,12 +46,13 @@ def run(arguments: Namespace) -> int:
     if arguments.embedded:
         os.nice(NICENESS)  # the API answers first
         threading.Thread(target=_drain_with_parent, args=(draining,), name="parent", daemon=True).start()
-    settings = WorkerSettings(islands=islands_of(arguments.islands))
-    if arguments.name:
-        settings = WorkerSettings(name=arguments.name, islands=settings.islands)
     try:
-        with temporary_folder():
-            work(store, settings, draining)
+        with temporary_folder(), on_cluster(arguments, log.warning) as cluster:
+            count = islands_of(arguments.islands) if cluster is None else arguments.islands or cluster.size
+            settings = WorkerSettings(islands=count)
+            if arguments.name:
+                settings = WorkerSettings(name=arguments.name, islands=count)
+            work(store, settings, draining, cluster)
     finally:
         store.close()
     return OK

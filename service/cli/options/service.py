@@ -37,6 +37,11 @@ def worker(parser: Parser) -> None:
         "--name", metavar="TEXT", help="name in logs and leases (default: host, process, token)"
     )
     parser.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--search-on",
+        metavar="ADDRESS",
+        help="search the service's runs on the workers of this Dask scheduler, tcp://host:8786 (default: here)",
+    )
     cluster(
         parser, "work for searches with --cluster at this Dask scheduler, not for a service: tcp://host:8786"
     )
