@@ -1,4 +1,4 @@
-"""Tests of runs that a service's worker searches on a Dask cluster: as in its own processes, and workers may be lost."""
+"""Tests of runs that a worker of a service searches on a Dask cluster, whose workers may be lost."""
 
 from __future__ import annotations
 
