@@ -36,7 +36,7 @@ from tapestry.optimizer import Plan
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior, merged
 from tapestry.optimizer.run.parts import SearchParts
 from tapestry.optimizer.run.plan import Rate
-from tapestry.optimizer.run.relatives import Relative
+from tapestry.optimizer.run.relatives import RelatedPlan
 from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.snapshot import Snapshot
 from tapestry.teg.family import family_of
@@ -58,7 +58,7 @@ RELATED = (
 SNAPSHOT_S = 0.05
 
 
-class Case(NamedTuple):
+class Workload(NamedTuple):
     """A program on a mesh, as `GRAPH@MESH` names it."""
 
     name: str
@@ -66,7 +66,7 @@ class Case(NamedTuple):
     mesh: Mesh
 
 
-class Report(NamedTuple):
+class SearchRecord(NamedTuple):
     """The fronts of a search, each with the CPU seconds and evaluations before it, and what the next one may know."""
 
     fronts: list[tuple[float, int, np.ndarray]]
@@ -105,14 +105,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     write(given.json, document)
 
 
-def case(name: str) -> Case:
+def case(name: str) -> Workload:
     """Load the program and the mesh that a name states."""
     model, _, mesh = name.partition("@")
     path = Path(model)
-    return Case(name, from_onnx(path if path.exists() else find_models([model])[0]), load_mesh(mesh))
+    return Workload(name, from_onnx(path if path.exists() else find_models([model])[0]), load_mesh(mesh))
 
 
-def pair(first: Case, second: Case, seconds: float) -> dict[str, Any]:
+def pair(first: Workload, second: Workload, seconds: float) -> dict[str, Any]:
     """Search a program, then another one without and with what is known of the first."""
     known = apart(partial(searched, first, seconds=seconds, seed=0))
     cold = apart(partial(searched, second, seconds=seconds, seed=1))
@@ -123,7 +123,7 @@ def pair(first: Case, second: Case, seconds: float) -> dict[str, Any]:
     if is_same:
         options["start_from"] = known.plans
     elif is_related:
-        options["relatives"] = [Relative(plan.moves, plan.placements) for plan in known.plans]
+        options["relatives"] = [RelatedPlan(plan.moves, plan.placements) for plan in known.plans]
     warm = apart(partial(searched, second, seconds=seconds, seed=1, **options))
     volume = common_box(cold, warm)
     target = volume(cold.fronts[-1][2])
@@ -140,7 +140,7 @@ def pair(first: Case, second: Case, seconds: float) -> dict[str, Any]:
     }
 
 
-def odds_of(of: Case, seed: int, evaluations: int) -> dict[str, Any]:
+def odds_of(of: Workload, seed: int, evaluations: int) -> dict[str, Any]:
     """Search with constant and with learned odds of moves."""
     reports = [
         apart(partial(searched, of, evaluations=evaluations, seed=seed, parts=SearchParts(learning=learns)))
@@ -160,14 +160,14 @@ def odds_of(of: Case, seed: int, evaluations: int) -> dict[str, Any]:
 
 
 def searched(
-    of: Case,
+    of: Workload,
     *,
     seconds: float | None = None,
     evaluations: int = ENDLESS,
     seed: int,
     prior: Prior = NO_PRIOR,
     **options: Any,
-) -> Report:
+) -> SearchRecord:
     """Search here for so many CPU seconds, or evaluations."""
     began_s, fronts = cpu_seconds(), list[tuple[float, int, np.ndarray]]()
 
@@ -186,10 +186,10 @@ def searched(
         should_stop=lambda: seconds is not None and cpu_seconds() - began_s > seconds,
         **options,
     )
-    return Report(fronts, result.frontier, result.rates)
+    return SearchRecord(fronts, result.frontier, result.rates)
 
 
-def common_box(*reports: Report) -> Callable[[np.ndarray], float]:
+def common_box(*reports: SearchRecord) -> Callable[[np.ndarray], float]:
     """Return the hypervolume of fronts in the box of the last fronts, to 1.1 times their worst, on logarithmic axes."""
     ends = np.log(np.maximum(np.concatenate([report.fronts[-1][2] for report in reports]), 1e-9))
     low = ends.min(axis=0)
@@ -203,13 +203,15 @@ def common_box(*reports: Report) -> Callable[[np.ndarray], float]:
     return volume
 
 
-def reached(report: Report, target: float, volume: Callable[[np.ndarray], float], what: int) -> float | None:
+def reached(
+    report: SearchRecord, target: float, volume: Callable[[np.ndarray], float], what: int
+) -> float | None:
     """Return after how many seconds (0) or evaluations (1) a search has a hypervolume; None: it never has."""
     found = next((each[what] for each in report.fronts if volume(each[2]) >= target), None)
     return None if found is None else round(found, 2)
 
 
-def at(report: Report, seconds: float) -> np.ndarray:
+def at(report: SearchRecord, seconds: float) -> np.ndarray:
     """Return the front that a search has after so many seconds; one without plans before its first."""
     columns = report.fronts[-1][2].shape[1]
     return next((front for s, _, front in reversed(report.fronts) if s <= seconds), np.zeros((0, columns)))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tapestry.optimizer import Plan, RunOptions
 from tapestry.optimizer.run.options import AUTO
-from tapestry.optimizer.run.relatives import Relative
+from tapestry.optimizer.run.relatives import RelatedPlan
 from tapestry.service.store import Kin, Store, StoreError
 from tapestry.teg.family import family_of
 from tapestry.teg.graph import Graph
@@ -21,7 +21,7 @@ class StartingPlans(NamedTuple):
 
     runs: tuple[str, ...] = ()
     plans: tuple[Plan, ...] = ()
-    relatives: tuple[Relative, ...] = ()
+    relatives: tuple[RelatedPlan, ...] = ()
 
     @property
     def text(self) -> str | None:
@@ -47,18 +47,18 @@ def starting_plans(store: Store, options: RunOptions, graph: Graph, mesh: Mappin
     is_found = options.start_from == AUTO
     runs = store.runs.related(kin, mesh["name"]) if is_found else named_runs(store, options.start_from, kin)
     keys: list[int] = []
-    relatives: list[Relative] = []
+    relatives: list[RelatedPlan] = []
     for run_id in runs:
         of = [plan.key for plan in store.runs.frontier(run_id)]
         if store.graphs.kin(store.runs.get(run_id).graph_id).structural_hash == kin.structural_hash:
             keys += of
         else:
-            relatives += (Relative(*plan) for plan in store.plans.choices(of))
+            relatives += (RelatedPlan(*plan) for plan in store.plans.choices(of))
     return StartingPlans(tuple(runs), tuple(store.plans.load_all(keys)) if keys else (), tuple(relatives))
 
 
 def named_runs(store: Store, references: str, kin: Kin) -> tuple[str, ...]:
-    """Find the runs that a request for a program names, by their ids or the beginnings of these, separated by commas.
+    """Find the runs that a request for a program names, by their ids or what these begin with, separated by commas.
 
     Raises:
         StoreError: one is missing, has no plans, or is of an unrelated program.

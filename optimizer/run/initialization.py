@@ -28,7 +28,7 @@ from tapestry.optimizer.run.checkpoint import (
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.options import LIMITS
 from tapestry.optimizer.run.plan import Plan
-from tapestry.optimizer.run.relatives import Relative, plant
+from tapestry.optimizer.run.relatives import RelatedPlan, plant
 from tapestry.optimizer.run.release import sources_digest
 from tapestry.optimizer.run.starts import begin, first_starts
 from tapestry.optimizer.run.state import SearchState
@@ -65,7 +65,7 @@ def initialize(
     plans: Sequence[Plan],
     report: Report,
     check_stop: CheckStop = never_stop,
-    relatives: Sequence[Relative] = (),
+    relatives: Sequence[RelatedPlan] = (),
 ) -> None:
     """Compile the simplified program for the whole mesh, insert its first plans, and note what is to begin next.
 

@@ -33,14 +33,14 @@ MOST_STARTS = 3
 History = tuple[Move, ...]
 
 
-class Relative(NamedTuple):
+class RelatedPlan(NamedTuple):
     """A plan of a related program: the moves that made it, and its placements, by the sites of that program."""
 
     moves: History
     placements: Placements
 
 
-def plant(state: SearchState, relatives: Sequence[Relative]) -> int:
+def plant(state: SearchState, relatives: Sequence[RelatedPlan]) -> int:
     """Plant plans of related programs in the first variant, and begin next with their structures; return how many."""
     groups: dict[tuple[History, int], list[Placements]] = {}
     simplifying = {rule.name for rule in state.structural.saturating}

@@ -51,7 +51,7 @@ from tapestry.optimizer.run.options import (
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
-from tapestry.optimizer.run.relatives import Relative
+from tapestry.optimizer.run.relatives import RelatedPlan
 from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.optimizer.run.reserve import Estimate, Reserve
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
@@ -85,7 +85,7 @@ def search(
     search: bool = True,
     seeds: bool = True,
     start_from: Sequence[Plan] = (),
-    relatives: Sequence[Relative] = (),
+    relatives: Sequence[RelatedPlan] = (),
     resume: Checkpoint | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_checkpoint: Callable[[Snapshot], None] | None = None,
@@ -287,7 +287,7 @@ def _islands(state: SearchState, executor: Executor | None) -> Iterator[Executor
 def _prepare(
     state: SearchState,
     request: _Request,
-    given: tuple[Sequence[Plan], Sequence[Relative]],
+    given: tuple[Sequence[Plan], Sequence[RelatedPlan]],
     resume: Checkpoint | None,
     reserved: Reserve,
     report: Callable[[str], None],

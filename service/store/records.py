@@ -33,8 +33,8 @@ class RunRequest:
         The prior is none of it, nor are related runs that are looked up: they decide how soon plans are found, not
         what is asked.
         """
-        asked = self.options.changed(start_from=None) if self.options.start_from == AUTO else self.options
-        options = {name: value for name, value in asked.to_stored().items() if name != "prior"}
+        wanted = self.options.changed(start_from=None) if self.options.start_from == AUTO else self.options
+        options = {name: value for name, value in wanted.to_stored().items() if name != "prior"}
         content = [self.graph_id, self.mesh, options]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -6,7 +6,7 @@ import pytest
 
 from tapestry.optimizer import Checkpoint, Result, Snapshot
 from tapestry.optimizer.analysis.verification import verify_plan
-from tapestry.optimizer.run.relatives import Relative
+from tapestry.optimizer.run.relatives import RelatedPlan
 from tapestry.optimizer.run.workers import InlineExecutor
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import EIGHT, search
@@ -16,17 +16,17 @@ DEEPER = {"graph": stack(5, width=8192), "seed": 7, "executor": InlineExecutor()
 
 
 @pytest.fixture(scope="module")
-def relatives() -> list[Relative]:
+def relatives() -> list[RelatedPlan]:
     found = search(stack(2, width=4096), evaluations=20_000, executor=InlineExecutor())
     assert any(plan.placements.blocks for plan in found.frontier)
-    return [Relative(plan.moves, plan.placements) for plan in found.frontier]
+    return [RelatedPlan(plan.moves, plan.placements) for plan in found.frontier]
 
 
 def least(result: Result) -> float:
     return min(plan.cost["time_s"] for plan in result.frontier)
 
 
-def test_plans_of_fewer_and_smaller_layers_are_placements_of_more(relatives: list[Relative]) -> None:
+def test_plans_of_fewer_and_smaller_layers_are_placements_of_more(relatives: list[RelatedPlan]) -> None:
     alone = search(**DEEPER, evaluations=1, seeds=False)
     planted = search(**DEEPER, evaluations=1, seeds=False, relatives=relatives)
     assert planted.started_from > 0 == alone.started_from
@@ -35,14 +35,16 @@ def test_plans_of_fewer_and_smaller_layers_are_placements_of_more(relatives: lis
         assert verify_plan(plan, EIGHT).ok
 
 
-def test_names_that_no_plan_has_change_nothing(relatives: list[Relative]) -> None:
+def test_names_that_no_plan_has_change_nothing(relatives: list[RelatedPlan]) -> None:
     others = {**DEEPER, "graph": stack(3, width=4096, prefix="other")}
     alone = search(**others, evaluations=5000)
     planted = search(**others, evaluations=5000, relatives=relatives)
     assert least(planted) <= 1.01 * least(alone)
 
 
-def test_a_search_that_was_stopped_goes_on_with_the_relatives_it_had_left(relatives: list[Relative]) -> None:
+def test_a_search_that_was_stopped_goes_on_with_the_relatives_it_had_left(
+    relatives: list[RelatedPlan],
+) -> None:
     saved: list[bytes] = []
 
     def keep(snapshot: Snapshot) -> None:
