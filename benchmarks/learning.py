@@ -58,7 +58,7 @@ RELATED = (
 SNAPSHOT_S = 0.05
 
 
-class Workload(NamedTuple):
+class PlacedProgram(NamedTuple):
     """A program on a mesh, as `GRAPH@MESH` names it."""
 
     name: str
@@ -105,14 +105,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     write(given.json, document)
 
 
-def case(name: str) -> Workload:
+def case(name: str) -> PlacedProgram:
     """Load the program and the mesh that a name states."""
     model, _, mesh = name.partition("@")
     path = Path(model)
-    return Workload(name, from_onnx(path if path.exists() else find_models([model])[0]), load_mesh(mesh))
+    return PlacedProgram(name, from_onnx(path if path.exists() else find_models([model])[0]), load_mesh(mesh))
 
 
-def pair(first: Workload, second: Workload, seconds: float) -> dict[str, Any]:
+def pair(first: PlacedProgram, second: PlacedProgram, seconds: float) -> dict[str, Any]:
     """Search a program, then another one without and with what is known of the first."""
     known = apart(partial(searched, first, seconds=seconds, seed=0))
     cold = apart(partial(searched, second, seconds=seconds, seed=1))
@@ -140,7 +140,7 @@ def pair(first: Workload, second: Workload, seconds: float) -> dict[str, Any]:
     }
 
 
-def odds_of(of: Workload, seed: int, evaluations: int) -> dict[str, Any]:
+def odds_of(of: PlacedProgram, seed: int, evaluations: int) -> dict[str, Any]:
     """Search with constant and with learned odds of moves."""
     reports = [
         apart(partial(searched, of, evaluations=evaluations, seed=seed, parts=SearchParts(learning=learns)))
@@ -160,7 +160,7 @@ def odds_of(of: Workload, seed: int, evaluations: int) -> dict[str, Any]:
 
 
 def searched(
-    of: Workload,
+    of: PlacedProgram,
     *,
     seconds: float | None = None,
     evaluations: int = ENDLESS,
