@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -189,13 +188,14 @@ def test_plug_ins_with_faults_are_named_once_in_one_line(
 def test_damaged_metadata_of_one_distribution_are_reported_and_the_rest_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in (("acme", "[tapestry.things]\nno value\n"), ("bolt", "[tapestry.things]\nb = b:B\n")):
+    made = "[tapestry.things]\nb = bolt_things:B\n"
+    for name, text in (("acme", "[tapestry.things]\nno value\n"), ("bolt", made)):
         folder = tmp_path / f"{name}-1.0.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (folder / "entry_points.txt").write_text(text)
+    (tmp_path / "bolt_things.py").write_text(f"from {__name__} import Thing\nB = Thing('fine')\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(EntryPoint, "load", lambda _: Thing("fine"))
 
     loaded = load(THINGS, ())
 
