@@ -117,12 +117,9 @@ def pair(first: PlacedProgram, second: PlacedProgram, seconds: float) -> dict[st
     known = apart(partial(searched, first, seconds=seconds, seed=0))
     cold = apart(partial(searched, second, seconds=seconds, seed=1))
     prior = Prior(1, merged((rate, 1.0) for rate in known.rates))
-    is_same = first.graph.structural_hash == second.graph.structural_hash
     is_related = family_of(first.graph) == family_of(second.graph)
     options: dict[str, Any] = {"prior": prior}
-    if is_same:
-        options["start_from"] = known.plans
-    elif is_related:
+    if is_related:
         options["relatives"] = [RelatedPlan(plan.moves, plan.placements) for plan in known.plans]
     warm = apart(partial(searched, second, seconds=seconds, seed=1, **options))
     volume = common_box(cold, warm)
@@ -130,7 +127,7 @@ def pair(first: PlacedProgram, second: PlacedProgram, seconds: float) -> dict[st
     return {
         "first": first.name,
         "second": second.name,
-        "related": is_related or is_same,
+        "related": is_related,
         "cold_s": reached(cold, target, volume, 0),
         "warm_s": reached(warm, target, volume, 0),
         "cold_hypervolume": round(target, 4),

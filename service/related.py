@@ -35,8 +35,8 @@ NOTHING = StartingPlans()
 def starting_plans(store: Store, options: RunOptions, graph: Graph, mesh: Mapping[str, Any]) -> StartingPlans:
     """Load what a request starts from; with `auto`, the frontiers of the runs nearest to it, if there are any.
 
-    Runs of the same program give its plans; those of the same family (other sizes, another depth) give plans that are
-    planted by the names of their blocks.
+    A run of the same program on this mesh gives its plans. Those of a run on another mesh, or of a program of the same
+    family (other sizes, another depth), are planted by the names of their blocks.
 
     Raises:
         StoreError: a run is missing, has no plans, or is of an unrelated program.
@@ -50,7 +50,9 @@ def starting_plans(store: Store, options: RunOptions, graph: Graph, mesh: Mappin
     relatives: list[RelatedPlan] = []
     for run_id in runs:
         of = [plan.key for plan in store.runs.frontier(run_id)]
-        if store.graphs.kin(store.runs.get(run_id).graph_id).structural_hash == kin.structural_hash:
+        run = store.runs.get(run_id)
+        is_here = run.mesh_name == mesh["name"]
+        if is_here and store.graphs.kin(run.graph_id).structural_hash == kin.structural_hash:
             keys += of
         else:
             relatives += (RelatedPlan(*plan) for plan in store.plans.choices(of))

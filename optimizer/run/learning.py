@@ -22,6 +22,7 @@ from tapestry.optimizer.placement.variation import RULES
 from tapestry.optimizer.run.plan import Rate
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.structure.credits import FLOOR, HISTORY, Arm
+from tapestry.rewrites.rules import plug_ins
 
 # So many moves tell as much of a placement move, or of a rule, as what is known of all of them together.
 PLACEMENT_TRIALS, STRUCTURAL_TRIALS = 2000.0, 10.0
@@ -59,7 +60,10 @@ class Prior:
         return np.asarray((credit + PLACEMENT_TRIALS * mean * usual) / (applied + PLACEMENT_TRIALS) / mean)
 
     def structural_odds(self) -> dict[Arm, float]:
-        """Return the odds of rules by class of operator, relative to all; those that nothing is known of are absent."""
+        """Return the odds of rules by class of operator, and of each with no class, relative to all.
+
+        Those that nothing is known of are absent.
+        """
         known = {arm: learned for arm, learned in self.arms.items() if arm[0] not in RULES}
         applied = sum(learned.applied for learned in known.values())
         credit = sum(learned.credit for learned in known.values())
@@ -75,6 +79,7 @@ class Prior:
             whole = (gained + STRUCTURAL_TRIALS * mean) / (tried + STRUCTURAL_TRIALS)
             own = (learned.credit + STRUCTURAL_TRIALS * whole) / (learned.applied + STRUCTURAL_TRIALS)
             odds[arm] = float(np.clip(own / mean, FLOOR, MOST_ODDS))
+            odds[arm[0], ""] = float(np.clip(whole / mean, FLOOR, MOST_ODDS))
         return odds
 
 
@@ -84,13 +89,13 @@ NO_PRIOR = Prior()
 def begin_with(state: SearchState, prior: Prior) -> None:
     """Let a search that has not begun choose its moves by what earlier ones have learned.
 
-    Rules that none of them has tried begin at the floor.
+    Rules of plug-ins that none of them has tried begin at the floor.
     """
     if not prior.arms:
         return
     state.first_odds = prior.placement_odds()
     state.structural.credits.first = prior.structural_odds()
-    state.structural.credits.unknown = FLOOR if state.structural.credits.first else 1.0
+    state.structural.credits.floored = frozenset(plug_ins().members)
 
 
 def weight_of(same_mesh: bool, same_focus: bool) -> float:

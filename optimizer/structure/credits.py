@@ -37,13 +37,14 @@ class MoveCounts:
 
 @dataclass
 class StructuralCredits:
-    """The counts of structural moves in one search; `first` are odds by arm at first, `unknown` those of others.
+    """The counts of structural moves in one search; `first` are odds by arm at first.
 
-    `classes` has the class of operator of every move that was tried.
+    A rule has there, with no class, the odds for classes that it was not tried on. Those in neither are 1, those of the
+    `floored` rules the floor. `classes` has the class of operator of every move that was tried.
     """
 
     first: Mapping[Arm, float] = field(default_factory=dict)
-    unknown: float = 1.0
+    floored: frozenset[str] = frozenset()
     counts: defaultdict[Arm, MoveCounts] = field(default_factory=lambda: defaultdict(MoveCounts))
     classes: dict[Move, str] = field(default_factory=dict)
 
@@ -75,7 +76,9 @@ class StructuralCredits:
         tried = [counts for (rule, _), counts in self.counts.items() if rule == arm[0]]
         gained = sum(counts.improved + counts.credit for counts in tried)
         applied = sum(counts.applied for counts in tried)
-        return max(FLOOR, (self.first.get(arm, self.unknown) + GAIN * gained) / (1.0 + COST * applied))
+        unknown = FLOOR if arm[0] in self.floored else 1.0
+        first = self.first.get(arm, self.first.get((arm[0], ""), unknown))
+        return max(FLOOR, (first + GAIN * gained) / (1.0 + COST * applied))
 
     def arms_of(self, moves: Sequence[Move]) -> list[Arm]:
         """Return the arms of those of the moves that were tried, not those that simplified the result."""

@@ -17,8 +17,7 @@ from tests.optimizer.searches import frontier, search
 
 
 def credits_with(prior: Prior) -> StructuralCredits:
-    odds = prior.structural_odds()
-    return StructuralCredits(first=odds, unknown=FLOOR if odds else 1.0)
+    return StructuralCredits(first=prior.structural_odds(), floored=frozenset({"plugin_rule"}))
 
 
 def test_kinds_of_meshes_and_focus() -> None:
@@ -46,7 +45,14 @@ def test_placement_odds_follow_what_was_learned_where_much_is_known() -> None:
     assert (odds > 0).all() and (little > 0).all()
 
 
-def test_a_rule_that_no_run_has_tried_begins_at_the_floor_and_gains_weight() -> None:
+def test_a_rule_of_ours_that_was_not_tried_begins_with_what_is_known_of_it_elsewhere() -> None:
+    known = {("chunk", "product"): Learned(100, 10.0), ("waypoint", "product"): Learned(100, 2.0)}
+    first = credits_with(Prior(1, known))
+    assert first.odds(("chunk", "reduction")) == pytest.approx(first.odds(("chunk", "product")), rel=0.2)
+    assert first.odds(("fuse_cells", "elementwise")) == 1.0
+
+
+def test_a_rule_of_a_plug_in_that_no_run_has_tried_begins_at_the_floor_and_gains_weight() -> None:
     known = {("chunk", "product"): Learned(100, 10.0), ("waypoint", "product"): Learned(100, 2.0)}
     first = credits_with(Prior(1, known))
     new = ("plugin_rule", "product")
