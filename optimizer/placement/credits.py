@@ -6,6 +6,7 @@ An improvement is due to the moves that made it and, in part, to those that led 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ SHAPE = (len(RULES), len(PLACE_CLASSES))
 HISTORY = 0.5
 # What is known of moves at first counts as so many evaluations; what epochs tell counts less by this factor per round.
 PRIOR_EVALUATIONS, FADING = 200.0, 0.9
+# So many evaluations tell as much of one structure or view as what is known of all together; the range of their odds.
+YIELD_EVALUATIONS, LEAST_YIELD, MOST_YIELD = 3000.0, 0.1, 10.0
 # Odds grow with the square of the rate of credits. A kind of move that applies is drawn at least so often, over their
 # number; a place of any class is taken at least so often where it is drawn.
 FLOOR, LEAST_PLACE = 0.1, 0.1
@@ -110,3 +113,13 @@ def place_shares(search: SearchSpace, has_dimension_orders: bool) -> np.ndarray:
     if not has_dimension_orders:
         shares[RELAYOUT] = 0.0
     return shares
+
+
+def yields(spent: Sequence[float], gained: Sequence[float]) -> np.ndarray:
+    """Return the odds of variants by what their evaluations have brought, relative to all of them: `(variants,)`."""
+    evaluations, entered = np.array(spent), np.array(gained)
+    if not entered.sum():
+        return np.ones(len(evaluations))
+    mean = entered.sum() / evaluations.sum()
+    rate = (entered + YIELD_EVALUATIONS * mean) / (evaluations + YIELD_EVALUATIONS)
+    return np.asarray(np.clip(rate / mean, LEAST_YIELD, MOST_YIELD))

@@ -23,7 +23,7 @@ from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.sharding.text import placements_from_document, placements_to_document
 
-MAGIC = b"tapestry search 6\n"
+MAGIC = b"tapestry search 7\n"
 # Parts of the header that are not values of the checkpoint as they stand.
 CONVERTED = ("variants", "structural", "varied", "known", "views", "starts", "proven")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
@@ -43,7 +43,7 @@ class SavedVariant:
 
     `submesh` is the index of its mesh in the search, `structure` the structure that the moves must lead to, `taken` the
     candidate structural moves already used, each as its index in the list at that time, `probation` the epochs that
-    it has left without a plan of the front.
+    it has left without a plan of the front; `spent` and `gained` are the variant's.
     """
 
     number: int
@@ -52,6 +52,8 @@ class SavedVariant:
     structure: str
     taken: tuple[int, ...]
     probation: int
+    spent: float
+    gained: float
     archive: Archive
 
     def __repr__(self) -> str:
@@ -128,6 +130,8 @@ class Checkpoint:
                 "structure": v.structure,
                 "taken": v.taken,
                 "probation": v.probation,
+                "spent": v.spent,
+                "gained": v.gained,
             }
             for v in self.variants
         ]
@@ -220,6 +224,8 @@ def _saved(variant: Variant, state: SearchState) -> SavedVariant:
         variant.structure,
         tuple(state.structural.taken.get(variant.number, ())),
         variant.probation,
+        variant.spent,
+        variant.gained,
         used_rows(variant.archive),
     )
 
@@ -287,6 +293,8 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
                 str(v["structure"]),
                 tuple(int(n) for n in v["taken"]),
                 int(v["probation"]),
+                float(v["spent"]),
+                float(v["gained"]),
                 Archive(**{name: arrays[f"{k}.{name}"] for name in Archive._fields}),
             )
             for k, v in enumerate(saved)

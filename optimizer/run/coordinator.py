@@ -23,7 +23,7 @@ from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge, set_parent_weights
 from tapestry.optimizer.archive.goal import insert_plans_of, refilter
 from tapestry.optimizer.archive.rows import used_rows
-from tapestry.optimizer.placement.credits import new_statistics, odds_of, place_shares
+from tapestry.optimizer.placement.credits import FADING, new_statistics, odds_of, place_shares, yields
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.run.clock import OutOfTime
@@ -184,6 +184,8 @@ class Coordinator:
         found = [(variant, result) for (variant, _), result in zip(tasks, results, strict=True)]
         self.state.tighten(found)
         self.state.recent.fade()
+        for variant in self.state.variants:
+            variant.spent, variant.gained = FADING * variant.spent, FADING * variant.gained
         for (variant, task), (_, result) in zip(tasks, found, strict=True):
             self._take_in(variant, task, result)
         self._credit_structures(found)
@@ -234,6 +236,8 @@ class Coordinator:
             merge(variant.archive, result.archive, variant.submesh.goal.epsilon)
             self.state.statistics.add(result.statistics)
             self.state.recent.add(result.statistics)
+            variant.spent += result.evaluations
+            variant.gained += float(result.statistics.credit.sum())
         self.state.evaluations += task.evaluated_before + result.evaluations
 
     def _credit_structures(self, found: Sequence[tuple[Variant, EpochResult]]) -> None:
@@ -260,12 +264,15 @@ class Coordinator:
             left = None if left is None else left - len(genes)
 
     def _choose_variant(self) -> Variant:
-        """Choose a variant at random by its share of the common front; each is chosen at least now and then.
+        """Choose a variant at random by its share of the common front and what its evaluations have brought lately.
 
+        Each is chosen at least now and then.
         A mesh of one device has a single plan per graph: nothing to search, only to rewrite.
         """
         variants = self.state.variants
         share = np.array([1.0 + 2.0 * s for s in self.state.shares()])
+        if self.state.parts.learning:
+            share = np.sqrt(share) * yields([v.spent for v in variants], [v.gained for v in variants])
         choice = np.array([v.has_choice for v in variants])
         share = np.where(choice, share, 0.0) if choice.any() else share
         return variants[int(self.state.rng.choice(len(variants), p=share / share.sum()))]

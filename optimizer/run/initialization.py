@@ -214,7 +214,7 @@ def _restored(state: SearchState, saved: SavedVariant, check_stop: CheckStop) ->
     variant = new_variant(saved.number, submesh, program, saved.moves, state.options, check_stop)
     if variant.structure != saved.structure or not _fits(variant, saved.archive):
         raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
-    variant.probation = saved.probation
+    variant.probation, variant.spent, variant.gained = saved.probation, saved.spent, saved.gained
     variant.archive.size[:] = saved.archive.size
     for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.archive.size, strict=True):
         for name in names:

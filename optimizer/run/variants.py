@@ -66,7 +66,8 @@ class SubMesh:
 class Variant:
     """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it.
 
-    One that holds nothing of the common front is on `probation` for so many more epochs.
+    One that holds nothing of the common front is on `probation` for so many more epochs. `spent` are its evaluations,
+    and `gained` the plans that entered its front; recent ones count most.
     """
 
     number: int
@@ -77,6 +78,8 @@ class Variant:
     search: SearchSpace
     archive: Archive
     probation: int = 0
+    spent: float = 0.0
+    gained: float = 0.0
 
     @property
     def has_choice(self) -> bool:

@@ -15,6 +15,7 @@ from tapestry.optimizer.placement.credits import (
     new_statistics,
     odds_of,
     place_shares,
+    yields,
 )
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import PLACE_CLASSES, SearchSpace, search_space
@@ -110,3 +111,9 @@ def test_counts_of_a_search_agree_with_each_other() -> None:
     assert 0 < sum(rate.volume for rate in result.rates) <= 1.0
     by_rule = {name: sum(rate.applied for rate in placed if rate.rule == name) for name in RULES}
     assert by_rule == {name: result.rules[name][0] for name in RULES}
+
+
+def test_variants_that_bring_more_have_better_odds_and_none_is_left_out() -> None:
+    assert yields([0.0, 0.0], [0.0, 0.0]).tolist() == [1.0, 1.0]
+    odds = yields([1e6, 1e6, 0.0], [1e3, 0.0, 0.0])
+    assert odds.tolist() == pytest.approx([odds[0], 0.1, 1.0]) and odds[0] > 1.9
