@@ -15,7 +15,7 @@ from tapestry.optimizer.run.workers import WorkersLost
 from tapestry.service.worker.searching import SearchJob
 from tests.optimizer.run.clusters import ClusterProcesses
 from tests.service.programs import two_layers
-from tests.service.worker.conftest import Bench, plans
+from tests.service.worker.conftest import OBJECTIVES, Bench, plans
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
@@ -60,10 +60,9 @@ def test_a_run_whose_cluster_is_lost_goes_on_with_the_next_one(
         SearchJob(bench.store, bench.claim("another"), islands, islands=2, checkpoint_s=0.0).do()
     after = bench.store.runs.get(run_id)
     assert (after.status, after.stopped) == ("succeeded", "budget")
-    found, expected = plans(bench.store, run_id), plans(bench.store, here)
-    assert {
-        name: found.get(name) for name in expected
-    } == expected  # what was shown in between may stay beside them
+    found, expected = plans(bench.store, run_id).values(), plans(bench.store, here).values()
+    for cost in expected:  # which of near plans are shown depends on when they are published
+        assert any(all(plan[name] <= 1.01 * cost[name] for name in OBJECTIVES) for plan in found)
     assert all(
         plan.verified and plan.verified["sharding"]["ok"] for plan in bench.store.runs.frontier(run_id)
     )
