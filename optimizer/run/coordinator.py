@@ -28,7 +28,7 @@ from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.diversification import excursion
-from tapestry.optimizer.run.plan import Budget, Progress
+from tapestry.optimizer.run.plan import WORKERS_LOST, Budget, Progress
 from tapestry.optimizer.run.proven_gap import is_bound_met
 from tapestry.optimizer.run.reserve import Reserve
 from tapestry.optimizer.run.snapshot import Publisher
@@ -93,7 +93,7 @@ class Coordinator:
         except StopRequested:
             self.state.stopped = "cancelled"
         except WorkersLost:
-            self.state.stopped = "workers lost"
+            self.state.stopped = WORKERS_LOST
         except KeyboardInterrupt:
             self.state.stopped = "interrupted"
 

@@ -32,6 +32,7 @@ BUDGET = {
     "evaluations": optional(COUNT),
     "deadline_seconds": optional(ABOVE_ZERO),
 }
+WORKERS_LOST = "workers lost"
 # Why a search has ended, by the word for it.
 REASONS = {
     "seeds": "it was asked for the first plans only",
@@ -42,7 +43,7 @@ REASONS = {
     "not worth it": "another minute is expected to gain less than it costs",
     "cancelled": "it was requested to stop",
     "interrupted": "it was interrupted",
-    "workers lost": "all workers of the cluster were lost, and none came back in time",
+    WORKERS_LOST: "all workers of the cluster were lost, and none came back in time",
 }
 SHOWN_COSTS = ("time_s", "peak_memory_bytes")
 

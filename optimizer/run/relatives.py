@@ -53,9 +53,8 @@ def plant(state: SearchState, relatives: Sequence[RelatedPlan]) -> int:
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     further = [SearchStart("relative", k, history, tuple(p)) for (history, k), p in ordered if history or k]
     for start in reversed(further[:MOST_STARTS]):
-        own = SearchStart(
-            "program", start.submesh, first.moves
-        )  # a part's variant, where there are no moves to make
+        # Where there are no moves to make, the variant of that part of the mesh is begun before.
+        own = SearchStart("program", start.submesh, first.moves)
         at = 0 if start.moves or own not in state.starts else state.starts.index(own) + 1
         state.starts.insert(at, start)
     return len(whole) + sum(len(start.plans) for start in further[:MOST_STARTS] if start.submesh)

@@ -17,6 +17,7 @@ from tapestry.optimizer import ProcessIslands, Result, RunOptions
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.cluster import ClusterIslands
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior
+from tapestry.optimizer.run.plan import WORKERS_LOST
 from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.workers import InlineExecutor, WorkersLost
 from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
@@ -148,7 +149,7 @@ def _checked(
     request: Request, result: Result, reporter: Reporter, helping: Executor | None, timer: CheckTimer
 ) -> CheckResults:
     """Check the frontier, with the help of processes; here alone where those of a cluster are lost."""
-    helpers = [None] if helping is None or result.stopped == "workers lost" else [helping, None]
+    helpers = [None] if helping is None or result.stopped == WORKERS_LOST else [helping, None]
     for executor in helpers:
         with suppress(WorkersLost):
             return check_frontier(

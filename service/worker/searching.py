@@ -24,6 +24,7 @@ from tapestry.optimizer import (
     publish,
 )
 from tapestry.optimizer.archive.dominance import nondominated
+from tapestry.optimizer.run.plan import WORKERS_LOST
 from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.workers import WorkersLost
 from tapestry.service.frontier_checks import CheckTimer
@@ -34,7 +35,7 @@ from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.provenance import host, versions
 from tapestry.service.recosting import recost_plans
 from tapestry.service.refusals import refusal_documents
-from tapestry.service.related import starting_plans
+from tapestry.service.related import NOTHING, StartingPlans, starting_plans
 from tapestry.service.store import RunUpdate, Store, StoredPlan, mesh_of
 from tapestry.service.verdicts import problem_of
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
@@ -44,7 +45,6 @@ log = logging.getLogger("tapestry.worker")
 
 LARGEST_SHOWN = 64
 ROUNDING = 1e-9  # a value and a bound computed from it may differ by so much
-LOST = "workers lost"  # the end of a search on a cluster without workers: the run goes on later
 BEFORE_SEARCH = ("", "compiling", "seeding")
 
 
@@ -163,12 +163,12 @@ class SearchJob:
             versions=versions(),
             host=host(),
         )
-        is_over = saved is not None and saved.stopped not in ("", LOST)
+        is_over = saved is not None and saved.stopped not in ("", WORKERS_LOST)
         if saved is not None and is_over and len(self._shown.values):
             stopped, timings = saved.stopped, dict(saved.timings)
         else:
             result = self._search(saved)
-            if result.stopped == LOST:
+            if result.stopped == WORKERS_LOST:
                 raise WorkersLost("the workers of the cluster were lost")
             stopped, timings = result.stopped, dict(result.timings)
             foreseen = (bound_documents(result.bounds), result.expected, result.rates)
@@ -230,30 +230,30 @@ class SearchJob:
 
     def _search(self, saved: Checkpoint | None) -> Result:
         try:
-            return self._optimize(saved, () if saved is not None else self._start())
+            return self._optimize(saved, NOTHING if saved is not None else self._start())
         except CheckpointError as error:
             if saved is None:
                 raise
             log.warning("run %s: %s; it starts from its frontier", self._job.subject, error)
-            return self._optimize(None, self._shown.plans())
+            return self._optimize(None, StartingPlans(plans=tuple(self._shown.plans())))
 
-    def _start(self) -> Sequence[Plan]:
+    def _start(self) -> StartingPlans:
         """Return the plans to start from: those already published, else those of the runs that it starts from."""
         if self._recosted:
-            return self._recosted
+            return StartingPlans(plans=self._recosted)
         if len(self._shown.values):
-            return self._shown.plans()
-        return self._starting.plans
+            return StartingPlans(plans=tuple(self._shown.plans()))
+        return self._starting
 
-    def _optimize(self, resume: Checkpoint | None, start_from: Sequence[Plan]) -> Result:
+    def _optimize(self, resume: Checkpoint | None, starting: StartingPlans) -> Result:
         islands = self._task.islands if resume is None else resume.islands
         return search(
             self._task.graph,
             self._task.mesh,
             options=self._task.request.options.changed(islands=islands),
             executor=self._pool,
-            start_from=start_from,
-            relatives=() if resume is not None or start_from else self._starting.relatives,
+            start_from=starting.plans,
+            relatives=starting.relatives,
             resume=resume,
             on_progress=self._progress,
             on_checkpoint=self._checkpoint,

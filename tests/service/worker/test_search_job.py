@@ -11,11 +11,13 @@ import pytest
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.optimizer import Plan
+from tapestry.optimizer.run.search import search
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import Rule, catalog
 from tapestry.rewrites.rule import op, tensor
 from tapestry.service.store import Store
 from tapestry.service.verdicts import verdict_of
+from tapestry.service.worker import searching
 from tapestry.service.worker.executing import do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob
 from tapestry.service.worker.searching import LARGEST_SHOWN, SearchJob
@@ -241,3 +243,21 @@ def test_plans_that_a_tightening_bound_excludes_are_shown_no_more(bench: Bench) 
     times = [plan.cost["time_s"] for plan in bench.store.runs.frontier(run_id)]
     assert times
     assert max(times) <= 1.2 * min(times) * (1 + 1e-9)
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_its_own_program_and_from_related_ones_together(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"evaluations": 500, "verify": "none", "prior": "none"}
+    own, related = bench.run(two_layers(), **few), bench.run(two_layers(width=128), **few)
+    given: list[tuple[int, int]] = []
+
+    def noted(*arguments: Any, **keywords: Any) -> Any:
+        given.append((len(keywords["start_from"]), len(keywords["relatives"])))
+        return search(*arguments, **keywords)
+
+    monkeypatch.setattr(searching, "search", noted)
+    run_id = bench.run(two_layers(), start_from=f"{own},{related}", **few)
+    assert given == [(len(bench.store.runs.frontier(own)), len(bench.store.runs.frontier(related)))]
+    assert bench.store.runs.get(run_id).options.start_from == f"{own},{related}"
