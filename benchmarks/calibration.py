@@ -1,6 +1,7 @@
 """Seconds predicted by a calibrated mesh file beside the seconds that PyTorch takes on this machine.
 
-    python -m benchmarks.calibration MODEL.onnx ... [--mesh here.toml] [--ordered MODEL.onnx ...] [--json FILE]
+    python -m benchmarks.calibration MODEL.onnx ... [--device cuda] [--mesh here.toml] [--beside dgx-h100]
+        [--ordered MODEL.onnx ...] [--json FILE]
 
 Without `--mesh`, the machine is calibrated first. Two questions are answered with programs that calibration never ran:
 
@@ -9,6 +10,9 @@ Without `--mesh`, the machine is calibrated first. Two questions are answered wi
   correlation of predicted and measured times, beside that of two halves of the measurements, which bounds it.
 
 Programs run in turns, one process and one thread, so that noise spreads over all. Run it alone on a quiet machine.
+
+`--beside` names a mesh of the catalog whose device is of the kind that runs here: its predictions rest on nothing that
+was measured here.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -26,7 +32,8 @@ from scipy.stats import spearmanr
 from benchmarks.setting import find_models, write
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.calibration.calibrate import calibrate
-from tapestry.hardware.calibration.host import this_processor
+from tapestry.hardware.calibration.choice import LAUNCH
+from tapestry.hardware.calibration.host import this_gpu, this_processor
 from tapestry.hardware.calibration.runs import TimedRuns
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import (
@@ -77,6 +84,18 @@ def timed(graphs: dict[str, Graph], mesh: Mesh, setting: Setting, seconds: float
         return validate(plans, mesh, runs, seconds, time.monotonic)
 
 
+def errors_of(mesh: Mesh, graphs: dict[str, Graph], found: Sequence[Validation]) -> dict[str, float]:
+    """Return the errors of another mesh, whose device runs modules as they are, for programs that were timed."""
+    device = replace(mesh.device, launch=LAUNCH)
+    return {
+        each.name: predicted_s(on_one_device(graphs[each.name]), replace(mesh, device=device))
+        / each.measured.seconds
+        - 1
+        for each in found
+        if each.measured.seconds >= SHORTEST_S
+    }
+
+
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
     """Compute Spearman's rank correlation of two lists of seconds."""
     return float(spearmanr(one, other).statistic)
@@ -101,7 +120,11 @@ def ordered(graph: Graph, mesh: Mesh, setting: Setting, count: int, seconds: flo
     All are measured twice; the rank correlation of the two says what a perfect prediction could reach.
     """
     forms = variants(graph, mesh, count, np.random.default_rng(0))
-    once, again = (timed(forms, mesh, setting, seconds / 2) for _ in range(2))
+    plans = {name: on_one_device(form) for name, form in forms.items()}
+    with TimedRuns(setting) as runs:
+        once = validate(plans, mesh, runs, seconds / 2, time.monotonic)
+        timings = runs.measure(plans, seconds / 2, time.monotonic)
+    again = [replace(each, measured=timings[each.name]) for each in once]
     predicted = [each.predicted_s for each in once]
     measured = [(a.measured.seconds + b.measured.seconds) / 2 for a, b in zip(once, again, strict=True)]
     return {
@@ -127,6 +150,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--ordered", nargs="*", type=Path, metavar="MODEL.onnx")
     parser.add_argument("--mesh", type=Path, metavar="FILE.toml", help="calibrated before on this machine")
+    parser.add_argument("--beside", metavar="MESH", help="of the catalog, with a device of this kind")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--variants", type=int, default=20)
     parser.add_argument(
@@ -134,13 +159,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args(argv)
-    setting = Setting("cpu", given.threads)
+    setting = Setting(given.device, given.threads)
     if given.mesh is None:
-        mesh = calibrate("this-machine", this_processor(given.threads), setting, 150.0, time.monotonic).mesh
+        host = this_gpu() if given.device == "cuda" else this_processor(given.threads)
+        mesh = calibrate("this-machine", host, setting, 150.0, time.monotonic).mesh
     else:
         mesh = load_mesh(given.mesh)
     graphs = {path.stem: canonicalize(from_onnx(path)) for path in given.models or find_models(MODELS)}
-    programs = assessed(timed(graphs, mesh, setting, given.seconds))
+    found = timed(graphs, mesh, setting, given.seconds)
+    programs = assessed(found)
     for each in programs["programs"]:
         print(
             f"{each['name']:40} predicted {each['predicted_s']:9.4f} s  measured {each['measured_s']:9.4f} s"
@@ -149,14 +176,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(
         f"median error {programs['median_error']:.1%} of {programs['assessed']} programs of a millisecond and more"
     )
+    if given.beside:
+        errors = errors_of(load_mesh(given.beside), graphs, found)
+        programs["beside"] = {
+            "mesh": given.beside,
+            "errors": errors,
+            "median_error": median(map(abs, errors.values())),
+        }
+        print(f"median error of {given.beside}: {programs['beside']['median_error']:.1%}")
     orders = {}
     for path in given.ordered or find_models(ORDERED):
-        found = ordered(canonicalize(from_onnx(path)), mesh, setting, given.variants, given.seconds)
-        orders[path.stem] = found
+        order = ordered(canonicalize(from_onnx(path)), mesh, setting, given.variants, given.seconds)
+        orders[path.stem] = order
         print(
-            f"{path.stem}: {len(found['variants'])} variants, rank correlation {found['rank_correlation']:.3f}; "
-            f"repeated measurements {found['repeat_rank_correlation']:.3f}; "
-            f"the slowest takes {found['slowest_over_fastest']:.2f} times the fastest"
+            f"{path.stem}: {len(order['variants'])} variants, rank correlation {order['rank_correlation']:.3f}; "
+            f"repeated measurements {order['repeat_rank_correlation']:.3f}; "
+            f"the slowest takes {order['slowest_over_fastest']:.2f} times the fastest"
         )
     write(given.json, {"benchmark": "calibration", **setting._asdict(), **programs, "ordered": orders})
 

@@ -168,35 +168,42 @@ def run_operator(
     return run_part(xp, operator_named(definition.operator), definition, index, operands, outputs)
 
 
-def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def random_inputs(
+    graph: Graph, rng: np.random.Generator, distinct: int | None = None
+) -> dict[str, np.ndarray]:
     """Draw random values for the sources without data, such that activations stay of order one.
 
     Activations are normal; matrices normal with variance 1 / (elements that a product sums over); vectors,
     buffers and optimizer state positive in [0.5, 1.5), which suits scales, variances and biases alike.
-    Integers lie in [0, 10), or below the size of the axes they index.
+    Integers lie in [0, 10), or below the size of the axes they index. Of so many `distinct` numbers at most, a source
+    repeats the first ones, which takes a fraction of the time of drawing all.
     """
     values = {}
     for source in graph.sources:
         tensor = graph.tensors[source.outputs[0]]
         if tensor.site not in graph.data:
             role = str(source.definition["role"])
-            values[source.site] = _random_value(graph, tensor.site, tensor.type, role, rng)
+            shape = tensor.type.shape
+            drawn = shape if distinct is None or math.prod(shape) <= distinct else (distinct,)
+            value = _random_value(graph, tensor.site, tensor.type, drawn, role, rng)
+            values[source.site] = value if drawn == shape else np.resize(value, shape)
     return values
 
 
 def _random_value(
-    graph: Graph, site: str, kind: TensorType, role: str, rng: np.random.Generator
+    graph: Graph, site: str, kind: TensorType, drawn: tuple[int, ...], role: str, rng: np.random.Generator
 ) -> np.ndarray:
-    shape, dtype = kind.shape, numpy_dtype(kind.dtype)
+    """Draw values of a source of type `kind`, in the shape `drawn`."""
+    dtype = numpy_dtype(kind.dtype)
     if kind.dtype == "bool":
-        return rng.integers(0, 2, shape).astype(dtype)
+        return rng.integers(0, 2, drawn).astype(dtype)
     if not (is_float(kind.dtype) or dtype.kind == "c"):
-        return rng.integers(0, _bound(graph, site), shape).astype(dtype)
-    positive = role in ("buffer", "optimizer_state") or (role == "parameter" and len(shape) < 2)
+        return rng.integers(0, _bound(graph, site), drawn).astype(dtype)
+    positive = role in ("buffer", "optimizer_state") or (role == "parameter" and len(kind.shape) < 2)
     if positive:
-        return rng.uniform(0.5, 1.5, shape).astype(dtype)
+        return rng.uniform(0.5, 1.5, drawn).astype(dtype)
     fans = [_fan_in(use) for use in uses(graph, site)] if role == "parameter" else []
-    value = rng.standard_normal(shape, np.float32)
+    value = rng.standard_normal(drawn, np.float32)
     return (value / np.float32(math.sqrt(max(fans, default=1)))).astype(dtype)
 
 

@@ -14,7 +14,7 @@ from tapestry.hardware.calibration.choice import FEWEST, LAUNCH, by_need, sample
 from tapestry.hardware.calibration.fitting import Fitted, fit, fit_class, small_sample_factor
 from tapestry.hardware.calibration.host import Host, RunError
 from tapestry.hardware.calibration.memory_terms import MemoryTerm, memory_terms, unmeasured
-from tapestry.hardware.calibration.probes import Probe, probes
+from tapestry.hardware.calibration.probes import GPU_SIZES, PROCESSOR_SIZES, Probe, probes
 from tapestry.hardware.calibration.runs import Progress, TimedRuns, Timing, fewest_s, unreported
 from tapestry.hardware.calibration.samples import KernelSample, Samples, stacked
 from tapestry.hardware.calibration.timed import Setting
@@ -37,6 +37,21 @@ ROOM = 1.2  # of the least time, in what is advised
 BEST_STREAM, BEST_PRODUCT = 0.93, 0.95
 # Processors have kernels for few rows, down to a vector, at a lower rate of arithmetic.
 TILES = tuple(MatrixTile(m, 32, 32, m / (m + 4)) for m in (1, 4, 8, 16, 32))
+# Those of CUTLASS's and cuBLAS's kernels; how fast each is, is fitted (`tile_exponent`).
+GPU_TILES = tuple(
+    MatrixTile(m, n, 32, efficiency)
+    for m, n, efficiency in (
+        *(
+            (256, 128, 1.0),
+            (128, 256, 1.0),
+            (128, 128, 1.0),
+            (128, 64, 0.95),
+            (64, 128, 0.95),
+            (64, 64, 0.85),
+        ),
+        *((32, 128, 0.7), (64, 32, 0.6), (32, 64, 0.6), (32, 32, 0.4)),
+    )
+)
 CACHE_SHARE = 0.7  # caches are tried between half of a stream, which none of it fits, and all of it
 LARGE_SHARE = 0.1  # of the largest output of a stream: from which size on outputs may be allocated anew
 FRESH = "the outputs of streams that take longer for each byte; measured by tapestry calibrate"
@@ -70,7 +85,7 @@ def calibrate(
         RunError: PyTorch runs none of the probes here, or the time is too short for those that figures rest on.
     """
     start, left_out = clock(), dict[str, str]()
-    everything = list(probes(DTYPES))
+    everything = list(probes(DTYPES, GPU_SIZES if setting.device == "cuda" else PROCESSOR_SIZES))
     with TimedRuns(setting) as runs:
         left = _Time(limit_s, clock, start)
         loaded = _loaded(runs, everything, left, left_out, progress)
@@ -159,7 +174,9 @@ def fitted_mesh(
     """
     found = (sampled(probe, timing.seconds) for probe, timing in measured)
     samples = [sample for sample in found if sample is not None]
-    device = _with_kernels(_rates(name, host, setting, samples), samples)
+    device = _with_kernels(
+        _rates(name, host, setting, samples), samples, may_be_fresh=setting.device == "cpu"
+    )
     terms = held or {}
     sizes: dict[str, Any] = {key: term.size_bytes for key, term in terms.items()}
     device = replace(
@@ -183,7 +200,8 @@ def _rates(name: str, host: Host, setting: Setting, samples: Sequence[KernelSamp
         for dtype in sorted({SHORT_DTYPES[s.dtype] for s in products})
     }
     emulated = {name: name for name, _, _ in slow_precisions(peaks, {})}
-    seen = f"measured by tapestry calibrate on {datetime.now(UTC):%Y-%m-%d}, {setting.threads} threads, {host.title}"
+    how = "captured as CUDA graphs" if setting.device == "cuda" else f"{setting.threads} threads"
+    seen = f"measured by tapestry calibrate on {datetime.now(UTC):%Y-%m-%d}, {how}, {host.title}"
     return Device(
         name=name,
         vendor=host.vendor,
@@ -192,7 +210,7 @@ def _rates(name: str, host: Host, setting: Setting, samples: Sequence[KernelSamp
         peak_flops_per_s=peaks,
         vector_flops_per_s=max(s.flops / s.measured_s for s in streams),
         cores=host.cores,
-        tiles=TILES,
+        tiles=GPU_TILES if setting.device == "cuda" else TILES,
         layouts=("row_major",),
         launch=LAUNCH,
         launch_overhead_s=min(s.measured_s for s in samples) / 2,
@@ -211,14 +229,18 @@ def _rates(name: str, host: Host, setting: Setting, samples: Sequence[KernelSamp
     )
 
 
-def _with_kernels(device: Device, samples: Sequence[KernelSample]) -> Device:
-    """Return the device with figures fitted for every class that has probes enough, and the cache that fits best."""
+def _with_kernels(device: Device, samples: Sequence[KernelSample], *, may_be_fresh: bool) -> Device:
+    """Return the device with figures fitted for every class that has probes enough, and the cache that fits best.
+
+    Outputs `may_be_fresh`: memory that the operating system hands out anew, which graphs on GPUs do not take.
+    """
     classes: dict[str, list[KernelSample]] = {}
     for sample in samples:
         classes.setdefault(sample.key, []).append(sample)
     streams = classes.get("elementwise.fp32", [])
     if len(streams) >= FEWEST:
-        trials = (each for fresh in _allocations(device, streams) for each in _caches(fresh, streams))
+        allocations = _allocations(device, streams) if may_be_fresh else (device,)
+        trials = (each for fresh in allocations for each in _caches(fresh, streams))
         device = min(trials, key=lambda trial: _loss(stacked(trial, streams)))
     fitted = {
         key: fit_class([[stacked(device, each)]], is_quick=True)[0]

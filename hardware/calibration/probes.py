@@ -19,14 +19,17 @@ from tapestry.teg.programs import program
 ROW = 1024  # elements of the rows of most probes
 ROWS = (4, 16, 64, 256, 1024, 2048, 4096, 8192, 16384)  # 16 KiB to 64 MiB of float32
 ROW_LENGTHS = (32, 256, 8192)  # rows of other lengths, with as many elements as 2048 rows have
-# Sizes m, n and k of matrix products, and how many there are of each
+# ProbeSizes m, n and k of matrix products, and how many there are of each
 PRODUCTS = (
     *((n, n, n, 1) for n in (64, 256, 512, 1024, 2048, 4096)),
     *((1, 4096, 4096, 1), (16, 4096, 1024, 1), (32, 1024, 1024, 1), (128, 4096, 1024, 1)),
     *((128, 128, 8192, 1), (4096, 64, 1024, 1)),
     *((128, 128, 64, 96), (512, 64, 512, 12), (32, 32, 32, 1024)),
 )
-CONVOLUTIONS = ((1, 64, 56, 64, 3), (8, 64, 56, 64, 3), (8, 256, 14, 256, 3), (8, 512, 28, 128, 1))
+CONVOLUTIONS = (
+    *((1, 64, 56, 64, 3), (8, 64, 56, 64, 3), (8, 256, 14, 256, 3), (8, 512, 28, 128, 1)),
+    *((1, 64, 56, 256, 1), (1, 1024, 14, 256, 1), (1, 512, 7, 512, 3), (1, 3, 224, 64, 7)),
+)
 
 # Channels that are each convolved by itself: batch, channels, side, taps and stride; windows of pools alike
 DEPTHWISE = (
@@ -45,6 +48,43 @@ FUSED: dict[str, Callable[[int, int], Graph]] = {
 }
 FUSED_PRODUCTS = ((64, 256, 256), (128, 1024, 1024), (512, 512, 512), (1024, 1024, 1024), (16, 4096, 1024))
 ATTENTIONS = ((1, 12, 64, 64), (1, 12, 256, 64), (1, 8, 1024, 64), (8, 12, 128, 64), (1, 16, 512, 128))
+
+
+class ProbeSizes(NamedTuple):
+    """The sizes of probes: rows of most of them, and of each operator that does not work along rows."""
+
+    rows: tuple[int, ...] = ROWS
+    fewer_rows: tuple[int, ...] = FEWER_ROWS
+    products: tuple[tuple[int, int, int, int], ...] = PRODUCTS
+    convolutions: tuple[tuple[int, int, int, int, int], ...] = CONVOLUTIONS
+    depthwise: tuple[tuple[int, int, int, int, int], ...] = DEPTHWISE
+    pools: tuple[tuple[int, int, int, int, int], ...] = POOLS
+    fused_products: tuple[tuple[int, int, int], ...] = FUSED_PRODUCTS
+    attentions: tuple[tuple[int, int, int, int], ...] = ATTENTIONS
+
+
+PROCESSOR_SIZES = ProbeSizes()
+# GPUs need more work to be busy: they get these sizes beside those of processors.
+GPU_SIZES = ProbeSizes(
+    rows=(*ROWS, 32768),
+    fewer_rows=(*FEWER_ROWS, 32768),
+    products=(
+        *PRODUCTS,
+        *((8192, 8192, 8192, 1), (512, 4096, 4096, 1), (2048, 8192, 2048, 1), (16384, 1024, 4096, 1)),
+        *((1024, 1024, 64, 96), (2048, 64, 2048, 32), (32, 8192, 8192, 1)),
+    ),
+    convolutions=(
+        *CONVOLUTIONS,
+        (32, 64, 56, 64, 3),
+        (64, 256, 14, 256, 3),
+        (64, 512, 28, 128, 1),
+        (32, 3, 224, 64, 7),
+    ),
+    depthwise=(*DEPTHWISE, (64, 96, 56, 3, 1), (64, 144, 56, 3, 2), (64, 384, 14, 3, 1), (32, 96, 56, 7, 1)),
+    pools=(*POOLS, (64, 64, 112, 3, 2), (64, 192, 28, 3, 1), (64, 512, 7, 7, 7)),
+    fused_products=(*FUSED_PRODUCTS, (4096, 4096, 4096), (8192, 4096, 1024)),
+    attentions=(*ATTENTIONS, (8, 16, 512, 64), (8, 12, 1024, 64), (2, 32, 2048, 128)),
+)
 
 
 class Probe(NamedTuple):
@@ -124,28 +164,28 @@ def _pool(kind: str, batch: int, channels: int, side: int, window: int, stride: 
     return p.graph
 
 
-def probes(dtypes: tuple[str, ...] = ("float32",)) -> Iterator[Probe]:
-    """Yield all probes; matrix products in each of `dtypes`, all else in float32."""
+def probes(dtypes: tuple[str, ...] = ("float32",), chosen: ProbeSizes = PROCESSOR_SIZES) -> Iterator[Probe]:
+    """Yield all probes of the chosen sizes; matrix products in each of `dtypes`, all else in float32."""
     for name, build in BY_ROWS.items():
         lengths = ROW_LENGTHS if name in ("sum", "softmax", "layer_norm", "cumsum") else ()
-        for rows, row in [*((n, ROW) for n in ROWS), *((2048 * ROW // n, n) for n in lengths)]:
+        for rows, row in [*((n, ROW) for n in chosen.rows), *((2048 * ROW // n, n) for n in lengths)]:
             yield Probe(f"{name} {rows}x{row}", build(rows, row))
     for rows in SORTED_ROWS:
         yield Probe(f"argsort {rows}x{ROW}", _unary(lambda x: x.argsort("column"))(rows, ROW))
     for name, build in FUSED.items():
-        for rows in FEWER_ROWS:
+        for rows in chosen.fewer_rows:
             yield Probe(f"{name} {rows}x{ROW}", build(rows, ROW))
-    for product in FUSED_PRODUCTS:
+    for product in chosen.fused_products:
         yield Probe(f"activated_product {'x'.join(map(str, product))}", activated_product(*product))
-    for heads in ATTENTIONS:
+    for heads in chosen.attentions:
         yield Probe(f"attention {'x'.join(map(str, heads))}", attention(*heads))
     for dtype in dtypes:
-        for m, n, k, batch in PRODUCTS:
+        for m, n, k, batch in chosen.products:
             yield Probe(f"product {batch}x{m}x{n}x{k} {dtype}", _product(m, n, k, batch, dtype))
-    for convolved in CONVOLUTIONS:
+    for convolved in chosen.convolutions:
         yield Probe(f"convolution {'x'.join(map(str, convolved))}", _convolution(*convolved))
-    for sizes in DEPTHWISE:
+    for sizes in chosen.depthwise:
         yield Probe(f"depthwise {'x'.join(map(str, sizes))}", _depthwise(*sizes))
     for kind in ("max", "average"):
-        for sizes in POOLS:
+        for sizes in chosen.pools:
             yield Probe(f"{kind}_pool {'x'.join(map(str, sizes))}", _pool(kind, *sizes))

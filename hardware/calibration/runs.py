@@ -23,6 +23,9 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph
 
 FEWEST_PASSES = 5
+DISTINCT = (
+    2**20 - 1
+)  # random numbers of a source: as good for timing as more, and no power of two that aligns equal ones
 SHORTEST_BATCH_S = 0.02  # a batch of steps lasts at least so long: the clock is read twice for each
 
 
@@ -146,6 +149,6 @@ def _timing(times: Sequence[float]) -> Timing:
 def _values(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     """Return random inputs, and the values that the graph holds, in the shapes that the user's program has."""
     held = {b.site: graph.data[b.outputs[0]] for b in graph.sources if b.outputs[0] in graph.data}
-    values = random_inputs(graph, np.random.default_rng(seed)) | held
+    values = random_inputs(graph, np.random.default_rng(seed), DISTINCT) | held
     shapes = {block.site: block.definition.get("logical_shape") for block in graph.sources}
     return {site: value.reshape(shapes[site] or value.shape) for site, value in values.items()}

@@ -19,6 +19,8 @@ from tapestry.hardware.calibration.resident import peak_bytes, resident_bytes, r
 from tapestry.teg.child_processes import follow_owner
 
 WARM_UP_RUNS = 2
+CAPTURE_S = 1e-3  # a captured graph takes at least about so long, many times the launch of a graph
+MOST_STEPS = 256  # in one graph
 COLD_BYTES = 2**26  # more than the caches next to the cores hold, and than the caches of GPUs
 MOST_COPIES = 16
 
@@ -73,6 +75,9 @@ def serve(setting: Setting, rank: int, rendezvous: str, pipe: Connection) -> Non
     torch.set_num_threads(setting.threads)
     if setting.device == "cuda":
         torch.cuda.set_device(rank)
+        torch.backends.cudnn.allow_tf32 = (
+            False  # a program's precision is what it states, in products by default too
+        )
     torch.set_default_device(setting.device)
     if setting.ranks > 1:
         backend = "nccl" if setting.device == "cuda" else "gloo"
@@ -91,7 +96,8 @@ def serve(setting: Setting, rank: int, rendezvous: str, pipe: Connection) -> Non
             order: Load | Time | Hold = pipe.recv()
             try:
                 if isinstance(order, Load):
-                    programs[order.name] = _Program(order, wait, clock_of(setting))
+                    make = _Captured if setting.device == "cuda" else _Program
+                    programs[order.name] = make(order, wait, clock_of(setting))
                     pipe.send((programs[order.name].once_s, ""))
                 elif isinstance(order, Hold):
                     held = programs[order.name].scratch_bytes() if order.is_step else resident_bytes()
@@ -131,7 +137,12 @@ class _Program:
         if faults:
             raise ValueError("; ".join(faults))
         self.step, self.wait, self.clock = module.step, wait, clock
-        self.turns = cycle(with_copies(sources, order.cold))
+        self.copies = with_copies(sources, order.cold)
+        self.turns = cycle(self.copies)
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Run a step twice, and take the time of the last one."""
         for _ in range(WARM_UP_RUNS):
             self.once_s = self.mean_s(1)
 
@@ -147,10 +158,54 @@ class _Program:
         return max(peak_bytes() - before - made, 0.0)
 
     def mean_s(self, count: int) -> float:
-        """Run steps, and return the mean of their seconds."""
+        """Run so many steps at least, and return the mean of their seconds."""
         self.wait()
         start = self.clock()
+        done = self.run(count)
+        self.wait()
+        return (self.clock() - start) / done
+
+    def run(self, count: int) -> int:
+        """Run so many steps at least; return how many."""
         for _ in range(count):
             self.step(dict(next(self.turns)))
-        self.wait()
-        return (self.clock() - start) / count
+        return count
+
+
+class _Captured(_Program):
+    """A loaded program whose steps a GPU launches as one CUDA graph: no time of the host is in its time.
+
+    A graph holds as many steps as it takes for its own launch not to count, and one for each copy of cold sources.
+
+    Raises:
+        ValueError: the program cannot be captured; the message has the reason.
+    """
+
+    graph: Any = None
+
+    def warm_up(self) -> None:
+        """Run steps one by one, as capture demands, and capture them."""
+        import torch
+
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            super().warm_up()
+        least = min(MOST_STEPS, ceil(CAPTURE_S / self.once_s))
+        self.captured_steps = len(self.copies) * ceil(least / len(self.copies))
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=stream):
+                self.run(self.captured_steps)
+        except RuntimeError as error:
+            raise ValueError(f"it cannot be captured as a CUDA graph: {error}") from error
+        self.graph = graph
+        super().warm_up()
+
+    def run(self, count: int) -> int:
+        """Launch the graph until so many steps have run at least; return how many."""
+        if self.graph is None:
+            return super().run(count)
+        launches = ceil(count / self.captured_steps)
+        for _ in range(launches):
+            self.graph.replay()
+        return launches * self.captured_steps

@@ -77,6 +77,10 @@ class TorchText(ArrayText):
     def _empty(self, value: TextValue, shape: np.ndarray) -> str:
         return f"{self.inner(value)}.new_empty({self.shape_text(shape)})"
 
+    def scalar(self, value: Any, dtype: str) -> str:
+        """Fill an array without dimensions, on the device: `torch.tensor` would copy from the host in each step."""
+        return f"torch.full((), {constant(value)}, dtype={self.dtype_text(dtype)})"
+
     def typed_number(self, value: Any, dtype: str) -> str:
         """Return the text of a number; plain ones are float32."""
         return constant(value) if dtype == "float32" else self.scalar(value, dtype)

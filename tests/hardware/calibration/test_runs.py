@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from tapestry.hardware import load_mesh
@@ -13,6 +14,7 @@ from tapestry.hardware.calibration.probes import probes
 from tapestry.hardware.calibration.runs import FEWEST_PASSES, TimedRuns
 from tapestry.hardware.calibration.timed import COLD_BYTES, MOST_COPIES, Load, Setting, with_copies
 from tapestry.hardware.calibration.validation import median_error, on_one_device, validate
+from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.programs import program
 from tapestry.teg.sharding.expand import expand
@@ -117,3 +119,12 @@ def test_only_parts_of_larger_programs_have_copies_of_their_parameters(
     for is_part in (False, True):
         runs.load(f"part {is_part}", on_one_device(products(2)), is_part=is_part)
     assert [order.cold for order in orders] == [(), ("w0", "w1")]
+
+
+def test_long_sources_repeat_their_first_numbers() -> None:
+    graph = products(1)
+    short = random_inputs(graph, np.random.default_rng(3), 1000)["x"].ravel()
+    assert np.array_equal(short[:1000], short[1000:2000])
+    assert len(np.unique(short)) == 1000
+    whole = random_inputs(graph, np.random.default_rng(3), 2**16)["x"]
+    assert np.array_equal(whole, random_inputs(graph, np.random.default_rng(3))["x"])
