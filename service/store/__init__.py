@@ -3,6 +3,7 @@
 from tapestry.service.store.codec import mesh_of, mesh_to_document
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.records import (
+    AnsweredEpoch,
     ComputedTensors,
     Cursor,
     FinishedRun,
@@ -17,6 +18,7 @@ from tapestry.service.store.records import (
     RunSummary,
     RunUpdate,
     SavedGraph,
+    SharedEpoch,
     StoredBatch,
     StoredBatchEntry,
     StoredExecution,
@@ -39,6 +41,7 @@ from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, Tenso
 
 __all__ = [
     "AlreadyEnded",
+    "AnsweredEpoch",
     "ComputedTensors",
     "Cursor",
     "FinishedRun",
@@ -57,6 +60,7 @@ __all__ = [
     "RunSummary",
     "RunUpdate",
     "SavedGraph",
+    "SharedEpoch",
     "Store",
     "StoreError",
     "StoredBatch",

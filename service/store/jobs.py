@@ -19,6 +19,7 @@ from tapestry.optimizer import Plan
 from tapestry.optimizer.run.plan import Rate
 from tapestry.service.lifecycle import Event, Status, next_status
 from tapestry.service.store.codec import stored_options
+from tapestry.service.store.epochs import forget_epochs
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
 from tapestry.service.store.learning import put_rates
@@ -66,6 +67,11 @@ class Jobs:
             _begin(connection, job, now)
             return job
 
+    def waits(self, now: datetime, kind: Kind) -> bool:
+        """Return whether a job of a kind waits for a worker."""
+        with self._database.reading() as connection:
+            return connection.execute(_claimable(now, (kind,))).first() is not None
+
     def renew(self, job: Job, now: datetime, lease_s: float) -> bool:
         """Renew the lease of a job; return whether its cancellation was requested."""
         with self._fenced(job, now, lease_s) as connection:
@@ -79,6 +85,8 @@ class Jobs:
             free = {"owner": None, "expires_at": None, "attempts_without_progress": attempts}
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(free))
             _move(connection, job, "released", now, phase="queued")
+            if job.kind == "run":
+                forget_epochs(connection, job.subject)
 
     def release_owner(self, owner: str, now: datetime) -> int:
         """Free the jobs of a worker that is known to be dead; return how many."""
@@ -211,6 +219,7 @@ class Jobs:
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(outcome))
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == job.subject))
+            forget_epochs(connection, job.subject)
             _move(connection, job, event, now, phase="done")
 
     def end_execution(
@@ -283,8 +292,9 @@ def _claimable(now: datetime, kinds: Sequence[Kind]) -> Select[str, str, int, in
 
 
 def _begin(connection: Connection, job: Job, now: datetime) -> None:
-    """Record a new attempt where users see it."""
+    """Record a new attempt where users see it, and forget what the last one shared with other workers."""
     if job.kind == "run":
+        forget_epochs(connection, job.subject)
         run = update(RunRow).where(RunRow.id == job.subject)
         connection.execute(run.values(attempt=job.attempt, started_at=func.coalesce(RunRow.started_at, now)))
     _move(connection, job, "claimed", now)

@@ -357,3 +357,24 @@ class WorkerHeartbeat:
     status: str
     subject: str | None
     seen_at: datetime
+
+
+@dataclass(frozen=True)
+class SharedEpoch:
+    """An epoch of an attempt at a run that its worker shares with others: the token of its variant, and its bytes."""
+
+    run_id: str
+    attempt: int
+    number: int
+    variant: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class AnsweredEpoch:
+    """The answer of another worker to the epoch of a number: bytes, or what went wrong."""
+
+    number: int
+    worker: str
+    answer: bytes | None
+    fault: str | None

@@ -12,6 +12,7 @@ from __future__ import annotations
 from sqlalchemy import select
 
 from tapestry.service.store.batches import Batches
+from tapestry.service.store.epochs import Epochs
 from tapestry.service.store.executions import Executions
 from tapestry.service.store.graphs import Graphs
 from tapestry.service.store.jobs import Jobs
@@ -37,6 +38,7 @@ class Store:
         self.workers = Workers(self._database)
         self.batches = Batches(self._database)
         self.learning = Learning(self._database)
+        self.epochs = Epochs(self._database)
 
     def ping(self) -> None:
         """Check that the database answers."""

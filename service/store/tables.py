@@ -346,6 +346,35 @@ class CheckpointRow(Base):
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
+class EpochRow(Base):
+    """An epoch of an island that the worker of a run shares, who takes it, and its answer or what went wrong.
+
+    It is of one `attempt` at the run, and for workers of one `release`.
+    """
+
+    __tablename__ = "epochs"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    release: Mapped[str] = mapped_column(Text)
+    variant: Mapped[str] = mapped_column(String(64))
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    taken_by: Mapped[str | None] = mapped_column(Text)
+    answer: Mapped[bytes | None] = mapped_column(LargeBinary)
+    fault: Mapped[str | None] = mapped_column(Text)
+
+
+class EpochVariantRow(Base):
+    """The arrays of a variant that shared epochs of a run are of, by a hash of their content."""
+
+    __tablename__ = "epoch_variants"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    token: Mapped[str] = mapped_column(String(64), primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class IdempotencyRow(Base):
     """An Idempotency-Key that was used, with the request and the job it stands for."""
 

@@ -1,5 +1,5 @@
 """Workers: processes that claim jobs from the store, do them, and may be killed at any time."""
 
-from tapestry.service.worker.loop import WorkerSettings, work
+from tapestry.service.worker.loop import WorkerSettings, new_name, work
 
-__all__ = ["WorkerSettings", "work"]
+__all__ = ["WorkerSettings", "new_name", "work"]

@@ -53,6 +53,7 @@ class Heartbeat:
         self._store, self._name, self._draining = store, name, draining
         self._lease_s, self._beat_s = lease_s, beat_s
         self._held: list[ClaimedJob] = []
+        self.helped_run: str | None = None  # another worker's, whose islands run here
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -91,6 +92,7 @@ class Heartbeat:
         with self._lock:
             held = tuple(self._held)
         now = datetime.now(UTC)
+        resting = "idle" if self.helped_run is None else "helping"
         for one in held:
             try:
                 one.is_cancelled |= self._store.jobs.renew(one.job, now, self._lease_s)
@@ -105,8 +107,8 @@ class Heartbeat:
                 now,
                 host=platform.node(),
                 pid=os.getpid(),
-                status="draining" if self._draining.is_set() else "busy" if held else "idle",
-                subject=held[0].job.subject if held else None,
+                status="draining" if self._draining.is_set() else "busy" if held else resting,
+                subject=held[0].job.subject if held else self.helped_run,
             )
         except StoreError as error:
             log.warning("could not say that this worker lives: %s", error)

@@ -8,7 +8,9 @@ import platform
 import secrets
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -22,6 +24,7 @@ from tapestry.service.store import Job, LeaseLost, Store, StoreError, Unreadable
 from tapestry.service.worker.executing import Cancelled, do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained, Heartbeat
 from tapestry.service.worker.searching import SearchJob
+from tapestry.service.worker.shared_islands import Helper, SharedIslands
 
 log = logging.getLogger("tapestry.worker")
 
@@ -37,7 +40,8 @@ def new_name() -> str:
 class WorkerSettings:
     """The settings of a worker; times in seconds.
 
-    A worker that dies silently is presumed dead after `lease_s`; `beat_s` must be well below it.
+    A worker that dies silently is presumed dead after `lease_s`; `beat_s` must be well below it. A worker that is
+    `alone` shares no islands of its runs with other workers, and runs none of theirs.
     """
 
     name: str = field(default_factory=new_name)
@@ -46,6 +50,7 @@ class WorkerSettings:
     beat_s: float = 1.0
     checkpoint_s: float = 1.0
     poll_s: float = 0.5
+    alone: bool = False
 
 
 def work(
@@ -62,14 +67,23 @@ def work(
     heartbeat.start()
     log.info("worker %s: %d islands", settings.name, settings.islands)
     islands = ProcessIslands(settings.islands) if cluster is None else cluster
+    shared = islands if isinstance(islands, ProcessIslands) and not settings.alone else None
 
     def search(held: ClaimedJob) -> None:
-        SearchJob(store, held, islands, settings.islands, settings.checkpoint_s).do()
+        with ExitStack() as stack:
+            executor: Executor = islands
+            if shared is not None:
+                executor = stack.enter_context(SharedIslands(store, held.job, shared))
+            SearchJob(store, held, executor, settings.islands, settings.checkpoint_s).do()
 
     def execute(held: ClaimedJob) -> None:
         do_execution(store, held)
 
-    runs = _Lane("run", search, store, settings, heartbeat, draining)
+    def on_run(run_id: str | None) -> None:
+        heartbeat.helped_run = run_id
+
+    helper = None if shared is None else Helper(store, settings.name, shared, draining, on_run)
+    runs = _Lane("run", search, store, settings, heartbeat, draining, helper)
     executions = _Lane("execution", execute, store, settings, heartbeat, draining)
     beside = threading.Thread(target=executions.run, name="executions", daemon=True)
     beside.start()
@@ -87,6 +101,8 @@ def work(
 class _Lane:
     """A loop that claims jobs of one kind and does them one by one.
 
+    While there is none, a `helper` runs islands of other workers' runs.
+
     A job that fails because of the database keeps its lease until it runs out: that is the pause before the
     next attempt, which counts as one more without a checkpoint.
     """
@@ -99,14 +115,16 @@ class _Lane:
         settings: WorkerSettings,
         heartbeat: Heartbeat,
         draining: threading.Event,
+        helper: Helper | None = None,
     ) -> None:
         self._kind, self._do, self._store, self._settings = kind, do, store, settings
-        self._heartbeat, self._draining = heartbeat, draining
+        self._heartbeat, self._draining, self._helper = heartbeat, draining, helper
 
     def run(self) -> None:
         while not self._draining.is_set():
             job = self._claim()
             if job is None:
+                self._help()
                 self._draining.wait(self._settings.poll_s)
                 continue
             with self._heartbeat.hold(job) as held:
@@ -121,6 +139,14 @@ class _Lane:
         except StoreError as error:
             log.warning("cannot look for work: %s", error)
             return None
+
+    def _help(self) -> None:
+        """Run islands of another worker's run, if it shares some."""
+        try:
+            if self._helper is not None:
+                self._helper.help()
+        except StoreError as error:
+            log.warning("cannot help with other runs: %s", error)
 
     def _attempt(self, held: ClaimedJob) -> None:
         """Do a job until it ends, and record how it ended."""

@@ -17,7 +17,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.searching import islands_of, open_store
 from tapestry.service.logs import start_logging
 from tapestry.service.temporary import temporary_folder
-from tapestry.service.worker import WorkerSettings, work
+from tapestry.service.worker import WorkerSettings, new_name, work
 
 NICENESS = 5
 
@@ -49,9 +49,8 @@ def run(arguments: Namespace) -> int:
     try:
         with temporary_folder(), on_cluster(arguments, log.warning) as cluster:
             count = islands_of(arguments.islands) if cluster is None else arguments.islands or cluster.size
-            settings = WorkerSettings(islands=count)
-            if arguments.name:
-                settings = WorkerSettings(name=arguments.name, islands=count)
+            name = arguments.name or new_name()
+            settings = WorkerSettings(name=name, islands=count, alone=arguments.alone)
             work(store, settings, draining, cluster)
     finally:
         store.close()

@@ -38,6 +38,11 @@ def worker(parser: Parser) -> None:
     )
     parser.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
+        "--alone",
+        action="store_true",
+        help="share no islands of runs with other workers, and run none of theirs",
+    )
+    parser.add_argument(
         "--search-on",
         metavar="ADDRESS",
         help="search the service's runs on the workers of this Dask scheduler, tcp://host:8786 (default: here)",
