@@ -22,7 +22,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import block_ticks, cold_tensors, energy_pj, slowed_ticks
 from tapestry.teg.costs import amounts, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
-from tapestry.teg.graph import Graph
+from tapestry.teg.graph import Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.copies import CopyPlan
@@ -79,7 +79,7 @@ class _Plain:
 
     def run(self) -> CostTally:
         last_read, last_copied = self._last_uses()
-        for key in self.program.sources.values():
+        for key in self.program.sources:
             self._allocate((key, "buffer"), self._sizes(key))
         self._sample()
         compute = 0
@@ -141,8 +141,9 @@ class _Plain:
         if key in self.sink_buffers:
             return True
         if key in self.program.sources:
-            lasts = self.graph.producers[key].definition.get("role") in LIVES_ON
-            return lasts and all(s.definition.get("carries") != key for s in self.graph.sinks)
+            tensor = self.program.sources[key]
+            lasts = self.graph.producers[tensor].definition.get("role") in LIVES_ON
+            return lasts and all(s.definition.get("carries") != tensor for s in self.graph.sinks)
         return False
 
     def _sizes(self, key: str) -> list[int]:
@@ -162,8 +163,9 @@ class _Plain:
         self.peak = [max(a, b) for a, b in zip(self.peak, now, strict=True)]
         if max(now) > self.highest:
             self.highest = max(now)
-            tensors = {self.program.buffers[key].tensor for key, kind in self.live if kind == "buffer"}
-            logical = sum(self.graph.tensors[t].type.size_bytes for t in tensors)
+            held = [self.program.buffers[key] for key, kind in self.live if kind == "buffer"]
+            distinct = {(b.tensor, b.origin): TensorType(b.shape, b.dtype).size_bytes for b in held}
+            logical = sum(distinct.values())
             self.tally.memory_waste_bytes = sum(now) - logical
 
     def _copy(self, copy: CopyStep) -> tuple[int, frozenset[str], int, list[int]]:
@@ -171,7 +173,7 @@ class _Plain:
         its moves.
         """
         source = self.program.buffers[copy.source]
-        shape, item = self.graph.tensors[source.tensor].shape, item_bytes(source.dtype)
+        shape, item = source.shape, item_bytes(source.dtype)
         key = (copy.plan, shape, item)
         if key not in self.counted:
             self.counted[key] = CopyCounter(copy.plan, shape, item, self.mesh).count()
@@ -233,7 +235,7 @@ class _Plain:
                     moved += accessed
                     cold += accessed if block.inputs[k] in self.cold else 0
                 written = sum(self._sizes(key)[d] for key in step.outputs)
-                moved += written
+                moved += written * (2 if step.accumulates else 1)
             device = self.mesh.device
             ticks = block_ticks(
                 device,

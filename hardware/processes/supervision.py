@@ -147,12 +147,11 @@ class _Supervision:
         for device in self.members:
             self._order(device, None)
         steps = [slot.step for slot in self.program.slots if slot.step.definition.operator == "sink"]
-        outputs = {
-            step.site: whole_value(
-                self.program, step, sorted(self.sinks[step.site].items()), agree_up_to_rounding
-            )
+        seen = {
+            step.site: [(step, device, array) for device, array in sorted(self.sinks[step.site].items())]
             for step in steps
         }
+        outputs = {site: whole_value(self.program, each, agree_up_to_rounding) for site, each in seen.items()}
         found = [self.finished.get(d, Finished(0, 0, np.nan, np.nan)) for d in range(self.mesh.device_count)]
         return ProcessRun(
             outputs,
@@ -183,7 +182,7 @@ class _Supervision:
         program = pickle.dumps(replace(self.program, abstract=bare))
         rendezvous = self.processes.new_rendezvous()
         for device in self.members:
-            parts = [Part(key, device) for key in self.program.sources.values()]
+            parts = [Part(key, device) for key in self.program.sources]
             ends_at = self.ends_at if device in self.doomed else None
             order = Start(program, self.mesh, self._sources(parts), rendezvous, self.slowdown, ends_at)
             self._order(device, order)

@@ -6,7 +6,7 @@ reads the same memory for the same index part is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,7 @@ from tapestry.hardware.simulator.shards import (
 from tapestry.hardware.simulator.storage import Packed, ShardStorage
 from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace
 from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
 
 # The part of a tensor on every device, by the site of the source that begins as it.
@@ -58,11 +59,10 @@ class ArrayBackend:
         self.values = source_values(program, inputs, self.state)
         self.moved_in: Memo[Array] = Memo()
         self.next_state: dict[str, list[np.ndarray]] = {}
-        self.seen: dict[str, np.ndarray] = {}
+        self.seen: dict[str, list[tuple[ComputeStep, int, np.ndarray]]] = {}
         self.is_restored = False
 
-    def place(self, site: str) -> np.ndarray:
-        key = self.program.sources[site]
+    def place(self, key: str) -> np.ndarray:
         return self._store(key, [self.source_part(key, device) for device in self.devices])
 
     def source_part(self, key: str, device: int) -> Array:
@@ -78,14 +78,13 @@ class ArrayBackend:
 
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
-        shape = self.program.abstract.tensors[source.tensor].shape
-        movement = ArrayMovement(self.xp, copy.plan, shape, self.program.mesh_shape)
+        movement = ArrayMovement(self.xp, copy.plan, source.shape, self.program.mesh_shape)
         result, counts = movement.run([self.held(copy.source, device) for device in self.devices])
         return counts._replace(result_bytes=self._store(copy.result, result))
 
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
         if step.definition.operator == "sink":
-            self.seen[step.site] = self._observe(step)
+            self._observe(step)
             source = self.program.abstract.carriers.get(step.site)
             if source is not None:
                 parts = [self.xp.to_numpy(self._read(step.reads[0], device)) for device in self.devices]
@@ -97,7 +96,14 @@ class ArrayBackend:
             arrays = [self._read(read, device) for read in step.reads]
             run = partial(run_shard, self.xp, self.program, step, device, arrays)
             made.append(known.get(arrays, run, index_part(step, device)))
+        if step.round and step.accumulates:
+            made = [self._accumulated(step, device, parts) for device, parts in enumerate(made)]
         return tuple(self._store(key, [m[k] for m in made]) for k, key in enumerate(step.outputs))
+
+    def _accumulated(self, step: ComputeStep, device: int, parts: Sequence[Array]) -> Sequence[Array]:
+        """Combine what a block makes in a later round with what its outputs hold of the rounds before."""
+        held = (self.held(key, device) for key in step.outputs)
+        return [combine(self.xp, step.accumulates, a, b) for a, b in zip(held, parts, strict=True)]
 
     def free(self, key: str) -> None:
         for memory in self.memory:
@@ -122,7 +128,12 @@ class ArrayBackend:
         return run_shard(self.xp, self.program, step, device, arrays)
 
     def observed(self) -> Mapping[str, np.ndarray]:
-        return self.seen
+        return {site: whole_value(self.program, seen, self._agree) for site, seen in self.seen.items()}
+
+    @property
+    def _agree(self) -> Callable[[np.ndarray, np.ndarray], bool]:
+        """Equality bit by bit, up to rounding once a value was put in from outside."""
+        return agree_up_to_rounding if self.is_restored else same_bits
 
     def _store(self, key: str, local: Sequence[Array]) -> np.ndarray:
         """Put every device's part into its memory; return the bytes that each takes there."""
@@ -142,17 +153,10 @@ class ArrayBackend:
         """Return the elements that a block on `device` reads, as a view of the local buffer."""
         return read_elements(self.xp, self.program, read, device, self.held(read.buffer, device))
 
-    def _observe(self, sink: ComputeStep) -> np.ndarray:
-        """Combine the devices' parts into the whole value that a sink sees.
-
-        Raises:
-            RuntimeError: devices that hold the same part differ, or parts are missing.
-        """
-        arrays = ((d, self.xp.to_numpy(self._read(sink.reads[0], d))) for d in self.devices)
-        # Equal bit by bit, up to rounding once a value was put in from outside.
-        return whole_value(
-            self.program, sink, arrays, agree_up_to_rounding if self.is_restored else same_bits
-        )
+    def _observe(self, sink: ComputeStep) -> None:
+        """Keep what the devices hold of what a sink sees."""
+        parts = [self.xp.to_numpy(self._read(sink.reads[0], device)) for device in self.devices]
+        self.seen.setdefault(sink.site, []).extend(zip([sink] * len(parts), self.devices, parts, strict=True))
 
 
 def source_values(
@@ -167,7 +171,8 @@ def source_values(
     """
     graph = program.abstract
     values, issues = {}, []
-    for site in (site for site in program.sources if site not in known):
+    sources = dict.fromkeys(program.sources.values())
+    for site in (site for site in sources if site not in known):
         name, wanted = graph.producers[site].site, graph.tensors[site]
         value = inputs.get(name, graph.data.get(site))
         if value is None:
@@ -179,7 +184,7 @@ def source_values(
             )
         else:
             values[site] = frozen(value.view())
-    names = {graph.producers[site].site for site in program.sources}
+    names = {graph.producers[site].site for site in sources}
     issues += [f"there is no source {name!r}" for name in inputs if name not in names]
     if issues:
         raise ValueError(f"program {graph.name!r} cannot be run: " + "; ".join(issues))

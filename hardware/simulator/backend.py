@@ -20,8 +20,8 @@ class Backend(Protocol):
     A backend counts what it holds and moves; it decides neither when nor whether something is freed.
     """
 
-    def place(self, site: str) -> np.ndarray:
-        """Put every device's box of the source tensor `site` into its memory; return the sizes."""
+    def place(self, key: str) -> np.ndarray:
+        """Put every device's box of the source whose buffer is `key` into its memory; return the sizes."""
         ...
 
     def copy(self, copy: CopyStep) -> CopyCounts:
@@ -29,7 +29,10 @@ class Backend(Protocol):
         ...
 
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
-        """Run a block on every device's index part; return the sizes of its outputs."""
+        """Run a block on every device's index part; return the sizes of its outputs.
+
+        Outputs that accumulate, and are there, take what it makes besides.
+        """
         ...
 
     def free(self, key: str) -> None:

@@ -27,13 +27,12 @@ class DryRunBackend:
         self.cache = cache or ResultCache(program.mesh_shape)
         self.by_class = program.mesh_shape.device_count > LARGEST_FULL_MESH
 
-    def place(self, site: str) -> np.ndarray:
-        return self._size_bytes(self.program.sources[site])
+    def place(self, key: str) -> np.ndarray:
+        return self._size_bytes(key)
 
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
-        shape = self.program.abstract.tensors[source.tensor].shape
-        size_bytes = item_bytes(source.dtype)
+        shape, size_bytes = source.shape, item_bytes(source.dtype)
         counts = self.cache.known(
             ("copied", copy.plan, shape, size_bytes, self.by_class),
             lambda: count_copy(copy.plan, shape, self.program.mesh_shape, size_bytes, self.by_class),

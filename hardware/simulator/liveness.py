@@ -33,8 +33,10 @@ class Liveness:
                 self.uses[read.buffer] += 1
                 if slot.step.definition.operator == "sink":
                     self.kept.add(read.buffer)
+        # What accumulates is written in every round, and complete after the last one.
+        self.uses.update(key for s in program.slots if s.step.accumulates for key in s.step.outputs)
         carried = {s.definition.get("carries") for s in program.abstract.sinks}
-        for site, key in program.sources.items():
+        for key, site in program.sources.items():
             producer = program.abstract.producers[site]
             lasts = producer.definition["role"] != "activation" and producer.site not in carried
             if lasts or self.uses[key] == 0:
@@ -47,8 +49,10 @@ class Liveness:
 
     def after_block(self, slot: Slot) -> Iterator[str]:
         """Yield the values read or produced in this slot that are no longer needed."""
-        yield from self._no_longer_used([read.buffer for read in slot.step.reads])
-        yield from (key for key in slot.step.outputs if self.uses[key] == 0 and key not in self.kept)
+        written = slot.step.outputs if slot.step.accumulates else ()
+        yield from self._no_longer_used([*(read.buffer for read in slot.step.reads), *written])
+        if not written:
+            yield from (key for key in slot.step.outputs if self.uses[key] == 0 and key not in self.kept)
 
     def _no_longer_used(self, used: list[str]) -> Iterator[str]:
         self.uses.subtract(used)
@@ -79,10 +83,10 @@ class LiveSlots(NamedTuple):
 def live_slots(program: ExplicitGraph) -> dict[str, LiveSlots]:
     """Return the slots of all buffers, in the order in which they are allocated."""
     liveness, end = Liveness(program), len(program.slots)
-    made = dict.fromkeys(program.sources.values(), (-1, -1))
+    made = dict.fromkeys(program.sources, (-1, -1))
     freed: dict[str, int] = {}
     for k, slot in enumerate(program.slots):
         made.update((copy.result, (k, copy.wait)) for copy in slot.issued)
-        made.update((key, (k, k)) for key in slot.step.outputs)
+        made |= {key: (k, k) for key in slot.step.outputs if key not in made}
         freed.update((key, k) for key in (*liveness.after_waits(slot), *liveness.after_block(slot)))
     return {key: LiveSlots(*begun, freed.get(key, end)) for key, begun in made.items()}

@@ -168,8 +168,8 @@ class Simulation:
 
     def begin(self) -> None:
         """Place the sources."""
-        for site, key in self.program.sources.items():
-            self._allocate(key, self.backend.place(site), 0)
+        for key in self.program.sources:
+            self._allocate(key, self.backend.place(key), 0)
         self.source_memory_bytes = self.ledger.live_bytes
 
     def run_slot(self, k: int) -> None:
@@ -284,7 +284,8 @@ class Simulation:
         ticks = self._on_hosts(self.slowdown.compute(work.ticks))
         start, end = self.clocks.block(slot.waited, ticks)
         for key, size_bytes in zip(step.outputs, sizes, strict=True):
-            self._allocate(key, size_bytes, start)
+            if not (step.round and step.accumulates):
+                self._allocate(key, size_bytes, start)
         for name in (*(read.buffer for read in step.reads), *step.outputs):
             self.lifetimes.used(name, end)
         self.flops += work.flops

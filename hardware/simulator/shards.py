@@ -5,7 +5,7 @@ Imported by the backend of arrays and by `hardware.processes`, which run the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def run_shard(
         ValueError: the operator refuses the values, or makes another shape or element type than the block states.
     """
     starts = [tuple(read.wanted[device, :, 0].tolist()) for read in step.reads]
-    types = [program.abstract.tensors[key].type for key in step.outputs]
+    types = [program.abstract.tensors[program.buffers[key].tensor].type for key in step.outputs]
     operands = list(map(Operand, arrays, starts))
     made = run_operator(xp, step.definition, index_part(step, device), operands, types)
     for key, kind, array in zip(step.outputs, types, made, strict=True):
@@ -62,19 +62,19 @@ def run_shard(
 
 def whole_value(
     program: ExplicitGraph,
-    sink: ComputeStep,
-    arrays: Iterable[tuple[int, np.ndarray]],
+    seen: Sequence[tuple[ComputeStep, int, np.ndarray]],
     agree: Callable[[np.ndarray, np.ndarray], bool],
 ) -> np.ndarray:
-    """Combine the parts that devices read for a sink into the whole value; `arrays` are by device.
+    """Combine the parts that a sink sees into the whole value: those of all its steps, by device.
 
     Raises:
         RuntimeError: devices that hold the same part differ, or parts are missing.
     """
-    site, read = sink.site, sink.reads[0]
+    first_step = seen[0][0]
+    site, read = first_step.site, first_step.reads[0]
     parts: dict[ZRange, tuple[int, np.ndarray]] = {}
-    for device, array in arrays:
-        wanted = read.wanted[device]
+    for step, device, array in seen:
+        wanted = step.reads[0].wanted[device]
         part = ZRange(tuple(wanted[:, 0].tolist()), tuple(wanted[:, 1].tolist()))
         if part.is_empty:
             continue

@@ -63,6 +63,7 @@ def known_work(
         written,
         compute_dtype,
         cold_reads,
+        step.accumulates,
     )
     return cache.known(key, lambda: block_work(program, step, device, storage, compute_dtype, cold))
 
@@ -99,6 +100,8 @@ def block_work(
             written = (storage.part_bytes(buffers[key], buffers[key].boxes) for key in step.outputs)
             written_bytes = np.where(points > 0, sum(written, written_bytes), 0)
             accessed = np.where(points > 0, sum(read, accessed), 0) + written_bytes
+            if step.accumulates:  # what is there already is read
+                accessed += written_bytes
             from_memory = (size for size, t in zip(read, block.inputs, strict=True) if t in cold)
             cold_bytes = np.where(points > 0, sum(from_memory, cold_bytes), 0)
     dtype = work_dtype(inputs, outputs)

@@ -9,7 +9,8 @@ out as nodes on demand.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,9 +22,17 @@ from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.partition import same_boxes
-from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
+from tapestry.teg.sharding.placement import Placements, scheduled_blocks
 from tapestry.teg.sharding.result_cache import ResultCache
-from tapestry.teg.sharding.sharded_block import NumberedForm, ShardedBlock, forms_of, shard_block
+from tapestry.teg.sharding.rounds import TimeAxis, time_axis
+from tapestry.teg.sharding.sharded_block import (
+    NumberedForm,
+    ShardedBlock,
+    ShardedRead,
+    forms_of,
+    shard_block,
+    shard_in_round,
+)
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.views import ViewMap
 
@@ -32,7 +41,8 @@ from tapestry.teg.views import ViewMap
 class Buffer:
     """One tensor in one spec on all devices: `boxes` `(devices, rank, 2)`; empty boxes are held by no device.
 
-    `layout` is the text of the physical layout in which the devices store them; empty for their default.
+    `layout` is the text of the physical layout in which the devices store them; empty for their default. What a round
+    has of a tensor is a slice of `shape`, whose first element is at `origin`; its boxes are those in the whole tensor.
     """
 
     key: str
@@ -40,6 +50,8 @@ class Buffer:
     spec: Spec
     boxes: np.ndarray
     dtype: str
+    shape: tuple[int, ...]
+    origin: tuple[int, ...]
     layout: str = ""
 
 
@@ -69,13 +81,19 @@ class InputRead:
 
 @dataclass(frozen=True, eq=False)
 class ComputeStep:
-    """One block on all devices: `index` `(devices, dims, 2)` is the part of its index space each computes."""
+    """One block on all devices: `index` `(devices, dims, 2)` is the part of its index space each computes.
+
+    A block in a loop has one step per round. If it `accumulates`, by a monoid of that name, all of them write the same
+    buffers: the first one fills them, and each later one combines what it makes with what is there.
+    """
 
     site: str
     definition: Definition
     index: np.ndarray
     reads: tuple[InputRead, ...]
     outputs: tuple[str, ...]
+    round: int = 0
+    accumulates: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +107,25 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class ExplicitGraph:
-    """An expanded program: buffers by key, slots in execution order, sources by tensor site."""
+    """An expanded program: buffers by key, slots in execution order, the tensors of sources by the keys of buffers.
+
+    The key of a source's buffer is the tensor, but where rounds have slices of it, each in a buffer of its own.
+    """
 
     abstract: Graph
     mesh_shape: MeshShape
     buffers: Mapping[str, Buffer]
     sources: Mapping[str, str]
     slots: tuple[Slot, ...]
+
+    def check_no_rounds(self, what: str) -> None:
+        """Check that no block runs in rounds.
+
+        Raises:
+            ValueError: one does, which `what` does not support.
+        """
+        if any(slot.step.round for slot in self.slots):
+            raise ValueError(f"{what} does not support plans with rounds (micro-batches) yet")
 
     def __repr__(self) -> str:
         sizes = (counted(len(self.slots), "slot"), counted(len(self.buffers), "buffer"))
@@ -127,7 +157,10 @@ def expand(
 
 @dataclass
 class _Segment:
-    """A copy shared by the readers since its last cut."""
+    """A copy shared by the readers since its last cut.
+
+    In a loop, one of a tensor that is there for all rounds is made in the first of them, or `again` in each.
+    """
 
     key: str
     needed: Spec
@@ -138,6 +171,17 @@ class _Segment:
     wait: int
     position: tuple[int, int]
     last_read: int
+    level: int = 0
+    again: bool = False
+
+
+class _Turn(NamedTuple):
+    """A block that runs in a round, at a level; copies for it are issued from slot `first` on."""
+
+    block: Block
+    round: int
+    level: int
+    first: int
 
 
 @dataclass
@@ -149,19 +193,26 @@ class _Expansion:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     made_at: dict[str, int] = field(default_factory=dict)
     segments: dict[str, list[_Segment]] = field(default_factory=dict)
+    # What a read of a tensor that is there for all rounds got in the first round, and the copies of the last round.
+    first_reads: dict[tuple[str, int], _Segment] = field(default_factory=dict)
+    repeated: dict[str, _Segment] = field(default_factory=dict)
+    time: TimeAxis | None = None
 
     def run(self) -> ExplicitGraph:
+        rounds = self.placements.rounds
+        self.time = None if rounds is None else time_axis(self.graph, rounds)
         sources = {}
         for block in self.graph.sources:
             tensor = block.outputs[0]
-            placement = self.placements.of(block)
-            sharded = shard_block(self.forms[block.site], placement.strategy, self.cache)
-            sources[tensor] = self._make(block, placement, sharded, slot=-1)[0]
-        order = self.placements.schedule_order
-        blocks = self.cache.known(("order", self.graph, order), lambda: scheduled_blocks(self.graph, order))
-        steps = [self._step(slot, block) for slot, block in enumerate(blocks)]
-        issued: list[list[_Segment]] = [[] for _ in blocks]
-        waited: list[list[_Segment]] = [[] for _ in blocks]
+            is_sliced = self.time is not None and tensor in self.time.slices
+            for number in range(self.time.count if self.time is not None and is_sliced else 1):
+                sharded = self._sharded(block, number)
+                (key,) = self._make(_Turn(block, number, 0, 0), sharded, slot=-1)
+                sources[key] = tensor
+        turns = self._turns()
+        steps = [self._step(slot, turn) for slot, turn in enumerate(turns)]
+        issued: list[list[_Segment]] = [[] for _ in turns]
+        waited: list[list[_Segment]] = [[] for _ in turns]
         for segments in self.segments.values():
             for s in segments:
                 issued[s.issue].append(s)
@@ -174,64 +225,137 @@ class _Expansion:
             slots.append(Slot(copies, tuple(s.key for s in waits), step))
         return ExplicitGraph(self.graph, self.cache.mesh_shape, self.buffers, sources, tuple(slots))
 
-    def _make(self, block: Block, placement: Placement, sharded: ShardedBlock, slot: int) -> tuple[str, ...]:
-        for k, (site, (spec, part)) in enumerate(zip(block.outputs, sharded.written, strict=True)):
-            layout = placement.layout_of(k)
-            self.buffers[site] = Buffer(site, site, spec, part, self.graph.tensors[site].dtype, layout)
-            self.made_at[site] = slot
-        return block.outputs
+    def _turns(self) -> list[_Turn]:
+        """Return what runs in each slot: all blocks in schedule order, those of a loop round by round."""
+        order = self.placements.schedule_order
+        blocks = self.cache.known(("order", self.graph, order), lambda: scheduled_blocks(self.graph, order))
+        if self.time is None:
+            return [_Turn(block, 0, 0, 0) for block in blocks]
+        turns: list[_Turn] = []
+        for level, segment in enumerate(self.time.segments(blocks)):
+            for number in range(self.time.count if level % 2 else 1):
+                first = len(turns)
+                turns += (_Turn(block, number, level, first) for block in segment)
+        return turns
 
-    def _step(self, slot: int, block: Block) -> ComputeStep:
-        placement, numbered = self.placements.of(block), self.forms[block.site]
-        sharded = shard_block(numbered, placement.strategy, self.cache)
+    def _sharded(self, block: Block, number: int) -> ShardedBlock:
+        """Return the parts of a block in a round; those of a source that rounds slice are of its slice."""
+        form, strategy = self.forms[block.site], self.placements.of(block).strategy
+        if self.time is None:
+            return shard_block(form, strategy, self.cache)
+        return shard_in_round(form, block, strategy, self.time, number, self.cache)
+
+    def _key(self, tensor: str, number: int) -> str:
+        """Return the key of the buffer that a round has of a stored tensor."""
+        is_sliced = self.time is not None and tensor in self.time.slices
+        return f"{tensor} (round {number})" if is_sliced else tensor
+
+    def _place(self, tensor: str, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return shape and origin of what a round has of a stored tensor."""
+        shape = self.graph.tensors[tensor].shape
+        return (shape, (0,) * len(shape)) if self.time is None else self.time.slice_of(tensor, shape, number)
+
+    def _make(self, turn: _Turn, sharded: ShardedBlock, slot: int) -> tuple[str, ...]:
+        placement = self.placements.of(turn.block)
+        keys = tuple(self._key(site, turn.round) for site in turn.block.outputs)
+        for k, (key, site, (spec, part)) in enumerate(
+            zip(keys, turn.block.outputs, sharded.written, strict=True)
+        ):
+            if key not in self.buffers:
+                dtype, layout = self.graph.tensors[site].dtype, placement.layout_of(k)
+                self.buffers[key] = Buffer(
+                    key, site, spec, part, dtype, *self._place(site, turn.round), layout
+                )
+            self.made_at[key] = slot
+        return keys
+
+    def _step(self, slot: int, turn: _Turn) -> ComputeStep:
+        block = turn.block
+        numbered, sharded = self.forms[block.site], self._sharded(block, turn.round)
         reads = []
         for k, (tensor, form, read) in enumerate(
             zip(numbered.roots, numbered.form.reads, sharded.reads, strict=True)
         ):
-            buffer = self._obtain(slot, placement, k, tensor, read.needed, read.part)
+            buffer = self._obtain(slot, turn, k, tensor, read)
             reads.append(InputRead(buffer, form.view, read.wanted, read.part))
-        outputs = self._make(block, placement, sharded, slot)
-        return ComputeStep(block.site, block.definition, sharded.index_boxes, tuple(reads), outputs)
+        outputs = self._make(turn, sharded, slot)
+        accumulates = "" if self.time is None else self.time.monoid_of(block)
+        return ComputeStep(
+            block.site, block.definition, sharded.index_boxes, tuple(reads), outputs, turn.round, accumulates
+        )
 
-    def _obtain(
-        self, slot: int, placement: Placement, position: int, tensor: str, needed: Spec, part: np.ndarray
-    ) -> str:
+    def _obtain(self, slot: int, turn: _Turn, position: int, tensor: str, read: ShardedRead) -> str:
         """Return the buffer from which a block reads this input; make or share a copy where the root will not do."""
-        root = self.buffers[tensor]
-        shape = self.graph.tensors[tensor].shape
+        placement, needed = self.placements.of(turn.block), read.needed
+        root = self.buffers[self._key(tensor, turn.round)]
         layout = placement.read_layout_of(position)
-        plan = plan_copy(root.spec, needed, shape, self.cache.mesh_shape)
+        plan = plan_copy(root.spec, needed, root.shape, self.cache.mesh_shape)
         if plan is None:
             if layout == root.layout:
                 return root.key
             plan = local_copy(root.spec, needed)
-        segments = self.segments.setdefault(tensor, [])
-        same, shared = self._shared(segments, needed, layout, part)
-        if shared and not (placement.regather_of(position) and shared.last_read < slot):
+        is_repeated = turn.level % 2 == 1 and root.key == tensor  # a tensor that is there for all rounds
+        if is_repeated and turn.round > 0:
+            return self._in_later_round(slot, turn, position, root)
+        segments = self.segments.setdefault(root.key, [])
+        same, shared = self._shared(segments, needed, layout, read.part, turn.level)
+        cuts = placement.regather_of(position)
+        if shared and not (cuts and shared.last_read < slot):
             shared.last_read = slot
+            self.first_reads[turn.block.site, position] = shared
             return shared.key
-        earliest = self.made_at[tensor] + 1
+        earliest = max(self.made_at[root.key] + 1, turn.first)
         if same:
             earliest = max(earliest, same[-1].last_read + 1)
         issue = max(earliest, slot - placement.prefetch_of(position), 0)
-        key = f"{tensor}>{needed}{layout}" + (f"~{len(same)}" if same else "")
-        segments.append(_Segment(key, needed, layout, root.key, plan, issue, slot, (slot, position), slot))
-        self.buffers[key] = Buffer(key, tensor, needed, part, root.dtype, layout)
+        key = f"{root.key}>{needed}{layout}" + (f"~{len(same)}" if same else "")
+        made = _Segment(
+            key, needed, layout, root.key, plan, issue, slot, (slot, position), slot, turn.level,
+            again=is_repeated and cuts,
+        )  # fmt: skip
+        segments.append(made)
+        self.first_reads[turn.block.site, position] = made
+        place = self._place(tensor, turn.round)
+        self.buffers[key] = Buffer(key, tensor, needed, read.part, root.dtype, *place, layout)
+        return key
+
+    def _in_later_round(self, slot: int, turn: _Turn, position: int, root: Buffer) -> str:
+        """Return what a block reads as it did in the first round: the same copy, or one that is made again."""
+        first = self.first_reads[turn.block.site, position]
+        if not first.again:
+            first.last_read = slot
+            return first.key
+        key = f"{first.key} (round {turn.round})"
+        if key not in self.repeated:
+            issue = slot - (first.wait - first.issue)
+            made = replace(
+                first, key=key, issue=issue, wait=slot, position=(slot, position), again=True, level=-1
+            )
+            self.repeated[key] = made
+            self.segments[root.key].append(made)
+            self.buffers[key] = replace(self.buffers[first.key], key=key)
         return key
 
     def _shared(
-        self, segments: list[_Segment], needed: Spec, layout: str, part: np.ndarray
+        self, segments: list[_Segment], needed: Spec, layout: str, part: np.ndarray, level: int
     ) -> tuple[list[_Segment], _Segment | None]:
         """Return the copies in this spec and layout, and the one to share: the last of them, or the last around it.
 
-        An exact part shares a copy of just this part.
+        An exact part shares a copy of just this part. Copies that a loop makes again in each round are its own.
         """
-        alike = [s for s in segments if s.layout == layout]
+        alike = [s for s in segments if s.layout == layout and s.level >= 0]
         same = [s for s in alike if s.needed == needed]
         if same:
-            return same, same[-1]
+            return same, same[-1] if _is_there(same[-1], level) else None
         serves = is_all_of if needed.exact else lies_inside
-        return same, next((s for s in reversed(alike) if serves(part, self.buffers[s.key].boxes)), None)
+        around = (
+            s for s in reversed(alike) if _is_there(s, level) and serves(part, self.buffers[s.key].boxes)
+        )
+        return same, next(around, None)
+
+
+def _is_there(segment: _Segment, level: int) -> bool:
+    return not segment.again or segment.level == level
 
 
 def is_all_of(part: np.ndarray, whole: np.ndarray) -> bool:

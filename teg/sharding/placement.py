@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.sharding.spec import WHOLE
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import PARALLEL
@@ -61,7 +62,7 @@ class Placements:
 
     `inputs`: "chosen" (created in the spec the plan chooses) or "replicated". `outputs`: "sharded" or
     "gathered". `devices` names the submesh that works (`gpu:4`, see `MeshShape.part`); the rest is
-    idle. Empty: all of it.
+    idle. Empty: all of it. `rounds` has a part of the program run several times, on slices of the data.
     """
 
     blocks: Mapping[str, Placement] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Placements:
     inputs: str = "chosen"
     outputs: str = "sharded"
     devices: str = ""
+    rounds: Rounds | None = None
 
     def __repr__(self) -> str:
         options = (

@@ -153,12 +153,20 @@ def whole_terms(signature: Signature, index: np.ndarray) -> np.ndarray:
 
 
 def term_faults(
-    facts: Facts, signature: Signature, buffer: Buffer, index: np.ndarray
+    facts: Facts, signature: Signature, buffer: Buffer, index: np.ndarray, of_round: bool = False
 ) -> Iterator[ProofIssue]:
-    """Yield faults unless split reductions, and only they, leave partial terms, each held exactly once by a group."""
+    """Yield faults unless split reductions, and only they, leave partial terms, each held exactly once by a group.
+
+    The terms that are complete together are those of all devices, or `of_round` those that devices have in a round.
+    """
     reductions = reduction_dims(signature)
-    sizes = [signature.dims[n].size for n in reductions]
-    split = [n for n, size in zip(reductions, sizes, strict=True) if (index[:, n] != (0, size)).any()]
+    low = [0] * len(reductions)
+    high = [signature.dims[n].size for n in reductions]
+    some = index[nonempty(index)][:, reductions]
+    if of_round and len(some):
+        low, high = some[:, :, 0].min(axis=0).tolist(), some[:, :, 1].max(axis=0).tolist()
+    ranges = zip(reductions, low, high, strict=True)
+    split = [n for n, start, end in ranges if (index[:, n] != (start, end)).any()]
     monoids = {signature.dims[n].kind for n in split}
     if monoids != ({buffer.spec.monoid} if buffer.spec.monoid is not None else set()):
         message = f"{buffer.key!r} is in {buffer.spec} while reductions are split by {sorted(monoids)}"
@@ -167,7 +175,7 @@ def term_faults(
     if not split:
         return
     terms = np.ascontiguousarray(index[:, reductions])
-    fault = facts.tiling(terms, (0,) * len(sizes), sizes)
+    fault = facts.tiling(terms, low, high)
     groups = group_numbers(facts.mesh_shape, buffer.spec.partial)
     ids, distinct = facts.ids(terms)
     if fault is None and not constant_in_groups(facts.ids(buffer.boxes)[0], groups):

@@ -5,7 +5,7 @@ Blocks of equal form, as in equal layers, share them, and so do the plans that p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.result_cache import ResultCache
+from tapestry.teg.sharding.rounds import TimeAxis
 from tapestry.teg.sharding.spec import Spec, boxes
-from tapestry.teg.sharding.strategy import Strategy, consumer_spec, index_boxes, producer_spec, read_of
+from tapestry.teg.sharding.strategy import Read, Strategy, consumer_spec, index_boxes, producer_spec, read_of
 from tapestry.teg.views import RootRow, ViewMap, root_of
 
 
@@ -85,6 +86,59 @@ def shard_block(form: NumberedForm, strategy: Strategy, cache: ResultCache) -> S
     """Compute the parts of a block under a strategy."""
     key = ("block", form.number, strategy)
     return cache.known(key, lambda: _sharded(form.form, strategy, cache))
+
+
+def shard_in_round(
+    numbered: NumberedForm, block: Block, strategy: Strategy, time: TimeAxis, number: int, cache: ResultCache
+) -> ShardedBlock:
+    """Compute the parts of a block in a round, as boxes in whole index spaces and tensors."""
+    roots = tuple(time.slices.get(root) for root in numbered.roots)
+    written = tuple(time.slices.get(tensor) for tensor in block.outputs)
+    dim = time.dims.get(block.site)
+    key = ("in round", numbered.number, strategy, dim, roots, written, time.count, number)
+    return cache.known(
+        key, lambda: _in_round(numbered.form, numbered.roots, block, strategy, time, number, cache)
+    )
+
+
+def _in_round(
+    form: BlockForm,
+    roots: Sequence[str],
+    block: Block,
+    strategy: Strategy,
+    time: TimeAxis,
+    number: int,
+    cache: ResultCache,
+) -> ShardedBlock:
+    """Compute the parts of a slice, and move them to where the slice lies."""
+    definition, dim = time.definition_of(block), time.dims.get(block.site)
+    signature = definition.signature
+    index = index_boxes(signature, strategy, cache.mesh_shape)
+    if signature is not None and dim is not None:
+        index[:, dim] += number * signature.dims[dim].size
+    cache.freeze(index)
+    reads = []
+    for position, (root, read) in enumerate(zip(roots, form.reads, strict=True)):
+        shape, origin = time.slice_of(root, read.shape, number)
+        rows = time.read_in(Read(root, read.rows), read.shape).rows
+        needed = consumer_spec(rows, shape, signature, strategy, definition.carries)
+        part = _moved(spec_boxes(needed, shape, cache), origin, cache)
+        wanted = cache.freeze(view_ranges(form.definition, position, read.view.shape, index))
+        reads.append(ShardedRead(needed, part, wanted))
+    made = []
+    for position, (tensor, whole) in enumerate(zip(block.outputs, form.written, strict=True)):
+        shape, origin = time.slice_of(tensor, whole, number)
+        spec = producer_spec(signature, position, len(shape), strategy)
+        made.append((spec, _moved(spec_boxes(spec, shape, cache), origin, cache)))
+    return ShardedBlock(index, tuple(reads), tuple(made))
+
+
+def _moved(parts: np.ndarray, origin: tuple[int, ...], cache: ResultCache) -> np.ndarray:
+    """Return boxes of a slice as boxes of the tensor; equal ones are one array."""
+    if not any(origin):
+        return parts
+    key = ("moved", cache.key_of(parts), origin)
+    return cache.known(key, lambda: parts + np.array(origin, dtype=np.int64)[:, None])
 
 
 def _sharded(form: BlockForm, strategy: Strategy, cache: ResultCache) -> ShardedBlock:

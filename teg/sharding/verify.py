@@ -2,6 +2,7 @@
 
 Shown for every block: it runs once, after what it reads; its shards tile the index space exactly; they read
 exactly what they project to, from a buffer that has it, complete and in time; they write exactly their part.
+A block that runs in rounds does so once per round, and what is shown of its shards is shown of those of all rounds.
 For every copy: its terms are each combined once, its pieces tile what they are cut from and cover the result.
 Facts about equal arrays are proven once, so the cost is that of the distinct chunks, not of devices squared. A cache
 keeps them for other plans: what is known to hold is not shown again; where it does not, the faults are found anew.
@@ -10,6 +11,7 @@ keeps them for other plans: what is known to hold is not shown again; where it d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from tapestry.teg.sharding.proofs import (
     within,
 )
 from tapestry.teg.sharding.result_cache import ResultCache
+from tapestry.teg.signature import PARALLEL
 from tapestry.teg.views import ViewMap, root_of
 
 SOURCE_SLOT = -1
@@ -62,6 +65,7 @@ class _Proof:
                 self.sound[key] = buffer
         self._check_sources()
         done: dict[str, int] = {}
+        self.rounds = self._rounds()
         for k, slot in enumerate(self.expanded.slots):
             path = f"$.slots[{k}]"
             for n, copy in enumerate(slot.issued):
@@ -83,20 +87,25 @@ class _Proof:
             yield ProofIssue("structure", message, "a buffer holds a tensor of the graph that is no view")
             return
         wanted = (self.mesh_shape.device_count, len(tensor.shape), 2)
+        ends = [a + n for a, n in zip(buffer.origin, buffer.shape, strict=False)]
+        if len(ends) != len(tensor.shape) or any(e > n for e, n in zip(ends, tensor.shape, strict=True)):
+            message = f"buffer {key!r} is for a slice of shape {buffer.shape} at {buffer.origin}"
+            yield ProofIssue("structure", message, f"expected a part of the shape {tensor.shape}")
+            return
         if buffer.boxes.shape != wanted or buffer.dtype != tensor.dtype or buffer.key != key:
             message = f"buffer {key!r} has boxes {buffer.boxes.shape} of {buffer.dtype}"
             yield ProofIssue("structure", message, f"expected {wanted} of {tensor.dtype}")
             return
         key_of_boxes = self.cache.key_of(buffer.boxes)
         sound = self.facts.holds(
-            ("buffer", buffer.spec, tensor.shape, key_of_boxes),
-            lambda: self._spec_faults(buffer, tensor.shape),
+            ("buffer", buffer.spec, buffer.shape, buffer.origin, key_of_boxes),
+            lambda: self._spec_faults(buffer),
         )
         if not sound:
-            yield from self._spec_faults(buffer, tensor.shape)
+            yield from self._spec_faults(buffer)
 
-    def _spec_faults(self, buffer: Buffer, shape: tuple[int, ...]) -> Iterator[ProofIssue]:
-        spec = buffer.spec
+    def _spec_faults(self, buffer: Buffer) -> Iterator[ProofIssue]:
+        spec, shape = buffer.spec, buffer.shape
         names = [a for split in spec.dims for a in split.axes]
         unknown = [a for a in (*names, *spec.partial) if a not in self.mesh_shape.positions]
         if unknown or len(spec.dims) != len(shape):
@@ -106,7 +115,7 @@ class _Proof:
         if set(names) & set(spec.partial) or bool(spec.partial) != (spec.monoid is not None):
             message = f"spec {spec} splits and sums over the same sub-axes, or lacks a monoid"
             yield ProofIssue("spec", message, "a sub-axis either splits a tensor or holds its terms")
-        wrong = ~same_boxes(self.facts.boxes(spec, shape), buffer.boxes)
+        wrong = ~same_boxes(self.facts.boxes(spec, shape), self._of_slice(buffer).boxes)
         if wrong.any():
             yield ProofIssue(
                 "spec",
@@ -114,27 +123,39 @@ class _Proof:
                 "boxes follow from specs",
             )
 
+    def _of_slice(self, buffer: Buffer) -> Buffer:
+        """Return a buffer with its boxes in the slice that it is for."""
+        if not any(buffer.origin):
+            return buffer
+        key = ("of slice", self.cache.key_of(buffer.boxes), buffer.origin)
+        origin = np.array(buffer.origin, dtype=np.int64)[:, None]
+        return replace(buffer, boxes=self.cache.known(key, lambda: buffer.boxes - origin))
+
     def _check_sources(self) -> None:
+        keys: dict[str, list[str]] = {}
+        for key, tensor in self.expanded.sources.items():
+            keys.setdefault(tensor, []).append(key)
         for block in self.abstract.sources:
             tensor = block.outputs[0]
             path = key_path("$.sources", tensor)
-            key = self.expanded.sources.get(tensor)
-            buffer = self.sound.get(key) if key is not None else None
-            if buffer is None or buffer.tensor != tensor:
+            buffers = [self.sound.get(key) for key in keys.get(tensor, [])]
+            held = [buffer for buffer in buffers if buffer is not None and buffer.tensor == tensor]
+            if not held or len(held) < len(buffers):
                 self._report(
                     path, [ProofIssue("structure", f"source {tensor!r} has no buffer", "expected one")]
                 )
                 continue
-            self.ready[buffer.key] = SOURCE_SLOT
+            self.ready |= dict.fromkeys((buffer.key for buffer in held), SOURCE_SLOT)
             shape = self.abstract.tensors[tensor].shape
-            fault = self.facts.tiling(buffer.boxes, (0,) * len(shape), shape)
+            parts = held[0].boxes if len(held) == 1 else np.concatenate([buffer.boxes for buffer in held])
+            fault = self.facts.tiling(parts, (0,) * len(shape), shape)
             if fault is not None:
                 message = f"the parts of source {tensor!r} do not make it: {fault}"
                 self._report(path, [ProofIssue("partition", message, "parts tile the tensor")])
-            if buffer.spec.partial:
-                message = f"source {tensor!r} is partial: {buffer.spec}"
+            if any(buffer.spec.partial for buffer in held):
+                message = f"source {tensor!r} is partial: {held[0].spec}"
                 self._report(path, [ProofIssue("partial", message, "inputs are created whole")])
-        for tensor in self.expanded.sources:
+        for tensor in keys:
             producer = self.abstract.producers.get(tensor)
             if producer is None or producer.operator != "source":
                 fault_here = ProofIssue("structure", f"{tensor!r} is no source of the graph", "sources only")
@@ -159,7 +180,11 @@ class _Proof:
             message = f"copy {copy.result!r} is issued in slot {slot}; its source was made {when}"
             expected = "a copy is issued in its own slot, after its source was made, which is no copy"
             yield ProofIssue("order", message, expected)
-        shape = self.abstract.tensors[source.tensor].shape
+        if (source.shape, source.origin) != (result.shape, result.origin):
+            message = f"copy {copy.result!r} is of another slice than {copy.source!r}"
+            yield ProofIssue("structure", message, "both are of one slice")
+            return
+        shape = source.shape
         if (copy.plan.source, copy.plan.needed) != (source.spec, result.spec):
             message = f"copy {copy.result!r} goes from {copy.plan.source} to {copy.plan.needed}"
             yield ProofIssue("spec", message, f"its buffers say from {source.spec} to {result.spec}")
@@ -167,9 +192,10 @@ class _Proof:
         parts = (source.spec, self.cache.key_of(source.boxes), result.spec, self.cache.key_of(result.boxes))
 
         def faults() -> Iterator[ProofIssue]:
-            return copy_faults(self.facts, copy.plan, source, result, shape)
+            of_slice = (self._of_slice(source), self._of_slice(result))
+            return copy_faults(self.facts, copy.plan, *of_slice, shape)
 
-        if not self.facts.holds(("copy", copy.plan, shape, *parts), faults):
+        if not self.facts.holds(("copy", copy.plan, shape, source.origin, *parts), faults):
             yield from faults()
 
     def _wait_faults(self, waited: tuple[str, ...], slot: int) -> Iterator[ProofIssue]:
@@ -192,34 +218,46 @@ class _Proof:
                 "structure", f"slot {slot} runs {step.site!r}", "a block of the graph takes a slot"
             )
             return
-        if step.site in done:
+        rounds = self.rounds[step.site]
+        if rounds[step.round] is not step:
             yield ProofIssue(
-                "structure", f"block {step.site!r} runs again", f"it ran in slot {done[step.site]}"
+                "structure", f"block {step.site!r} runs again in round {step.round}", "once per round"
             )
-        done[step.site] = slot
+        if step.round == max(rounds):
+            done[step.site] = slot
         late = [s for s in block.after if _takes_slot(self.abstract.by_site[s]) and s not in done]
         if late:
             yield ProofIssue("order", f"block {step.site!r} runs before {late}", "it comes after them")
         rank = len(block.signature.dims) if block.signature is not None else 0
-        counts = (len(step.reads), step.outputs)
+        counts = (len(step.reads), len(step.outputs))
         if (
             step.definition is not block.definition
-            or counts != (len(block.inputs), block.outputs)
+            or counts != (len(block.inputs), len(block.outputs))
             or step.index.shape != (self.mesh_shape.device_count, rank, 2)
         ):
             message = f"block {step.site!r} runs another definition, other inputs or outputs, or another rank"
             yield ProofIssue("structure", message, "a step repeats its block")
             return
-        if block.signature is not None:
+        if block.signature is not None and step.round == min(rounds):
             space = block.signature.index_range
-            fault = self.facts.tiling(step.index, space.start, space.end)
+            parts = [each.index for each in rounds.values()]
+            fault = self.facts.tiling(
+                parts[0] if len(parts) == 1 else np.concatenate(parts), space.start, space.end
+            )
             if fault is not None:
                 message = f"the shards of {step.site!r} do not make it: {fault}"
                 yield ProofIssue("partition", message, "shards tile the index space")
         for k, read in enumerate(step.reads):
             yield from self._read_faults(block, k, read, step.index, slot)
-        for k, site in enumerate(block.outputs):
-            yield from self._output_faults(block, k, site, step.index, slot)
+        for k in range(len(block.outputs)):
+            yield from self._output_faults(block, k, step, slot)
+
+    def _rounds(self) -> dict[str, dict[int, ComputeStep]]:
+        """Return the steps of each block by their rounds, the first one where there are several."""
+        found: dict[str, dict[int, ComputeStep]] = {}
+        for slot in self.expanded.slots:
+            found.setdefault(slot.step.site, {}).setdefault(slot.step.round, slot.step)
+        return found
 
     def _read_faults(
         self, block: Block, k: int, read: InputRead, index: np.ndarray, slot: int
@@ -266,26 +304,48 @@ class _Proof:
             message = f"{name} reads outside of what {buffer.key!r} holds on {devices(outside)}"
             yield ProofIssue("coverage", message, "the buffer covers what is read")
 
-    def _output_faults(
-        self, block: Block, k: int, site: str, index: np.ndarray, slot: int
-    ) -> Iterator[ProofIssue]:
-        buffer = self.sound.get(site)
-        if buffer is None or buffer.tensor != site or site in self.ready:
+    def _output_faults(self, block: Block, k: int, step: ComputeStep, slot: int) -> Iterator[ProofIssue]:
+        site, key, index = block.outputs[k], step.outputs[k], step.index
+        buffer = self.sound.get(key)
+        if buffer is None or buffer.tensor != site or key in self.ready:
             message = f"output {site!r} of {block.site!r} has no buffer of its own"
             yield ProofIssue("structure", message, "every output has one buffer, made once")
             return
-        self.ready[site] = slot
+        rounds = self.rounds[step.site]
+        if step.accumulates:
+            yield from self._accumulation_faults(block, step)
+        if not step.accumulates or step.round == max(rounds):
+            self.ready[key] = slot
         shape = self.abstract.tensors[site].shape
         arrays = map(self.cache.key_of, (index, buffer.boxes))
+        of_round = bool(step.accumulates)
 
         def faults() -> Iterator[ProofIssue]:
-            return self._written_faults(block, k, buffer, index, shape)
+            return self._written_faults(block, k, buffer, index, shape, of_round)
 
-        if not self.facts.holds(("output", block.signature, k, buffer.spec, shape, *arrays), faults):
+        known = ("output", block.signature, k, buffer.spec, shape, of_round, *arrays)
+        if not self.facts.holds(known, faults):
             yield from faults()
 
+    def _accumulation_faults(self, block: Block, step: ComputeStep) -> Iterator[ProofIssue]:
+        """Yield faults unless rounds differ in reductions alone, by the monoid by which the block accumulates."""
+        first = self.rounds[step.site][min(self.rounds[step.site])]
+        assert block.signature is not None
+        differ = [n for n in range(step.index.shape[1]) if (step.index[:, n] != first.index[:, n]).any()]
+        kinds = {block.signature.dims[n].kind for n in differ} or {step.accumulates}
+        same = (step.outputs, step.accumulates) == (first.outputs, first.accumulates)
+        if kinds != {step.accumulates} or not same or step.accumulates == PARALLEL:
+            message = f"block {step.site!r} accumulates by {step.accumulates!r} what differs in {sorted(kinds)}"
+            yield ProofIssue("partial", message, "rounds are terms of one reduction, in one buffer")
+
     def _written_faults(
-        self, block: Block, k: int, buffer: Buffer, index: np.ndarray, shape: tuple[int, ...]
+        self,
+        block: Block,
+        k: int,
+        buffer: Buffer,
+        index: np.ndarray,
+        shape: tuple[int, ...],
+        of_round: bool,
     ) -> Iterator[ProofIssue]:
         site = buffer.key
         if block.signature is None:
@@ -293,7 +353,7 @@ class _Proof:
         else:
             full = whole_terms(block.signature, index)
             made = self.facts.projected(block.signature.outputs[k], full, shape)
-            yield from term_faults(self.facts, block.signature, buffer, index)
+            yield from term_faults(self.facts, block.signature, buffer, index, of_round)
         wrong = ~same_boxes(made, buffer.boxes)
         if wrong.any():
             message = f"output {site!r} has other boxes than its shards project to on {devices(wrong)}"
