@@ -30,7 +30,7 @@ from tapestry.teg.operators.operator import (
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Split, chunk_bounds
 from tapestry.teg.sharding.strategy import Strategy
-from tapestry.teg.signature import Row, rows_of
+from tapestry.teg.signature import Row, Signature, rows_of
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,17 @@ def block_costs(
     storage: Sequence[BlockStorage] = (),
     resources: Sequence[Resource] = (),
     cold: Collection[int] = (),
+    of_round: Signature | None = None,
+    accumulates: bool = False,
 ) -> BlockCosts:
     """Compute the costs of one class of blocks under all its strategies, and of `resources` that the program prices.
 
     `storage` holds per input and output the memory that its part takes, under every choice of dimension orders; the
     rows of the result are then those of every strategy with every choice. `cold` are the positions of inputs that are
-    read from memory even where the cache could hold them.
+    read from memory even where the cache could hold them. `of_round` is the signature with the index space of one
+    round, if that is not the block's; one that `accumulates` also reads what it writes to.
     """
-    bounds, numbers = _ranges(definition, strategies, mesh_shape)
+    bounds, numbers = _ranges(of_round or definition.signature, strategies, mesh_shape)
     costs = partial(
         costs_of_parts,
         definition,
@@ -88,6 +91,7 @@ def block_costs(
         storage=storage,
         resources=resources,
         cold=cold,
+        accumulates=accumulates,
     )
     if storage:
         return costs(np.ascontiguousarray(bounds[numbers].transpose(0, 2, 1, 3)))
@@ -112,6 +116,7 @@ def costs_of_parts(
     storage: Sequence[BlockStorage] = (),
     resources: Sequence[Resource] = (),
     cold: Collection[int] = (),
+    accumulates: bool = False,
 ) -> BlockCosts:
     """Compute the costs of one class of blocks for parts of its index space, `(strategies, devices, dims, 2)`.
 
@@ -130,7 +135,8 @@ def costs_of_parts(
     if moved is None:
         parts = memory_parts(definition, work, index, sizes, inputs, outputs)
         moves = (points > 0) & (work.kind != "none")
-        moved = _chosen(parts, storage, range(len(parts)), moves)
+        again = range(len(inputs), len(parts)) if accumulates else ()
+        moved = _chosen(parts, storage, (*range(len(parts)), *again), moves)
         if cold:
             cold_bytes = _chosen(parts, storage, cold, moves)
         if device.fresh_bytes is not None or work.kernel_class == "gated":
@@ -191,10 +197,10 @@ def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarra
 
 
 def _ranges(
-    definition: Definition, strategies: Sequence[Strategy], mesh_shape: MeshShape
+    signature: Signature | None, strategies: Sequence[Strategy], mesh_shape: MeshShape
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return index ranges `(ranges, devices, 2)`, each once, and which each strategy has, `(strategies, dims)`."""
-    dims = definition.signature.dims if definition.signature is not None else ()
+    dims = signature.dims if signature is not None else ()
     known: dict[tuple[int, int, Split], int] = {}
     sizes = [d.size for d in dims]
     numbers = np.array(

@@ -35,7 +35,9 @@ from tapestry.costmodel.kernel_arrays import (
     TIME,
     TRAFFIC,
 )
+from tapestry.costmodel.kernel_copies import around, enlist
 from tapestry.costmodel.kernel_scans import clock, memory
+from tapestry.costmodel.round_loops import clock_in_rounds, memory_in_rounds, tensor_in_rounds
 
 
 @njit(_nrt=False)
@@ -47,8 +49,12 @@ def evaluate(space, state, genes, prefetch, regather, cost):
         _fill(space, state, genes, prefetch, regather)
     for j in range(COSTS):
         cost[j] = state.totals[j]
-    cost[TIME] = clock(space, state)
-    memory(space, state, cost)
+    if space.round_count > 1:
+        cost[TIME] = clock_in_rounds(space, state)
+        memory_in_rounds(space, state, cost)
+    else:
+        cost[TIME] = clock(space, state)
+        memory(space, state, cost)
     for c in range(space.classes.shape[0]):
         cost[FLOPS] += state.flops[c] * space.classes[c]
         cost[PEAK_FLOPS] = max(cost[PEAK_FLOPS], state.flops[c])
@@ -153,9 +159,10 @@ def _block(space, state, k, sign):
     """Add (or take back) the work of the block in slot `k`."""
     row = space.block_offset[k] + state.genes[k]
     state.slot_ticks[k] = space.block_rows[row, BLOCK_TICKS]
-    state.totals[ENERGY] += sign * space.block_rows[row, BLOCK_ENERGY]
+    times = sign * space.repeats[k]
+    state.totals[ENERGY] += times * space.block_rows[row, BLOCK_ENERGY]
     for c in range(space.classes.shape[0]):
-        state.flops[c] += sign * space.block_rows[row, BLOCK_FLOPS + c]
+        state.flops[c] += times * space.block_rows[row, BLOCK_FLOPS + c]
 
 
 @njit(_nrt=False, inline="always")
@@ -163,16 +170,20 @@ def _resources(space, state, g, sign):
     """Add (or take back) what the program's own cost table says of the block, or source, of gene `g`."""
     classes = space.classes.shape[0]
     row = space.block_offset[g] + state.genes[g]
+    times = sign * space.repeats[g]
     for r in range(state.resources.shape[0]):
         for c in range(classes):
-            state.resources[r, c] += sign * space.block_rows[row, BLOCK_FLOPS + (r + 1) * classes + c]
+            state.resources[r, c] += times * space.block_rows[row, BLOCK_FLOPS + (r + 1) * classes + c]
 
 
 @njit(_nrt=False)
 def _tensors(space, state, count, sign):
     """Add (or take back) the first `count` affected tensors."""
     for r in range(count):
-        _tensor(space, state, state.affected[r], sign)
+        if space.round_count > 1:
+            tensor_in_rounds(space, state, state.affected[r], sign)
+        else:
+            _tensor(space, state, state.affected[r], sign)
 
 
 @njit(_nrt=False, inline="always")
@@ -208,7 +219,7 @@ def _tensor(space, state, t, sign):
         known = state.stamp[key] - generation
         same = known >= 0
         if not same:
-            known = _around(space, state, t, need, segments)
+            known = around(space, state, t, need, segments)
         read = (state.segment_last[known] & (FOREVER - 1)) >> 1 if known >= 0 else np.int64(-1)
         if known >= 0 and not (state.regather[e] and read < k):
             state.segment_last[known] = (state.segment_last[known] & FOREVER) | after
@@ -233,19 +244,6 @@ def _tensor(space, state, t, sign):
 
 
 @njit(_nrt=False, inline="always")
-def _around(space, state, t, need, segments):
-    """Find the last copy of tensor `t` that holds what row `need` of `spec_ids` asks for, as an edge; -1: none."""
-    wanted = space.inside_offset[t] + space.spec_ids[need, SPEC]
-    for r in range(segments):
-        e = state.segments[segments - 1 - r]
-        held = space.edge_needed[e] + state.genes[space.edge_slot[e]]
-        pair = wanted + space.spec_ids[held, SPEC] * space.needed_specs[t]
-        if space.spec_ids[held, ORDER] == space.spec_ids[need, ORDER] and space.inside[pair]:
-            return e
-    return np.int64(-1)
-
-
-@njit(_nrt=False, inline="always")
 def _copy(space, state, row, relayout, size, issue, k, e, sign):
     """Add or subtract one copy: its bytes from its issue on, staging until its reader's slot `k`, its queue place."""
     state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
@@ -262,19 +260,7 @@ def _copy(space, state, row, relayout, size, issue, k, e, sign):
         for c in range(space.classes.shape[0]):
             state.before[issue, c] += sign * space.staging_rows[staging, c]
             state.during[k, c] -= sign * space.staging_rows[staging, c]
-    previous, at = np.int64(-1), state.first_due[issue]
-    while at >= 0 and at < e:
-        previous, at = at, state.next_due[at]
-    following = at
-    if sign > 0:
-        state.next_due[e] = at
-        following = e
-    else:
-        following = state.next_due[e]
-    if previous < 0:
-        state.first_due[issue] = following
-    else:
-        state.next_due[previous] = following
+    enlist(state, issue, e, sign)
 
 
 @njit(_nrt=False, inline="always")

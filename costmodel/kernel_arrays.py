@@ -62,11 +62,21 @@ class CompiledSpace(NamedTuple):
     classes: np.ndarray  # (classes,)
     # per gene
     strategy_count: np.ndarray
+    repeats: np.ndarray  # how often its block runs
     state_gene: np.ndarray  # the equal gene of the other end of carried state, source or sink; -1: none
     block_offset: np.ndarray  # row in block_rows of the gene's first strategy
     made_start: np.ndarray  # (genes + 1,): tensors made by the gene's block
     made_tensor: np.ndarray
+    # rounds: how many, the laps in which memory is scanned, and the rounds between the second and the third of them
+    round_count: int
+    laps: int
+    skipped: int
+    loops: np.ndarray  # (loops, 2): slots [first, end)
+    slot_at: np.ndarray  # (positions,): the slot
     # per slot
+    position: np.ndarray  # in the scans, in the first lap
+    lap: np.ndarray  # the slots of its loop; 0 outside of loops
+    first_slot: np.ndarray  # of its part of the schedule, before which no copy is issued
     edge_start: np.ndarray  # (slots + 1,)
     is_sink: np.ndarray
     # per tensor
@@ -82,6 +92,7 @@ class CompiledSpace(NamedTuple):
     inside_offset: np.ndarray  # into `inside` of (needed spec 0, needed spec 0)
     key_offset: np.ndarray  # first shared-copy key of the tensor
     logical_bytes: np.ndarray
+    is_sliced: np.ndarray  # each round has a slice of its own
     is_persistent: np.ndarray  # parameters and the like: live throughout
     reader_start: np.ndarray  # (tensors + 1,)
     reader_edge: np.ndarray  # edges by tensor, in slot order
@@ -106,8 +117,8 @@ class CompiledSpace(NamedTuple):
 class EvaluationState(NamedTuple):
     """The plan costed last and the sums of its contributions.
 
-    `before[k]` changes the live bytes up to the copies of slot k, `during[k]` from there to its outputs.
-    Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`.
+    `before[v]` changes the live bytes up to the copies of the slot at position v, `during[v]` from there to its
+    outputs. Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`.
     """
 
     filled: np.ndarray  # (1,): whether a plan is held
@@ -118,7 +129,7 @@ class EvaluationState(NamedTuple):
     flops: np.ndarray  # (classes,)
     resources: np.ndarray  # (resources, classes)
     slot_ticks: np.ndarray
-    before: np.ndarray  # (slots + 1, classes)
+    before: np.ndarray  # (positions + 1, classes)
     during: np.ndarray
     logical_before: np.ndarray
     logical_during: np.ndarray
@@ -126,7 +137,10 @@ class EvaluationState(NamedTuple):
     next_due: np.ndarray
     copy_ticks: np.ndarray  # per edge that starts a copy
     copy_queues: np.ndarray  # likewise: the queues that it takes, a bit each
+    is_once: np.ndarray  # likewise: whether it is made in the first round only
+    is_again: np.ndarray  # likewise: whether each round makes it again, of a tensor that is there for all
     queue_ticks: np.ndarray  # (queues,): when each is free
+    queue_waits: np.ndarray  # (queues,): how long after the begin of a round each is free
     ready: np.ndarray
     peaks: np.ndarray  # (classes,)
     peak_samples: np.ndarray
@@ -142,6 +156,7 @@ class EvaluationState(NamedTuple):
 def new_state(space: CompiledSpace) -> EvaluationState:
     """Build a state that holds no plan yet."""
     slots, edges, tensors = space.slot_count, len(space.edge_tensor), len(space.made_at)
+    positions = len(space.slot_at)
     genes, classes = len(space.strategy_count), len(space.classes)
     keys = int((space.key_offset + space.needed_count).max(initial=0))
 
@@ -157,15 +172,18 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         flops=zeros(classes),
         resources=zeros((space.block_rows.shape[1] - BLOCK_FLOPS) // classes - 1, classes),
         slot_ticks=zeros(slots),
-        before=zeros(slots + 1, classes),
-        during=zeros(slots + 1, classes),
-        logical_before=zeros(slots + 1),
-        logical_during=zeros(slots + 1),
+        before=zeros(positions + 1, classes),
+        during=zeros(positions + 1, classes),
+        logical_before=zeros(positions + 1),
+        logical_during=zeros(positions + 1),
         first_due=np.full(slots, -1, dtype=np.int64),
         next_due=zeros(edges),
         copy_ticks=zeros(edges),
         copy_queues=zeros(edges),
+        is_once=np.zeros(edges, dtype=np.bool_),
+        is_again=np.zeros(edges, dtype=np.bool_),
         queue_ticks=zeros(space.queue_count),
+        queue_waits=zeros(space.queue_count),
         ready=zeros(slots),
         peaks=zeros(classes),
         peak_samples=zeros(classes),

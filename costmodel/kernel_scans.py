@@ -15,12 +15,23 @@ def clock(space, state):
     A copy starts when all queues that it takes are free. `link` is when all copies issued so far are done.
     Blocks that run beside copies lack the cores that these take (`hardware.timing.slowed_ticks`).
     """
-    now, link = np.int64(0), np.int64(0)
-    taken, left = space.communication_cores, space.cores - space.communication_cores
     state.queue_ticks[:] = 0
-    for k in range(space.slot_count):
+    return step_clock(space, state, 0, space.slot_count, np.int64(0), np.int64(0), True)[0]
+
+
+@njit(_nrt=False, inline="always")
+def step_clock(space, state, begin, end_slot, now, link, is_first):
+    """Run the clocks over slots; return when the last block is done, and when the last copy is.
+
+    Unless `is_first`, copies that only the first of some rounds makes are there already.
+    """
+    taken, left = space.communication_cores, space.cores - space.communication_cores
+    for k in range(begin, end_slot):
         e = state.first_due[k]
         while e >= 0:
+            if not is_first and state.is_once[e]:
+                e = state.next_due[e]
+                continue
             if space.queue_count == 1:
                 end = max(link, now) + state.copy_ticks[e]
             else:
@@ -35,7 +46,7 @@ def clock(space, state):
             ticks += min(ticks * taken // left, (link - now) * taken // space.cores)
         now += ticks
         state.ready[k] = 0
-    return now
+    return now, link
 
 
 @njit(_nrt=False, inline="always")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -25,10 +26,11 @@ from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import cold_tensors
-from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.sharding.boundary import stays_whole, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
+from tapestry.teg.sharding.rounds import Rounds, time_axis
 from tapestry.teg.sharding.strategy import Read, Strategy, read_of
 from tapestry.teg.stopping import CheckStop, never_stop
 from tapestry.teg.stored_state import check_state_is_stored
@@ -51,6 +53,8 @@ class PlanSpace:
     """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only the pairs listed
     there.
 
+    With `rounds`, a part of the program runs several times, on slices of the data.
+
     `resources` are those of the program's own that are counted: by default all that its cost tables name. `check_stop`
     is called for each block and each tensor while the space is compiled; what it raises ends that.
 
@@ -69,6 +73,7 @@ class PlanSpace:
         view: View | None = None,
         *,
         schedule_order: str = "program",
+        rounds: Rounds | None = None,
         inputs: str = "chosen",
         outputs: str = "sharded",
         compute_dtype: str | None = None,
@@ -93,7 +98,11 @@ class PlanSpace:
         self.pins, self.given = pins_of_state(graph, pins or {}), given or {}
         self.inputs, self.outputs = inputs, outputs
         self.resources = resources_of(graph) if resources is None else tuple(resources)
+        self.rounds = rounds
+        self.time = None if rounds is None else time_axis(graph, rounds)
         self.slots = scheduled_blocks(graph, schedule_order)
+        if self.time is not None:
+            self.slots = tuple(chain.from_iterable(self.time.segments(self.slots)))
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
         self.gene_of = {b.site: g for g, b in enumerate(self.blocks)}
@@ -121,6 +130,7 @@ class PlanSpace:
             all_costs,
             self.state_genes,
             self.resources,
+            self.time,
         )
         rows = TableRows(mesh, self.mesh_shape, self.storage, self.cache)
         self.space, self.device_class = SpaceCompiler(blocks, rows, check_stop).compile()
@@ -128,7 +138,9 @@ class PlanSpace:
 
     def _family(self, block: Block) -> tuple[object, StrategyFamily, BlockCosts]:
         graph = self.graph
-        reads = tuple((graph.tensors[r.root].shape, r) for r in self._reads(block))
+        reads, definition, accumulates = self._reads(block), block.definition, False
+        if self.time is not None:
+            definition, accumulates = self.time.definition_of(block), bool(self.time.monoid_of(block))
         inputs, outputs = graph.input_types(block), graph.output_types(block)
         pin = self.pins.get(block.site)
         whole = stays_whole(graph, block, self.inputs, self.outputs)
@@ -138,14 +150,16 @@ class PlanSpace:
         shapes = tuple((shape, r.rows) for shape, r in reads)
         cold = tuple(k for k, tensor in enumerate(block.inputs) if tensor in self._cold)
         choices = (pin, whole, block.definition.carries, self.storage.layouts, known, self.resources, cold)
-        kind = (shapes, inputs, outputs, granules, *choices)
-        key = (_without_state(block.definition), *kind)
+        kind = (shapes, inputs, outputs, granules, accumulates, *choices)
+        key = (_without_state(definition), *kind)
         if key not in self.cache.families:
-            kinds = BlockKinds(block.definition, reads, inputs, outputs)
+            kinds = BlockKinds(block.definition, reads, inputs, self._made_types(block))
             given = _of_source(known) if isinstance(known, StrategyFamily) else known
             strategies, orders = given or ((), self.storage.dimension_orders(kinds))
             ranks = tuple(len(t.shape) for t in outputs)
-            family = StrategyFamily(block.definition, reads, ranks, granules, self.view, orders, strategies)
+            family = StrategyFamily(definition, reads, ranks, granules, self.view, orders, strategies)
+            if accumulates:
+                family.keep_one_monoid(self.time.monoid_of(block) if self.time is not None else "")
             if whole:
                 family.keep([0])
             if pin is not None:
@@ -161,13 +175,31 @@ class PlanSpace:
                 self.storage.of_block(kinds, family),
                 self.resources,
                 cold,
+                definition.signature,
+                accumulates,
             )
             self.cache.families[key] = (family, costs)
         family, costs = self.cache.families[key]
-        return (block.definition, *kind), family, costs
+        return (definition, *kind), family, costs
 
-    def _reads(self, block: Block) -> list[Read]:
-        return [read_of(self.graph, block.site, k) for k in range(len(block.inputs))]
+    def _reads(self, block: Block) -> tuple[tuple[tuple[int, ...], Read], ...]:
+        """Return how a block reads its roots, each with the shape of the root: what a round has of it."""
+        reads = [read_of(self.graph, block.site, k) for k in range(len(block.inputs))]
+        shapes = [self.graph.tensors[read.root].shape for read in reads]
+        if self.time is None:
+            return tuple(zip(shapes, reads, strict=True))
+        time = self.time
+        return tuple(
+            (time.shape_of(read.root, shape), time.read_in(read, shape))
+            for shape, read in zip(shapes, reads, strict=True)
+        )
+
+    def _made_types(self, block: Block) -> tuple[TensorType, ...]:
+        """Return the types of what a block makes in a round."""
+        tensors = [self.graph.tensors[site] for site in block.outputs]
+        if self.time is None:
+            return tuple(tensor.type for tensor in tensors)
+        return tuple(TensorType(self.time.shape_of(t.site, t.shape), t.dtype) for t in tensors)
 
     @property
     def gene_count(self) -> int:
@@ -227,7 +259,11 @@ class PlanSpace:
             else:
                 blocks[block.site] = Placement(strategy, layouts=layouts)
         return Placements(
-            blocks, schedule_order=self.schedule_order, inputs=self.inputs, outputs=self.outputs
+            blocks,
+            schedule_order=self.schedule_order,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            rounds=self.rounds,
         )
 
     def genes_of(self, placements: Placements) -> Genes:

@@ -15,7 +15,8 @@ from tapestry.costmodel.kernel_arrays import CompiledSpace
 from tapestry.costmodel.resources import LARGEST, Resource, too_much
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.costmodel.table_rows import TableRows
-from tapestry.teg.graph import Block, Graph
+from tapestry.teg.graph import Block, Graph, TensorType
+from tapestry.teg.sharding.rounds import TimeAxis
 from tapestry.teg.sharding.strategy import read_of
 from tapestry.teg.stopping import CheckStop
 
@@ -26,7 +27,8 @@ LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 class SpaceBlocks:
     """The blocks of a space, slots before sources, and per block its class, strategies and costs.
 
-    `state_genes` are pairs `(pairs, 2)` of genes that are equal: a sink that carries state, and its source.
+    `state_genes` are pairs `(pairs, 2)` of genes that are equal: a sink that carries state, and its source. `time` are
+    the rounds, by which the slots are in order of their segments.
     """
 
     graph: Graph
@@ -37,6 +39,7 @@ class SpaceBlocks:
     costs: Sequence[BlockCosts]
     state_genes: np.ndarray
     resources: Sequence[Resource]
+    time: TimeAxis | None = None
 
     @cached_property
     def all(self) -> tuple[Block, ...]:
@@ -88,7 +91,10 @@ class SpaceCompiler:
                 [reader.needed[k] for reader, k in reading],
                 [o.reads[k] for reader, k in reading for o in reader.dimension_orders],
             )
-            offsets = self.rows.table(tensor.type, made, needed)
+            kind, is_sliced = tensor.type, blocks.time is not None and site in blocks.time.slices
+            if blocks.time is not None:
+                kind = TensorType(blocks.time.shape_of(site, tensor.shape), tensor.dtype)
+            offsets = self.rows.table(kind, made, needed)
             row = (
                 -1 if gene >= slot_count else gene,
                 gene,
@@ -101,7 +107,8 @@ class SpaceCompiler:
                 offsets[2],
                 offsets[4],
                 keys,
-                tensor.type.size_bytes,
+                kind.size_bytes,
+                is_sliced,
                 gene >= slot_count
                 and blocks.all[gene].definition.get("role") in LIVES_ON
                 and site not in graph.carried,
@@ -113,7 +120,8 @@ class SpaceCompiler:
                 edge_needed[e] = self.rows.ids(
                     reader.needed[k], [o.reads[k] for o in reader.dimension_orders], needed
                 )
-        columns["is_persistent"] = columns["is_persistent"].astype(np.bool_)
+        for name in ("is_sliced", "is_persistent"):
+            columns[name] = columns[name].astype(np.bool_)
         return self._space(columns, edges, edge_needed, number)
 
     def _block(self, gene: int) -> int:
@@ -126,7 +134,7 @@ class SpaceCompiler:
 
     def _space(
         self,
-        columns: dict[str, np.ndarray],
+        columns: dict[str, Any],
         edges: list[tuple[int, int, int]],
         edge_needed: np.ndarray,
         number: dict[str, int],
@@ -138,6 +146,7 @@ class SpaceCompiler:
         classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
         staging_rows, staging_ids = self.rows.staging(representative)
         pair_ids, pair_rows = self.rows.pairs(staging_ids)
+        rounds: dict[str, Any] = _round_arrays(blocks)
         space = CompiledSpace(
             slot_count=slot_count,
             source_count=len(blocks.sources),
@@ -149,6 +158,7 @@ class SpaceCompiler:
             strategy_count=np.array([f.count for f in blocks.families], dtype=np.int64),
             state_gene=_other_genes(blocks.state_genes, len(blocks.all)),
             block_offset=block_offset,
+            **rounds,
             made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in blocks.all])]).astype(
                 np.int64
             ),
@@ -197,6 +207,45 @@ def _other_genes(pairs: np.ndarray, count: int) -> np.ndarray:
     return other
 
 
+MOST_LAPS = 4
+
+
+def _round_arrays(blocks: SpaceBlocks) -> dict[str, Any]:
+    """Build what the loops need to know of rounds: how often blocks run, and the positions of slots in the scans."""
+    count, time = len(blocks.slots), blocks.time
+    segments = [blocks.slots] if time is None else time.segments(blocks.slots)
+    rounds = 1 if time is None else time.count
+    laps = min(rounds, MOST_LAPS)
+    repeats = np.ones(len(blocks.all), dtype=np.int64)
+    position, lap, first_slot = (np.zeros(count, dtype=np.int64) for _ in range(3))
+    slot_at: list[int] = []
+    loops = []
+    slot = 0
+    for level, segment in enumerate(segments):
+        numbers = range(slot, slot + len(segment))
+        slot = numbers.stop
+        own = slice(numbers.start, numbers.stop)
+        position[own], first_slot[own] = np.arange(len(segment)) + len(slot_at), numbers.start
+        if level % 2 and segment:
+            lap[own], repeats[own] = len(segment), rounds
+            loops.append((numbers.start, numbers.stop))
+        slot_at += [*numbers] * (laps if level % 2 else 1)
+    if time is not None:
+        for k, source in enumerate(blocks.sources):
+            repeats[count + k] = rounds if source.outputs[0] in time.slices else 1
+    return {
+        "repeats": repeats,
+        "round_count": rounds,
+        "laps": laps,
+        "skipped": rounds - laps,
+        "loops": np.array(loops, dtype=np.int64).reshape(-1, 2),
+        "slot_at": np.array(slot_at, dtype=np.int64),
+        "position": position,
+        "lap": lap,
+        "first_slot": first_slot,
+    }
+
+
 _TENSOR_COLUMNS = (
     "made_at",
     "made_gene",
@@ -210,11 +259,12 @@ _TENSOR_COLUMNS = (
     "inside_offset",
     "key_offset",
     "logical_bytes",
+    "is_sliced",
     "is_persistent",
 )
 
 
-def _edge_arrays(edges: Sequence[tuple[int, int, int]], slots: int, tensors: int) -> dict[str, np.ndarray]:
+def _edge_arrays(edges: Sequence[tuple[int, int, int]], slots: int, tensors: int) -> dict[str, Any]:
     """Build the columns of edges `(slot, input, tensor)`, in slot order, with their ranges by slot and by tensor."""
     edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
     edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)

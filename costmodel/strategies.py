@@ -136,6 +136,20 @@ class StrategyFamily:
             raise PinError(site, f"no strategy of this block gives {pin}; possible are {some}, ...")
         self.keep(kept)
 
+    def keep_one_monoid(self, monoid: str) -> None:
+        """Keep only the strategies that split no reductions but those of a monoid, by which rounds accumulate."""
+        signature = self.definition.signature
+        kinds = [d.kind for d in signature.dims] if signature is not None else []
+        kept = [
+            number
+            for number, strategy in enumerate(self.strategies)
+            if all(
+                not s.axes or kind in (PARALLEL, monoid)
+                for kind, s in zip(kinds, strategy.splits, strict=True)
+            )
+        ]
+        self.keep(kept)
+
     def keep(self, numbers: Sequence[int]) -> None:
         """Keep only these strategies."""
         self.strategies = [self.strategies[k] for k in numbers]

@@ -12,6 +12,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.rounds import time_axis
 from tapestry.teg.sharding.strategy import index_boxes
 
 
@@ -43,16 +44,20 @@ def amounts_per_device(
 ) -> list[int]:
     """Count a resource on every device, in units of one over its scale: each part of each block from its table."""
     found, placements = [0] * mesh_shape.device_count, with_boundary(graph, placements)
+    time = None if placements.rounds is None else time_axis(graph, placements.rounds)
     for block in graph.blocks:
         table = block.definition.costs
         cost = None if table is None or block.operator == "view" else table.named(resource.name)
         if cost is None:
             continue
         dims = [d.name for d in block.signature.dims] if block.signature is not None else []
-        index = index_boxes(block.signature, placements.of(block).strategy, mesh_shape)
+        signature, times = block.signature, 1
+        if time is not None and block.site in time.dims:
+            signature, times = time.definition_of(block).signature, time.count
+        index = index_boxes(signature, placements.of(block).strategy, mesh_shape)
         for d, sizes in enumerate((index[..., 1] - index[..., 0]).tolist()):
             if all(sizes):
                 by_name = dict(zip(dims, sizes, strict=True))
                 steps = (whole_amount(step, resource.scale) * by_name[dim] for dim, step in cost.steps)
-                found[d] += whole_amount(cost.fixed, resource.scale) + sum(steps)
+                found[d] += times * (whole_amount(cost.fixed, resource.scale) + sum(steps))
     return found

@@ -11,6 +11,7 @@ from tapestry.teg.issues import Issue, key_path
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.result_cache import ResultCache
+from tapestry.teg.sharding.rounds import Rounds, RoundsError, possible_rounds, time_axis
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
@@ -33,6 +34,7 @@ def check_placements(
             Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
         ]
     issues = [
+        *_check_rounds(graph, placements.rounds),
         *_known("order", placements.schedule_order, SCHEDULE_ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),
         *_known("outputs", placements.outputs, OUTPUT_OPTIONS),
@@ -49,6 +51,16 @@ def check_placements(
             issues.extend(_check_strategy(block, placement.strategy, mesh_shape, f"{path}.strategy"))
         issues.extend(_check_genes(block, placement, path))
     return issues
+
+
+def _check_rounds(graph: Graph, rounds: Rounds | None) -> Iterator[Issue]:
+    try:
+        if rounds is not None:
+            time_axis(graph, rounds)
+    except RoundsError as error:
+        possible = [f"dimension {r.dim} of {r.source!r} (up to {r.count})" for r in possible_rounds(graph)]
+        hint = f"the program has rounds over {', '.join(possible)}" if possible else "leave micro_batches out"
+        yield Issue("placement", "$.micro_batches", str(error), hint)
 
 
 def _is_sound(block: Block, strategy: Strategy, mesh_shape: MeshShape, cache: ResultCache | None) -> bool:

@@ -46,8 +46,9 @@ class Rounds:
 class TimeAxis:
     """The rounds of a program in full: what each block and tensor has of them.
 
-    `dims` are the index dimensions, of blocks in loops and of inputs, that run over the rounds, `slices` the dimensions of stored
-    tensors of which each round has a slice, `accumulated` the monoids by which tensors gather what rounds make.
+    `dims` are the index dimensions, of blocks in loops and of inputs, that run over the rounds, `slices` the
+    dimensions of stored tensors of which each round has a slice, `accumulated` the monoids by which tensors gather
+    what rounds make.
     `levels` of the blocks that are no sources or views: those of a loop have an odd one, others an even one.
     """
 
@@ -180,7 +181,9 @@ class _Following:
             raise RoundsError(rounds.source, f"the program has no input {rounds.source!r}")
         rank = len(graph.tensors[source.outputs[0]].shape)
         if not 0 <= rounds.dim < rank:
-            raise RoundsError(rounds.source, f"input {rounds.source!r} has {rank} dimensions, no {rounds.dim}")
+            raise RoundsError(
+                rounds.source, f"input {rounds.source!r} has {rank} dimensions, no {rounds.dim}"
+            )
         if rounds.count < 2:
             raise RoundsError(rounds.source, f"there are 2 rounds or more, not {rounds.count}")
         self.reads = self._reads()
@@ -208,7 +211,9 @@ class _Following:
             raise RoundsError(site, why)
         size = self.graph.tensors[tensor].shape[dim]
         if size % self.rounds.count:
-            why = f"{self.rounds.count} do not divide dimension {dim} of {tensor!r}, which has {size} elements"
+            why = (
+                f"{self.rounds.count} do not divide dimension {dim} of {tensor!r}, which has {size} elements"
+            )
             raise RoundsError(site, why)
         if (tensor, dim) not in self.waiting:
             self.waiting.append((tensor, dim))
@@ -269,8 +274,8 @@ class _Following:
             if kind != PARALLEL:
                 self.accumulated[tensor] = kind
                 continue
-            for k, row in enumerate(rows_of(block.signature.outputs[position])):
-                if row is not None and row.dim == dim:
+            for k, made in enumerate(rows_of(block.signature.outputs[position])):
+                if made is not None and made.dim == dim:
                     self._slice(tensor, k, block.site)
         for k in range(len(block.inputs)):
             read = read_of(self.graph, block.site, k)

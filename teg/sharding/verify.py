@@ -66,6 +66,7 @@ class _Proof:
         self._check_sources()
         done: dict[str, int] = {}
         self.rounds = self._rounds()
+        self.ran = set[tuple[str, int]]()
         for k, slot in enumerate(self.expanded.slots):
             path = f"$.slots[{k}]"
             for n, copy in enumerate(slot.issued):
@@ -219,10 +220,11 @@ class _Proof:
             )
             return
         rounds = self.rounds[step.site]
-        if rounds[step.round] is not step:
+        if (step.site, step.round) in self.ran:
             yield ProofIssue(
                 "structure", f"block {step.site!r} runs again in round {step.round}", "once per round"
             )
+        self.ran.add((step.site, step.round))
         if step.round == max(rounds):
             done[step.site] = slot
         late = [s for s in block.after if _takes_slot(self.abstract.by_site[s]) and s not in done]
@@ -335,7 +337,9 @@ class _Proof:
         kinds = {block.signature.dims[n].kind for n in differ} or {step.accumulates}
         same = (step.outputs, step.accumulates) == (first.outputs, first.accumulates)
         if kinds != {step.accumulates} or not same or step.accumulates == PARALLEL:
-            message = f"block {step.site!r} accumulates by {step.accumulates!r} what differs in {sorted(kinds)}"
+            message = (
+                f"block {step.site!r} accumulates by {step.accumulates!r} what differs in {sorted(kinds)}"
+            )
             yield ProofIssue("partial", message, "rounds are terms of one reduction, in one buffer")
 
     def _written_faults(

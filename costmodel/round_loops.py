@@ -1,0 +1,287 @@
+"""The fast path of the cost model for plans with rounds: a loop is counted once, and composed.
+
+What happens in a loop happens in every round alike, but for the first and the last: copies that serve all rounds, and
+buffers in which rounds accumulate, begin in the first and end in the last. Bytes and flops are therefore multiples,
+clocks repeat once the state between two rounds does, and memory is scanned in the *laps* that differ: the first two
+rounds and the last two, between which the live bytes grow by as much in each round. `costmodel.reference` and the
+simulator run all rounds. Imported by `costmodel.kernel`.
+
+Positions of the scans number the slots, those of a loop once per lap. It follows the conventions "shared copies",
+"rounds" and "lifetimes" of `docs/sharding.md`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernel_arrays import (
+    ENERGY,
+    FOREVER,
+    MEMORY_WASTE,
+    ORDER,
+    PAIR_ENERGY,
+    PAIR_QUEUES,
+    PAIR_STAGING,
+    PAIR_TICKS,
+    PAIR_TRAFFIC,
+    PEAK,
+    PLACED,
+    RELAYOUT_ENERGY,
+    RELAYOUT_TICKS,
+    SPEC,
+    TOTAL,
+    TRAFFIC,
+)
+from tapestry.costmodel.kernel_copies import enlist, serves
+from tapestry.costmodel.kernel_scans import step_clock
+
+
+@njit(_nrt=False)
+def tensor_in_rounds(space, state, t, sign):
+    """Add (or take back) a tensor: its buffers, the copies its readers share, and their lifetimes.
+
+    Lifetimes end at 2 * position while waiting, or at 2 * position + 1 after the block there; FOREVER is added to those
+    of sinks. Of a slot in a loop, the position is that in the last lap.
+    """
+    made_at, sliced = space.made_at[t], space.is_sliced[t]
+    made = space.made_offset[t] + state.genes[space.made_gene[t]]
+    pairs = space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t]
+    relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
+    state.generation[0] += 1
+    generation = state.generation[0] << 32
+    last_use, last_seen = np.int64(-1), np.int64(-1)
+    segments = 0
+    for r in range(space.reader_start[t], space.reader_start[t + 1]):
+        e = space.reader_edge[r]
+        k = space.edge_slot[e]
+        late = _last(space, k)
+        after = 2 * late + 1 + (FOREVER if space.is_sink[k] else 0)
+        last_seen = max(last_seen, after)
+        need = space.edge_needed[e] + state.genes[k]
+        n = space.spec_ids[need, PLACED]
+        pair = space.pair_ids[pairs + space.spec_ids[need, SPEC]]
+        relayout = relayouts + n if space.has_dimension_orders else 0
+        if space.pair_rows[pair, PAIR_TICKS] < 0 and space.relayout_rows[relayout, RELAYOUT_TICKS] < 0:
+            last_use = max(last_use, after)
+            continue
+        key = space.key_offset[t] + n
+        known = state.stamp[key] - generation
+        same = known >= 0
+        issue = max(made_at + 1, k - state.prefetch[e], space.first_slot[k])
+        if same:
+            issue = max(issue, space.slot_at[(state.segment_last[known] & (FOREVER - 1)) >> 1] + 1)
+            if not _is_there(space, state, known, k):
+                known = np.int64(-1)
+        else:
+            known = _around(space, state, t, need, segments, k)
+        read = (state.segment_last[known] & (FOREVER - 1)) >> 1 if known >= 0 else np.int64(-1)
+        if known >= 0 and not (state.regather[e] and read < late):
+            state.segment_last[known] = (state.segment_last[known] & FOREVER) | after
+            continue
+        # A copy of what is there for all rounds is made in the first one, or again in each.
+        again = space.lap[k] > 0 and not sliced and state.regather[e] > 0
+        once = space.lap[k] > 0 and not sliced and not again
+        last_use = max(last_use, 2 * (space.position[k] if once else late))
+        state.stamp[key] = generation + e
+        state.segment_last[e] = after
+        state.is_again[e] = again
+        state.is_once[e] = once
+        state.segments[segments] = e
+        segments += 1
+        _copy(space, state, pair, relayout, space.needed_bytes_offset[t] + n, issue, k, e, once, sign)
+    for r in range(segments):
+        e = state.segments[r]
+        if state.segment_last[e] < FOREVER:
+            n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]], PLACED]
+            row = space.needed_bytes_offset[t] + n
+            _change(
+                space, state.before, state.segment_last[e] >> 1, 1, row, sliced or state.is_again[e], -sign
+            )
+    _buffer(space, state, t, space.spec_ids[made, PLACED], last_use, last_seen, sign)
+
+
+@njit(_nrt=False, inline="always")
+def _last(space, k):
+    """Return the position of slot `k` in the last lap."""
+    return space.position[k] + (space.laps - 1) * space.lap[k]
+
+
+@njit(_nrt=False, inline="always")
+def _is_there(space, state, e, k):
+    """Return whether the copy of edge `e` may serve slot `k`: one that is made in each round serves its loop alone."""
+    return not state.is_again[e] or space.first_slot[space.edge_slot[e]] == space.first_slot[k]
+
+
+@njit(_nrt=False, inline="always")
+def _around(space, state, t, need, segments, k):
+    """Find the last copy of tensor `t` that serves slot `k` by what row `need` of `spec_ids` asks for; -1: none."""
+    for r in range(segments):
+        e = state.segments[segments - 1 - r]
+        if _is_there(space, state, e, k) and serves(space, state, t, need, e):
+            return e
+    return np.int64(-1)
+
+
+@njit(_nrt=False, inline="always")
+def _change(space, changes, last, behind, row, in_laps, sign):
+    """Change the bytes at the position `last`, or `behind` it, by a row of sizes; `in_laps`: in all laps alike."""
+    lap = space.lap[space.slot_at[last]]
+    for j in range(space.laps if in_laps and lap > 0 else 1):
+        for c in range(space.classes.shape[0]):
+            changes[last - j * lap + behind, c] += sign * space.size_rows[row, c]
+
+
+@njit(_nrt=False, inline="always")
+def _copy(space, state, row, relayout, size, issue, k, e, once, sign):
+    """Add or subtract the copies of one edge: their bytes from their issue on, staging until slot `k`, queue places."""
+    lap = space.lap[k]
+    alike = lap > 0 and not once
+    times = space.round_count if alike else 1
+    state.totals[TRAFFIC] += sign * times * space.pair_rows[row, PAIR_TRAFFIC]
+    state.totals[ENERGY] += (
+        sign * times * (space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY])
+    )
+    between, again = space.pair_rows[row, PAIR_TICKS], space.relayout_rows[relayout, RELAYOUT_TICKS]
+    state.copy_ticks[e] = max(between, 0) + max(again, 0)
+    state.copy_queues[e] = space.pair_rows[row, PAIR_QUEUES]
+    staging = space.pair_rows[row, PAIR_STAGING]
+    for j in range(space.laps if alike else 1):
+        begin, end = space.position[issue] + j * lap, space.position[k] + j * lap
+        for c in range(space.classes.shape[0]):
+            state.before[begin, c] += sign * (space.size_rows[size, c] + space.staging_rows[staging, c])
+            state.during[end, c] -= sign * space.staging_rows[staging, c]
+    enlist(state, issue, e, sign)
+
+
+@njit(_nrt=False, inline="always")
+def _buffer(space, state, t, p, last_use, last_seen, sign):
+    """Add (or take back) the tensor's own buffers, from their producer (sources: from the start) to their last use."""
+    made_at, sliced = space.made_at[t], space.is_sliced[t]
+    row, logical = space.made_bytes_offset[t] + p, sign * space.logical_bytes[t]
+    if made_at < 0:
+        times = space.round_count if sliced else 1
+        for c in range(space.classes.shape[0]):
+            state.before[0, c] += sign * times * space.size_rows[row, c]
+        state.logical_before[0] += times * logical
+        if space.is_persistent[t] or last_seen < 0:
+            return
+    else:
+        # What accumulates begins in the first round, and ends after the last.
+        at = _last(space, made_at) if sliced else space.position[made_at]
+        _change(space, state.during, at, 0, row, sliced, sign)
+        for j in range(space.laps if sliced else 1):
+            state.logical_during[at - j * space.lap[made_at]] += logical
+        if last_seen < 0:
+            last_use = last_seen = 2 * _last(space, made_at) + 1
+    if last_use < FOREVER:
+        if last_use & 1:
+            _change(space, state.before, last_use >> 1, 1, row, sliced, -sign)
+        else:
+            _change(space, state.during, last_use >> 1, 0, row, sliced, -sign)
+    if last_seen < FOREVER:
+        at = last_seen >> 1
+        lap = space.lap[space.slot_at[at]]
+        for j in range(space.laps if sliced and lap > 0 else 1):
+            state.logical_before[at - j * lap + 1] -= logical
+
+
+@njit(_nrt=False)
+def clock_in_rounds(space, state):
+    """Compute the makespan in ticks as `kernel_scans.clock` does; a loop until two rounds leave the same state."""
+    now, link = np.int64(0), np.int64(0)
+    state.queue_ticks[:] = 0
+    begin = 0
+    for loop in range(space.loops.shape[0]):
+        first, end = space.loops[loop, 0], space.loops[loop, 1]
+        now, link = step_clock(space, state, begin, first, now, link, True)
+        for number in range(space.round_count):
+            before, waited = now, max(link - now, 0)
+            _remember(state, now)
+            now, link = step_clock(space, state, first, end, now, link, number == 0)
+            if number > 0 and waited == max(link - now, 0) and _is_as_before(state, now):
+                skipped = (space.round_count - 1 - number) * (now - before)
+                now, link = now + skipped, link + skipped
+                for q in range(state.queue_ticks.shape[0]):
+                    state.queue_ticks[q] += skipped
+                break
+        begin = end
+    return step_clock(space, state, begin, space.slot_count, now, link, True)[0]
+
+
+@njit(_nrt=False, inline="always")
+def _remember(state, now):
+    """Keep how long after `now`, the begin of a round, each queue is free."""
+    for q in range(state.queue_ticks.shape[0]):
+        state.queue_waits[q] = max(state.queue_ticks[q] - now, 0)
+
+
+@njit(_nrt=False, inline="always")
+def _is_as_before(state, now):
+    """Return whether at `now`, the end of a round, each queue is free as long after it as it was at its begin."""
+    changed = 0
+    for q in range(state.queue_ticks.shape[0]):
+        if state.queue_waits[q] != max(state.queue_ticks[q] - now, 0):
+            changed += 1
+    return changed == 0
+
+
+@njit(_nrt=False)
+def memory_in_rounds(space, state, cost):
+    """Compute the memory peaks per class, their maximum and sum, and the waste at the first sample of the global peak.
+
+    Samples count 2 * position for the copies of a slot and 2 * position + 1 for its outputs.
+    """
+    highest, first = np.int64(-1), np.int64(0)
+    for c in range(space.classes.shape[0]):
+        peak, at = _peak(space, state, c)
+        cost[TOTAL] += max(peak, np.int64(0)) * space.classes[c]
+        if peak > highest or (peak == highest and at < first):
+            highest, first = peak, at
+    cost[PEAK] = highest
+    cost[MEMORY_WASTE] = _waste(space, state, first)
+
+
+@njit(_nrt=False, inline="always")
+def _peak(space, state, c):
+    """Compute the peak of a class and its first sample. Rounds between the laps grow alike, so none is above both."""
+    live, peak, at, begin, loop = np.int64(0), np.int64(-1), np.int64(0), np.int64(0), 0
+    for v in range(space.slot_at.shape[0]):
+        if space.skipped > 0 and loop < space.loops.shape[0]:
+            start = space.position[space.loops[loop, 0]]
+            lap = space.lap[space.loops[loop, 0]]
+            if v == start + lap:
+                begin = live
+            if v == start + 2 * lap:
+                live += space.skipped * (live - begin)
+                loop += 1
+        live += state.before[v, c]
+        if live > peak:
+            peak, at = live, np.int64(2 * v)
+        live += state.during[v, c]
+        if live > peak:
+            peak, at = live, np.int64(2 * v + 1)
+    return peak, at
+
+
+@njit(_nrt=False, inline="always")
+def _waste(space, state, sample):
+    """Compute the live bytes over devices at a sample, minus the logical bytes of distinct live tensors."""
+    live, begin, loop = np.int64(0), np.int64(0), 0
+    for v in range((sample >> 1) + 1):
+        if space.skipped > 0 and loop < space.loops.shape[0]:
+            start = space.position[space.loops[loop, 0]]
+            lap = space.lap[space.loops[loop, 0]]
+            if v == start + lap:
+                begin = live
+            if v == start + 2 * lap:
+                live += space.skipped * (live - begin)
+                loop += 1
+        for c in range(space.classes.shape[0]):
+            live += state.before[v, c] * space.classes[c]
+        live -= state.logical_before[v]
+        if v < sample >> 1 or sample & 1:
+            for c in range(space.classes.shape[0]):
+                live += state.during[v, c] * space.classes[c]
+            live -= state.logical_during[v]
+    return live
