@@ -153,7 +153,7 @@ class PlanSpace:
         kind = (shapes, inputs, outputs, granules, accumulates, *choices)
         key = (_without_state(definition), *kind)
         if key not in self.cache.families:
-            kinds = BlockKinds(block.definition, reads, inputs, self._made_types(block))
+            kinds = BlockKinds(block.definition, reads, inputs, self.made_types(block))
             given = _of_source(known) if isinstance(known, StrategyFamily) else known
             strategies, orders = given or ((), self.storage.dimension_orders(kinds))
             ranks = tuple(len(t.shape) for t in outputs)
@@ -194,7 +194,7 @@ class PlanSpace:
             for shape, read in zip(shapes, reads, strict=True)
         )
 
-    def _made_types(self, block: Block) -> tuple[TensorType, ...]:
+    def made_types(self, block: Block) -> tuple[TensorType, ...]:
         """Return the types of what a block makes in a round."""
         tensors = [self.graph.tensors[site] for site in block.outputs]
         if self.time is None:

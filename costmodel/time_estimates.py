@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import time_class_of
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import EvaluationState, new_state
+from tapestry.costmodel.kernel_arrays import CompiledSpace, EvaluationState, new_state
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.resharding_tables import copy_rounds
 from tapestry.costmodel.table_rows import CopyPhases
@@ -77,9 +77,12 @@ def _issued(space: PlanSpace, strategies: np.ndarray, state: EvaluationState) ->
         if end > 0:
             ended[end] = len(spans) - 1
 
-    for slot in range(arrays.slot_count):
+    for slot, is_first in _turns(arrays):
         edge = first_due[slot]
         while edge >= 0:
+            if not is_first and state.is_once[edge]:
+                edge = next_due[edge]
+                continue
             bits = int(state.copy_queues[edge])
             queues = [q for q in range(len(free)) if bits >> q & 1 or len(free) == 1]
             start = max(now, *(free[q] for q in queues))
@@ -90,13 +93,24 @@ def _issued(space: PlanSpace, strategies: np.ndarray, state: EvaluationState) ->
             ready[reader] = max(ready[reader], end)
             issue(slot, edge, start, end)
             edge = next_due[edge]
-        now = max(now, ready[slot])
+        now, ready[slot] = max(now, ready[slot]), 0
         ticks, link = _block_ticks(space, slot, int(state.slot_ticks[slot])), max(free)
         if link > now and taken > 0:
             ticks += min(ticks * taken // left, (link - now) * taken // arrays.cores)
         issue(slot, -1, now, now + ticks)
         now += ticks
     return spans
+
+
+def _turns(arrays: CompiledSpace) -> Iterator[tuple[int, bool]]:
+    """Yield the slots in the order in which they run, those of loops once per round, and whether it is the first."""
+    begin = 0
+    for first, end in arrays.loops.tolist():
+        yield from ((slot, True) for slot in range(begin, first))
+        for number in range(arrays.round_count):
+            yield from ((slot, number == 0) for slot in range(first, end))
+        begin = end
+    yield from ((slot, True) for slot in range(begin, arrays.slot_count))
 
 
 def _block_ticks(space: PlanSpace, slot: int, ticks: int) -> int:
@@ -146,7 +160,7 @@ def _phases(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopyPhases:
     producer = int(arrays.made_gene[tensor])
     made = arrays.made_tensor[arrays.made_start[producer] : arrays.made_start[producer + 1]].tolist()
     output, read = made.index(tensor), edge - int(arrays.edge_start[slot])
-    kind = space.graph.tensors[space.blocks[producer].outputs[output]].type
+    kind = space.made_types(space.blocks[producer])[output]
     makes, needs = space.families[producer], space.families[slot]
     specs = (
         makes.made[output][int(strategies[producer]) // len(makes.dimension_orders)],

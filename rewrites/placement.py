@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from tapestry.rewrites.application import Rules
 from tapestry.rewrites.apply import replay
@@ -19,7 +18,15 @@ from tapestry.teg.faults import no_such
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import PLAN_OPTIONS, SCHEDULE_ORDERS, Placement, Placements
+from tapestry.teg.sharding.placement import (
+    PLAN_OPTIONS,
+    SCHEDULE_ORDERS,
+    Placement,
+    Placements,
+    plan_options,
+    with_plan_option,
+)
+from tapestry.teg.sharding.rounds import time_axis
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": SCHEDULE_ORDERS,
@@ -40,7 +47,7 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
         StaleMove: no such rule, block or choice, or the result is not legal on this mesh; the message gives the reason.
     """
     if move.rule in PLAN_WIDE:
-        return _with_options(placements, move, mesh_shape)
+        return _with_options(graph, placements, move, mesh_shape)
     rule = _rule(move)
     changed = dict(placements.blocks)
     for site in move.places:
@@ -72,10 +79,10 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
             for rule, choice in _differences(block, before.of(block), after.of(block)):
                 tied.setdefault((rule, choice), []).append(block.site)
     moves = [Move(r, tuple(p) if len(p) > 1 else p[0], c) for (r, c), p in tied.items()]
-    values = (
-        (name, getattr(before, member), getattr(after, member)) for name, member in PLAN_OPTIONS.items()
+    known = plan_options(before)
+    moves.extend(
+        Move("set_option", name, new) for name, new in plan_options(after).items() if new != known[name]
     )
-    moves.extend(Move("set_option", name, new) for name, old, new in values if new != old)
     return moves
 
 
@@ -114,18 +121,19 @@ def _rule(move: Move) -> PlacementRule:
     return known[move.rule]
 
 
-def _with_options(placements: Placements, move: Move, mesh_shape: MeshShape) -> Placements:
+def _with_options(graph: Graph, placements: Placements, move: Move, mesh_shape: MeshShape) -> Placements:
     for name in move.places:
-        if name == "devices":
-            try:
-                mesh_shape.part(move.choice)
-            except ValueError as error:
-                raise StaleMove(move, str(error)) from error
-        elif move.choice not in OPTIONS.get(name, ()):
-            offered = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
-            raise StaleMove(move, f"the options of a plan are {offered}")
-        genes: dict[str, Any] = {PLAN_OPTIONS[name]: move.choice}
-        placements = replace(placements, **genes)
+        known = OPTIONS.get(name, () if name in PLAN_OPTIONS else None)
+        if known is None or (known and move.choice not in known):
+            options = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
+            raise StaleMove(move, f"the options of a plan are {options}; devices; micro_batches")
+        try:
+            placements = with_plan_option(placements, name, move.choice)
+            mesh_shape.part(placements.devices)
+            if placements.rounds is not None:
+                time_axis(graph, placements.rounds)
+        except ValueError as error:
+            raise StaleMove(move, str(error)) from error
     return placements
 
 

@@ -14,6 +14,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import PLAN_OPTIONS, Placements
+from tapestry.teg.sharding.rounds import can_run_in
 
 # Placement rules that look at other blocks than the one they place.
 READING_OTHERS = frozenset({"follow"})
@@ -89,6 +90,8 @@ def _legal(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Place
     """Remove the placements that are not legal for this graph."""
     if not check_placements(graph, placements, mesh_shape):
         return placements
+    if placements.rounds is not None and not can_run_in(graph, placements.rounds):
+        placements = replace(placements, rounds=None)
     kept = {
         site: placement
         for site, placement in placements.blocks.items()

@@ -24,6 +24,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.sharding.strategy import Strategy
 
 SMALL_PROBLEM = 1000  # blocks times devices squared: the plain model is done before a space is compiled
@@ -83,15 +84,14 @@ class PlanCosts:
         return [found[k] for k in range(len(plans))]
 
     def _alike(self, plans: Sequence[State]) -> list[list[int]]:
-        """Group the plans of one structure in one schedule order on one submesh, by their numbers."""
+        """Group the plans of one structure, schedule order, submesh and rounds, by their numbers."""
         structures: dict[int, str] = {}
-        classes: dict[tuple[str, ...], list[int]] = {}
+        classes: dict[tuple[str, str, str, Rounds | None], list[int]] = {}
         for k, (graph, placements) in enumerate(plans):
             if id(graph) not in structures:
                 structures[id(graph)] = structure_of(graph)
-            classes.setdefault(
-                (structures[id(graph)], placements.devices, placements.schedule_order), []
-            ).append(k)
+            options = (placements.devices, placements.schedule_order, placements.rounds)
+            classes.setdefault((structures[id(graph)], *options), []).append(k)
         return list(classes.values())
 
     def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
@@ -109,6 +109,7 @@ class PlanCosts:
             self.mesh.part(mesh_shape.axes),
             View(mesh_shape, ()),
             schedule_order=plans[0].schedule_order,
+            rounds=plans[0].rounds,
             compute_dtype=self.compute_dtype,
             cache=self._tables.setdefault(plans[0].devices, TableCache()),
             given=_used(graph, plans),

@@ -177,7 +177,8 @@ class AdditiveCosts:
         """Return the ticks of the block in each slot `(slots,)`."""
         space = self.space
         rows = space.block_offset[: space.slot_count] + self.genes(labels)[: space.slot_count]
-        return np.asarray(space.block_rows[rows, BLOCK_TICKS], dtype=np.float64)
+        ticks = space.repeats[: space.slot_count] * space.block_rows[rows, BLOCK_TICKS]
+        return np.asarray(ticks, dtype=np.float64)
 
     def edge_costs(self, weights: Weights, labels: np.ndarray) -> np.ndarray:
         """Return the weighted costs of each edge `(edges,)`, in the order of `spans`, not shared."""
@@ -209,10 +210,11 @@ class AdditiveCosts:
             rows = space.block_offset[g] + np.arange(space.strategy_count[g])
             mine = self._unary[:, self.label_start[node] : self.label_start[node + 1]]
             if g < space.slot_count:
-                mine[names.index("compute_ticks")] += space.block_rows[rows, BLOCK_TICKS]
+                costs = space.repeats[g] * space.block_rows[rows]
+                mine[names.index("compute_ticks")] += costs[:, BLOCK_TICKS]
                 for kind in ("energy", "least_energy"):
-                    mine[names.index(kind)] += space.block_rows[rows, BLOCK_ENERGY]
-                work = space.block_rows[rows, BLOCK_FLOPS:].reshape(len(rows), -1, len(space.classes))
+                    mine[names.index(kind)] += costs[:, BLOCK_ENERGY]
+                work = costs[:, BLOCK_FLOPS:].reshape(len(rows), -1, len(space.classes))
                 work = work @ space.classes
                 mine[names.index("flops")] += work[:, 0]
                 mine[names.index("amounts")] += work[:, 1:].sum(axis=1)
@@ -222,7 +224,8 @@ class AdditiveCosts:
             placed = space.spec_ids[space.made_offset[t] + values, PLACED]
             kind = "resident" if space.made_at[t] < 0 else "passing"
             mine = self._unary[:, self.label_start[node] : self.label_start[node + 1]]
-            mine[names.index(kind)] += self.mean_bytes(int(space.made_bytes_offset[t]) + placed)
+            size = self.mean_bytes(int(space.made_bytes_offset[t]) + placed)
+            mine[names.index(kind)] += size * (space.repeats[g] if kind == "resident" else 1)
 
     def mean_bytes(self, rows: np.ndarray) -> np.ndarray:
         """Return the mean over devices of rows of `size_rows`."""
@@ -241,7 +244,11 @@ class AdditiveCosts:
         made = self._map(int(space.made_offset[t]), int(space.strategy_count[maker]), PLACED)
         needed = self._map(int(space.edge_needed[e]), int(space.strategy_count[slot]), PLACED)
         return EdgeLayout(
-            int(self.nodes[maker]), int(self.nodes[slot]), made, needed, self._table(t, bool(is_next))
+            int(self.nodes[maker]),
+            int(self.nodes[slot]),
+            made,
+            needed,
+            self._table(t, bool(is_next), int(space.repeats[slot]) if space.is_sliced[t] else 1),
         )
 
     def _map(self, offset: int, count: int, column: int) -> int:
@@ -252,10 +259,10 @@ class AdditiveCosts:
             self._map_length += count
         return self._known_maps[key]
 
-    def _table(self, t: int, is_next: bool) -> int:
-        """Return the number of the table of a tensor: costs `(kinds, made, needed)` of a copy between placed specs.
+    def _table(self, t: int, is_next: bool, repeats: int) -> int:
+        """Return the number of the table of a tensor: costs `(kinds, made, needed)` of copies between placed specs.
 
-        `is_next`: for a reader that follows the maker at once.
+        `is_next`: for a reader that follows the maker at once. There is a copy in each of `repeats` rounds.
         """
         space = self.space
         maker = int(space.made_gene[t])
@@ -270,10 +277,11 @@ class AdditiveCosts:
             int(space.needed_count[t]),
             int(self._readers[t] > 1),
             int(is_next),
+            repeats,
         )
         if key not in self._known_tables:
             self._known_tables[key] = len(self._tables)
-            table = self._costs_of_copies(t, is_next)
+            table = self._costs_of_copies(t, is_next, repeats)
             self._table_sizes.append((table.shape[1], table.shape[2]))
             self._tables.append(table.reshape(len(table), -1))
         return self._known_tables[key]
@@ -306,7 +314,7 @@ class AdditiveCosts:
             self.mean_bytes(int(space.needed_bytes_offset[t]) + placed),
         )
 
-    def _costs_of_copies(self, t: int, is_next: bool) -> np.ndarray:
+    def _costs_of_copies(self, t: int, is_next: bool, repeats: int) -> np.ndarray:
         pairs, again, moved, _, needed_bytes = self.copies(t)
         found = np.zeros((len(Weights._fields), *moved.shape))
         names = Weights._fields
@@ -323,6 +331,7 @@ class AdditiveCosts:
             if kind == "copy_ticks" and not is_next:
                 costs = costs * self._queued_share(pairs[:, :, PAIR_QUEUES])
             found[names.index(f"least_{kind}")] = self.least_holding(t, costs, moved)
+        found[[k for k, name in enumerate(names) if name != "copied"]] *= repeats
         return found
 
     def _queued_share(self, queues: np.ndarray) -> np.ndarray:

@@ -74,7 +74,7 @@ def _least_work(costs: AdditiveCosts) -> np.ndarray:
     space = costs.space
     found = 0.0
     for g, count in enumerate(space.strategy_count):
-        rows = space.block_rows[space.block_offset[g] + np.arange(count), BLOCK_FLOPS:]
+        rows = space.repeats[g] * space.block_rows[space.block_offset[g] + np.arange(count), BLOCK_FLOPS:]
         found = found + (rows.reshape(count, -1, len(space.classes)) @ space.classes).min(axis=0)
     return np.asarray(found, dtype=np.float64)
 

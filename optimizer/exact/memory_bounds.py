@@ -2,7 +2,8 @@
 
 At any sample, after the copies or after the outputs of a slot, what lives on the devices in the mean is no more than
 the peak. How much lives there at least follows from the specs in which tensors are made and read, whenever copies
-begin: a pairwise problem of few edges, whose dual value is a bound.
+begin: a pairwise problem of few edges, whose dual value is a bound. Of a loop it is that of the first round, in which
+at least that lives which would without rounds.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def memory_bound(costs: AdditiveCosts, state: EvaluationState, known: np.ndarray
     for _ in range(SAMPLES):
         evaluate(space, state, genes, nothing[0], nothing[1], raw)
         sample = int(state.peak_samples[np.argmax(state.peaks)])
+        sample = 2 * int(space.slot_at[sample >> 1]) + (sample & 1)
         if sample in tried:
             break
         tried.add(sample)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Block, Graph
-from tapestry.teg.sharding.rounds import Rounds
+from tapestry.teg.sharding.rounds import Rounds, parse_rounds
 from tapestry.teg.sharding.spec import WHOLE
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import PARALLEL
@@ -53,7 +54,27 @@ PLAN_OPTIONS: Mapping[str, str] = {
     "inputs": "inputs",
     "outputs": "outputs",
     "devices": "devices",
+    "micro_batches": "rounds",
 }
+
+
+def plan_options(placements: Placements) -> dict[str, str]:
+    """Return the options of a plan as texts, in which rounds are empty where there are none."""
+    rounds = "" if placements.rounds is None else str(placements.rounds)
+    return {
+        name: rounds if member == "rounds" else getattr(placements, member)
+        for name, member in PLAN_OPTIONS.items()
+    }
+
+
+def with_plan_option(placements: Placements, name: str, text: str) -> Placements:
+    """Return the placements with an option of the plan set to what a text says.
+
+    Raises:
+        ValueError: the text does not say rounds.
+    """
+    value: Any = parse_rounds(text) if PLAN_OPTIONS[name] == "rounds" else text
+    return replace(placements, **{PLAN_OPTIONS[name]: value})
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ Imported by the expansion, which writes the rounds out, and by the fast cost mod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -39,7 +40,24 @@ class Rounds:
     dim: int = 0
 
     def __str__(self) -> str:
-        return f"{self.count} rounds over dimension {self.dim} of {self.source}"
+        return f"{self.count} x {self.source}[{self.dim}]"
+
+
+_ROUNDS = re.compile(r"(\d+) x (.+)\[(\d+)\]", re.DOTALL)
+
+
+def parse_rounds(text: str) -> Rounds | None:
+    """Parse the rounds that `str` wrote; empty for none.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    found = _ROUNDS.fullmatch(text)
+    if text and found is None:
+        raise ValueError(
+            f"expected micro-batches such as '4 x tokens[0]', the count and a dimension of an input, not {text!r}"
+        )
+    return None if found is None else Rounds(int(found[1]), found[2], int(found[3]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +153,15 @@ def _known(graph: Graph, rounds: Rounds) -> TimeAxis:
     return _Following(graph, rounds).run()
 
 
+def can_run_in(graph: Graph, rounds: Rounds) -> bool:
+    """Return whether a program can run in rounds."""
+    try:
+        time_axis(graph, rounds)
+    except RoundsError:
+        return False
+    return True
+
+
 def possible_rounds(graph: Graph) -> list[Rounds]:
     """Return the rounds in which a program can run, with the most of them for each input and dimension.
 
@@ -148,14 +175,13 @@ def possible_rounds(graph: Graph) -> list[Rounds]:
         for dim, size in enumerate(graph.tensors[source.outputs[0]].shape):
             if size < 2:
                 continue
-            try:
-                axis = time_axis(graph, Rounds(size, source.site, dim))
-            except RoundsError:
+            rounds = Rounds(size, source.site, dim)
+            if not can_run_in(graph, rounds):
                 continue
-            body = frozenset(axis.dims.items())
+            body = frozenset(time_axis(graph, rounds).dims.items())
             if body not in known:
                 known.add(body)
-                found.append(axis.rounds)
+                found.append(rounds)
     return found
 
 

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from tapestry.teg.issues import Issue, key_path, listing
-from tapestry.teg.sharding.placement import PLAN_OPTIONS, Placement, Placements
-from tapestry.teg.sharding.rounds import Rounds
+from tapestry.teg.sharding.placement import (
+    PLAN_OPTIONS,
+    Placement,
+    Placements,
+    plan_options,
+    with_plan_option,
+)
 from tapestry.teg.sharding.spec import ChunkWindow, Spec, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import MONOIDS
@@ -23,7 +29,6 @@ FORMAT = "tapestry.placements"
 VERSION = 1
 
 _AXIS = re.compile(r"[A-Za-z_][\w.-]*")
-ROUNDS = "micro_batches"  # the member of documents that states the rounds of a plan
 _INTEGER = re.compile(r"-?\d+")
 _SPACE = re.compile(r"\s*")
 
@@ -163,17 +168,9 @@ def placements_to_document(placements: Placements) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        **{name: getattr(placements, member) for name, member in PLAN_OPTIONS.items()},
-        **rounds_document(placements.rounds),
+        **{name: text for name, text in plan_options(placements).items() if text or name != "micro_batches"},
         "blocks": {site: _placement_document(p) for site, p in placements.blocks.items()},
     }
-
-
-def rounds_document(rounds: Rounds | None) -> dict[str, Any]:
-    """Convert the rounds of a plan to the member of its document that states them; none where it has none."""
-    if rounds is None:
-        return {}
-    return {ROUNDS: {"count": rounds.count, "input": rounds.source, "dimension": rounds.dim}}
 
 
 def _placement_document(placement: Placement) -> dict[str, Any]:
@@ -208,17 +205,17 @@ def placements_from_document(document: Any) -> Placements:
         ValueError: the document is something else; all issues are listed with their JSON paths.
     """
     issues: list[Issue] = []
-    given = _object(document, "$", ("format", "version", "blocks"), (*PLAN_OPTIONS, ROUNDS), issues)
+    given = _object(document, "$", ("format", "version", "blocks"), tuple(PLAN_OPTIONS), issues)
     if not issues and (given["format"], given["version"]) != (FORMAT, VERSION):
         came = f"format {given['format']!r} version {given['version']!r}"
         issues.append(Issue("document", "$.format", came, f"this program reads {FORMAT!r} version {VERSION}"))
-    plan_wide: dict[str, Any] = {}
-    for name, member in PLAN_OPTIONS.items():
+    placements = Placements()
+    for name in PLAN_OPTIONS:
         if name in given:
+            before = len(issues)
             _fit(given[name], f"$.{name}", isinstance(given[name], str), "a text", issues)
-            plan_wide[member] = given[name]
-    if given.get(ROUNDS) is not None:
-        plan_wide["rounds"] = _read_rounds(given[ROUNDS], f"$.{ROUNDS}", issues)
+            if len(issues) == before:
+                placements = _with_option(placements, name, given[name], issues)
     blocks: dict[str, Placement] = {}
     found = _mapping(given.get("blocks", {}), "$.blocks", issues)
     for site, entry in found.items():
@@ -227,19 +224,15 @@ def placements_from_document(document: Any) -> Placements:
             blocks[site] = placement
     if issues:
         raise ValueError(listing("these are no placements", issues))
-    return Placements(blocks, **plan_wide)
+    return replace(placements, blocks=blocks)
 
 
-def _read_rounds(entry: Any, path: str, issues: list[Issue]) -> Rounds | None:
-    before = len(issues)
-    given = _object(entry, path, ("count", "input"), ("dimension",), issues)
-    if len(issues) > before:
-        return None
-    count, source, dim = given["count"], given["input"], given.get("dimension", 0)
-    _fit(count, f"{path}.count", type(count) is int and count > 0, "a number of rounds", issues)
-    _fit(source, f"{path}.input", isinstance(source, str), "the name of an input", issues)
-    _fit(dim, f"{path}.dimension", type(dim) is int and dim >= 0, "the number of a dimension", issues)
-    return Rounds(count, source, dim)
+def _with_option(placements: Placements, name: str, text: str, issues: list[Issue]) -> Placements:
+    try:
+        return with_plan_option(placements, name, text)
+    except ValueError as error:
+        issues.append(Issue("document", f"$.{name}", text, str(error)))
+        return placements
 
 
 def _read_placement(entry: Any, path: str, issues: list[Issue]) -> Placement | None:
