@@ -19,6 +19,7 @@ So a search that is to rank unsharded programs learns nothing from columns in `C
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, scheduled_blocks
+from tapestry.teg.sharding.rounds import Rounds, time_axis
 
 # Columns that are zero for every unsharded program.
 CONSTANT_COLUMNS = frozenset({"traffic_bytes", "memory_waste_bytes", "compute_waste_flops"})
@@ -192,7 +194,7 @@ def _read(
     return found
 
 
-def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
+def _buffers(graph: Graph) -> tuple[dict[str, int], Mapping[str, str]]:
     """Return the bytes of every buffer, and the buffer of each tensor: a view shares the buffer of its input."""
     sizes: dict[str, int] = {}
     roots: dict[str, str] = {}
@@ -204,13 +206,27 @@ def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
     return sizes, roots
 
 
-def live_bytes(graph: Graph, schedule_order: str = SCHEDULE_ORDERS[0]) -> list[int]:
+def live_bytes(
+    graph: Graph, schedule_order: str = SCHEDULE_ORDERS[0], rounds: Rounds | None = None
+) -> list[int]:
     """Compute the live bytes while each block works, in this schedule order, after those of the sources.
 
-    Sources live from the start, sinks and lasting roles to the end.
+    Sources live from the start, sinks and lasting roles to the end. With `rounds`, of loops one round is counted, and
+    of what is made and read in one loop alone, a slice.
     """
     sizes, roots = _buffers(graph)
     blocks = scheduled_blocks(graph, schedule_order)
+    if rounds is not None:
+        time = time_axis(graph, rounds)
+        blocks = tuple(chain.from_iterable(time.segments(blocks)))
+        levels: dict[str, set[int]] = {}
+        for block in blocks:
+            for t in (*block.inputs, *block.outputs):
+                levels.setdefault(roots[t], set()).add(time.levels[block.site])
+        made = {t for block in blocks for t in block.outputs}
+        for t in time.slices.keys() & made:
+            if len(levels[t]) == 1:
+                sizes[t] //= rounds.count
     last: dict[str, int] = {}
     lasting = {t for b in graph.sources for t in b.outputs if b.definition["role"] in LIVES_ON}
     lasting -= graph.carried  # what has a next value is given up after its last reader

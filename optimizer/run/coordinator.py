@@ -28,6 +28,7 @@ from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.diversification import excursion
+from tapestry.optimizer.run.micro_batches import PERIOD, another_number
 from tapestry.optimizer.run.plan import WORKERS_LOST, Budget, Progress
 from tapestry.optimizer.run.proven_gap import is_bound_met
 from tapestry.optimizer.run.reserve import Reserve
@@ -315,6 +316,9 @@ class Coordinator:
     def _structural_move(self, left: int | None) -> Begun:
         state = self.state
         parent = self._choose_variant()
+        turn = state.rounds // structural_period(state.variants[0], state.rounds)
+        if turn % PERIOD == PERIOD - 1 and len({submesh.rounds for submesh in state.submeshes}) > 1:
+            return self._change_rounds(parent, left)
         try:
             child, rule, spent = try_child(
                 *(
@@ -332,6 +336,16 @@ class Coordinator:
             return []
         state.evaluations += spent
         return [] if child is None else [Child(child, rule)]
+
+    def _change_rounds(self, parent: Variant, left: int | None) -> Begun:
+        """Run a variant's program in another number of rounds, with `left` evaluations."""
+        state = self.state
+        limit = None if left is None else state.evaluations + left
+        try:
+            child = another_number(state, parent, limit, state.clock.check(self.check_stop))
+        except StopRequested:
+            return []
+        return [] if child is None else [Child(child)]
 
     def _consider(self, child: Child) -> None:
         """Keep a child that adds to the common front or is near it; take in further plans of a known variant.

@@ -110,6 +110,7 @@ def _scope(variants: Sequence[Variant]) -> BoundScope:
         distinct([_view_text(variant) for variant in variants]),
         distinct([variant.submesh.schedule_order for variant in variants]),
         distinct([variant.submesh.devices or "all" for variant in variants]),
+        tuple(dict.fromkeys(v.submesh.rounds.count if v.submesh.rounds else 1 for v in variants)),
     )
 
 

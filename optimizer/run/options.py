@@ -215,6 +215,14 @@ class RunOptions:
     layouts: Literal["chosen", "native"] = option(
         "chosen", "chosen: plans choose physical layouts; native: every tensor in its device's default layout"
     )
+    micro_batches: int | None = option(
+        None,
+        "rounds in which every plan runs its program, each on a slice of the data; 1: none; default: plans choose",
+        title="Micro-batches",
+        metavar="N",
+        least=1,
+        unset="plans choose",
+    )
     epsilon: float = option(
         0.005, "relative distance in every objective below which plans count as equal", least=1e-9, most=1
     )
@@ -341,6 +349,7 @@ class OptionKeywords(TypedDict, total=False):
     inputs: str
     outputs: str
     layouts: str
+    micro_batches: int | None
     epsilon: float
 
 

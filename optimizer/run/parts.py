@@ -14,7 +14,8 @@ class SearchParts:
     """The parts that a search has: all of them, except in a benchmark (`benchmarks.search`).
 
     `propagation`, `exact` and `presearch` are about the first plans, `exact` also about those of rewritten graphs;
-    `views` about groupings of the mesh other than the finest, `schedule_orders` about orders other than the program's.
+    `views` about groupings of the mesh other than the finest, `schedule_orders` about orders other than the program's,
+    `micro_batches` about plans in rounds beside those without.
     `structure` are structural moves between rounds, `placement` the epochs of the islands, `diversification` those
     apart once the front stands still, and `left_out` names placement moves (`optimizer.placement.variation.RULES`) that
     they do without. `learning` is the choice of placement moves by what they brought.
@@ -25,6 +26,7 @@ class SearchParts:
     presearch: bool = True
     views: bool = True
     schedule_orders: bool = True
+    micro_batches: bool = True
     structure: bool = True
     placement: bool = True
     diversification: bool = True

@@ -110,14 +110,15 @@ class Plan:
 class BoundScope:
     """The plans that a bound holds for: all placements and times of copies of so many structures.
 
-    `views` are groupings of the mesh's sub-axes, `devices` the parts of it that work; a plan of another structure, view
-    or schedule order may be better.
+    `views` are groupings of the mesh's sub-axes, `devices` the parts of it that work, `micro_batches` numbers of
+    rounds; a plan of another structure, view or schedule order may be better.
     """
 
     structures: int
     views: tuple[str, ...]
     schedule_orders: tuple[str, ...]
     devices: tuple[str, ...]
+    micro_batches: tuple[int, ...]
 
     def __str__(self) -> str:
         places = ", ".join(self.devices)
@@ -129,6 +130,7 @@ class BoundScope:
             "views": list(self.views),
             "schedule_orders": list(self.schedule_orders),
             "devices": list(self.devices),
+            "micro_batches": list(self.micro_batches),
         }
 
 

@@ -27,20 +27,23 @@ LARGEST_DISTANCE = 127
 
 
 def submesh_of(state: SearchState, wanted: Placements) -> int:
-    """Find the submesh and schedule order that a plan names, else the whole mesh in that order.
+    """Find the submesh, schedule order and rounds that a plan names, else the whole mesh in that order.
 
     Of several views of it that which has most of the plan's strategies.
     """
     strategies = [placement.strategy for placement in wanted.blocks.values()]
-    for devices, schedule_order in (
-        (wanted.devices, wanted.schedule_order),
-        ("", wanted.schedule_order),
-        (wanted.devices, SCHEDULE_ORDERS[0]),
+    order, first = wanted.schedule_order, SCHEDULE_ORDERS[0]
+    for options in (
+        (wanted.devices, order, wanted.rounds),
+        ("", first, wanted.rounds),
+        (wanted.devices, order, None),
+        ("", order, None),
+        (wanted.devices, first, None),
     ):
         fitting = {
             k: sum(map(submesh.view.has, strategies))
             for k, submesh in enumerate(state.submeshes)
-            if (submesh.devices, submesh.schedule_order) == (devices, schedule_order)
+            if (submesh.devices, submesh.schedule_order, submesh.rounds) == options
         }
         if fitting:
             return max(fitting, key=fitting.__getitem__)

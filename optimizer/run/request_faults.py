@@ -18,6 +18,7 @@ from tapestry.optimizer.structure.rules import rule_fault
 from tapestry.rewrites import catalog
 from tapestry.teg.faults import Fault, escape, near_names, no_such
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.possible_rounds import rounds_fault
 from tapestry.teg.sharding.text import parse_spec
 
 
@@ -46,6 +47,7 @@ def option_faults(
         "/rules": lambda: _rules(options.rules or ()),
         "/pins": lambda: _pins(options.pins, graph),
         "/prior": lambda: _prior(options.prior),
+        "/micro_batches": lambda: _micro_batches(options.micro_batches, graph),
         "/compute_dtype": lambda: _compute_dtype(options.compute_dtype, mesh),
     }
     return (*faults, *(fault for place, find in meaning.items() if place not in broken for fault in find()))
@@ -130,6 +132,11 @@ def pin_fault(graph: Graph, site: str) -> str:
     if site not in graph.by_site:
         return no_such("block", site, graph.by_site, graph.by_site)
     return "a view has no placement; pin the block it views" if graph.by_site[site].is_view else ""
+
+
+def _micro_batches(count: int | None, graph: Graph | None) -> Iterator[Fault]:
+    if count is not None and graph is not None and (reason := rounds_fault(graph, count)):
+        yield Fault("/micro_batches", reason)
 
 
 def _compute_dtype(name: str | None, mesh: Mesh | None) -> Iterator[Fault]:

@@ -40,6 +40,7 @@ from tapestry.optimizer.run.improvement import expected_improvement
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior, begin_with, rates_of
 from tapestry.optimizer.run.lower_bounds import lower_bounds
+from tapestry.optimizer.run.micro_batches import rounds_to_search
 from tapestry.optimizer.run.options import (
     LIMITS,
     OptionError,
@@ -241,21 +242,31 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 
 
 def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
-    """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay."""
+    """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay.
+
+    The mesh with other numbers of rounds comes last.
+    """
     mesh, options = request.mesh, request.options
     whole_mesh_shape = MeshShape(mesh.axis_sizes)
     is_whole = options.devices == "all" or bool(options.pins)
     kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in whole_mesh_shape.parts()[: 1 if is_whole else None]]
     others = SCHEDULE_ORDERS[1:] if parts.schedule_orders else ()
     kinds += [(kinds[0][0], name) for name in others if _may_pay(name, request.graph)]
+    first, *further = rounds_to_search(request.graph, options)
+    further = further if parts.micro_batches else []
     submeshes = []
-    for devices, schedule_order in kinds:
+    for devices, schedule_order, rounds in (
+        *((devices, order, first) for devices, order in kinds),
+        *((*kinds[0], rounds) for rounds in further),
+    ):
         mesh_shape = whole_mesh_shape.part(devices)
         used = mesh.part(mesh_shape.axes)
         goal = goal_of(request.objectives, request.bounds, used, options.epsilon, request.known)
         view = default_view(mesh_shape)
         submeshes.append(
-            SubMesh(devices, used, view, goal, schedule_order=schedule_order, known=request.known)
+            SubMesh(
+                devices, used, view, goal, schedule_order=schedule_order, rounds=rounds, known=request.known
+            )
         )
     return tuple(submeshes)
 

@@ -1,7 +1,7 @@
 """Starts: the programs and views that a search begins with beside its first one, one in each of its first rounds.
 
-They are the parts of the mesh, its other views and schedule orders, the program as it was given, and the best of many
-rewritten programs. While the coordinator prepares one, the islands search those that there are.
+They are the parts of the mesh, its other views, schedule orders and numbers of rounds, the program as it was given,
+and the best of many rewritten programs. While the coordinator prepares one, the islands search those that there are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.micro_batches import begin_micro_batches
 from tapestry.optimizer.run.relatives import begin_relative
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
@@ -30,6 +31,7 @@ from tapestry.optimizer.run.view_choice import has_views, ranked_views
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph
 from tapestry.rewrites import Move, replay
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.rounds import RoundsError
 from tapestry.teg.stopping import CheckStop
 
 # Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
@@ -91,10 +93,14 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     others = [SearchStart("program", k, moves) for k in orders]
     if moves:
         others.append(SearchStart("program", best))
-    views = [SearchStart("view", k, moves) for k in mine if k not in (0, best, *orders)]
+    rounds = [
+        SearchStart("micro_batches", k, moves) for k in mine if state.submeshes[k].rounds != whole.rounds
+    ]
+    kept = (0, best, *orders, *(start.submesh for start in rounds))
+    views = [SearchStart("view", k, moves) for k in mine if k not in kept]
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
-    return [*first, *presearch, *others, *views]
+    return [*first, *presearch, *others, *rounds, *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -122,7 +128,7 @@ def _begin_program(state: SearchState, start: SearchStart, limit: int | None, ch
         variant = _placed(
             state, number, start.submesh, graph, moves, limit, check_stop, with_exact=with_exact
         )
-    except OutOfRange:  # tensors so large that copies of them cannot be counted
+    except (OutOfRange, RoundsError):  # it cannot be counted, or cannot run in the search's rounds
         return []
     is_given = moves in (state.variants[0].moves, ())
     return [Child(variant, "" if is_given else moves[-1].rule, is_given and start.kind != "view")]
@@ -158,7 +164,8 @@ def _begin_presearch(
     ordered = {whole.schedule_order: start.submesh} | {
         submesh.schedule_order: k
         for k, submesh in enumerate(state.submeshes)
-        if submesh.devices == whole.devices and submesh.schedule_order != whole.schedule_order
+        if (submesh.devices, submesh.rounds) == (whole.devices, whole.rounds)
+        and submesh.schedule_order != whole.schedule_order
     }
     presearch = structural.presearch(
         first.graph,
@@ -226,6 +233,7 @@ def _placed(
 
 KINDS: Mapping[str, Begin] = {
     "exact": _begin_exact,
+    "micro_batches": begin_micro_batches,
     "presearch": _begin_presearch,
     "program": _begin_program,
     "relative": begin_relative,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import prod
+from operator import eq
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.plan_space import Genes, PlanSpace
+from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.costmodel.table_rows import TableCache
 from tapestry.costmodel.view import View
 from tapestry.hardware.mesh import Mesh
@@ -29,6 +31,7 @@ from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_se
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.stopping import CheckStop, never_stop
 
 FRONT_CAPACITY = 256
@@ -43,7 +46,7 @@ COARSER = 1.5
 
 @dataclass(frozen=True)
 class SubMesh:
-    """A submesh that a plan may use (`devices`, empty for the whole mesh), and the schedule order of the plan.
+    """A submesh that a plan may use (`devices`, empty for the whole mesh), with schedule order and rounds of the plan.
 
     `known` are the objectives that plans get values for.
     """
@@ -54,6 +57,7 @@ class SubMesh:
     goal: Goal
     cache: TableCache = field(default_factory=TableCache, compare=False)
     schedule_order: str = "program"
+    rounds: Rounds | None = None
     known: KnownObjectives = field(default_factory=KnownObjectives, compare=False)
 
     def on_view(self, view: View) -> SubMesh:
@@ -132,12 +136,18 @@ def new_variant(
     options: RunOptions,
     check_stop: CheckStop = never_stop,
 ) -> Variant:
-    """Compile a variant with an empty archive; `check_stop` is called between units of work."""
+    """Compile a variant with an empty archive; `check_stop` is called between units of work.
+
+    Raises:
+        OutOfRange: tensors are so large that copies of them cannot be counted.
+        RoundsError: the program cannot run in the rounds of the submesh.
+    """
     space = PlanSpace(
         graph,
         submesh.mesh,
         submesh.view,
         schedule_order=submesh.schedule_order,
+        rounds=submesh.rounds,
         inputs=options.inputs,
         outputs=options.outputs,
         compute_dtype=options.compute_dtype,
@@ -211,12 +221,20 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     evaluated = 0
     new_classes = [c for c in range(len(child.search.gene_start) - 1) if _is_new(child.search, origin, c)]
     rows, prefetch, regather = [], [], []
+    near: dict[tuple[int, int, int], int] = {}
     respond = (child.space.space, child.space.state, goal)
     each = 1 + sum(_choices(child.search, child.space, c) for c in new_classes)
     for i in order if limit is None else order[: limit // each]:
         genes = np.zeros(child.space.gene_count, np.int16)
         known = origin >= 0
         genes[known] = [table[g][int(parent.archive.genes[i, origin[g]])] for g in np.flatnonzero(known)]
+        for g in np.flatnonzero(known & (genes < 0)):
+            value = int(parent.archive.genes[i, origin[g]])
+            families = (child.space.families[g], parent.space.families[origin[g]])
+            key = (id(families[0]), id(families[1]), value)
+            if key not in near:
+                near[key] = _nearest(*families, value)
+            genes[g] = near[key]
         pre, cut = (
             np.where(edge_origin >= 0, values[i, np.maximum(edge_origin, 0)], 0).astype(np.int8)
             for values in (parent.archive.prefetch, parent.archive.regather)
@@ -242,7 +260,11 @@ def _is_new(search: SearchSpace, origin: np.ndarray, c: int) -> bool:
 
 
 def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Map each child gene to the parent's gene of the same site and its strategies' numbers here; -1: a new block."""
+    """Map each child gene to the parent's gene of the same site and its strategies' numbers here; -1: a new block.
+
+    In other rounds a block may lack strategies; there their numbers are -1.
+    """
+    is_near = child.rounds != parent.rounds
     origin = np.full(child.gene_count, -1, dtype=np.int64)
     tables: list[np.ndarray] = []
     known: dict[tuple[int, int], np.ndarray | None] = {}
@@ -253,11 +275,32 @@ def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.
             key = (id(child.families[g]), id(parent.families[h]))
             if key not in known:
                 positions = [child.families[g].positions.get(v, -1) for v in parent.families[h].positions]
-                known[key] = np.array(positions) if min(positions) >= 0 else None
+                known[key] = np.array(positions) if is_near or min(positions) >= 0 else None
             mapped = known[key]
         tables.append(mapped if mapped is not None else np.zeros(0, dtype=np.int64))
         origin[g] = h if mapped is not None else -1
     return origin, tables
+
+
+def _nearest(child: StrategyFamily, parent: StrategyFamily, value: int) -> int:
+    """Return the strategy nearest to one of a family with another index space: `0` unless its dimensions are the same.
+
+    That has most dimensions split alike, and of those that do the fewest axes.
+    """
+    names = [
+        [d.name for d in family.definition.signature.dims] if family.definition.signature else []
+        for family in (child, parent)
+    ]
+    if names[0] != names[1]:
+        return 0
+    strategy, orders = parent.at(value)
+    found, best = 0, (-1, 0)
+    for k, (other, own) in enumerate(child.positions):
+        alike = sum(map(eq, strategy.splits, other.splits)) + (orders == own)
+        rank = (alike, -sum(len(split.axes) for split in other.splits))
+        if rank > best:
+            found, best = k, rank
+    return found
 
 
 def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:

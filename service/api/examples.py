@@ -204,6 +204,7 @@ _BOUND = {
         "views": ["gpu.0"],
         "schedule_orders": ["program"],
         "devices": ["all"],
+        "micro_batches": [1],
     },
 }
 _STAGE = {"stage": "moves", "moves": [_MOVE], "refused": [], "unfinished": []}

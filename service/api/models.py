@@ -147,6 +147,7 @@ class BoundScopeAnswer(Answer):
     views: list[str] = Field(description="groupings of the sub-axes of the mesh, such as `gpu.0 x gpu.1`")
     schedule_orders: list[str]
     devices: list[str] = Field(description="the parts of the mesh that work, such as `gpu:4`, or `all`")
+    micro_batches: list[int] = Field(default=[1], description="in how many rounds plans run, 1 for none")
 
 
 class BoundAnswer(Answer):

@@ -10,8 +10,9 @@ from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue, key_path
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
+from tapestry.teg.sharding.possible_rounds import possible_rounds
 from tapestry.teg.sharding.result_cache import ResultCache
-from tapestry.teg.sharding.rounds import Rounds, RoundsError, possible_rounds, time_axis
+from tapestry.teg.sharding.rounds import Rounds, RoundsError, time_axis
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 

@@ -148,7 +148,7 @@ def time_axis(graph: Graph, rounds: Rounds) -> TimeAxis:
     return _known(graph, rounds)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _known(graph: Graph, rounds: Rounds) -> TimeAxis:
     return _Following(graph, rounds).run()
 
@@ -160,35 +160,6 @@ def can_run_in(graph: Graph, rounds: Rounds) -> bool:
     except RoundsError:
         return False
     return True
-
-
-def possible_rounds(graph: Graph) -> list[Rounds]:
-    """Return the rounds in which a program can run, with the most of them for each input and dimension.
-
-    Dimensions that run through the same blocks are returned once, by the first input.
-    """
-    found: list[Rounds] = []
-    known: set[frozenset[tuple[str, int]]] = set()
-    for source in graph.sources:
-        if source.definition.get("role") not in DATA_ROLES:
-            continue
-        for dim, size in enumerate(graph.tensors[source.outputs[0]].shape):
-            if size < 2:
-                continue
-            rounds = Rounds(size, source.site, dim)
-            if not can_run_in(graph, rounds):
-                continue
-            body = frozenset(time_axis(graph, rounds).dims.items())
-            if body not in known:
-                known.add(body)
-                found.append(rounds)
-    return found
-
-
-def round_counts(graph: Graph, rounds: Rounds) -> list[int]:
-    """Return how many rounds there may be over a dimension: the numbers above one that divide it."""
-    size = graph.tensors[graph.by_site[rounds.source].outputs[0]].shape[rounds.dim]
-    return [n for n in range(2, size + 1) if size % n == 0]
 
 
 @dataclass

@@ -1,0 +1,154 @@
+"""Micro-batches in a search: in how many rounds plans may run, and what the search begins with for each number.
+
+Between `variants` and `starts`. Every number of rounds has an entry of its own among the submeshes. Those that are
+searched beside plans without rounds are begun one after the other, for as long as the last one holds part of the front.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tapestry.costmodel.unsharded import live_bytes
+from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.state import SearchStart, SearchState
+from tapestry.optimizer.run.variants import (
+    Begun,
+    Child,
+    Variant,
+    inherit,
+    insert_abstract,
+    insert_exact,
+    new_variant,
+)
+from tapestry.rewrites import Move, replay
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.possible_rounds import possible_rounds, round_counts, rounds_of
+from tapestry.teg.sharding.rounds import Rounds, RoundsError
+from tapestry.teg.stopping import CheckStop
+
+MOST_COUNTS = 6
+PERIOD = 8  # of the turns of structural moves, those in which the number of rounds is changed
+
+
+def rounds_to_search(graph: Graph, options: RunOptions) -> list[Rounds | None]:
+    """Return the rounds that the plans of a search may run in, None for none, by their number.
+
+    A number that the options fix is that of all plans. Else numbers about double, over the dimension by which least
+    memory lives on one device, as long as that is less than without rounds.
+    """
+    if options.micro_batches is not None:
+        return [None] if options.micro_batches == 1 else list(rounds_of(graph, options.micro_batches))
+    known = [(rounds, round_counts(graph, rounds)) for rounds in possible_rounds(graph)]
+    by_bytes = {
+        max(live_bytes(graph, rounds=replace(rounds, count=counts[0]))): (rounds, counts)
+        for rounds, counts in known
+    }
+    least = min(by_bytes, default=None)
+    if least is None or least >= max(live_bytes(graph)):
+        return [None]
+    rounds, counts = by_bytes[least]
+    found: list[int] = []
+    for count in counts:
+        if len(found) < MOST_COUNTS and (not found or count >= 2 * found[-1]):
+            found.append(count)
+    return [None, *(replace(rounds, count=count) for count in found)]
+
+
+def begin_micro_batches(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
+    """Compile a program in rounds, and insert its first plans: its own ones, and those of the nearest variant.
+
+    The next number of rounds is begun only if the last one, and the first in any case, may be worth it.
+    """
+    if not _may_pay(state, start):
+        state.starts = [other for other in state.starts if other is start or other.kind != start.kind]
+        return []
+    graph = (
+        state.variants[0].graph
+        if start.moves == state.variants[0].moves
+        else replay(state.graph, start.moves)
+    )
+    parents = [v for v in state.variants if v.moves == start.moves and v.submesh.devices == ""]
+    parent = max(parents, key=lambda v: _count(v.submesh.rounds), default=state.variants[0])
+    made = in_rounds(state, parent, start.submesh, graph, start.moves, limit, check_stop)
+    return [] if made is None else [Child(made)]
+
+
+def _may_pay(state: SearchState, start: SearchStart) -> bool:
+    """Return whether rounds may add to the front: memory counts or is short, and fewer rounds hold a part of it."""
+    wanted = any("memory" in text for text in (*state.options.objectives, *state.options.constraints))
+    if not wanted and state.least_violation == 0.0:
+        return False
+    before = state.submeshes[start.submesh - 1]
+    if before.rounds is None:
+        return True
+    shares = state.shares()
+    return any(v.submesh is before and share for v, share in zip(state.variants, shares, strict=True))
+
+
+def _count(rounds: Rounds | None) -> int:
+    return 1 if rounds is None else rounds.count
+
+
+def in_rounds(
+    state: SearchState,
+    parent: Variant,
+    submesh: int,
+    graph: Graph,
+    moves: tuple[Move, ...],
+    limit: int | None,
+    check_stop: CheckStop,
+) -> Variant | None:
+    """Build a variant in the rounds of a submesh, with plans of its parent's and of its own; None if it cannot run so.
+
+    The search evaluates at most `limit` plans in all.
+    """
+    try:
+        variant = new_variant(
+            state.next_number, state.submeshes[submesh], graph, moves, state.options, check_stop
+        )
+    except (OutOfRange, RoundsError):
+        return None
+    state.evaluations += sum(insert_abstract(variant))
+    if not variant.has_choice:
+        return variant
+    left = None if limit is None else max(0, limit - state.evaluations)
+    state.evaluations += inherit(variant, parent, left)
+    check_stop()
+    left = None if limit is None else max(0, limit - state.evaluations)
+    for count in insert_exact(variant, left) if state.parts.exact else ():
+        state.evaluations += count
+        check_stop()
+    return variant
+
+
+def another_number(
+    state: SearchState, parent: Variant, limit: int | None, check_stop: CheckStop
+) -> Variant | None:
+    """Change the number of rounds of a variant to one next to it; None if all are known.
+
+    The search evaluates at most `limit` plans in all.
+    """
+    alike = [
+        k
+        for k, submesh in enumerate(state.submeshes)
+        if (submesh.devices, submesh.schedule_order)
+        == (parent.submesh.devices, parent.submesh.schedule_order)
+        and submesh.view.axes == parent.submesh.view.axes
+    ]
+    alike.sort(key=lambda k: _count(state.submeshes[k].rounds))
+    at = next((n for n, k in enumerate(alike) if state.submeshes[k] is parent.submesh), None)
+    if at is None:
+        return None
+    for n in (at + 1, at - 1):
+        if 0 <= n < len(alike):
+            key = f"{parent.graph.structural_hash} in {_count(state.submeshes[alike[n]].rounds)} rounds"
+            if key not in state.structural.known and not any(
+                v.submesh is state.submeshes[alike[n]] and v.structure == parent.structure
+                for v in state.variants
+            ):
+                state.structural.known.add(key)
+                return in_rounds(state, parent, alike[n], parent.graph, parent.moves, limit, check_stop)
+    return None
