@@ -50,9 +50,10 @@ class Resume:
 
 @dataclass(frozen=True)
 class SinkPart:
-    """The report of the part of a sink's value that a device has."""
+    """The report of the part of a sink's value that a device has in a round."""
 
     site: str
+    round: int
     device: int
     array: np.ndarray
 

@@ -20,6 +20,7 @@ from tapestry.hardware.simulator.recovery import BlockRerun, Part, RecoveryPlan,
 from tapestry.hardware.simulator.restoring import Restoration
 from tapestry.hardware.simulator.shards import read_elements, run_shard
 from tapestry.teg.arrays import Array, ArrayNamespace
+from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
 
 # How long a process that is to end looks away between two looks at the others, in seconds.
@@ -132,10 +133,11 @@ class RankRun:
 
     def _issue(self, copy: CopyStep) -> None:
         source = self.program.buffers[copy.source]
-        shape = self.program.abstract.tensors[source.tensor].shape
         held = {device: self.held(copy.source, device) for device in self.group.devices}
         mesh_shape = self.program.mesh_shape
-        self.copies[copy.result] = RankCopy(self.group, copy.plan, shape, source.dtype, mesh_shape, held)
+        self.copies[copy.result] = RankCopy(
+            self.group, copy.plan, source.shape, source.dtype, mesh_shape, held
+        )
 
     def _keep(self, key: str, parts: dict[int, Array]) -> None:
         for device, array in parts.items():
@@ -148,10 +150,14 @@ class RankRun:
             held = [self.held(read.buffer, device) for read in step.reads]
             if step.definition.operator == "sink":
                 read = read_elements(self.xp, self.program, step.reads[0], device, held[0])
-                self.pipe.send(SinkPart(step.site, device, self.xp.to_numpy(read)))
+                self.pipe.send(SinkPart(step.site, step.round, device, self.xp.to_numpy(read)))
                 continue
             for key, array in zip(step.outputs, self.run_on(step, device, held), strict=True):
-                self.parts[Part(key, device)] = array
+                part = Part(key, device)
+                is_more = step.round and step.accumulates
+                self.parts[part] = (
+                    combine(self.xp, step.accumulates, self.parts[part], array) if is_more else array
+                )
         if self.slow > 1:
             time.sleep((self.slow - 1) * (time.monotonic() - begun))
         self.busy_s += time.monotonic() - begun

@@ -36,7 +36,7 @@ from tapestry.hardware.simulator.run import Simulation, check_mesh, simulation_o
 from tapestry.hardware.simulator.shards import agree_up_to_rounding, whole_value
 from tapestry.hardware.simulator.work import block_work
 from tapestry.hardware.timing import TICKS_PER_S
-from tapestry.teg.sharding.expand import ExplicitGraph
+from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph
 
 # How long survivors may report a lost connection before the end of a process is noticed, in seconds.
 NOTICE_S = 60.0
@@ -128,7 +128,7 @@ class _Supervision:
         self.ends_at = None if failure is None else self._moment(failure)
         self.values = source_values(program, inputs)
         self.members, self.doomed = set(range(mesh.device_count)), set(self.lost)
-        self.sinks: defaultdict[str, dict[int, np.ndarray]] = defaultdict(dict)
+        self.sinks: defaultdict[tuple[str, int], dict[int, np.ndarray]] = defaultdict(dict)
         self.stopped: dict[int, tuple[float, str]] = {}
         self.finished: dict[int, Finished] = {}
         self.restored: dict[int, Restored] = {}
@@ -147,10 +147,10 @@ class _Supervision:
         for device in self.members:
             self._order(device, None)
         steps = [slot.step for slot in self.program.slots if slot.step.definition.operator == "sink"]
-        seen = {
-            step.site: [(step, device, array) for device, array in sorted(self.sinks[step.site].items())]
-            for step in steps
-        }
+        seen = defaultdict[str, list[tuple[ComputeStep, int, np.ndarray]]](list)
+        for step in steps:
+            found_parts = sorted(self.sinks[step.site, step.round].items())
+            seen[step.site] += [(step, device, array) for device, array in found_parts]
         outputs = {site: whole_value(self.program, each, agree_up_to_rounding) for site, each in seen.items()}
         found = [self.finished.get(d, Finished(0, 0, np.nan, np.nan)) for d in range(self.mesh.device_count)]
         return ProcessRun(
@@ -248,7 +248,7 @@ class _Supervision:
 
     def _take(self, device: int, report: Report) -> None:
         if isinstance(report, SinkPart):
-            self.sinks[report.site][report.device] = report.array
+            self.sinks[report.site, report.round][report.device] = report.array
         elif isinstance(report, Failed):
             error = ProcessError(f"the process of {self._at(device)}, failed: {report.message}")
             error.add_note(report.traceback)

@@ -47,6 +47,7 @@ from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.rewrites.rules import plug_ins as rules
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import plug_ins as operators
+from tapestry.teg.sharding.rounds import can_run_in
 from tapestry.teg.stopping import CheckStop, never_stop
 
 Report = Callable[[str], None]
@@ -104,13 +105,15 @@ def initialize(
 
 
 def _first_variant(state: SearchState, check_stop: CheckStop) -> Variant:
-    """Compile the program for the whole mesh, simplified unless there is no time for that or a pin is lost."""
+    """Compile the program for the whole mesh, simplified unless there is no time for it, or pins or rounds are lost."""
     graph, structural = state.graph, state.structural
     structural.start(graph)
     simple, moves = graph, tuple[Move, ...]()
     with suppress(OutOfTime):
         simple, moves = structural.simplified(graph, state.clock.check_preparation(check_stop))
-    if not keeps_pins(simple, state.options.pins):
+    rounds = state.submeshes[0].rounds
+    is_possible = rounds is None or can_run_in(simple, rounds)
+    if not (is_possible and keeps_pins(simple, state.options.pins)):
         simple, moves = graph, ()
     structural.known.update({graph.structural_hash, simple.structural_hash})
     state.variants.append(new_variant(0, state.submeshes[0], simple, moves, state.options, check_stop))

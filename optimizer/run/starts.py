@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -185,10 +186,12 @@ def _begin_presearch(
     _insert_next(state, start, [SearchStart("program", ordered[s.schedule_order], s.moves) for s in joining])
     alone = [k for k, m in enumerate(state.submeshes) if m.mesh.device_count == 1 and not is_alone]
     parts = [(k, s) for k in alone for s in _spread(front, MOST_REWRITTEN)]
-    return [
-        Child(_placed(state, number, k, s.graph, s.moves, limit, check_stop), s.moves[-1].rule)
-        for number, (k, s) in enumerate(parts, start=state.next_number)
-    ]
+    begun = []
+    for number, (k, s) in enumerate(parts, start=state.next_number):
+        with suppress(OutOfRange, RoundsError):
+            variant = _placed(state, number, k, s.graph, s.moves, limit, check_stop)
+            begun.append(Child(variant, s.moves[-1].rule))
+    return begun
 
 
 def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:

@@ -17,6 +17,7 @@ from tapestry.optimizer.run.variants import (
 )
 from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.rounds import can_run_in
 from tapestry.teg.stopping import CheckStop, never_stop
 
 # The plans of one history of structural moves on one machine, by the machine's number.
@@ -84,7 +85,8 @@ def _variant(
     assert graph is not None
     submesh, first = state.submeshes[k], state.variants[0]
     chosen, structure = {rule.name for rule in state.structural.rules}, structure_of(graph)
-    is_allowed = {m.rule for m in moves} <= chosen and keeps_pins(graph, state.options.pins)
+    is_possible = submesh.rounds is None or can_run_in(graph, submesh.rounds)
+    is_allowed = {m.rule for m in moves} <= chosen and keeps_pins(graph, state.options.pins) and is_possible
     if structure == first.structure or not (may_join and is_allowed):
         graph, moves, structure = first.graph, first.moves, first.structure
     for variant in state.variants:
