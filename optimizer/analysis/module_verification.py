@@ -15,9 +15,10 @@ from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.brief import shown
 from tapestry.teg.double import coarsest_rounding, in_double, widened
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.exporters.spmd.imported_module import ImportedModule, observed_parts, parts_of
+from tapestry.teg.exporters.spmd.imported_module import ImportedModule
 from tapestry.teg.exporters.spmd.lowered import read_lowered
 from tapestry.teg.exporters.spmd.recorded import read_recorded
+from tapestry.teg.exporters.spmd.stacks import sink_stacks
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -118,7 +119,7 @@ def _compared(
         reference, double = program, False
     whole = evaluate(reference, {k: widened(v) for k, v in inputs.items()} if double else inputs)
     found = module.outputs(inputs)
-    wanted = {site: parts_of(whole[site], boxes) for site, boxes in observed_parts(explicit).items()}
+    wanted = {site: stack.parts_of(whole[site]) for site, stack in sink_stacks(explicit).items()}
     flat = [
         {site: np.concatenate([part.reshape(-1) for part in parts]) for site, parts in side.items()}
         for side in (found, wanted)

@@ -12,13 +12,8 @@ import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.exporters.spmd.imported_module import (
-    ImportedModule,
-    given_parts,
-    observed_parts,
-    refuse_module,
-    source_parts,
-)
+from tapestry.teg.exporters.spmd.imported_module import ImportedModule, refuse_module
+from tapestry.teg.exporters.spmd.stacks import given_parts, sink_stacks, source_stacks
 from tapestry.teg.graph import TensorType
 from tapestry.teg.importers import from_stablehlo
 from tapestry.teg.importers.stablehlo.naming import plain
@@ -41,8 +36,10 @@ class LoweredProgram(ImportedModule):
         }
         found = unpack_outputs(self.graph, evaluate(self.graph, pack_inputs(self.graph, rows)))
         return {
-            site: [row[tuple(slice(b - a) for a, b in box)] for row, box in zip(rows, boxes, strict=True)]
-            for site, boxes in observed_parts(self.explicit).items()
+            site: [
+                row[tuple(slice(b - a) for a, b in box)] for row, box in zip(rows, stack.boxes, strict=True)
+            ]
+            for site, stack in sink_stacks(self.explicit).items()
             for rows in [found[output_name(site)]]
         }
 
@@ -55,20 +52,20 @@ def read_lowered(explicit: ExplicitGraph, module: str | bytes | Path) -> Lowered
             plan's program.
     """
     graph = from_stablehlo(module)
-    kinds = explicit.abstract.tensors
+    kinds, by_site = explicit.abstract.tensors, explicit.abstract.by_site
     given = {
-        input_name(site): TensorType(_room(boxes), kinds[tensor].dtype)
-        for (site, tensor), boxes in source_parts(explicit).items()
+        input_name(site): TensorType(_room(stack.boxes), kinds[by_site[site].outputs[0]].dtype)
+        for site, stack in source_stacks(explicit).items()
     }
     faults = list(input_faults(graph, given).values())
-    for site, boxes in observed_parts(explicit).items():
+    for site, stack in sink_stacks(explicit).items():
         sink = graph.by_site.get(output_name(site))
         if sink is None:
             faults.append(f"there is no output {output_name(site)!r}")
             continue
         shape = sink.definition.get("logical_shape", graph.input_types(sink)[0].shape)
-        if shape != _room(boxes):
-            faults.append(f"output {sink.site!r} must have shape {_room(boxes)}, not {shape}")
+        if shape != _room(stack.boxes):
+            faults.append(f"output {sink.site!r} must have shape {_room(stack.boxes)}, not {shape}")
     refuse_module(faults, HINT)
     return LoweredProgram(explicit, graph)
 

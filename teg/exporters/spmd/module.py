@@ -133,13 +133,20 @@ def _tables(program: RankProgram, graph: Graph, reserved: Set[str], has_constant
     stated += [f"{name} = {text}" for text, name in numbers.tables.items()]
     stated += [f"{name} = {text}" for text, name in program.specs.names.items()]
     lines = [line for text in stated for line in fold(0, text)]
-    files = {site: _source(graph, site, s) for site, s in program.sources.items() if s.literal is None}
+    files = {
+        site: _source(graph, site, s, program.given[site].shape)
+        for site, s in program.sources.items()
+        if s.literal is None
+    }
     constants = {
         site: f'("{s.dtype}", {s.spec}, {s.literal})'
         for site, s in program.sources.items()
         if s.literal is not None
     }
-    results = {site: _result(graph, site, text) for site, text in program.output_specs.items()}
+    results = {
+        site: _result(graph, site, text, program.observed[site].shape)
+        for site, text in program.output_specs.items()
+    }
     carried = {sink: source.site for sink, source in graph.carriers.items()}
     lines += dictionary_lines("SOURCES", files, reserved)
     lines += dictionary_lines("CONSTANTS", constants, reserved) if has_constants else []
@@ -147,19 +154,17 @@ def _tables(program: RankProgram, graph: Graph, reserved: Set[str], has_constant
     return [*lines, *dictionary_of_names("CARRIED", carried, reserved)]
 
 
-def _source(graph: Graph, site: str, source: SourceText) -> str:
-    """Return a source's element type, spec, and the shape that its user knows, if another."""
+def _source(graph: Graph, site: str, source: SourceText, shape: tuple[int, ...]) -> str:
+    """Return a source's element type, spec, and the shape that its user knows, if it is not this one."""
     block = graph.by_site[site]
-    shape = graph.tensors[block.outputs[0]].shape
-    logical = block.definition.get("logical_shape", shape)
+    logical = block.definition.get("logical_shape", graph.tensors[block.outputs[0]].shape)
     tail = f", {logical}" if logical != shape else ""
     return f'("{source.dtype}", {source.spec}{tail})'
 
 
-def _result(graph: Graph, site: str, spec: str) -> str:
+def _result(graph: Graph, site: str, spec: str, shape: tuple[int, ...]) -> str:
     block = graph.by_site[site]
-    shape = graph.tensors[block.inputs[0]].shape
-    logical = block.definition.get("logical_shape", shape)
+    logical = block.definition.get("logical_shape", graph.tensors[block.inputs[0]].shape)
     return f"({spec}, {logical})" if logical != shape else f"({spec},)"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from tapestry.teg.exporters.spmd.naming import families
 from tapestry.teg.exporters.spmd.part_functions import PartFunctions, is_even
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.specs import SpecTexts, boxes_text, spec_text
+from tapestry.teg.exporters.spmd.stacks import Stack, sink_stacks, source_stacks
 from tapestry.teg.exporters.spmd.statements import (
     Statement,
     StatementList,
@@ -47,13 +48,16 @@ class SourceText:
 class RankProgram:
     """Statements in execution order, what they read from outside, and the texts of their results by sink.
 
-    With `has_early_copies`, some copies are only started where they are issued.
+    `given` and `observed` are what devices have of sources and results, by site. With `has_early_copies`, some copies
+    are only started where they are issued.
     """
 
     statements: tuple[Statement, ...]
     sources: Mapping[str, SourceText]
     outputs: Mapping[str, str]
     output_specs: Mapping[str, str]
+    given: Mapping[str, Stack]
+    observed: Mapping[str, Stack]
     numbers: NumberTexts
     specs: SpecTexts
     functions: PartFunctions
@@ -83,7 +87,10 @@ def _is_read(graph: Graph, site: str) -> bool:
 
 class _Walk:
     def __init__(self, explicit: ExplicitGraph, target: ProgramTarget, reserved: Set[str]) -> None:
-        self.explicit, self.graph, self.target = explicit, explicit.abstract, target
+        self.sums = _sums(explicit)
+        self.explicit = explicit = _with_terms(explicit, self.sums)
+        self.graph, self.target = explicit.abstract, target
+        self.given, self.observed = source_stacks(explicit), sink_stacks(explicit)
         self.mesh_shape = explicit.mesh_shape
         self.numbers = target.numbers(self.mesh_shape)
         self.specs = SpecTexts(self.numbers)
@@ -93,12 +100,13 @@ class _Walk:
         self.functions = PartFunctions(self.mesh_shape, self.numbers.tables, reserved)
         self.copies = CopyWriter(self.mesh_shape, self.specs, xp, self.functions if target.traced else None)
         self.blocks = BlockWriter(explicit, xp, self._text)
-        self.inputs = _named_inputs(explicit)
+        self.inputs = _named_inputs(self.graph, self.given)
+        self.parts: dict[str, list[str]] = {}
         self.outputs: dict[str, str] = {}
         self.output_specs: dict[str, str] = {}
         self.started: dict[str, Callable[[], None]] = {}
         self.has_early_copies = False
-        self.given_up = {} if target.traced else _given_up(explicit)
+        self.given_up = {} if target.traced else _given_up(explicit, self.given)
         self.refused: dict[str, list[str]] = {}
         self.seen: set[tuple[str, CopyPlan]] = set()
         self.latest = ""
@@ -107,9 +115,8 @@ class _Walk:
 
     def run(self) -> RankProgram:
         sources = {block.site: self._source(block.site) for block in self.graph.sources}
-        for key, site in self.inputs.items():
-            value = source_value(site) if self.target.traced else taken_source(site)
-            self.statements.assign(key, value, self.blocks.comment(key))
+        for site in self.inputs:
+            self._name_input(site, self.given[site])
         for number, slot in enumerate(self.explicit.slots):
             first = len(self.statements.done)
             if slot.issued:
@@ -133,6 +140,8 @@ class _Walk:
             sources,
             self.outputs,
             self.output_specs,
+            self.given,
+            self.observed,
             self.numbers,
             self.specs,
             self.functions,
@@ -140,9 +149,18 @@ class _Walk:
             {**_sizes(self.explicit), **self.statements.sizes},
         )
 
+    def _name_input(self, site: str, stack: Stack) -> None:
+        """Give an input a variable, or each round's slice of it one."""
+        value, taken = source_value(site), source_value(site) if self.target.traced else taken_source(site)
+        before = ":, " * (stack.dim or 0)
+        for number, key in enumerate(stack.keys):
+            part = taken if key == stack.keys[-1] else value
+            text = part if stack.dim is None else f"{part}[{before}{number}]"
+            self.statements.assign(key, text, self.blocks.comment(key))
+
     def _issue(self, copy: CopyStep) -> None:
         """Write a copy; what follows the wait for one that is issued early comes with the wait."""
-        shape = self.graph.tensors[self.explicit.buffers[copy.result].tensor].shape
+        shape = self.explicit.buffers[copy.result].shape
         comment = self.blocks.comment(copy.result)
         early = copy.issue < copy.wait and not self.target.traced
         rest = self.copies.write(copy.result, self._copied(copy), copy.plan, shape, comment, early)
@@ -160,22 +178,24 @@ class _Walk:
     def _source(self, site: str) -> SourceText:
         block = self.graph.by_site[site]
         (tensor,) = block.outputs
-        buffer = self.explicit.buffers[self.explicit.sources[tensor]]
-        kind = self.graph.tensors[tensor]
+        kind, stack = self.graph.tensors[tensor], self.given[site]
         if kind.dtype not in DTYPES:
             self.refused.setdefault(f"element type {kind.dtype}", []).append(site)
         literal = None
         if not _is_read(self.graph, site):
             value = self.graph.data[tensor]
             literal = repr(value.tolist()).replace("nan", 'float("nan")').replace("inf", 'float("inf")')
-        return SourceText(kind.dtype, spec_text(buffer.spec, kind.shape, self.mesh_shape), literal)
+        if stack.dim is None:
+            spec = spec_text(self.explicit.buffers[tensor].spec, kind.shape, self.mesh_shape)
+        else:
+            spec = boxes_text(stack.boxes, stack.shape, self.mesh_shape)
+        return SourceText(kind.dtype, spec, literal)
 
     def _text(self, key: str) -> str:
         """Return the text that stands for a buffer."""
-        tensor = self.explicit.buffers[key].tensor
-        if self.explicit.sources.get(tensor) == key and key not in self.inputs:
-            return source_value(self.graph.producers[tensor].site)
-        return variable(key)
+        tensor = self.explicit.sources.get(key)
+        site = None if tensor is None else self.graph.producers[tensor].site
+        return variable(key) if site is None or site in self.inputs else source_value(site)
 
     def _step(self, step: ComputeStep) -> None:
         try:
@@ -188,20 +208,31 @@ class _Walk:
             self._sink(step)
             return
         start = len(self.statements.done)
-        if self.target.traced and _is_uneven(self.explicit, step):
-            self.uneven.append(step)
-            return
         try:
+            if self.target.traced and _is_uneven(self.explicit, step):
+                raise UnequalSizes
             self.blocks.write(step)
         except UnequalSizes:
             del self.statements.done[start:]
             self.uneven.append(step)
-            return
-        written = self.statements.done[start:]
-        del self.statements.done[start:]
-        self._flush()
-        self.statements.done += written
-        self.latest = next(iter(step.outputs), self.latest)
+            if step.accumulates:
+                self._flush()
+        else:
+            written = self.statements.done[start:]
+            del self.statements.done[start:]
+            self._flush()
+            self.statements.done += written
+            self.latest = next(iter(step.outputs), self.latest)
+        for key in step.outputs:
+            if key in self.sums:
+                self._combine(key, *self.sums[key], step.accumulates)
+
+    def _combine(self, term: str, before: str, result: str, monoid: str) -> None:
+        """Combine what a round makes with what those before it made."""
+        terms = variable(before), variable(term)
+        combined = f"{self.copies.xp.combining[monoid]}({', '.join(terms)})" if monoid != "sum" else None
+        self.statements.assign(result, combined or " + ".join(terms), self.blocks.comment(result))
+        self.latest = result
 
     def _flush(self) -> None:
         """Write the blocks that wait for others that differ from device to device as they do."""
@@ -240,15 +271,24 @@ class _Walk:
     def _sink(self, step: ComputeStep) -> None:
         self._flush()
         (read,) = step.reads
-        shape = self.graph.tensors[self.graph.by_site[step.site].inputs[0]].shape
         held = self.blocks.value(read.buffer)
         try:
             text = self.copies.xp.named(self.blocks.operand(self.copies.xp, read).value).text
         except UnequalSizes:
             text = self.functions.call("view", [held], partial(self._viewed, read))
             text = variable(self.statements.temporary(text))
+        stack, parts = self.observed[step.site], self.parts.setdefault(step.site, [])
+        parts.append(text)
+        if len(parts) < len(stack.keys):
+            return
+        if stack.dim is not None:
+            xp = self.copies.xp
+            along = f"{xp.axis_word}={stack.dim}"
+            text = variable(
+                self.statements.temporary(f"{xp.function('stack')}([{', '.join(parts)}], {along})")
+            )
         self.outputs[step.site] = text
-        self.output_specs[step.site] = boxes_text(read.wanted, shape, self.mesh_shape)
+        self.output_specs[step.site] = boxes_text(stack.boxes, stack.shape, self.mesh_shape)
 
     def _viewed(self, read: InputRead, xp: ArrayText, values: Sequence[TextValue]) -> list[str]:
         return [BlockWriter(self.explicit, xp, lambda _: values[0].text).operand(xp, read).value.text]
@@ -261,21 +301,62 @@ def _is_uneven(explicit: ExplicitGraph, step: ComputeStep) -> bool:
     return not all(map(is_even, parts))
 
 
-def _named_inputs(explicit: ExplicitGraph) -> dict[str, str]:
-    """Return the inputs that get a variable, by key: the first layer reads it as others read the layer before them.
+def _sums(explicit: ExplicitGraph) -> dict[str, tuple[str, str]]:
+    """Return by the key of what a round makes those of what it is combined with, and of the result.
 
-    Many inputs of which the names differ in a number are read where they are needed, as parameters are.
+    A program sets each variable once: what rounds accumulate in one buffer has a key of its own after each of them.
     """
-    keys = {site: explicit.sources[tensor] for site, tensor in _inputs(explicit.abstract).items()}
-    return {keys[names[0]]: names[0] for _, _, names in families([*keys]) if len(names) == 1} if keys else {}
+    rounds: dict[str, int] = {}
+    for slot in explicit.slots:
+        if slot.step.accumulates:
+            rounds |= dict.fromkeys(slot.step.outputs, slot.step.round)
+    found = {}
+    for key, last in rounds.items():
+        for number in range(1, last + 1):
+            before = _term(key, 0) if number == 1 else f"{key} (rounds to {number - 1})"
+            result = key if number == last else f"{key} (rounds to {number})"
+            found[_term(key, number)] = before, result
+    return found
 
 
-def _inputs(graph: Graph) -> dict[str, str]:
-    """Return the tensors of a program's inputs by their sites."""
-    return {b.site: b.outputs[0] for b in graph.sources if b.definition["role"] == "activation"}
+def _term(key: str, number: int) -> str:
+    return f"{key} (of round {number})"
 
 
-def _given_up(explicit: ExplicitGraph) -> dict[int, list[str]]:
+def _with_terms(explicit: ExplicitGraph, sums: Mapping[str, tuple[str, str]]) -> ExplicitGraph:
+    """Return a plan in which rounds that accumulate write buffers of their own."""
+    if not sums:
+        return explicit
+    buffers, slots = dict(explicit.buffers), []
+    for slot in explicit.slots:
+        step = slot.step
+        if step.accumulates:
+            terms = {key: _term(key, step.round) for key in step.outputs}
+            for key, term in terms.items():
+                names = (term, *sums.get(term, ()))
+                buffers |= {name: replace(buffers[key], key=name) for name in names}
+            step = replace(step, outputs=tuple(terms.values()))
+        slots.append(replace(slot, step=step))
+    return replace(explicit, buffers=buffers, slots=tuple(slots))
+
+
+def _named_inputs(graph: Graph, given: Mapping[str, Stack]) -> frozenset[str]:
+    """Return the inputs that get a variable: the first layer reads it as others read the layer before them.
+
+    Many inputs of which the names differ in a number are read where they are needed, as parameters are; not those of
+    which rounds have slices.
+    """
+    inputs = _inputs(graph)
+    alone = [names[0] for _, _, names in families(inputs) if len(names) == 1] if inputs else []
+    return frozenset({*alone, *(site for site in inputs if given[site].dim is not None)})
+
+
+def _inputs(graph: Graph) -> list[str]:
+    """Return the sites of a program's inputs."""
+    return [b.site for b in graph.sources if b.definition["role"] == "activation"]
+
+
+def _given_up(explicit: ExplicitGraph, given: Mapping[str, Stack]) -> dict[int, list[str]]:
     """Return by slot the inputs, and sources of carried state, that nobody reads after it.
 
     The next values of carried state are there by then.
@@ -285,10 +366,9 @@ def _given_up(explicit: ExplicitGraph) -> dict[int, list[str]]:
         for key in (*(c.source for c in slot.issued), *(r.buffer for r in slot.step.reads)):
             last[key] = len(explicit.slots) if slot.step.definition.operator == "sink" else number
     found: dict[int, list[str]] = {}
-    carried = {block.site: block.outputs[0] for block in graph.carriers.values()}
-    for site, tensor in (_inputs(graph) | carried).items():
-        key = explicit.sources[tensor]
-        if key in last:
+    for site in (*_inputs(graph), *(block.site for block in graph.carriers.values())):
+        key = given[site].keys[0]
+        if key in last and given[site].dim is None:
             found.setdefault(last[key], []).append(site)
     return found
 
@@ -301,14 +381,18 @@ def _readers(explicit: ExplicitGraph) -> dict[str, set[int]]:
             found.setdefault(copy.source, set()).add(id(copy))
         for read in slot.step.reads:
             found.setdefault(read.buffer, set()).add(id(slot.step))
+        for key in slot.step.outputs if slot.step.accumulates else ():
+            found.setdefault(key, set()).add(id(explicit))
     return found
 
 
 def _sizes(explicit: ExplicitGraph) -> dict[str, np.ndarray]:
     """Return the bytes that devices hold of buffers, by key, and of sources, by site."""
     sizes = {key: volumes(b.boxes) * item_bytes(b.dtype) for key, b in explicit.buffers.items()}
-    producers = explicit.abstract.producers
-    return sizes | {producers[tensor].site: sizes[key] for tensor, key in explicit.sources.items()}
+    stacks = source_stacks(explicit)
+    return sizes | {
+        site: np.sum([sizes[key] for key in stack.keys], axis=0) for site, stack in stacks.items()
+    }
 
 
 def _some(sites: list[str]) -> str:

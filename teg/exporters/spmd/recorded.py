@@ -12,13 +12,8 @@ import numpy as np
 
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import evaluate
-from tapestry.teg.exporters.spmd.imported_module import (
-    ImportedModule,
-    given_parts,
-    observed_parts,
-    refuse_module,
-    source_parts,
-)
+from tapestry.teg.exporters.spmd.imported_module import ImportedModule, refuse_module
+from tapestry.teg.exporters.spmd.stacks import given_parts, sink_stacks, source_stacks
 from tapestry.teg.importers.torch.ranks.joining import input_name, join, output_name
 from tapestry.teg.importers.torch_import import import_listing
 from tapestry.teg.interface import pack_inputs, unpack_outputs
@@ -43,9 +38,9 @@ class RecordedProgram(ImportedModule):
         return {
             site: [
                 found.get(output_name(site, rank), np.zeros(box[:, 1] - box[:, 0]))
-                for rank, box in enumerate(boxes)
+                for rank, box in enumerate(stack.boxes)
             ]
-            for site, boxes in observed_parts(self.explicit).items()
+            for site, stack in sink_stacks(self.explicit).items()
         }
 
 
@@ -61,24 +56,23 @@ def read_recorded(explicit: ExplicitGraph, ranks: Sequence[Mapping[str, Any]]) -
 
 def _faults(explicit: ExplicitGraph, ranks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield where the parts that ranks have are not those of the plan."""
-    sources = {site: (tensor, boxes) for (site, tensor), boxes in source_parts(explicit).items()}
-    results = observed_parts(explicit)
-    tensors = explicit.abstract.tensors
+    sources, results = source_stacks(explicit), sink_stacks(explicit)
+    graph = explicit.abstract
     for rank, own in enumerate(ranks):
         parts = own["parts"]
         for site, part in {**parts["SOURCES"], **parts["CONSTANTS"]}.items():
             if site not in sources:
                 yield f"the plan has no source {site!r}"
                 continue
-            tensor, boxes = sources[site]
-            planned = tensors[tensor].dtype, boxes[rank].tolist()
+            (tensor,) = graph.by_site[site].outputs
+            planned = graph.tensors[tensor].dtype, sources[site].boxes[rank].tolist()
             if (part["dtype"], part["box"]) != planned:
                 yield f"source {site!r} is {_shown(part['dtype'], part['box'])} on rank {rank}, not {_shown(*planned)}"
-        for site, boxes in results.items():
-            box = parts["OUTPUTS"].get(site, {}).get("box")
-            if box != boxes[rank].tolist():
+        for site, stack in results.items():
+            box, planned_box = parts["OUTPUTS"].get(site, {}).get("box"), stack.boxes[rank].tolist()
+            if box != planned_box:
                 held = "is missing" if box is None else f"is {_shown('', box)}"
-                yield f"output {site!r} {held} on rank {rank}, not {_shown('', boxes[rank].tolist())}"
+                yield f"output {site!r} {held} on rank {rank}, not {_shown('', planned_box)}"
 
 
 def _shown(dtype: str, box: Sequence[Sequence[int]]) -> str:

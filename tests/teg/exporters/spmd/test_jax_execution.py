@@ -50,7 +50,7 @@ def planned_bytes(explicit: ExplicitGraph, mesh: Mesh) -> Counter[str]:
     found: Counter[str] = Counter()
     for copy in (copy for slot in explicit.slots for copy in slot.issued):
         source = explicit.buffers[copy.source]
-        shape, item = explicit.abstract.tensors[source.tensor].shape, item_bytes(source.dtype)
+        shape, item = source.shape, item_bytes(source.dtype)
         plan, mesh_shape = copy.plan, explicit.mesh_shape
         even = all(is_even(boxes(s, shape, mesh_shape)) for s in (plan.source, plan.middle, plan.needed))
 

@@ -13,8 +13,8 @@ from tapestry.optimizer.analysis.verification import relative_errors
 from tapestry.teg.double import in_double, widened
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.spmd import to_jax
-from tapestry.teg.exporters.spmd.imported_module import observed_parts, parts_of
 from tapestry.teg.exporters.spmd.lowered import read_lowered
+from tapestry.teg.exporters.spmd.stacks import sink_stacks
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure
 from tapestry.teg.importers.files import read_program
@@ -48,8 +48,8 @@ def errors(
     """Return how far the outputs of a lowered program are from the reference's, on any device."""
     found = read_lowered(explicit, text).in_double().outputs(inputs)
     wanted = evaluate(in_double(reference), {name: widened(value) for name, value in inputs.items()})
-    boxes = observed_parts(explicit)
-    parts = {f"{site}@{d}": p for site in found for d, p in enumerate(parts_of(wanted[site], boxes[site]))}
+    stacks = sink_stacks(explicit)
+    parts = {f"{site}@{d}": p for site in found for d, p in enumerate(stacks[site].parts_of(wanted[site]))}
     return relative_errors(
         {f"{site}@{d}": p for site, own in found.items() for d, p in enumerate(own)}, parts
     )

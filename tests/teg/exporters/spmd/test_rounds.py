@@ -1,0 +1,58 @@
+"""Exported plans with micro-batches: loops written out, gradients accumulated, slices stacked again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.rounds import parse_rounds
+from tests.cases import rotating
+from tests.teg.exporters.jax_process import JaxProcess
+from tests.teg.exporters.spmd.group import ProcessGroup
+from tests.teg.exporters.spmd.models import MODELS, TinyModel
+from tests.teg.exporters.spmd.test_execution import assert_close, run
+from tests.teg.exporters.spmd.test_jax_execution import run as run_jax
+from tests.teg.sharding.programs import random_placements
+
+LINE, GRID = MeshShape.of(gpu=4), MeshShape.of(node=2, gpu=2)
+
+CASES = [
+    ("live/mlp", "5 x input[0]"),
+    ("live/training_step", "3 x words_1[1]"),
+    ("live/training_step", "5 x words_1[0]"),
+    ("live/recurrent", "3 x words[0]"),
+    ("jax/flax_gpt_12x768_train_sgd", "2 x arg36[0]"),
+    ("jax/flax_cnn_groupnorm_train_sgd", "2 x arg16[0]"),
+    ("tiny/bert_large_b8_s512.winputs", "2 x input_ids[0]"),
+]
+PLANS = [(name, rounds, seed) for name, rounds in CASES for seed in range(2)]
+
+
+def in_rounds(name: str, rounds: str, seed: int) -> tuple[TinyModel, ExplicitGraph]:
+    """Return a model, and a random plan of it with rounds."""
+    model = MODELS[name]()
+    mesh_shape = (LINE, GRID)[seed % 2]
+    rng = np.random.default_rng(seed)
+    placements = random_placements(rng, model.graph, mesh_shape)
+    return model, expand(model.graph, replace(placements, rounds=parse_rounds(rounds)), mesh_shape)
+
+
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(4, PLANS))
+def test_pytorch_gives_what_other_engines_gave(
+    name: str, rounds: str, seed: int, processes: ProcessGroup, tmp_path: Path
+) -> None:
+    model, explicit = in_rounds(name, rounds, seed)
+    assert_close(run(processes, explicit, model.inputs, tmp_path, most=np.inf), model.outputs)
+
+
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(4, PLANS))
+def test_jax_gives_what_other_engines_gave(
+    name: str, rounds: str, seed: int, jax_process: JaxProcess, tmp_path: Path
+) -> None:
+    model, explicit = in_rounds(name, rounds, seed)
+    assert_close(run_jax(jax_process, explicit, model.inputs, tmp_path), model.outputs)
