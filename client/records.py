@@ -133,13 +133,15 @@ class RunRecord(Record):
 class BoundScopeRecord(Record):
     """The plans that a bound holds for: all placements, prefetches and orders of copies of so many structures.
 
-    Those are the program and rewritten forms of it, in these views of the mesh, on these parts of it.
+    Those are the program and rewritten forms of it, in these views of the mesh, on these parts of it, in so
+    many micro-batches.
     """
 
     structures: int
     views: tuple[str, ...]
     schedule_orders: tuple[str, ...]
     devices: tuple[str, ...]
+    micro_batches: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,7 @@ class PlanRecord(Record):
     lead: LeadRecord | None
     feasible: bool
     devices: str
+    micro_batches: int
     move_count: int
     verified: Mapping[str, Any] | None
     verdict: str

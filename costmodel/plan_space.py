@@ -62,8 +62,8 @@ class PlanSpace:
         ResourceError: amounts of a resource add up to more than can be counted.
         ValueError: a sink that carries state reads a view (see `teg.stored_state`).
 
-    Attributes: `slots` (blocks in schedule order), `sources`, `families` per gene (slots, then sources),
-    `edges` as `(slot, input position, root tensor)`.
+    Attributes: `slots` (blocks in schedule order), `sources`, `families` per gene (slots, then sources). Edges are the
+    inputs of the slots, in their order.
     """
 
     def __init__(

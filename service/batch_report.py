@@ -90,6 +90,7 @@ def frontier_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
             "run": result.run.summary.id,
             "plan": plan.public_id,
             "devices": plan.devices or "all",
+            "micro_batches": plan.micro_batches,
             **{name: plan.cost[name] for name in result.run.summary.options.objectives},
         }
         for result in results

@@ -17,6 +17,7 @@ from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
 from tapestry.service.store.tensor_values import NamedTensor
 from tapestry.service.verdicts import count_verdicts, unchecked_reason, verdict_of
+from tapestry.teg.sharding.rounds import parse_rounds
 
 
 def plan_document(
@@ -30,13 +31,16 @@ def plan_document(
 ) -> dict[str, Any]:
     """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`.
 
+    `micro_batches` is the number of rounds, 1 for a plan without.
     `cost_model` is the version of the cost model; `cost_model_note` is null unless it is another than this program's.
     `time` is the time with its error. Its `lead` comes from `with_leads`.
     """
-    options = (m["choice"] for m in moves if m["rule"] == "set_option" and m["place"] == "devices")
+    options = {m["place"]: m["choice"] for m in moves if m["rule"] == "set_option"}
+    rounds = parse_rounds(options.get("micro_batches", ""))
     return {
         "id": plan_id,
-        "devices": next(options, "all"),
+        "devices": options.get("devices", "all"),
+        "micro_batches": 1 if rounds is None else rounds.count,
         "cost": dict(cost),
         **cost_model_document(cost_model),
         "time": time_document(time, verified),
@@ -107,6 +111,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
         "time": time_document(plan.time, plan.verified),
         "feasible": plan.feasible,
         "devices": plan.devices,
+        "micro_batches": plan.micro_batches,
         "move_count": plan.move_count,
         "verified": None if plan.verified is None else dict(plan.verified),
         "verdict": verdict_of(plan.verified),

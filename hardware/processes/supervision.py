@@ -79,11 +79,16 @@ def run_on_processes(
     which the simulator loses the devices. A run in which no process comes to another slot for `patience_s` is ended.
 
     Raises:
-        ValueError: the mesh is too large or not the one the program was built for, or inputs do not fit.
+        ValueError: the mesh is too large or not the one the program was built for, inputs do not fit, or a program with
+            rounds is to lose devices.
         ProcessError: a process ended that should not have, failed, or did not come on. All have been ended.
         RuntimeError: replicas of an observed value differ.
     """
     check_mesh(program, mesh)
+    if failure is not None:
+        program.check_no_rounds(
+            "losing devices on real processes"
+        )  # resumed in between, sums would be of two rounds
     devices = mesh.device_count
     if devices > LARGEST_GROUP:
         raise ValueError(

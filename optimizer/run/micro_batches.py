@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tapestry.costmodel.strategies import PinError
 from tapestry.costmodel.unsharded import live_bytes
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.options import RunOptions
@@ -109,7 +110,7 @@ def in_rounds(
         variant = new_variant(
             state.next_number, state.submeshes[submesh], graph, moves, state.options, check_stop
         )
-    except (OutOfRange, RoundsError):
+    except (OutOfRange, PinError, RoundsError):
         return None
     state.evaluations += sum(insert_abstract(variant))
     if not variant.has_choice:

@@ -221,6 +221,7 @@ class RunOptions:
         title="Micro-batches",
         metavar="N",
         least=1,
+        most=4096,
         unset="plans choose",
     )
     epsilon: float = option(

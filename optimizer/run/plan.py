@@ -122,7 +122,9 @@ class BoundScope:
 
     def __str__(self) -> str:
         places = ", ".join(self.devices)
-        return f"{counted(self.structures, 'structure')} on {places}, each placed in every way"
+        rounds = ", ".join(map(str, self.micro_batches))
+        where = places if self.micro_batches == (1,) else f"{places} in {rounds} micro-batches"
+        return f"{counted(self.structures, 'structure')} on {where}, each placed in every way"
 
     def to_json(self) -> dict[str, Any]:
         return {

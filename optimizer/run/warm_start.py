@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tapestry.costmodel.strategies import PinError
+from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.planting import PLACED, seed_plans, submesh_of
 from tapestry.optimizer.run.starts import begin
@@ -17,7 +19,7 @@ from tapestry.optimizer.run.variants import (
 )
 from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.rounds import can_run_in
+from tapestry.teg.sharding.rounds import RoundsError, can_run_in
 from tapestry.teg.stopping import CheckStop, never_stop
 
 # The plans of one history of structural moves on one machine, by the machine's number.
@@ -85,11 +87,16 @@ def _variant(
     assert graph is not None
     submesh, first = state.submeshes[k], state.variants[0]
     chosen, structure = {rule.name for rule in state.structural.rules}, structure_of(graph)
-    is_possible = submesh.rounds is None or can_run_in(graph, submesh.rounds)
-    is_allowed = {m.rule for m in moves} <= chosen and keeps_pins(graph, state.options.pins) and is_possible
+    is_allowed = {m.rule for m in moves} <= chosen and keeps_pins(graph, state.options.pins)
+    is_allowed = is_allowed and (submesh.rounds is None or can_run_in(graph, submesh.rounds))
     if structure == first.structure or not (may_join and is_allowed):
         graph, moves, structure = first.graph, first.moves, first.structure
     for variant in state.variants:
         if variant.submesh is submesh and variant.structure == structure:
             return variant
-    return new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
+    try:
+        return new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
+    except (OutOfRange, PinError, RoundsError):
+        if submesh.rounds == first.submesh.rounds:
+            raise
+        return first  # without the rounds of the plans, which this program or its pins do not allow

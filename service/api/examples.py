@@ -116,6 +116,7 @@ _PLAN = {
     },
     "feasible": True,
     "devices": "all",
+    "micro_batches": 1,
     "move_count": 1,
     "verified": _VERIFIED,
     "verdict": "verified",

@@ -236,6 +236,9 @@ class PlanAnswer(Answer):
     )
     feasible: bool
     devices: str
+    micro_batches: int = Field(
+        description="the rounds in which the program runs, each on a slice of the data; 1: none"
+    )
     move_count: int
     verified: dict[str, Any] | None
     verdict: Literal["verified", "failed", "untrusted", "unchecked"] = Field(

@@ -210,10 +210,15 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
     if not faults and options.dtype is not None:
         request = replace(request, graph_id=graph_in_precision(body.graph_id, options.dtype, parts))
         faults += _source_faults(request.graph_id, options.start_from, parts)
-    if not faults and options.pins and parts.store.runs.equal_run(request, versions()) is None:
-        url = parts.settings.database_url
+    is_particular = bool(options.pins) or (options.micro_batches or 1) > 1
+    if not faults and is_particular and parts.store.runs.equal_run(request, versions()) is None:
         faults += parts.pool.do(
-            tasks.faults_of_pins, request.graph_id, dict(options.pins), dict(request.mesh), url
+            tasks.faults_of_program,
+            request.graph_id,
+            dict(options.pins),
+            options.micro_batches,
+            dict(request.mesh),
+            parts.settings.database_url,
         )
     if faults:
         raise InvalidRequest(faults)

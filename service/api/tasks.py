@@ -40,6 +40,7 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.explicit_parts import GraphPart
 from tapestry.teg.sharding.explicit_size import ExplicitSize
+from tapestry.teg.sharding.possible_rounds import rounds_fault
 from tapestry.teg.validate import InvalidGraphError
 
 MOST_FAULTS = 100
@@ -173,11 +174,17 @@ def pointer_of(path: str) -> str:
     return pointer
 
 
-def faults_of_pins(
-    graph_id: str, pins: Mapping[str, str], mesh: Mapping[str, Any], url: str
+def faults_of_program(
+    graph_id: str, pins: Mapping[str, str], micro_batches: int | None, mesh: Mapping[str, Any], url: str
 ) -> tuple[Fault, ...]:
-    """Find the pins that name no site of the program, or that no strategy on this mesh leads to."""
+    """Find what a run asks of a program that it cannot do.
+
+    Those are pins that name no site of it, or that no strategy on this mesh leads to, and numbers of micro-batches in
+    which it cannot run.
+    """
     graph = canonicalize(store_at(url).graphs.load(graph_id))
+    if micro_batches is not None and (reason := rounds_fault(graph, micro_batches)):
+        return (Fault("/micro_batches", reason),)
     faults = [
         Fault(f"/pins/{escape(site)}", reason, near_names(site, graph.by_site, most=MOST_SITES))
         for site in pins

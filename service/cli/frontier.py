@@ -50,8 +50,12 @@ def print_frontier(
                 columns.append([f"{each.seconds / factor:#.3g}" if each else "" for each in estimates])
             headers.append(f"{PROBABILITY:.0%}")
             columns.append([interval_text(each, factor) if each else "" for each in estimates])
-    headers += ["moves", "devices", "verified", ""]
+    headers.append("moves")
     columns.append([str(plan["move_count"]) for plan in ordered])
+    if any(plan["micro_batches"] > 1 for plan in ordered):
+        headers.append("micro-batches")
+        columns.append([str(plan["micro_batches"]) for plan in ordered])
+    headers += ["devices", "verified", ""]
     columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])
     columns.append([", ".join((*marks.get(plan["id"], ()), *_lead_marks(plan))) for plan in ordered])

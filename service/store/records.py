@@ -209,8 +209,8 @@ class StoredPlan:
     """A stored plan without its placements; `key` is its primary key in the store.
 
     `moves` is empty where only its frontier was read; `move_count` is their number. `devices` is the submesh
-    that works, such as `gpu:4`, or `all`. `cost_model` is the version of the cost model that computed `cost`, and the
-    `time` with its error, as JSON; None for a plan of before it was stored.
+    that works, such as `gpu:4`, or `all`; `micro_batches` are 1 for a plan without. `cost_model` is the version of the
+    cost model that computed `cost`, and the `time` with its error, as JSON; None for a plan of before it was stored.
     """
 
     key: int
@@ -222,6 +222,7 @@ class StoredPlan:
     cost_model: int
     time: Mapping[str, Any] | None
     devices: str
+    micro_batches: int
     move_count: int
     verified: Mapping[str, Any] | None
     moves: Sequence[Mapping[str, Any]] = ()

@@ -74,6 +74,7 @@ _SHOWN = (
     PlanRow.cost_model,
     PlanRow.time,
     PlanRow.devices,
+    PlanRow.micro_batches,
     PlanRow.move_count,
     PlanRow.verified,
 )

@@ -37,7 +37,9 @@ def explicit_size(explicit: ExplicitGraph, part: GraphPart) -> ExplicitSize:
     Raises:
         TooManyNodes: the whole graph has more nodes than are ever written.
         PartError: a device, layer or block of the part does not exist.
+        ValueError: the plan has rounds.
     """
+    explicit.check_no_rounds("an explicit graph")
     least = least_nodes(explicit)
     if least > NODE_LIMIT:
         raise TooManyNodes(NODE_LIMIT, least)

@@ -103,7 +103,7 @@ class ExplicitNodes:
     """
 
     def __init__(self, explicit: ExplicitGraph, limit: int | None = None) -> None:
-        explicit.check_no_rounds("an explicit graph as nodes")
+        explicit.check_no_rounds("an explicit graph")
         for block in explicit.abstract.blocks:
             if block.signature is not None and block.signature.index_range.is_empty:
                 raise ValueError(

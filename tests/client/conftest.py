@@ -17,7 +17,7 @@ from tests.service.programs import verified
 from tests.service.store.submissions import LEASE_S, plans, update_of
 
 QUICK = Retries(attempts=4, first_s=0.01, most_s=0.02)
-BOUND = LowerBound(8e-4, 1e-3, BoundScope(2, ("gpu.0 x gpu.1",), ("program",), ("all", "gpu:4")))
+BOUND = LowerBound(8e-4, 1e-3, BoundScope(2, ("gpu.0 x gpu.1",), ("program",), ("all", "gpu:4"), (1,)))
 OBJECTIVES = ("time_s", "peak_memory_bytes")
 
 

@@ -83,7 +83,7 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
         refused={"cube": "its guard\nfails"},
         bounds={
             "time_s": LowerBound(
-                8e-4, 1e-3, BoundScope(2, ("gpu.0 x gpu.1 x gpu.2",), ("program",), ("all",))
+                8e-4, 1e-3, BoundScope(2, ("gpu.0 x gpu.1 x gpu.2",), ("program",), ("all",), (1,))
             )
         },
         expected={"time_s": 0.0025, "peak_memory_bytes": 0.0},

@@ -1,4 +1,4 @@
-"""What a plan's rounds have of sources and sinks as one array of a program: stacked along a dimension of their own.
+"""Sources and sinks of plans with rounds as arrays of a program: slices are stacked along a dimension of their own.
 
 A source of `(8, 64)` of which 4 rounds take slices of its first dimension is `(4, 2, 64)` to an exported program, of
 which a device has `(4, 1, 64)`: whole values are reshaped, nothing is moved. Without rounds it is all as it was.

@@ -71,6 +71,7 @@ def sharding_table(
         placements.devices,
         axes,
         tuple(renamed(tensor, axes) for tensor in tensors),
+        "" if placements.rounds is None else str(placements.rounds),
     )
 
 

@@ -34,6 +34,7 @@ def table_document(table: ShardingTable) -> dict[str, Any]:
                 {"name": axis.name, "size": axis.size, "sub_axes": list(axis.sub_axes)} for axis in table.axes
             ],
         },
+        **({"micro_batches": table.micro_batches} if table.micro_batches else {}),
         "tensors": [_tensor(table, tensor) for tensor in table.tensors],
     }
 
@@ -55,6 +56,7 @@ def table_of_document(document: Mapping[str, Any]) -> ShardingTable:
         mesh["devices"],
         tuple(axes),
         tuple(map(_tensor_of, document["tensors"])),
+        document.get("micro_batches", ""),
     )
 
 

@@ -107,7 +107,8 @@ class TensorSharding:
 class ShardingTable:
     """The shardings of a program's tensors on a logical mesh, whose devices count row-major over `axes`.
 
-    `mesh` are the axes and sizes of the plan's mesh, of which `devices` (`gpu:4`; empty: all) take part.
+    `mesh` are the axes and sizes of the plan's mesh, of which `devices` (`gpu:4`; empty: all) take part. With
+    `micro_batches` (`4 x tokens[0]`), the plan has rounds, whose slices are divided so; no table makes the rounds.
     """
 
     program: str
@@ -116,6 +117,7 @@ class ShardingTable:
     devices: str
     axes: tuple[LogicalAxis, ...]
     tensors: tuple[TensorSharding, ...]
+    micro_batches: str = ""
 
     @cached_property
     def sizes(self) -> dict[str, int]:

@@ -16,6 +16,10 @@ def heading(table: ShardingTable, what: str) -> str:
     plan = f"plan {table.plan} of " if table.plan else ""
     lines = [f"{what} for {plan}{visible(table.program)} on a mesh of {mesh}{part}.", ""]
     lines += ["Devices count row-major over the mesh's axes; tensors have the program's names."]
+    if table.micro_batches:
+        lines += [
+            f"The plan runs in micro-batches, {visible(table.micro_batches)}: their slices are divided so."
+        ]
     return docstring("\n".join(lines))
 
 

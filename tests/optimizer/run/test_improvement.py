@@ -11,7 +11,7 @@ from tapestry.optimizer import Progress
 from tapestry.optimizer.run.improvement import LEAST_ROUNDS, expected_improvement
 from tapestry.optimizer.run.plan import BoundScope, LowerBound
 
-SCOPE = BoundScope(1, (), (), ())
+SCOPE = BoundScope(1, (), (), (), ())
 
 
 def history(best: Callable[[float], Sequence[float]], rounds: int, began_s: float = 30.0) -> list[Progress]:

@@ -69,6 +69,13 @@ def test_a_mesh_may_be_written_out(service: Service) -> None:
 
 
 @pytest.mark.slow
+def test_micro_batches_are_checked_against_the_program(shared: Service) -> None:
+    assert shared.submit(micro_batches=2).status_code == 202
+    (fault,) = complaint(shared.submit(micro_batches=7), 422, "invalid")["errors"]
+    assert fault["pointer"] == "/micro_batches"
+    assert "can run in 7 micro-batches; possible are " in fault["detail"]
+
+
 def test_pins_are_checked_against_the_program(shared: Service) -> None:
     assert shared.submit(pins={"y": "[gpu.0, -]"}).status_code == 202
     faults = complaint(shared.submit(pins={"z": "[gpu.0, -]", "y": "gpu"}), 422, "invalid")["errors"]
@@ -202,6 +209,7 @@ def test_a_run_that_is_over_reports_its_proven_bounds(service: Service) -> None:
         "views": ["gpu.0 x gpu.1 x gpu.2"],
         "schedule_orders": ["program"],
         "devices": ["all"],
+        "micro_batches": [1],
     }
     gap = pytest.approx(0.2)
     assert run["bounds"] == {"time_s": {"bound": 8e-4, "best": 1e-3, "gap": gap, "scope": scope}}

@@ -47,6 +47,7 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
         assert set(plan) == {
             "id",
             "devices",
+            "micro_batches",
             "cost",
             "feasible",
             "move_count",
@@ -122,7 +123,9 @@ def test_a_stored_run_has_the_bounds_that_the_search_proved(tapestry: Run, docum
 def test_a_stored_run_says_why_it_ended_and_what_more_searching_would_bring(
     tapestry: Run, document: Path
 ) -> None:
-    found = optimize(tapestry, document, "--json", "--verify", "none", "--gap", "100%").json
+    found = optimize(
+        tapestry, document, "--json", "--verify", "none", "--gap", "100%", "--evaluations", 60_000
+    ).json
     assert (found["stopped"], found["gap"]) == ("bound met", 1.0)
     assert tapestry("show", found["run"], "--json").json["expected"] == found["expected"]
     why = "the search ended because the best plan is proven to be within the gap that was asked for"

@@ -17,7 +17,7 @@ from tests.service.store.submissions import request_for
 
 pytestmark = pytest.mark.slow
 
-SCOPE = BoundScope(2, ("gpu.0 x gpu.1",), ("program",), ("all", "gpu:4"))
+SCOPE = BoundScope(2, ("gpu.0 x gpu.1",), ("program",), ("all", "gpu:4"), (1,))
 BOUNDS = {
     "time_s": LowerBound(8e-4, 1e-3, SCOPE),
     "traffic_bytes": LowerBound(512, 512, SCOPE),

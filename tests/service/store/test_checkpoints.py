@@ -52,6 +52,7 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "time": None,
         "feasible": True,
         "devices": "all",
+        "micro_batches": 1,
         "move_count": 2,
         "verified": None,
         "verdict": "unchecked",

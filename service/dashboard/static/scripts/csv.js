@@ -12,10 +12,11 @@ export function frontierCsv(plans) {
     plan.cost_model,
     plan.feasible,
     plan.devices,
+    plan.micro_batches,
     plan.move_count,
   ]);
   return (
-    [["plan", ...costs, "cost_model", "feasible", "devices", "moves"], ...rows]
+    [["plan", ...costs, "cost_model", "feasible", "devices", "micro_batches", "moves"], ...rows]
       .map((row) => row.map(cell).join(","))
       .join("\r\n") + "\r\n"
   );

@@ -189,7 +189,8 @@ function hoverText(plan, objectives, marks) {
   });
   const heads = marks.map((mark) => `${mark}: ${MEANINGS[/** @type {keyof MEANINGS} */ (mark)]}`);
   const devices = plan.devices === "all" ? [] : [`on ${plan.devices}`];
-  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices].join("<br>");
+  const rounds = plan.micro_batches > 1 ? [`in ${plan.micro_batches} micro-batches`] : [];
+  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices, ...rounds].join("<br>");
 }
 
 /**

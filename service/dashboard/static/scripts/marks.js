@@ -3,8 +3,8 @@
  * @module marks
  */
 
-/** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, move_count: number,
- *   feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null,
+/** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, micro_batches: number,
+ *   move_count: number, feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null,
  *   time: import("./time-errors.js").Time | null, lead?: import("./time-errors.js").Lead | null}} Plan */
 
 /** What a mark says. */

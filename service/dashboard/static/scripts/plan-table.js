@@ -14,6 +14,16 @@ import { column, plain } from "./units.js";
 /** @typedef {{key: string, title: string, unit: string, form?: string, isNumber: boolean, value: (plan: Plan) => number | string,
  *   cell: (plan: Plan) => any}} Column */
 
+/** @type {Column} */
+const MICRO_BATCHES = {
+  key: "micro_batches",
+  title: "micro-batches",
+  unit: "",
+  isNumber: true,
+  value: (plan) => plan.micro_batches,
+  cell: (plan) => plain(plan.micro_batches),
+};
+
 /** Rows keep their place in memory: only what changed is written. */
 export class PlanTable {
   /**
@@ -172,6 +182,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
       value: (plan) => plan.devices,
       cell: (plan) => plan.devices,
     },
+    ...(plans.some((plan) => plan.micro_batches > 1) ? [MICRO_BATCHES] : []),
     {
       key: "moves",
       title: "moves",

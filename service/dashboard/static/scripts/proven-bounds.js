@@ -6,7 +6,8 @@
 import { element, fill } from "./dom.js";
 import { column, percent, several } from "./units.js";
 
-/** @typedef {{structures: number, views: string[], schedule_orders: string[], devices: string[]}} Scope */
+/** @typedef {{structures: number, views: string[], schedule_orders: string[], devices: string[],
+ *   micro_batches: number[]}} Scope */
 /** @typedef {{bound: number, best: number | null, gap: number | null, scope: Scope}} Bound */
 
 /** Gaps below this share are written as none. */
@@ -54,10 +55,11 @@ function gapText(gap) {
 }
 
 /** @param {Scope} scope */
-function scopeText({ structures, views, devices }) {
+function scopeText({ structures, views, devices, micro_batches: rounds }) {
   const where = devices.map((part) => (part === "all" ? "all devices" : part)).join(", ");
+  const inRounds = rounds.some((count) => count > 1) ? `, in ${rounds.join(", ")} micro-batches` : "";
   return (
     `It is proven that no placement, prefetch or order of copies of the ${several(structures, "structure")} that the ` +
-    `search kept, in the views ${views.join(", ")} on ${where}, is below these bounds; another structure may be better.`
+    `search kept, in the views ${views.join(", ")} on ${where}${inRounds}, is below these bounds; another structure may be better.`
   );
 }

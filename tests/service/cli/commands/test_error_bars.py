@@ -45,6 +45,7 @@ def document(name: str, time: TimeEstimate | None) -> dict[str, Any]:
         "verified": None,
         "move_count": 0,
         "devices": "all",
+        "micro_batches": 1,
     }
 
 
