@@ -19,7 +19,7 @@ from tests.service.worker.conftest import OBJECTIVES, Bench, plans
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
-OPTIONS = {"evaluations": 60_000, "islands": 2, "seed": 3, "prior": "none"}
+OPTIONS = {"evaluations": 60_000, "islands": 2, "seed": 3, "prior": "none", "micro_batches": 1}
 
 
 @pytest.fixture
