@@ -1,4 +1,4 @@
-"""Tests of rounds: what runs in a loop, what does not and why, and that the expansion is proven to compute the same."""
+"""Tests of rounds (convention "rounds"): what runs in a loop, what may not and why, and that it computes the same."""
 
 from __future__ import annotations
 
