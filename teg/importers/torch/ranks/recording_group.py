@@ -5,6 +5,7 @@ Nothing here needs the project: this runs in the process that runs a user's modu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -139,10 +140,20 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[misc]
                 for x in tree_leaves(args[k] if k < len(args) else named.get(argument.name)):
                     if isinstance(x, torch.Tensor):
                         self.recording.check(x, writes)
-        result = func(*args, **(kwargs or {}))
+        result = _run(func, args, kwargs or {})
         if func in WORDS or (func is torch.ops.aten.detach.default and hasattr(args[0], "_elements")):
             result._elements = elements(args[0])
         return result
+
+
+def _run(func: Any, args: Any, named: Mapping[str, Any]) -> Any:
+    """Run an operator; one that writes into a given tensor leaves that tensor's strides as they are.
+
+    Functionalization would give it the strides that the operator's own result has.
+    """
+    if (out := named.get("out")) is None:
+        return func(*args, **named)
+    return out.copy_(func(*args, **{**named, "out": torch.empty_like(out)}))
 
 
 def _is_of_shapes(func: Any) -> bool:

@@ -13,8 +13,8 @@ from tapestry.optimizer.analysis.verification import relative_errors
 from tapestry.teg.double import in_double, widened
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.exporters.spmd import to_torch
-from tapestry.teg.exporters.spmd.imported_module import observed_parts, parts_of
 from tapestry.teg.exporters.spmd.recorded import read_recorded
+from tapestry.teg.exporters.spmd.stacks import sink_stacks
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure
 from tapestry.teg.interface import pack_inputs
@@ -55,8 +55,8 @@ def errors(
         double = False
     found = program.outputs(inputs)
     wanted = evaluate(reference, {k: widened(v) for k, v in inputs.items()} if double else inputs)
-    boxes = observed_parts(explicit)
-    parts = {f"{site}@{d}": p for site in found for d, p in enumerate(parts_of(wanted[site], boxes[site]))}
+    stacks = sink_stacks(explicit)
+    parts = {f"{site}@{d}": p for site in found for d, p in enumerate(stacks[site].parts_of(wanted[site]))}
     ours = {f"{site}@{d}": p for site, own in found.items() for d, p in enumerate(own)}
     return relative_errors(ours, parts)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tapestry.teg.exporters.spmd import to_torch
+from tapestry.teg.interface import pack_inputs
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.rounds import parse_rounds
@@ -17,6 +19,8 @@ from tests.teg.exporters.spmd.group import ProcessGroup
 from tests.teg.exporters.spmd.models import MODELS, TinyModel
 from tests.teg.exporters.spmd.test_execution import assert_close, run
 from tests.teg.exporters.spmd.test_jax_execution import run as run_jax
+from tests.teg.exporters.spmd.test_recorded import CLOSE, errors
+from tests.teg.importers.torch.ranks.recording import RecordingProcess
 from tests.teg.sharding.programs import random_placements
 
 LINE, GRID = MeshShape.of(gpu=4), MeshShape.of(node=2, gpu=2)
@@ -56,3 +60,14 @@ def test_jax_gives_what_other_engines_gave(
 ) -> None:
     model, explicit = in_rounds(name, rounds, seed)
     assert_close(run_jax(jax_process, explicit, model.inputs, tmp_path), model.outputs)
+
+
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(2, PLANS))
+def test_pytorch_modules_come_back_in(
+    name: str, rounds: str, seed: int, recording: RecordingProcess, tmp_path: Path
+) -> None:
+    model, explicit = in_rounds(name, rounds, seed)
+    module = tmp_path / "plan.py"
+    module.write_text(to_torch(explicit))
+    found = errors(recording, explicit, module, model.graph, pack_inputs(model.graph, model.inputs))
+    assert found and max(found.values()) <= CLOSE
