@@ -5,7 +5,7 @@ Used by importers, rewrites and tests; the user-facing interface (`teg.programs`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,16 @@ class GraphBuilder:
         self.data: dict[str, np.ndarray] = {}
         self._block_sites: set[str] = set()
         self._tried: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, graph: Graph, blocks: Iterable[Block]) -> GraphBuilder:
+        """Return a builder that goes on with `blocks` of a graph, in program order, and with the values they have."""
+        builder = cls(graph.name)
+        builder.blocks = list(blocks)
+        builder._block_sites = {block.site for block in builder.blocks}
+        builder.tensors = {t: graph.tensors[t] for block in builder.blocks for t in block.outputs}
+        builder.data = {t: value for t, value in graph.data.items() if t in builder.tensors}
+        return builder
 
     def free_site(self, wanted: str) -> str:
         """Return `wanted`, or the first `wanted.N` that names neither a block nor a tensor yet."""
