@@ -231,8 +231,14 @@ def _contributions(
             raise NotDifferentiable(f"the function {step.name!r} has no known derivative")
     factors = DERIVATIVES[step.name](parts, value)
     if _is_complex(kinds[k]):
-        factors = tuple(f if f[0] == "const" else ("conj", f) for f in factors)
+        factors = tuple(map(_conjugated, factors))
     return tuple(mul(g, f) if active[a] else ZERO for f, a in zip(factors, step.arguments, strict=True))
+
+
+def _conjugated(e: Expression) -> Expression:
+    if e[0] == "const":
+        return ("const", e[1].conjugate())
+    return ("conj", e)
 
 
 def _written(steps: Sequence[SubExpression]) -> list[Expression]:

@@ -44,7 +44,7 @@ def add_loss(w: GradientWriter, graph: Graph, name: str | None) -> Loss:
     outputs = outputs_of(graph)
     if not outputs:
         raise NotDifferentiable("the program has no output of floats, so it has no loss")
-    w.site = "loss"
+    w.site = "loss.terms"
     if name == SUM:
         return Loss(_sum(w, [sink.inputs[0] for sink in outputs.values()]), f"sum of {_listed(outputs)}")
     if name is None and len(outputs) == 1:

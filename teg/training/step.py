@@ -27,10 +27,14 @@ from tapestry.teg.validate import check
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """A training step: its graph, the loss in words, the parameters that it trains, and those it leaves as they are."""
+    """A training step: its graph, the loss in words and the sink of it, the parameters that it trains.
+
+    `constant` are those that it could train and leaves as they are: the loss does not depend on them.
+    """
 
     graph: Graph
     loss: str
+    output: str
     optimizer: str
     trained: tuple[str, ...]
     constant: tuple[str, ...]
@@ -72,7 +76,8 @@ def training_step(
     values = OPTIMIZERS[optimizer](writer, parameters, settings)
     for block, parameter, value in zip(used, parameters, values, strict=True):
         _carry(writer, block, parameter, value)
-    builder.sink(made.tensor, site=builder.free_site("loss"))
+    output = builder.free_site("loss")
+    builder.sink(made.tensor, site=output)
     step = prune(builder.build())
     if graph.external:
         step = replace(step, external={t: v for t, v in graph.external.items() if t in step.tensors})
@@ -81,6 +86,7 @@ def training_step(
     return TrainingStep(
         step,
         made.text,
+        output,
         optimizer,
         names,
         tuple(b.site for b in sources if b.site not in names),
