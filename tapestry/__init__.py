@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tapestry.teg import program
     from tapestry.teg.importers import from_jax, from_onnx, from_stablehlo, from_torch
     from tapestry.teg.importers.files import read_program
+    from tapestry.teg.training import training_step
 
 __all__ = [
     "Budget",
@@ -33,6 +34,7 @@ __all__ = [
     "read_program",
     "sharding_table",
     "simulate",
+    "training_step",
     "verify",
     "verify_frontier",
 ]
@@ -51,6 +53,7 @@ _HOMES = {
     "read_program": ("tapestry.teg.importers.files", "read_program"),
     "sharding_table": ("tapestry.optimizer.api", "sharding_table"),
     "simulate": ("tapestry.optimizer.api", "simulate"),
+    "training_step": ("tapestry.teg.training", "training_step"),
     "verify": ("tapestry.optimizer.api", "verify"),
     "verify_frontier": ("tapestry.optimizer.analysis.frontier_verification", "verify_frontier"),
 }

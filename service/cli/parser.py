@@ -59,6 +59,12 @@ COMMANDS: tuple[Command, ...] = (
         "rewrite",
     ),
     Command(
+        "train",
+        "make the training step of a program: loss, gradients and an optimizer",
+        programs.train,
+        "train",
+    ),
+    Command(
         "simulate",
         "run a plan on the device simulator: counts against predictions, values",
         plans.simulate,

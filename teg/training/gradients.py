@@ -9,7 +9,21 @@ from tapestry.teg.dtypes import is_float, numpy_dtype
 from tapestry.teg.graph import Block
 from tapestry.teg.operators import body_of
 from tapestry.teg.operators.fused_body import FUSED
-from tapestry.teg.training import elementwise, movement, products, reductions
+from tapestry.teg.training.elementwise import accumulate, cell, waypoint
+from tapestry.teg.training.movement import (
+    assemble,
+    concat,
+    dilate,
+    flat_slice,
+    gather,
+    interleave,
+    pad,
+    reshape,
+    scatter,
+    view,
+)
+from tapestry.teg.training.products import contract, conv, fft, linalg
+from tapestry.teg.training.reductions import layer_norm, log_softmax, pool, reduce, scan, softmax
 from tapestry.teg.training.rule import BlockGradients, NotDifferentiable, Rule
 from tapestry.teg.training.writing import GradientWriter
 
@@ -33,30 +47,30 @@ def fused(b: BlockGradients) -> Sequence[str | None]:
 
 
 RULES: Mapping[str, Rule] = {
-    "accumulate": elementwise.accumulate,
-    "assemble": movement.assemble,
-    "cell": elementwise.cell,
-    "concat": movement.concat,
-    "contract": products.contract,
-    "conv": products.conv,
-    "dilate": movement.dilate,
-    "fft": products.fft,
-    "flat_slice": movement.flat_slice,
+    "accumulate": accumulate,
+    "assemble": assemble,
+    "cell": cell,
+    "concat": concat,
+    "contract": contract,
+    "conv": conv,
+    "dilate": dilate,
+    "fft": fft,
+    "flat_slice": flat_slice,
     FUSED: fused,
-    "gather": movement.gather,
-    "interleave": movement.interleave,
-    "layer_norm": reductions.layer_norm,
-    "linalg": products.linalg,
-    "log_softmax": reductions.log_softmax,
-    "pad": movement.pad,
-    "pool": reductions.pool,
-    "reduce": reductions.reduce,
-    "reshape": movement.reshape,
-    "scan": reductions.scan,
-    "scatter": movement.scatter,
-    "softmax": reductions.softmax,
-    "view": movement.view,
-    "waypoint": elementwise.waypoint,
+    "gather": gather,
+    "interleave": interleave,
+    "layer_norm": layer_norm,
+    "linalg": linalg,
+    "log_softmax": log_softmax,
+    "pad": pad,
+    "pool": pool,
+    "reduce": reduce,
+    "reshape": reshape,
+    "scan": scan,
+    "scatter": scatter,
+    "softmax": softmax,
+    "view": view,
+    "waypoint": waypoint,
 }
 
 

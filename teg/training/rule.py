@@ -1,4 +1,4 @@
-"""What a rule of differentiation is given and returns: gradients of a block's outputs become those of its inputs."""
+"""Rules of differentiation, as functions: gradients of a block's outputs become those of its inputs."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -29,7 +30,8 @@ from tapestry.teg.validate import check
 class TrainingStep:
     """A training step: its graph, the loss in words and the sink of it, the parameters that it trains.
 
-    `constant` are those that it could train and leaves as they are: the loss does not depend on them.
+    `constant` are those that it could train and leaves as they are: the loss does not depend on them. `inputs` are the
+    sources that the loss adds to those of the program.
     """
 
     graph: Graph
@@ -38,7 +40,19 @@ class TrainingStep:
     optimizer: str
     trained: tuple[str, ...]
     constant: tuple[str, ...]
+    inputs: tuple[str, ...]
     mixed_precision: bool
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of what the optimizer keeps from step to step, copies of parameters included."""
+        types = (self.graph.tensors[b.outputs[0]].type for b in self.graph.sources if b.site in self._states)
+        return sum(kind.size_bytes for kind in types)
+
+    @property
+    def _states(self) -> set[str]:
+        carried = _carried(self.graph)
+        return {b.site for b in self.graph.sources if b.site in carried} - set(self.trained)
 
 
 def training_step(
@@ -61,6 +75,8 @@ def training_step(
     """
     if optimizer not in OPTIMIZERS:
         raise NotDifferentiable(no_such("optimizer", optimizer, OPTIMIZERS))
+    rate = LEARNING_RATES[optimizer] if learning_rate is None else learning_rate
+    _check_numbers(optimizer, rate, momentum)
     sources = _trained_sources(graph, train)
     shown = {sink.site for sink in graph.sinks if not sink.definition.carries}
     builder = GraphBuilder.of(graph, (block for block in graph.blocks if block.site not in shown))
@@ -70,7 +86,6 @@ def training_step(
     used = [b for b in sources if b.outputs[0] in gradients]
     if not used:
         raise NotDifferentiable(f"the loss ({made.text}) depends on no parameter that is trained")
-    rate = LEARNING_RATES[optimizer] if learning_rate is None else learning_rate
     settings = OptimizerSettings(rate, momentum)
     parameters = [_parameter(writer, b, gradients[b.outputs[0]]) for b in used]
     values = OPTIMIZERS[optimizer](writer, parameters, settings)
@@ -90,8 +105,18 @@ def training_step(
         optimizer,
         names,
         tuple(b.site for b in sources if b.site not in names),
+        tuple(b.site for b in step.sources if b.site not in graph.by_site and b.site not in _carried(step)),
         any(p.master != p.tensor for p in parameters),
     )
+
+
+def _check_numbers(optimizer: str, rate: float, momentum: float) -> None:
+    if not 0 < rate < math.inf:
+        raise NotDifferentiable(f"the learning rate is a number above 0, not {rate}")
+    if not 0 <= momentum < 1:
+        raise NotDifferentiable(f"the momentum is a number from 0 to below 1, not {momentum}")
+    if momentum and optimizer != "sgd":
+        raise NotDifferentiable(f"the momentum is of sgd; {optimizer} has none")
 
 
 def _trained_sources(graph: Graph, patterns: Sequence[str]) -> list[Block]:

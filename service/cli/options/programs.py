@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapestry.service.cli.options.shared import Parser, as_json, dtype, graph, quiet, timing
-from tapestry.service.cli.values import coordinates, name, names, whole
+from tapestry.service.cli.values import coordinates, name, names, number, whole
 
 
 def import_(parser: Parser) -> None:
@@ -47,6 +47,36 @@ def rewrite(parser: Parser) -> None:
         "--prepare",
         metavar="FILE",
         help="fold into parameters what can be, and write here the part that is computed once; the rest goes to -o",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
+    )
+    as_json(parser)
+
+
+def train(parser: Parser) -> None:
+    """Add the options of `train`: the program, what is trained and how, and the output file."""
+    graph(parser)
+    dtype(parser)
+    parser.add_argument(
+        "--loss",
+        metavar="cross_entropy|mse|sum|OUTPUT",
+        help="the loss, or the output that is it (default: the only output if it is a scalar, else cross_entropy "
+        "of the one named logits, else mse of the first)",
+    )
+    parser.add_argument("--optimizer", choices=("adam", "sgd"), default="adam", help="default: adam")
+    parser.add_argument(
+        "--learning-rate", type=number, metavar="X", help="default: 0.001 with adam, 0.01 with sgd"
+    )
+    parser.add_argument(
+        "--momentum", type=number, default=0.0, metavar="X", help="of sgd, below 1 (default: 0)"
+    )
+    parser.add_argument(
+        "--train",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="train this source, * stands for any text; may be repeated (default: all parameters)",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
