@@ -20,7 +20,7 @@ from tapestry.optimizer.exact.additive import AdditiveCosts
 from tapestry.optimizer.exact.bounds import cost_bounds, time_bound
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
-from tests.cases import first
+from tests.cases import first, rotating
 from tests.costmodel.programs import random_genes
 from tests.teg.sharding.looped import in_rounds, training
 
@@ -33,13 +33,18 @@ CASES = [
 ]
 
 
+COMBINATIONS = [
+    (mesh, count, order, queues) for mesh, count in CASES for order in SCHEDULE_ORDERS for queues in (1, 2)
+]
+
+
 def with_queues(mesh: Mesh, queues: int) -> Mesh:
     return replace(mesh, device=replace(mesh.device, communication_queues=queues))
 
 
-@pytest.mark.parametrize("queues", (1, 2))
-@pytest.mark.parametrize("order", SCHEDULE_ORDERS)
-@pytest.mark.parametrize(("mesh", "count"), first(2, CASES))
+@pytest.mark.parametrize(
+    ("mesh", "count", "order", "queues"), [COMBINATIONS[0], *rotating(5, COMBINATIONS[1:])]
+)
 def test_compiled_costs_are_those_of_the_reference_and_the_simulator(
     mesh: str, count: int, order: str, queues: int
 ) -> None:

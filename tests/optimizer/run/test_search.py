@@ -221,13 +221,6 @@ def test_a_request_to_stop_is_read_between_rounds() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_stops_when_nothing_more_is_found() -> None:
-    result = search(GRAPHS["joints"](), evaluations=50_000_000, rules=())
-    assert result.stopped == "converged"
-    assert result.evaluations < 50_000_000
-
-
-@pytest.mark.slow
 def test_progress_reports_how_far_and_how_good() -> None:
     reports: list[Progress] = []
     result = search(evaluations=80_000, on_progress=reports.append)

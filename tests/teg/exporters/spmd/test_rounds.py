@@ -34,6 +34,7 @@ CASES = [
     ("jax/flax_cnn_groupnorm_train_sgd", "2 x arg16[0]"),
     ("tiny/bert_large_b8_s512.winputs", "2 x input_ids[0]"),
 ]
+LARGEST = "jax/flax_gpt_12x768_train_sgd"
 PLANS = [(name, rounds, seed) for name, rounds in CASES for seed in range(2)]
 
 
@@ -46,7 +47,7 @@ def in_rounds(name: str, rounds: str, seed: int) -> tuple[TinyModel, ExplicitGra
     return model, expand(model.graph, replace(placements, rounds=parse_rounds(rounds)), mesh_shape)
 
 
-@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(4, PLANS))
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(5, PLANS))
 def test_pytorch_gives_what_other_engines_gave(
     name: str, rounds: str, seed: int, processes: ProcessGroup, tmp_path: Path
 ) -> None:
@@ -54,7 +55,8 @@ def test_pytorch_gives_what_other_engines_gave(
     assert_close(run(processes, explicit, model.inputs, tmp_path, most=np.inf), model.outputs)
 
 
-@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(4, PLANS))
+# JAX compiles the large one for minutes.
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(5, [p for p in PLANS if p[0] != LARGEST]))
 def test_jax_gives_what_other_engines_gave(
     name: str, rounds: str, seed: int, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
@@ -63,9 +65,7 @@ def test_jax_gives_what_other_engines_gave(
 
 
 # Of one of the models, gradients of biases are sums that come to zero: what is left is noise, in double precision too.
-READ = [
-    (name, *rest) for name, *rest in PLANS if name not in ("jax/flax_gpt_12x768_train_sgd", "live/recurrent")
-]
+READ = [(name, *rest) for name, *rest in PLANS if name not in (LARGEST, "live/recurrent")]
 
 
 @pytest.mark.parametrize(("name", "rounds", "seed"), rotating(5, READ))
