@@ -12,12 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from tapestry.service.batches import BatchEntry
 from tapestry.service.store import StoredRun
 from tapestry.teg.html_table import html_table
 
+OF_AN_ENTRY = ("model", "mesh", "seed", "run", "status", "problem", "stopped", "evaluations")
+OF_A_PLAN = ("model", "mesh", "seed", "run", "plan", "devices", "micro_batches")
+OF_A_RULE = ("rule", "runs", "applied", "improved")
+LONGEST = 2**63 - 1
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;max-width:80rem}table{border-collapse:collapse;"
     "margin:1rem 0 2rem}caption{text-align:left;font-weight:600}td,th{padding:.2rem .8rem;text-align:left;"
@@ -50,6 +55,8 @@ class EntryResult:
             "status": self.status,
             "reused": self.reused,
             "problem": self.problem or None,
+            "stopped": None if run is None else run.summary.stopped,
+            "evaluations": 0 if run is None else run.summary.evaluations,
             "plans": 0 if run is None else len(run.frontier),
             "best": {} if run is None else best_of(run),
             "bounds": {} if run is None else {name: dict(bound) for name, bound in run.bounds.items()},
@@ -70,7 +77,7 @@ def entry_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
     rows = []
     for result in results:
         document = result.document()
-        own = {name: document[name] for name in ("model", "mesh", "seed", "run", "status", "problem")}
+        own = {name: document[name] for name in OF_AN_ENTRY}
         own |= {f"dim_{name}": size for name, size in result.entry.dimensions.items()}
         for objective, best in (document["best"] or {"": {}}).items():
             bound = document["bounds"].get(objective, {})
@@ -106,9 +113,22 @@ def rule_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
         for rule, counts in run.rules.items():
             for k, count in enumerate((1, *counts)):
                 sums[rule][k] += count
-    names = ("runs", "applied", "improved")
     ordered = sorted(sums.items(), key=lambda item: (-item[1][2], item[0]))
-    return [{"rule": rule, **dict(zip(names, counts, strict=True))} for rule, counts in ordered]
+    return [dict(zip(OF_A_RULE, (rule, *counts), strict=True)) for rule, counts in ordered]
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder of a report, and remove tables of an earlier one that a new one may not have.
+
+    Raises:
+        OSError: it cannot be made, or not written into.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):
+        pass
+    for earlier in folder.glob("*.parquet"):
+        if earlier.stem in ("entries", "frontiers", "rules"):
+            earlier.unlink()
 
 
 def write_report(folder: Path, title: str, results: Sequence[EntryResult]) -> dict[str, str]:
@@ -117,16 +137,17 @@ def write_report(folder: Path, title: str, results: Sequence[EntryResult]) -> di
     Raises:
         OSError: the folder or a file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    prepare_folder(folder)
     tables = {
         "entries": entry_rows(results),
         "frontiers": frontier_rows(results),
         "rules": rule_rows(results),
     }
+    heads = {"entries": OF_AN_ENTRY, "frontiers": OF_A_PLAN, "rules": OF_A_RULE}
     files = {}
     for name, rows in tables.items():
         files[f"{name}.csv"] = str(folder / f"{name}.csv")
-        _write_csv(folder / f"{name}.csv", rows)
+        _write_csv(folder / f"{name}.csv", rows, heads[name])
         if rows and find_spec("pyarrow") is not None:
             files[f"{name}.parquet"] = str(folder / f"{name}.parquet")
             _write_parquet(folder / f"{name}.parquet", rows)
@@ -139,9 +160,10 @@ def _columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]], head: Sequence[str]) -> None:
+    """Write rows; a table without any has the columns of `head`."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, _columns(rows))
+        writer = csv.DictWriter(file, _columns(rows) or head)
         writer.writeheader()
         writer.writerows(rows)
 
@@ -150,8 +172,14 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    columns = {name: [row.get(name) for row in rows] for name in _columns(rows)}
+    columns = {name: [_stored(row.get(name)) for row in rows] for name in _columns(rows)}
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+
+def _stored(value: Any) -> Any:
+    """Return a value as a column stores it: whole numbers of more than 63 bits as floats."""
+    is_long = isinstance(value, int) and not -LONGEST <= value <= LONGEST
+    return float(value) if is_long else value
 
 
 def _page(title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

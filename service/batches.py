@@ -91,9 +91,9 @@ def read_batch(path: str | Path) -> Batch:
     try:
         document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise BatchError(Fault("", f"cannot read {str(path)!r}: {error.strerror or error}")) from error
+        raise BatchError(Fault("", f"it cannot be read: {error.strerror or error}")) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BatchError(Fault("", f"{str(path)!r} is no TOML: {error}")) from error
+        raise BatchError(Fault("", f"it is no TOML: {error}")) from error
     return batch_of(document)
 
 
@@ -115,6 +115,9 @@ def batch_of(document: Mapping[str, Any]) -> Batch:
         options=options,
     )
     faults = [fault for fault in options.faults() if fault.pointer != "/seed"]
+    for k, seed in enumerate(batch.seeds):
+        of_seed = (f for f in options.changed(seed=seed).faults() if f.pointer == "/seed")
+        faults += [Fault(f"/seeds/{k}", fault.detail) for fault in of_seed]
     count = len(batch.models) * len(batch.meshes) * len(batch.seeds)
     for sizes in batch.dimensions.values():
         count *= len(sizes)

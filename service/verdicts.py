@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.plan import WORKERS_LOST
 from tapestry.rewrites import Move, is_structural
 from tapestry.rewrites.rules import OTHERS, family_of
 from tapestry.service.problems import problem
@@ -120,13 +121,21 @@ def with_suspects(
     return {plan: verdict for plan, verdict in reported.items() if verdict != verified[plan]}
 
 
-def problem_of(checked: Mapping[str, Verified | None]) -> dict[str, Any] | None:
-    """Build the problem document of a run, by its plans' ids, where a plan of it was refuted; else return None."""
+WORKERS_MISSING = (
+    "the cluster lost all its workers; what was found until then is kept; search again for the rest"
+)
+
+
+def problem_of(checked: Mapping[str, Verified | None], stopped: str = "") -> dict[str, Any] | None:
+    """Build the problem document of a run, by its plans' ids, where a plan of it was refuted; else return None.
+
+    A run that `stopped` because its workers were lost has a problem, too: it is no answer to its request.
+    """
     refuted = {
         plan: verdict for plan, verdict in checked.items() if verdict is not None and is_refuted(verdict)
     }
     if not refuted:
-        return None
+        return problem("workers_lost", "Workers lost", WORKERS_MISSING) if stopped == WORKERS_LOST else None
     rules = dict.fromkeys(rule for verdict in refuted.values() for rule in verdict.get("suspects", ()))
     suspicion = f"suspected of it: {', '.join(rules)}" if rules else "no rule is suspected of it"
     hint = "do not use those plans, nor those that are not trusted; search again with other rules in `rules`"

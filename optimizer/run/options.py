@@ -93,6 +93,7 @@ class RunOptions:
         path=("budget", "evaluations"),
         is_advanced=False,
         least=1,
+        most=LARGEST_INTEGER,
         unset="any number",
     )
     deadline_seconds: float | None = option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
 from typing import Annotated, Any
@@ -25,10 +26,12 @@ from tapestry.service.problems import problem
 from tapestry.service.provenance import versions
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.store import AlreadyEnded, NewBatchEntry, StoredBatch
+from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/batches", tags=["runs"])
 
 MOST = 1000  # members of each list of a batch
+MOST_ENTRIES = 10_000
 OWN = ("graphs", "meshes", "seeds", "name", "fresh")
 GraphId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
@@ -98,10 +101,12 @@ def post_batch(body: BatchBody, parts: Parts, key: Key = None) -> Response:
     An entry that cannot be carried out has its problem, and the others are queued all the same. Where an equal request
     was answered before, that run is taken; `fresh` asks for another search.
     """
+    _check_lists(body)
     known = idempotency(key, "POST /v1/batches", body.model_dump(mode="json"))
     entries = [
-        _entry(body, graph_id, mesh, seed, parts)
-        for graph_id, mesh, seed in product(body.graphs, body.meshes, body.seeds)
+        entry
+        for graph_id, mesh in product(body.graphs, body.meshes)
+        for entry in _entries(body, graph_id, mesh, parts)
     ]
     submitted = parts.store.batches.submit(
         body.name,
@@ -143,18 +148,46 @@ def cancel_batch(batch_id: BatchId, parts: Parts) -> Response:
     return answer(_detail(parts, batch_id), 202)
 
 
-def _entry(
-    body: BatchBody, graph_id: str, mesh: str | dict[str, Any], seed: int, parts: Context
-) -> NewBatchEntry:
-    """Check an entry as a request of its own."""
+def _check_lists(body: BatchBody) -> None:
+    """Check that nothing is in a list twice, and that the lists make no more entries than a batch may have.
+
+    Raises:
+        InvalidRequest: they do not.
+    """
+    faults = []
+    for name in ("graphs", "meshes", "seeds"):
+        values = getattr(body, name)
+        faults += [
+            Fault(f"/{name}/{k}", "is there twice") for k, value in enumerate(values) if value in values[:k]
+        ]
+    count = len(body.graphs) * len(body.meshes) * len(body.seeds)
+    if count > MOST_ENTRIES:
+        faults.append(Fault("", f"these are {count:,} runs; at most {MOST_ENTRIES:,} make a batch"))
+    if faults:
+        raise InvalidRequest(faults)
+
+
+def _entries(
+    body: BatchBody, graph_id: str, mesh: str | dict[str, Any], parts: Context
+) -> list[NewBatchEntry]:
+    """Check the entries of a program on a mesh as a request of their own: they differ in their seeds alone."""
     options = body.model_dump(exclude={*OWN})
-    run = RunBody.model_validate({**options, "graph_id": graph_id, "mesh": mesh, "seed": seed})
+    run = RunBody.model_validate({**options, "graph_id": graph_id, "mesh": mesh, "seed": body.seeds[0]})
     name = mesh if isinstance(mesh, str) else str(mesh.get("name", ""))
     try:
         request = checked_request(run, parts)
     except InvalidRequest as error:
-        return NewBatchEntry(graph_id, name, seed, None, problem("invalid", "Invalid entry", str(error)))
-    return NewBatchEntry(request.graph_id, str(request.mesh["name"]), seed, request)
+        reason = problem("invalid", "Invalid entry", str(error))
+        return [NewBatchEntry(graph_id, name, seed, None, reason) for seed in body.seeds]
+    return [
+        NewBatchEntry(
+            request.graph_id,
+            str(request.mesh["name"]),
+            seed,
+            replace(request, options=request.options.changed(seed=seed)),
+        )
+        for seed in body.seeds
+    ]
 
 
 def _summary(batch: StoredBatch) -> dict[str, Any]:

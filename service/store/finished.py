@@ -86,7 +86,9 @@ def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, An
         "expected": dict(result.expected),
         "versions": dict(finished.versions),
         "host": dict(finished.host),
-        "problem": problem_of({plan.id: finished.verified.get(plan.id) for plan in result.frontier}),
+        "problem": problem_of(
+            {plan.id: finished.verified.get(plan.id) for plan in result.frontier}, result.stopped
+        ),
         "started_at": finished.created_at,
         "ended_at": finished.ended_at,
     }

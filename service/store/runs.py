@@ -172,7 +172,11 @@ class Runs:
             .join(GraphRow, GraphRow.id == RunRow.graph_id)
             .where(or_(GraphRow.structural_hash == kin.structural_hash, GraphRow.family == kin.family))
             .where(RunRow.status == "succeeded", RunRow.problem.is_(null()), RunRow.front > 0)
-            .order_by(RunRow.created_at.desc(), RunRow.id.desc())
+            .order_by(
+                (GraphRow.structural_hash == kin.structural_hash).desc(),
+                RunRow.created_at.desc(),
+                RunRow.id.desc(),
+            )
             .limit(MOST_RELATED)
         )
         with self._database.reading() as connection:

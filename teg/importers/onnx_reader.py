@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.faults import near_hint
 from tapestry.teg.graph import ROLES
 from tapestry.teg.importers.failure import IN_PYTHON, ImportFailure
 from tapestry.teg.importers.onnx_checks import LARGEST_FILE_BYTES, STANDARD_DOMAINS, check_model, check_node
@@ -215,6 +216,7 @@ def _named_values(proto: Any, label: str, key: str, what: str) -> dict[str, str]
 def _check_static(inputs: Iterable[Any], dims: Mapping[str, int], label: str) -> None:
     """Check that every dimension has a size, in the file or in `dims`; the error names all that lack one."""
     open_dims: dict[str, str] = {}
+    symbols: set[str] = set()
     for i in inputs:
         if not i.type.HasField("tensor_type"):
             raise ImportFailure(f"{label}: input {i.name!r} is not a tensor")
@@ -222,11 +224,16 @@ def _check_static(inputs: Iterable[Any], dims: Mapping[str, int], label: str) ->
             raise ImportFailure(f"{label}: input {i.name!r} has no shape; state it in the model")
         for k, d in enumerate(i.type.tensor_type.shape.dim):
             symbol = _symbol(i.name, k, d)
+            symbols |= {symbol} - {""}
             if symbol and symbol not in dims:
                 open_dims.setdefault(symbol, f"{i.name!r}")
     wrong = [f"{k}={v}" for k, v in dims.items() if v < 1]
     if wrong:
         raise ImportFailure(f"{label}: a dimension's size must be a positive number, not {', '.join(wrong)}")
+    unknown = [name for name in dims if name not in symbols]
+    if unknown:
+        known = near_hint(unknown[0], sorted(symbols)) if symbols else "all its dimensions have sizes"
+        raise ImportFailure(f"{label} has no dimension {unknown[0]!r} without a size; {known}")
     if open_dims:
         listed = ", ".join(f"{symbol!r} of input {where}" for symbol, where in open_dims.items())
         example = " ".join(f"--dim {symbol}=8" for symbol in open_dims)

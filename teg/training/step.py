@@ -7,10 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from tapestry.teg.arguments import NUMBER, TEXT, a_value_of, check_arguments, optional, several
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.faults import near_hint, no_such
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.programs.program import Program
 from tapestry.teg.pruning import prune
 from tapestry.teg.training.gradients import differentiate
 from tapestry.teg.training.losses import Loss, add_loss
@@ -55,14 +57,24 @@ class TrainingStep:
         return {b.site for b in self.graph.sources if b.site in carried} - set(self.trained)
 
 
+KINDS = {
+    "program": a_value_of((Graph, Program), "a graph or a program of the builder"),
+    "loss": optional(TEXT),
+    "optimizer": TEXT,
+    "learning_rate": optional(NUMBER),
+    "momentum": NUMBER,
+    "train": several(TEXT, "a name, or a list of names"),
+}
+
+
 def training_step(
-    graph: Graph,
+    program: Graph | Program,
     *,
     loss: str | None = None,
     optimizer: str = "adam",
     learning_rate: float | None = None,
     momentum: float = 0.0,
-    train: Sequence[str] = (),
+    train: str | Sequence[str] = (),
 ) -> TrainingStep:
     """Build the training step of a program: it computes the loss, and carries the next values of what is trained.
 
@@ -71,13 +83,19 @@ def training_step(
     of floats. Parameters of fewer than 32 bits are updated in copies of float32.
 
     Raises:
+        ArgumentError: arguments of another type.
+        InvalidGraphError: the graph breaks a rule of the language.
         NotDifferentiable: the program has no such loss or optimizer, nothing to train, or a block without a rule.
     """
+    given = {"program": program, "loss": loss, "optimizer": optimizer, "learning_rate": learning_rate}
+    check_arguments(KINDS, {**given, "momentum": momentum, "train": train})
+    graph = program.graph if isinstance(program, Program) else program
+    check(graph)
     if optimizer not in OPTIMIZERS:
-        raise NotDifferentiable(no_such("optimizer", optimizer, OPTIMIZERS))
+        raise NotDifferentiable(f"optimizer: {no_such('optimizer', optimizer, OPTIMIZERS)}")
     rate = LEARNING_RATES[optimizer] if learning_rate is None else learning_rate
     _check_numbers(optimizer, rate, momentum)
-    sources = _trained_sources(graph, train)
+    sources = _trained_sources(graph, (train,) if isinstance(train, str) else train)
     shown = {sink.site for sink in graph.sinks if not sink.definition.carries}
     builder = GraphBuilder.of(graph, (block for block in graph.blocks if block.site not in shown))
     writer = GradientWriter(builder)
@@ -112,11 +130,11 @@ def training_step(
 
 def _check_numbers(optimizer: str, rate: float, momentum: float) -> None:
     if not 0 < rate < math.inf:
-        raise NotDifferentiable(f"the learning rate is a number above 0, not {rate}")
+        raise NotDifferentiable(f"learning_rate: expected a number above 0, not {rate}")
     if not 0 <= momentum < 1:
-        raise NotDifferentiable(f"the momentum is a number from 0 to below 1, not {momentum}")
+        raise NotDifferentiable(f"momentum: expected a number from 0 to below 1, not {momentum}")
     if momentum and optimizer != "sgd":
-        raise NotDifferentiable(f"the momentum is of sgd; {optimizer} has none")
+        raise NotDifferentiable(f"momentum: {optimizer} has none; use sgd")
 
 
 def _trained_sources(graph: Graph, patterns: Sequence[str]) -> list[Block]:

@@ -42,6 +42,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "read_program": {"path": GPT2},
     "sharding_table": {"found": None},
     "simulate": {"found": None},
+    "training_step": {"program": None},
     "verify": {"found": None},
     "verify_frontier": {"found": None},
 }

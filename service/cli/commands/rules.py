@@ -44,9 +44,7 @@ def _learned(arguments: Namespace) -> int:
         print("nothing has been learned yet: no run of this release is stored")
         return OK
     runs = counted(len({row["snapshot"] for row in document["snapshots"]}), "run")
-    print(
-        f"prior {document['prior']}: what {runs} or more have told of moves, by credit per thousand applied"
-    )
+    print(f"prior {document['prior']}: learned from at least {runs}, moves by credit per thousand applied")
     best = sorted(document["rules"], key=lambda row: (row["mesh_kind"], row["focus"], -row["rate"]))
     print_table(
         ("rule", "operators", "mesh", "objectives", "runs", "applied", "improved", "rate", "hypervolume"),

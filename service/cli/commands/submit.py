@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tapestry.client import Client, ServiceError
+from tapestry.client import Client, ProblemError, ServiceError
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.batches import Batch, BatchError, read_batch
 from tapestry.service.cli.errors import FAILED, OK, CommandError
@@ -31,9 +31,11 @@ def run(arguments: Namespace) -> int:
     key = arguments.key or os.environ.get("TAPESTRY_API_KEY")
     try:
         with Client(arguments.url, api_key=key) as client, reporter(arguments.quiet) as reported:
-            graphs = _sent(client, batch, folder, reported)
+            graphs, unread = _sent(client, batch, folder, reported)
+            if not graphs:
+                raise CommandError("; ".join(unread.values()))
             found = client.submit_batch(
-                graphs,
+                list(graphs),
                 [_mesh(mesh, folder) for mesh in batch.meshes],
                 batch.seeds,
                 name=", ".join(Path(file).name for file in arguments.files)[:1000],
@@ -44,10 +46,12 @@ def run(arguments: Namespace) -> int:
                 found = _ended(client, found, reported)
     except (ServiceError, ArgumentError, ValueError) as error:
         raise CommandError(str(error)) from error
-    names = dict(zip(graphs, _names(batch), strict=True))
     document = {
         **found,
-        "entries": [{**entry, "model": names.get(entry["graph_id"])} for entry in found["entries"]],
+        "entries": [
+            *({**entry, "model": graphs.get(entry["graph_id"])} for entry in found["entries"]),
+            *_unread_entries(batch, unread),
+        ],
     }
     if arguments.json:
         print_json(document)
@@ -76,28 +80,49 @@ def _batch(arguments: Namespace) -> tuple[Batch, Path]:
     return Batch(tuple(map(str, files)), meshes, (options.seed,), dimensions, options), Path()
 
 
-def _sent(client: Client, batch: Batch, folder: Path, reported: Reporter) -> list[str]:
-    """Send every program in every size; return the ids of the graphs that the service made of them."""
-    graphs = []
-    for model, sizes in _programs(batch):
-        graph = client.upload(model_beside(folder, model), dims=sizes)
-        reported.note(f"{Path(model).name} is graph {graph.id}")
-        graphs.append(graph.id)
-    return graphs
+def _sent(
+    client: Client, batch: Batch, folder: Path, reported: Reporter
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Send every program in every size.
+
+    Return the names of the programs by the ids of the graphs that the service made of them, and by its name the reason
+    why a program could not be read.
+    """
+    graphs: dict[str, str] = {}
+    unread: dict[str, str] = {}
+    for number, model, sizes in _programs(batch):
+        name = Path(model).name + "".join(f" {dim}={size}" for dim, size in sizes.items())
+        try:
+            graph = client.upload(model_beside(folder, model), dims=sizes)
+        except (ArgumentError, ProblemError) as error:
+            unread[name] = f"models[{number}] {model!r}: {error}"
+            reported.note(unread[name])
+            continue
+        reported.note(f"{name} is graph {graph.id}")
+        graphs.setdefault(graph.id, name)
+    return graphs, unread
 
 
-def _programs(batch: Batch) -> list[tuple[str, dict[str, int]]]:
+def _programs(batch: Batch) -> list[tuple[int, str, dict[str, int]]]:
     sizes = [
         dict(zip(batch.dimensions, chosen, strict=True)) for chosen in product(*batch.dimensions.values())
     ]
-    return list(product(batch.models, sizes))
+    return [(number, model, chosen) for (number, model), chosen in product(enumerate(batch.models), sizes)]
 
 
-def _names(batch: Batch) -> list[str]:
-    return [
-        Path(model).name + "".join(f" {name}={size}" for name, size in sizes.items())
-        for model, sizes in _programs(batch)
-    ]
+def _unread_entries(batch: Batch, unread: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the entries that were not sent, each with its problem."""
+    for (model, reason), mesh, seed in product(unread.items(), batch.meshes, batch.seeds):
+        problem = {"title": "Program cannot be read", "detail": reason}
+        yield {
+            **dict.fromkeys(("number", "graph_id", "run")),
+            "model": model,
+            "mesh": mesh,
+            "seed": seed,
+            "status": "failed",
+            "problem": problem,
+            "best": {},
+        }
 
 
 def _mesh(mesh: str, folder: Path) -> str | Path:

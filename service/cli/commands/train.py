@@ -12,7 +12,7 @@ from tapestry.teg.brief import counted
 from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
 from tapestry.teg.training import NotDifferentiable, TrainingStep, training_step
-from tapestry.teg.validate import InvalidGraphError, check
+from tapestry.teg.validate import InvalidGraphError
 
 SHOWN = 6
 
@@ -21,7 +21,6 @@ def run(arguments: Namespace) -> int:
     """Build the training step, write it if requested, and print what it trains by which loss."""
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data, arguments.dtype)
     try:
-        check(graph)
         step = training_step(
             graph,
             loss=arguments.loss,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 from tapestry.optimizer.requests import ReadRequest, read_request
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.cluster import ClusterIslands
-from tapestry.service.batch_report import EntryResult, entry_rows, write_report
+from tapestry.optimizer.run.plan import WORKERS_LOST
+from tapestry.service.batch_report import EntryResult, entry_rows, prepare_folder, write_report
 from tapestry.service.batches import Batch, BatchEntry, BatchError, read_batch
 from tapestry.service.cli.cluster import on_cluster, tls_of
 from tapestry.service.cli.errors import FAILED, INTERRUPTED, OK, CommandError
@@ -29,11 +31,15 @@ from tapestry.service.cli.searching import (
 from tapestry.service.examples import model_beside
 from tapestry.service.priors import prior_for
 from tapestry.service.store import Store, StoreError, mesh_to_document
+from tapestry.service.verdicts import WORKERS_MISSING
 from tapestry.teg.brief import counted
 
 
-class Interrupted(Exception):
-    """Error raised when Ctrl-C ends a batch; what it has stored stays."""
+class Ended(Exception):
+    """Error raised when a batch ends before its last entry; `last` is what the entry came to that was searched."""
+
+    def __init__(self, last: EntryResult) -> None:
+        self.last = last
 
 
 def run(arguments: Namespace) -> int:
@@ -44,6 +50,13 @@ def run(arguments: Namespace) -> int:
         batch = read_batch(path)
     except BatchError as error:
         raise CommandError(f"{arguments.batch}: {error}") from error
+    folder = Path(arguments.out) if arguments.out else path.parent / f"{path.stem}.report"
+    try:
+        prepare_folder(folder)
+    except OSError as error:
+        raise CommandError(
+            f"the report cannot be written to {str(folder)!r}: {error.strerror or error}"
+        ) from error
     store = open_store(arguments.database_url)
     try:
         with reporter(arguments.quiet) as reported, on_cluster(arguments, reported.note) as cluster:
@@ -51,13 +64,14 @@ def run(arguments: Namespace) -> int:
             results, is_interrupted = tuning.run()
     finally:
         store.close()
-    folder = Path(arguments.out) if arguments.out else path.parent / f"{path.stem}.report"
     try:
         files = write_report(folder, f"Batch {path.name}", results)
     except OSError as error:
-        raise CommandError(
-            f"the report cannot be written to {str(folder)!r}: {error.strerror or error}"
-        ) from error
+        print(
+            f"tapestry: the report cannot be written to {str(folder)!r}: {error.strerror or error}",
+            file=sys.stderr,
+        )
+        files = {}
     if arguments.json:
         print_json({"batch": str(path), "entries": [result.document() for result in results], "files": files})
     else:
@@ -68,7 +82,7 @@ def run(arguments: Namespace) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
-    return OK if all(result.status == "succeeded" for result in results) else FAILED
+    return OK if files and all(result.status == "succeeded" for result in results) else FAILED
 
 
 class _Tuning:
@@ -94,10 +108,15 @@ class _Tuning:
         results: list[EntryResult] = []
         try:
             results.extend(map(self._entry, self.entries))  # those before an interruption stay
-        except (Interrupted, KeyboardInterrupt):
-            left = self.entries[len(results) :]
-            return [*results, *(EntryResult(entry, "pending") for entry in left)], True
+        except Ended as end:
+            results.append(end.last)
+            return self._with_pending(results), end.last.status == "cancelled"
+        except KeyboardInterrupt:
+            return self._with_pending(results), True
         return results, False
+
+    def _with_pending(self, results: list[EntryResult]) -> list[EntryResult]:
+        return [*results, *(EntryResult(entry, "pending") for entry in self.entries[len(results) :])]
 
     def _entry(self, entry: BatchEntry) -> EntryResult:
         began_s = time.monotonic()
@@ -116,7 +135,7 @@ class _Tuning:
         return result
 
     def _time_left(self, entry: BatchEntry) -> str:
-        left = len(self.entries) - entry.number - 1
+        left = len(self.entries) - entry.number - 1  # of which some may be answered, or have faults
         if not left or not self.searched_s:
             return ""
         seconds = left * sum(self.searched_s) / len(self.searched_s)
@@ -129,12 +148,15 @@ class _Tuning:
         if known is not None:
             return EntryResult(entry, known.summary.status, known, reused=True)
         outcome = search_and_check(request, self.reported)
-        if outcome.is_interrupted:
-            raise Interrupted
         run_id = store_outcome(self.store, outcome)
         if run_id is None:
             raise CommandError("the database did not take the run")
         found = self.store.runs.find(run_id)
+        if outcome.is_interrupted:
+            raise Ended(EntryResult(entry, "cancelled", found))
+        if outcome.result.stopped == WORKERS_LOST:
+            self.reported.note(f"{entry}: {WORKERS_MISSING}")
+            raise Ended(EntryResult(entry, "failed", found, WORKERS_MISSING))
         problem = "; ".join(outcome.checked.failures)
         return EntryResult(entry, "failed" if problem else found.summary.status, found, problem)
 
@@ -192,11 +214,11 @@ def _print(results: Sequence[EntryResult], files: dict[str, str]) -> None:
     for result in results:
         if result.problem:
             print(f"{result.entry} failed ({result.entry.place}): {result.problem}")
-    counts = [
-        sum(result.status == status for result in results) for status in ("succeeded", "failed", "pending")
-    ]
-    print(f"{counted(len(results), 'run')}: {counts[0]} succeeded, {counts[1]} failed, {counts[2]} pending")
-    print("report: " + ", ".join(files.values()))
+    counts = Counter(result.status for result in results)
+    kinds = [k for k in ("succeeded", "failed", "cancelled", "pending") if k != "cancelled" or counts[k]]
+    print(f"{counted(len(results), 'run')}: {', '.join(f'{counts[kind]} {kind}' for kind in kinds)}")
+    if files:
+        print("report: " + ", ".join(files.values()))
 
 
 def _cells(row: dict[str, Any], sizes: Sequence[str]) -> Sequence[str]:

@@ -158,7 +158,15 @@ def test_sizes_and_seeds_make_entries_in_order() -> None:
             "models = ['a']\nmeshes = ['b']\n[dimensions]\nn = [0]",
             "dimensions.n[0]: expected a whole number",
         ),
-        ("models = [", "is no TOML"),
+        (
+            "models = ['a']\nmeshes = ['b']\nseeds = [0, 9223372036854775808]",
+            "seeds[1]: expected a whole number",
+        ),
+        (
+            "models = ['a']\nmeshes = ['b']\n[budget]\nevaluations = 99999999999999999999999",
+            "budget.evaluations: expected a whole number",
+        ),
+        ("models = [", "it is no TOML"),
     ],
 )
 def test_files_that_are_no_batch_are_refused(tapestry: Run, tmp_path: Path, text: str, message: str) -> None:
@@ -174,7 +182,7 @@ def test_files_that_are_no_batch_are_refused(tapestry: Run, tmp_path: Path, text
 
 def test_a_batch_that_is_not_there_is_named(tapestry: Run, tmp_path: Path) -> None:
     answer = tapestry("tune", tmp_path / "none.toml")
-    assert "cannot read" in complaint(answer)
+    assert "none.toml: it cannot be read: No such file" in complaint(answer)
 
 
 def test_a_request_states_its_meshes_once(tapestry: Run, batch: Path) -> None:

@@ -40,8 +40,8 @@ def test_the_choice_of_the_loss_is_printed(tapestry: Run, document: Path) -> Non
     (
         (("--loss", "logit"), "no loss and no output of floats 'logit'"),
         (("--train", "w"), "no source of floats is called 'w'"),
-        (("--momentum", "0.5"), "the momentum is of sgd; adam has none"),
-        (("--learning-rate", "nan"), "the learning rate is a number above 0, not nan"),
+        (("--momentum", "0.5"), "momentum: adam has none; use sgd"),
+        (("--learning-rate", "nan"), "learning_rate: expected a number above 0, not nan"),
     ),
 )
 def test_faults_are_one_line(tapestry: Run, document: Path, options: tuple[str, ...], message: str) -> None:
