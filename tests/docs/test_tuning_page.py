@@ -130,5 +130,23 @@ def test_a_service_takes_programs_and_batches(
         assert problems[0] is None
         assert "there is no mesh 'nowhere'" in problems[1]["detail"]
         assert "submit it first" in problems[2]["detail"]
-        listed = service.get("/v1/batches")["items"]
+        for wrong, pointer in (
+            (mixed | {"seeds": [1, 1]}, "/seeds/1"),
+            (mixed | {"graphs": ["0" * 32] * 2}, "/graphs/1"),
+        ):
+            refused = service.http.post("/v1/batches", json=wrong)
+            assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, pointer)
+        many = {"graphs": [f"{k:032x}" for k in range(20)], "seeds": [*range(1000)]}
+        refused = service.http.post("/v1/batches", json=mixed | many)
+        assert refused.status_code == 422 and "these are 40,000 runs" in refused.text
+
+        (tmp_path / "more.toml").write_text(
+            'models = ["missing.onnx", "model.onnx"]\nmeshes = ["dgx-h100"]\n[budget]\nevaluations = 400\n'
+        )
+        partly = tapestry("submit", tmp_path / "more.toml", "--url", service.address, "--json", "--wait")
+        assert partly.code == 1
+        entries = {entry["model"]: entry for entry in partly.json["entries"]}
+        assert entries["model.onnx"]["status"] == "succeeded"
+        assert "models[0] 'missing.onnx'" in entries["missing.onnx"]["problem"]["detail"]
+        listed = service.get("/v1/batches")["items"][1:]
         assert len(listed) == 4 and json.dumps(listed[0]["links"]) == json.dumps(made.json()["links"])

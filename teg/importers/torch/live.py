@@ -51,6 +51,7 @@ def read_exported(exported: Any, name: str, dims: Mapping[str, int] | None = Non
     apart, names = made_unique(inputs)
     calls, items = _calls(exported.graph, name, sizes)
     found = [(o, items.get(ref, ref), carried) for o, ref, carried in _signed_outputs(signature, names, name)]
+    sizes.check_all_read()
     found.sort(key=lambda o: o[2] is not None)  # what the user sees first
     return Listing(name, apart, calls, unique_outputs(found, {i.value.name for i in apart}))
 

@@ -60,7 +60,10 @@ def read_serialized(
             "export it again with a current PyTorch"
         )
     try:
-        return _Reader(document["graph_module"], name, data or {}, extents or {}, Sizes(dims, name)).listing()
+        sizes = Sizes(dims, name)
+        listing = _Reader(document["graph_module"], name, data or {}, extents or {}, sizes).listing()
+        sizes.check_all_read()
+        return listing
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ImportFailure(f"{name}: not an exported program as torch serializes it: {error!r}") from None
 

@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
+from tapestry.teg.faults import near_hint
 from tapestry.teg.importers.failure import ImportFailure
 
 FUNCTIONS: Mapping[str, Callable[..., int]] = {
@@ -37,6 +38,7 @@ class Sizes:
     def __init__(self, given: Mapping[str, int] | None, program: str) -> None:
         self.given = dict(given or {})
         self.program = program
+        self.read: set[str] = set()
         wrong = [f"{k}={v}" for k, v in self.given.items() if v < 0]
         if wrong:
             raise ImportFailure(f"{program}: a dimension's size is a number, not {', '.join(wrong)}")
@@ -86,7 +88,19 @@ class Sizes:
                 f"{self.program} has dynamic shapes: {where} has a size that depends on {name!r}; give it one "
                 f"(dims={{{name!r}: 8}}, --dim {name}=8), or export it with fixed sizes"
             )
+        self.read.add(name)
         return self.given[name]
+
+    def check_all_read(self) -> None:
+        """Check that every number that is given was that of a symbol.
+
+        Raises:
+            ImportFailure: one was not.
+        """
+        unknown = [name for name in self.given if name not in self.read]
+        if unknown:
+            known = near_hint(unknown[0], sorted(self.read)) if self.read else "all its dimensions have sizes"
+            raise ImportFailure(f"{self.program} has no dimension {unknown[0]!r} without a size; {known}")
 
     def _power(self, base: int, exponent: int) -> int:
         return int(base**exponent) if 0 <= exponent <= LARGEST_POWER else self._refuse()

@@ -9,12 +9,17 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tapestry.optimizer.run.plan import WORKERS_LOST
 from tapestry.service.batches import BatchError, batch_of, read_batch
+from tapestry.service.cli.commands import tune
+from tapestry.service.store import Store
 from tapestry.teg.document import save
 from tests.service.conftest import Run, complaint
 from tests.service.programs import two_layers
@@ -106,6 +111,69 @@ def test_a_batch_that_is_killed_ends_with_the_same_report(
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr  # the model that is missing
     assert outcome(json.loads(done.stdout)) == outcome(undisturbed)
+
+
+@pytest.mark.slow
+def test_what_an_interrupted_entry_found_is_kept(
+    batch: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    batch.write_text(FILE.replace("evaluations = 1500", "seconds = 60"))
+    url = f"sqlite:///{tmp_path / 'interrupted.db'}"
+    command = [*COMMAND, "tune", str(batch), "--islands", "1", "--json", "--database-url", url]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        time.sleep(12)  # of the first entry
+        os.killpg(process.pid, signal.SIGINT)
+        printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    entries = json.loads(printed)["entries"]
+    assert [entry["status"] for entry in entries] == ["cancelled", *["pending"] * 7]
+    assert (entries[0]["stopped"], entries[0]["evaluations"] > 0) == ("cancelled", True)
+    with closing(Store(url)) as store:
+        assert len(store.runs.find(entries[0]["run"]).frontier) == entries[0]["plans"] > 0
+
+
+def test_a_batch_ends_where_its_cluster_is_lost(
+    tapestry: Run, batch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'lost.db'}"
+    outcome_of = tune.search_and_check
+
+    def lost(*given: Any) -> Any:
+        found = outcome_of(*given)
+        return replace(found, result=replace(found.result, stopped=WORKERS_LOST))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tune, "search_and_check", lost)
+        answer = tapestry("tune", batch, "--islands", 1, "--json", "--database-url", url)
+    assert answer.code == 1
+    entries = answer.json["entries"]
+    assert [entry["status"] for entry in entries] == ["failed", *["pending"] * 7]
+    assert "lost all its workers" in entries[0]["problem"] and entries[0]["plans"] > 0
+    assert entries[0]["stopped"] == WORKERS_LOST
+    again = tapestry("tune", batch, "--islands", 1, "--json", "--quiet", "--database-url", url).json
+    assert [entry["status"] for entry in again["entries"]] == ["succeeded"] * 4 + ["failed"] * 4
+    assert not any(entry["reused"] for entry in again["entries"])
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_first_run(tapestry: Run, batch: Path) -> None:
+    assert "the report cannot be written" in complaint(tapestry("tune", batch, "--out", batch))
+
+
+def test_a_report_without_plans_has_its_columns(tapestry: Run, batch: Path) -> None:
+    batch.write_text(FILE.replace('"two_layers.json", ', ""))
+    (batch.parent / "batch.report").mkdir()
+    (batch.parent / "batch.report/frontiers.parquet").write_bytes(b"of an earlier batch")
+    assert tapestry("tune", batch, "--islands", 1, "--quiet").code == 1
+    lines = (batch.parent / "batch.report/frontiers.csv").read_text().splitlines()
+    assert lines == ["model,mesh,seed,run,plan,devices,micro_batches"]
+    assert not (batch.parent / "batch.report/frontiers.parquet").exists()
 
 
 def test_sizes_and_seeds_make_entries_in_order() -> None:

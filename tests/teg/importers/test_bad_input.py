@@ -78,6 +78,13 @@ def test_a_nameless_dynamic_dimension_is_called_by_its_place() -> None:
     assert graph.sinks[0].definition["logical_shape"] == (2, 5)
 
 
+def test_sizes_of_dimensions_that_a_model_does_not_have_are_refused() -> None:
+    with pytest.raises(ImportFailure, match="no dimension 'bacth' without a size; did you mean batch"):
+        from_onnx(relu_of(["batch", 3]), dims={"batch": 4, "bacth": 8})
+    with pytest.raises(ImportFailure, match="no dimension 'batch' without a size; all its dimensions have"):
+        from_onnx(relu_of([4, 3]), dims={"batch": 4})
+
+
 def test_a_dynamic_dimension_with_a_size() -> None:
     graph = from_onnx(relu_of(["batch", 3]), dims={"batch": 4})
     x = np.arange(-6, 6, dtype=np.float32).reshape(4, 3)
