@@ -1,6 +1,7 @@
 """Throughput of plan evaluation: whole plans per second on one core, layers untied.
 
     python -m benchmarks.throughput --json FILE [--graphs A.onnx ...] [--mesh dgx-h100] [--seconds 5]
+        [--micro-batches 4]
 
 A candidate is a distinct plan: varied, costed (shared copies, memory, schedule, all ten objectives) and
 submitted to the archive. Every graph is measured as imported, which is the main figure, and as simplified by
@@ -43,6 +44,8 @@ from tapestry.optimizer.run.variants import FRONT_CAPACITY, MOVES, POOL_CAPACITY
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
+from tapestry.teg.sharding.possible_rounds import rounds_of
+from tapestry.teg.sharding.rounds import Rounds
 
 DEFAULT_MODELS = (
     "gpt2_small_b1_s1024",
@@ -79,10 +82,12 @@ class Run:
         return [n / s for n, s in zip(self.evaluated, self.wall_s, strict=True)]
 
 
-def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0) -> dict[str, Any]:
-    """Measure one graph and return its figures."""
+def measure(
+    graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0, rounds: Rounds | None = None
+) -> dict[str, Any]:
+    """Measure one graph, whose plans all run in these rounds if any, and return its figures."""
     began = time.perf_counter()
-    space = PlanSpace(graph, mesh)
+    space = PlanSpace(graph, mesh, rounds=rounds)
     search = search_space(space, tied=False)
     compiled = time.perf_counter()
     island = plant(space, search, mesh)
@@ -202,8 +207,10 @@ def check(island: Island, graph: Graph, mesh: Mesh, witness: Witness) -> tuple[i
     return wrong, float(np.median(alone)) if alone else 0.0
 
 
-def rows_of(path: Path, mesh: Mesh, seconds: float, checks: int) -> list[dict[str, Any]]:
-    """Measure both structures of one model file, as imported and as simplified."""
+def rows_of(
+    path: Path, mesh: Mesh, seconds: float, checks: int, micro_batches: int = 1
+) -> list[dict[str, Any]]:
+    """Measure both structures of one model file, as imported and as simplified; this one in micro-batches, too."""
     began = time.perf_counter()
     graph = from_onnx(path)
     imported_s = time.perf_counter() - began
@@ -216,6 +223,10 @@ def rows_of(path: Path, mesh: Mesh, seconds: float, checks: int) -> list[dict[st
         if structure == "simplified":
             row["simplify_s"] = round(simplified_s, 4)
         rows.append(row | measure(form, mesh, seconds, checks))
+        print(line_of(rows[-1]), flush=True)
+    for rounds in rounds_of(simple, micro_batches)[:1] if micro_batches > 1 else ():
+        row = {"graph": path.stem, "structure": f"simplified, {rounds}", "import_s": round(imported_s, 4)}
+        rows.append(row | measure(simple, mesh, seconds, checks, rounds=rounds))
         print(line_of(rows[-1]), flush=True)
     return rows
 
@@ -241,12 +252,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--graphs", nargs="*", type=Path, metavar="FILE.onnx")
     parser.add_argument("--mesh", default="dgx-h100")
     parser.add_argument("--seconds", type=float, default=5.0, help="per graph and structure")
+    parser.add_argument("--micro-batches", type=int, default=1, help="measure plans in so many of them, too")
     parser.add_argument("--checks", type=int, default=100, help="plans that the plain model costs again")
     given = parser.parse_args(argv)
     mesh = load_mesh(given.mesh)
     files = given.graphs or find_models(DEFAULT_MODELS)
     measure(from_onnx(files[0]), mesh, seconds=0.01, checks=1)  # loads compiled code before any clock starts
-    rows = [row for path in files for row in rows_of(path, mesh, given.seconds, given.checks)]
+    rows = [
+        row for path in files for row in rows_of(path, mesh, given.seconds, given.checks, given.micro_batches)
+    ]
     write(
         given.json, {"benchmark": "throughput", "mesh": mesh.name, "seconds": given.seconds, "graphs": rows}
     )
