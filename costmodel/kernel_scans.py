@@ -114,7 +114,12 @@ def _fill_peaks(space, state):
 @njit(_nrt=False)
 def _waste(space, state, sample):
     """Compute the live bytes over devices at a sample, minus the logical bytes of distinct live tensors."""
-    befores, durings = (sample >> 1) + 1, (sample + 1) >> 1
+    return live_before(space, state, (sample >> 1) + 1, (sample + 1) >> 1)
+
+
+@njit(_nrt=False)
+def live_before(space, state, befores, durings):
+    """Add up the first changes before slots and during them: live bytes over devices, minus the logical bytes."""
     return _live(space, state.before, state.logical_before, befores) + _live(
         space, state.during, state.logical_during, durings
     )
