@@ -53,6 +53,7 @@ def row_read(row: int, rows: int) -> Spec:
     return Spec((WHOLE, WHOLE), windows=(ChunkWindow(rows, 0, row, 1, 0, rows), None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", ["dgx-h100", "2x-dgx-h100", "tpu-v4-2x2x2", "tpu-v5e-4x4"])
 def test_broadcasts_occur_in_plans_and_take_as_long_in_every_model(mesh: str) -> None:
     # Given a sequence that plans split: the device with the last token is the only one to have it.

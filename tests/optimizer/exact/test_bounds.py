@@ -52,6 +52,7 @@ def random_mix(rng: np.random.Generator, costs: AdditiveCosts) -> Mix:
     return Mix(slots, costs.as_shares(rng.random(len(costs.readers)) ** rng.choice([0.0, 1.0, 20.0])))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(
     mesh=st.sampled_from(("dgx-h100", "2x-dgx-h100", "tpu-v4-2x2x2", "t3000")), seed=st.integers(0, 2**32 - 1)

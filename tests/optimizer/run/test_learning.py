@@ -72,6 +72,7 @@ def test_a_rule_of_a_plug_in_that_no_run_has_tried_begins_at_the_floor_and_gains
     )
 
 
+@pytest.mark.slow
 def test_a_search_repeats_with_its_prior() -> None:
     options = {"evaluations": 6000, "islands": 1, "executor": InlineExecutor()}
     learned_there = search(GRAPHS["perceptron"](), seed=3, **options)

@@ -42,6 +42,7 @@ def test_names_that_no_plan_has_change_nothing(relatives: list[RelatedPlan]) -> 
     assert least(planted) <= 1.01 * least(alone)
 
 
+@pytest.mark.slow
 def test_a_search_that_was_stopped_goes_on_with_the_relatives_it_had_left(
     relatives: list[RelatedPlan],
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Snapshot
 from tapestry.optimizer.run.coordinator import MOST_ON_PROBATION, PROBATION
@@ -52,6 +54,7 @@ def test_what_is_near_stays_for_a_while() -> None:
         assert all(after[number] <= before[number] for number in before.keys() & after.keys())
 
 
+@pytest.mark.slow
 def test_resumed_with_starts_left_a_search_gives_the_same() -> None:
     options = {"seed": 3, "islands": 2, "evaluations": 20_000}
     snapshots: list[Snapshot] = []

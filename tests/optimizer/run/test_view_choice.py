@@ -71,6 +71,7 @@ def test_all_views_are_begun(searched: tuple[Result, list[Snapshot]]) -> None:
     assert len(whole) > 1, "plans of several views are on the front"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 3, -2])
 def test_resumed_between_views_a_search_gives_the_same(
     searched: tuple[Result, list[Snapshot]], at: int

@@ -53,6 +53,7 @@ class Remote(Executor):
             variant_arrays._loaded = ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [8, 1])
 def test_workers_without_the_files_give_the_same(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variant_arrays, "MOST_LOADED_VARIANTS", most)

@@ -21,6 +21,7 @@ def files(tmp_path: Path) -> dict[int, Path]:
     return found
 
 
+@pytest.mark.slow
 def test_the_nearest_runs_are_found_recorded_and_repeated(tapestry: Run, files: dict[int, Path]) -> None:
     def optimize(layers: int, *more: object, mesh: str = "dgx-h100") -> dict[str, object]:
         found: dict[str, object] = tapestry("optimize", files[layers], "--mesh", mesh, *BUDGET, *more).json

@@ -253,6 +253,7 @@ def test_a_batch_that_is_not_there_is_named(tapestry: Run, tmp_path: Path) -> No
     assert "none.toml: it cannot be read: No such file" in complaint(answer)
 
 
+@pytest.mark.slow
 def test_a_request_states_its_meshes_once(tapestry: Run, batch: Path) -> None:
     assert "--mesh: say which mesh" in complaint(tapestry("submit", batch.parent / "two_layers.json"))
     assert "give BATCH.toml alone" in complaint(tapestry("submit", batch, "--mesh", "dgx-h100"))

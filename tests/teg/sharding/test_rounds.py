@@ -40,6 +40,7 @@ def test_a_training_step_has_two_loops_with_updates_after_them() -> None:
     assert all(time.levels[site] % 2 == 0 for site in ("new.w1", "new.w2", "updated.w1", "loss"))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES), st.sampled_from((2, 3, 4, 8, BATCH)))
 @settings(max_examples=examples(60))
 def test_random_plans_in_rounds_are_proven_and_compute_the_same(
