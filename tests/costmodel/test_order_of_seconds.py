@@ -29,6 +29,8 @@ from tests.cases import examples
 from tests.hardware.simulator.programs import random_placements, random_program
 from tests.teg.sharding.specs import random_needed, random_spec
 
+pytestmark = pytest.mark.slow
+
 MESHES = (
     *(
         "dgx-h100",

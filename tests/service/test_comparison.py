@@ -11,6 +11,8 @@ from tapestry.teg.document import save
 from tests.service.conftest import Run, complaint
 from tests.teg.test_family import stack
 
+pytestmark = pytest.mark.slow
+
 
 def costs(*points: tuple[float, float]) -> list[dict[str, float]]:
     return [{"time_s": time_s, "traffic_bytes": traffic} for time_s, traffic in points]

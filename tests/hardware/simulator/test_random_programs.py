@@ -14,6 +14,8 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.cases import first
 from tests.hardware.simulator.programs import MESHES, mesh_of, random_placements, random_program
 
+pytestmark = pytest.mark.slow
+
 
 def assert_same_counts(a: Execution, b: Execution) -> None:
     for field in dataclasses.fields(Execution):

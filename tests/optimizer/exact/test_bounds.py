@@ -25,6 +25,8 @@ from tests.cases import examples, one_in
 from tests.costmodel.programs import GRAPHS, MESHES, layers, product_of, random_genes
 from tests.hardware.simulator.programs import random_program
 
+pytestmark = pytest.mark.slow
+
 
 def some_time(space: PlanSpace, costs: AdditiveCosts) -> int:
     """Return the time of the plan whose blocks and copies add up to the least."""
@@ -52,7 +54,6 @@ def random_mix(rng: np.random.Generator, costs: AdditiveCosts) -> Mix:
     return Mix(slots, costs.as_shares(rng.random(len(costs.readers)) ** rng.choice([0.0, 1.0, 20.0])))
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(
     mesh=st.sampled_from(("dgx-h100", "2x-dgx-h100", "tpu-v4-2x2x2", "t3000")), seed=st.integers(0, 2**32 - 1)

@@ -10,6 +10,8 @@ from tapestry.optimizer.run.search import search
 from tests.cases import one_in
 from tests.costmodel.programs import GRAPHS
 
+pytestmark = pytest.mark.slow
+
 EIGHT = load_mesh("dgx-h100")
 
 

@@ -10,6 +10,8 @@ from tests.costmodel.programs import GRAPHS
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import search
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = 50_000_000
 
 
@@ -29,7 +31,6 @@ def test_bounds_that_are_out_of_reach_end_nothing(monkeypatch: pytest.MonkeyPatc
     assert 1 <= len(bounded) < len(result.history) / 4
 
 
-@pytest.mark.slow
 def test_resumed_it_ends_at_the_same_round() -> None:
     snapshots: list[Snapshot] = []
     options = {"evaluations": ENDLESS, "gap": 1e-5, "seed": 1}

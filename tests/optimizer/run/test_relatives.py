@@ -12,6 +12,8 @@ from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import EIGHT, search
 from tests.teg.test_family import stack
 
+pytestmark = pytest.mark.slow
+
 DEEPER = {"graph": stack(5, width=8192), "seed": 7, "executor": InlineExecutor()}
 
 
@@ -42,7 +44,6 @@ def test_names_that_no_plan_has_change_nothing(relatives: list[RelatedPlan]) -> 
     assert least(planted) <= 1.01 * least(alone)
 
 
-@pytest.mark.slow
 def test_a_search_that_was_stopped_goes_on_with_the_relatives_it_had_left(
     relatives: list[RelatedPlan],
 ) -> None:

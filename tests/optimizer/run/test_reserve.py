@@ -16,6 +16,8 @@ from tests.costmodel.programs import GRAPHS
 from tests.optimizer.clocks import SetClock
 from tests.optimizer.searches import EIGHT, search
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = 50_000_000
 
 

@@ -22,6 +22,8 @@ from tests.optimizer.run.test_variants import submesh
 from tests.optimizer.run.test_warm_start import EPSILON, values, worst_factor
 from tests.optimizer.searches import search
 
+pytestmark = pytest.mark.slow
+
 SIXTEEN = load_mesh("2x-dgx-h100")
 OPTIONS: dict[str, Any] = {
     "mesh": SIXTEEN,
@@ -45,7 +47,6 @@ def test_a_mesh_of_three_sub_axes_has_one_view() -> None:
     assert ranked_views(on, GRAPHS["attention"](), RunOptions()) == ([on.view], 0)
 
 
-@pytest.mark.slow
 def test_the_first_view_is_about_the_best(root: Path) -> None:
     on, graph = (
         submesh("8x-dgx-h100"),
@@ -71,7 +72,6 @@ def test_all_views_are_begun(searched: tuple[Result, list[Snapshot]]) -> None:
     assert len(whole) > 1, "plans of several views are on the front"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 3, -2])
 def test_resumed_between_views_a_search_gives_the_same(
     searched: tuple[Result, list[Snapshot]], at: int

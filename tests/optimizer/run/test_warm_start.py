@@ -28,6 +28,8 @@ from tests.optimizer.run.test_search import spec_at
 from tests.optimizer.run.test_variants import submesh
 from tests.optimizer.searches import frontier, search
 
+pytestmark = pytest.mark.slow
+
 EPSILON = 0.005
 
 
@@ -53,7 +55,6 @@ def warm(plans: Any, **options: Any) -> Result:
     return search(graph, seed=7, evaluations=options.pop("evaluations", 20), start_from=plans, **options)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("evaluations", [1, 10_000])
 def test_nothing_of_the_given_frontier_is_lost(earlier: Result, evaluations: int) -> None:
     result = warm(earlier.frontier, evaluations=evaluations)
@@ -66,7 +67,6 @@ def test_nothing_of_the_given_frontier_is_lost(earlier: Result, evaluations: int
     assert cold.started_from == 0
 
 
-@pytest.mark.slow
 def test_a_thinned_frontier_keeps_what_was_given() -> None:
     earlier = search(seed=5, evaluations=150_000)
     result = warm(earlier.frontier, graph=GRAPHS["attention"](), evaluations=150_000)
@@ -123,7 +123,6 @@ def test_the_nearest_strategy_lays_the_same_dimensions_along_what_there_is(
     assert not any((*orders.reads, *orders.makes)), "stored as the program says"
 
 
-@pytest.mark.slow
 def test_plans_of_another_program_are_left_out(earlier: Result) -> None:
     other = search(GRAPHS["attention"](), evaluations=500).frontier
     with pytest.raises(ValueError, match=f"none of the {len(other)} plans is of the program 'observed'"):
@@ -170,7 +169,6 @@ def test_the_structures_with_most_plans_join_up_to_a_limit(monkeypatch: pytest.M
     assert set(variants_of(lambda note: warm(plans, graph=graph, on_checkpoint=note))) == {*cold, new[0]}
 
 
-@pytest.mark.slow
 def test_a_warm_start_goes_on_from_its_checkpoints(earlier: Result) -> None:
     snapshots: list[Snapshot] = []
     options = {"seed": 7, "evaluations": 60_000}
