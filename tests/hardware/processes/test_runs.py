@@ -30,6 +30,8 @@ from tests.hardware.processes.counting import serve_counted
 from tests.hardware.simulator.programs import MESHES, cell, mesh_of, random_placements, random_program
 from tests.hardware.simulator.test_loss import FOUR, ROWS, chain, expanded
 
+pytestmark = pytest.mark.slow
+
 SHARDED = dict.fromkeys(("x", "c0", "c1", "c2", "c3", "y"), ROWS)
 QUICK = (5, 7)  # two lost devices of one axis, one of two axes
 SEEDS = [s if s in QUICK else pytest.param(s, marks=(pytest.mark.slow, pytest.mark.reach)) for s in range(30)]

@@ -8,6 +8,8 @@ from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.hardware.simulator.programs import MESHES, mesh_of, random_placements, random_program
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("mesh_shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
 def test_by_class_as_in_full(mesh_shape: MeshShape, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +27,6 @@ def test_by_class_as_in_full(mesh_shape: MeshShape, monkeypatch: pytest.MonkeyPa
         assert full.makespan_ticks == by_class.makespan_ticks
 
 
-@pytest.mark.slow
 def test_a_thousand_devices() -> None:
     mesh_shape = MeshShape.of(pod=8, row=8, column=16)
     rng = np.random.default_rng(0)

@@ -11,6 +11,8 @@ from tapestry.teg.graph import Graph
 from tests.costmodel.programs import GRAPHS
 from tests.costmodel.test_resources import SEED, priced_chain
 
+pytestmark = pytest.mark.slow
+
 EIGHT = load_mesh("dgx-h100")
 
 

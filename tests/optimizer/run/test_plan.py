@@ -19,6 +19,8 @@ from tests.costmodel.programs import GRAPHS
 from tests.optimizer.archive.archives import dominates
 from tests.optimizer.searches import search
 
+pytestmark = pytest.mark.slow
+
 PLACEMENTS = {rule.name for rule in PLACEMENT} | {"set_option"}
 
 

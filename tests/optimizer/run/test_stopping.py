@@ -18,6 +18,8 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import EIGHT, search
 
+pytestmark = pytest.mark.slow
+
 
 class Request:
     """A user who asks for a stop at the `number`-th question whether to stop; it counts questions and work."""

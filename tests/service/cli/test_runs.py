@@ -26,6 +26,8 @@ from tests.service.conftest import Answer, Run, complaint
 from tests.service.programs import NOON, two_layers
 from tests.teg.importers.models import GRAPHS
 
+pytestmark = pytest.mark.slow
+
 BUDGET = ("--mesh", "dgx-h100", "--evaluations", 3000, "--islands", 1, "--quiet")
 OBJECTIVES = ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
 
@@ -77,7 +79,6 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
         assert all(set(kernels) == {"name", "seconds", "error"} for kernels in verified["time"]["classes"])
 
 
-@pytest.mark.slow
 def test_no_plan_on_the_frontier_is_beaten_by_another(tapestry: Run, document: Path) -> None:
     plans = optimize(tapestry, document, "--json").json["frontier"]
     vectors = [[plan["cost"][name] for name in OBJECTIVES] for plan in plans]
@@ -86,7 +87,6 @@ def test_no_plan_on_the_frontier_is_beaten_by_another(tapestry: Run, document: P
         assert not any(b != a and all(x <= y for x, y in zip(b, a, strict=True)) for b in vectors)
 
 
-@pytest.mark.slow
 def test_the_same_evaluations_give_the_same_frontier(tapestry: Run, document: Path) -> None:
     first, second = (optimize(tapestry, document, "--json", "--fresh").json for _ in range(2))
     assert first["frontier"] == second["frontier"]
@@ -94,7 +94,6 @@ def test_the_same_evaluations_give_the_same_frontier(tapestry: Run, document: Pa
     assert (first["reused"], second["reused"]) == (False, False)
 
 
-@pytest.mark.slow
 def test_an_equal_request_is_answered_with_the_stored_run(tapestry: Run, document: Path) -> None:
     first = optimize(tapestry, document, "--json").json
     again = optimize(tapestry, document, "--json").json
@@ -143,7 +142,6 @@ def test_an_expectation_names_what_would_change() -> None:
     assert ending_line("", {}) == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "methods"),
     [("auto", {"dry", "simulated"}), ("dry", {"dry"}), ("execute", {"simulated"})],
@@ -170,7 +168,6 @@ def test_a_program_that_takes_too_long_to_execute_is_only_counted(tapestry: Run,
     assert not any(plan["verified"]["values"]["executed"] for plan in plans)
 
 
-@pytest.mark.slow
 def test_plans_past_the_deadline_are_marked_in_every_form(
     tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +236,6 @@ def test_a_run_is_stored_and_shown(tapestry: Run, document: Path) -> None:
     assert found["frontier"][0]["id"] in tapestry("show", found["run"]).out
 
 
-@pytest.mark.slow
 def test_a_plan_is_shown_with_its_moves_and_executions(tapestry: Run, document: Path) -> None:
     found = optimize(tapestry, document, "--json").json
     plan = next(p for p in found["frontier"] if p["verified"]["values"]["executed"])
@@ -250,7 +246,6 @@ def test_a_plan_is_shown_with_its_moves_and_executions(tapestry: Run, document: 
     assert all(move["rule"] in text for move in plan["moves"])
 
 
-@pytest.mark.slow
 def test_nothing_is_stored_on_request(tapestry: Run, document: Path, home: Path) -> None:
     assert optimize(tapestry, document, "--json", "--no-store").json["run"] is None
     assert not home.exists()
@@ -270,7 +265,6 @@ def test_a_database_that_fails_at_the_end_takes_no_result_away(
     assert answer.err == "tapestry: the database refused to write; nothing was stored: disk is full\n"
 
 
-@pytest.mark.slow
 def test_a_broken_promise_is_reported(tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = frontier_checks.count_plan
 
@@ -318,7 +312,6 @@ def test_simulate_the_abstract_plan(tapestry: Run, document: Path, tmp_path: Pat
     assert "values: not computed" in text
 
 
-@pytest.mark.slow
 def test_simulate_a_stored_plan(tapestry: Run, document: Path) -> None:
     found = optimize(tapestry, document, "--json", "--verify", "dry").json
     for plan in found["frontier"][:3]:
@@ -339,7 +332,6 @@ def test_simulate_checks_whose_plan_it_is(tapestry: Run, document: Path, tmp_pat
     assert "was found for 'two_layers'" in complaint(tapestry("simulate", other, "--plan", plan, "--dry"))
 
 
-@pytest.mark.slow
 def test_a_run_of_the_service_is_shown_as_it_stands(tapestry: Run, home: Path) -> None:
     """Check that waiting, searching and failed runs of the service are seen from the command line too."""
     store = Store(f"sqlite:///{home / 'tapestry.db'}")
