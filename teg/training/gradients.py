@@ -102,13 +102,11 @@ def differentiate(
         for tensor, gradient, is_needed in zip(block.inputs, gradients, needed, strict=True):
             if gradient is not None and is_needed:
                 terms.setdefault(tensor, []).append(gradient)
-    writer = GradientWriter(builder)
-    found_terms = {t: terms[t] for t in wanted if t in terms}
-    result = {}
-    for tensor, own in found_terms.items():
-        writer.site = f"{tensor}.grad"
-        result[tensor] = writer.total(own)
-    return result
+    return {
+        tensor: GradientWriter(builder, f"{tensor}.grad").total(terms[tensor])
+        for tensor in wanted
+        if tensor in terms
+    }
 
 
 def _active(builder: GraphBuilder, blocks: Sequence[Block], wanted: Collection[str]) -> set[str]:

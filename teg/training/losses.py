@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tapestry.teg.dtypes import is_float
@@ -46,7 +47,7 @@ def add_loss(w: GradientWriter, graph: Graph, name: str | None) -> Loss:
         raise NotDifferentiable("the program has no output of floats, so it has no loss")
     w.site = "loss.terms"
     if name == SUM:
-        return Loss(_sum(w, [sink.inputs[0] for sink in outputs.values()]), f"sum of {_listed(outputs)}")
+        return Loss(_sum(w, [sink.inputs[0] for sink in outputs.values()]), f"sum of {', '.join(outputs)}")
     if name is None and len(outputs) == 1:
         (site,) = outputs
         if _is_scalar(w, outputs[site]):
@@ -59,10 +60,6 @@ def add_loss(w: GradientWriter, graph: Graph, name: str | None) -> Loss:
         return Loss(_cross_entropy(w, outputs[site].inputs[0]), f"cross_entropy of {site}")
     site = next(iter(outputs))
     return Loss(_mean_square(w, outputs[site].inputs[0]), f"mse of {site}")
-
-
-def _listed(outputs: dict[str, Block]) -> str:
-    return ", ".join(outputs)
 
 
 def _is_scalar(w: GradientWriter, sink: Block) -> bool:
@@ -88,18 +85,11 @@ def _all(w: GradientWriter, tensor: str, scale: float = 1.0) -> str:
 
 
 def _sum(w: GradientWriter, tensors: list[str]) -> str:
-    wide = [
-        w.cast(_all(w, tensor), "float32") if w.dtype(tensor) != "float64" else _all(w, tensor)
-        for tensor in tensors
-    ]
-    return w.total(wide)
+    return w.total([_wide(w, _all(w, tensor)) for tensor in tensors])
 
 
 def _count(w: GradientWriter, tensor: str) -> int:
-    count = 1
-    for size in w.shape(tensor):
-        count *= size
-    return max(count, 1)
+    return max(math.prod(w.shape(tensor)), 1)
 
 
 def _wide(w: GradientWriter, tensor: str) -> str:

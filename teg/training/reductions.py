@@ -14,6 +14,8 @@ from tapestry.teg.training.movement import unview
 from tapestry.teg.training.rule import BlockGradients, NotDifferentiable
 from tapestry.teg.training.writing import FIRST, SECOND, THIRD, GradientWriter
 
+MOST_TAPS = 64  # of a window whose greatest element is looked for: each is compared with all before it
+
 
 def reduce(b: BlockGradients) -> Sequence[str | None]:
     """Give the gradient to every element, by its part in the result."""
@@ -185,6 +187,10 @@ def _of_maximum(b: BlockGradients) -> str:
     w, x = b.writer, b.inputs[0]
     kernel, strides, dilations = (b.attribute(name) for name in ("kernel", "strides", "dilations"))
     rank, pads, shape = len(kernel), b.attribute("pads"), w.shape(b.inputs[0])
+    if math.prod(kernel) > MOST_TAPS:
+        raise NotDifferentiable(
+            f"its windows have {math.prod(kernel)} elements; at most {MOST_TAPS} are compared"
+        )
     windows = w.shape(b.output)[2:]
     # What is beyond the padding that windows read is no part of them.
     high = [

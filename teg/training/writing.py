@@ -169,8 +169,8 @@ class GradientWriter:
         cut = self.view(tensor, sliced(shape, starts, ends))
         if not any(a > 0 for a in (*low, *high)):
             return cut
-        widths = (tuple(max(0, a) for a in side) for side in (low, high))
-        return self.apply("pad", cut, low=next(widths), high=next(widths), value=value)
+        added = [tuple(max(0, a) for a in side) for side in (low, high)]
+        return self.apply("pad", cut, low=added[0], high=added[1], value=value)
 
     def dilated(self, tensor: str, axis: int, factor: int) -> str:
         """Put `factor - 1` zeros after each element of one dimension."""

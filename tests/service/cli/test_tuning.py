@@ -128,7 +128,8 @@ def test_what_an_interrupted_entry_found_is_kept(
         stderr=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        time.sleep(12)  # of the first entry
+        assert process.stderr is not None
+        assert any(b"plans evaluated" in line for line in iter(process.stderr.readline, b""))
         os.killpg(process.pid, signal.SIGINT)
         printed, _ = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def run_torch(
     return losses, {k: w.detach().numpy() for k, w in weights.items()}
 
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sgd": (lambda w: torch.optim.SGD(w, 0.05), {"optimizer": "sgd", "learning_rate": 0.05}),
     "momentum": (
         lambda w: torch.optim.SGD(w, 0.05, momentum=0.9),
@@ -103,7 +104,7 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("loss", ("cross_entropy", "mse", "sum", None))
 def test_losses_and_optimizers_are_those_of_pytorch(name: str, loss: str | None) -> None:
     theirs, options = OPTIMIZERS[name]
-    step = training_step(perceptron(), loss=loss, **options)  # type: ignore[arg-type]
+    step = training_step(perceptron(), loss=loss, **options)
     assert validate(step.graph) == [] and step.trained == ("first", "bias", "second") and not step.constant
     values = starting_values(step.graph)
     kind = loss or "cross_entropy"
@@ -166,6 +167,14 @@ def refused() -> Graph:
     return b.build()
 
 
+def wide_pool() -> Graph:
+    b = GraphBuilder("wide_pool")
+    w = b.source("w", (1, 2, 9, 9), "float32", "parameter")
+    shape = {"kernel": (9, 9), "strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1)}
+    b.sink(*b.apply("pool", (w,), site="greatest", kind="max", **shape), site="y")
+    return b.build()
+
+
 @pytest.mark.parametrize(
     ("graph", "options", "message"),
     (
@@ -179,12 +188,13 @@ def refused() -> Graph:
         (perceptron, {"train": ("third",)}, "no source of floats is called 'third'"),
         (scalar, {"train": ("unused",)}, r"the loss \(output y\) depends on no parameter that is trained"),
         (scalar, {"loss": "cross_entropy"}, "needs classes along the last dimension"),
+        (wide_pool, {}, r"block 'greatest' \(pool\): its windows have 81 elements; at most 64"),
         (refused, {}, r"block 'running' \(scan\): it scans by 'max'"),
     ),
 )
-def test_faults_are_named(graph: Callable[[], Graph], options: dict[str, object], message: str) -> None:
+def test_faults_are_named(graph: Callable[[], Graph], options: dict[str, Any], message: str) -> None:
     with pytest.raises(NotDifferentiable, match=message):
-        training_step(graph(), **options)  # type: ignore[arg-type]
+        training_step(graph(), **options)
 
 
 def test_a_step_of_training_is_not_trained_again() -> None:
