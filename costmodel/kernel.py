@@ -37,7 +37,7 @@ from tapestry.costmodel.kernel_arrays import (
 )
 from tapestry.costmodel.kernel_copies import around, enlist
 from tapestry.costmodel.kernel_scans import clock, memory
-from tapestry.costmodel.round_loops import clock_in_rounds, memory_in_rounds, tensor_in_rounds
+from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
 
 
 @njit(_nrt=False)
@@ -49,12 +49,8 @@ def evaluate(space, state, genes, prefetch, regather, cost):
         _fill(space, state, genes, prefetch, regather)
     for j in range(COSTS):
         cost[j] = state.totals[j]
-    if space.round_count > 1:
-        cost[TIME] = clock_in_rounds(space, state)
-        memory_in_rounds(space, state, cost)
-    else:
-        cost[TIME] = clock(space, state)
-        memory(space, state, cost)
+    cost[TIME] = clock_in_rounds(space, state) if space.round_count > 1 else clock(space, state)
+    memory(space, state, cost)
     for c in range(space.classes.shape[0]):
         cost[FLOPS] += state.flops[c] * space.classes[c]
         cost[PEAK_FLOPS] = max(cost[PEAK_FLOPS], state.flops[c])

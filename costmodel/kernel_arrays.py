@@ -144,6 +144,8 @@ class EvaluationState(NamedTuple):
     ready: np.ndarray
     peaks: np.ndarray  # (classes,)
     peak_samples: np.ndarray
+    live: np.ndarray  # (classes,): bytes, as far as memory is scanned
+    live_before: np.ndarray  # likewise, at the begin of a piece of the scan
     # work space
     generation: np.ndarray  # (1,)
     stamp: np.ndarray  # generation << 32 | edge, per shared-copy key
@@ -187,6 +189,8 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         ready=zeros(slots),
         peaks=zeros(classes),
         peak_samples=zeros(classes),
+        live=zeros(classes),
+        live_before=zeros(classes),
         generation=zeros(1),
         stamp=zeros(keys),
         touched=zeros(tensors),

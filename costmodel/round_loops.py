@@ -18,23 +18,20 @@ from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel_arrays import (
     ENERGY,
     FOREVER,
-    MEMORY_WASTE,
     ORDER,
     PAIR_ENERGY,
     PAIR_QUEUES,
     PAIR_STAGING,
     PAIR_TICKS,
     PAIR_TRAFFIC,
-    PEAK,
     PLACED,
     RELAYOUT_ENERGY,
     RELAYOUT_TICKS,
     SPEC,
-    TOTAL,
     TRAFFIC,
 )
 from tapestry.costmodel.kernel_copies import enlist, serves
-from tapestry.costmodel.kernel_scans import live_before, step_clock
+from tapestry.costmodel.kernel_scans import step_clock
 
 
 @njit(_nrt=False)
@@ -224,86 +221,3 @@ def _is_as_before(state, now):
         if state.queue_waits[q] != max(state.queue_ticks[q] - now, 0):
             changed += 1
     return changed == 0
-
-
-@njit(_nrt=False)
-def memory_in_rounds(space, state, cost):
-    """Compute the memory peaks per class, their maximum and sum, and the waste at the first sample of the global peak.
-
-    Samples count 2 * position for the copies of a slot and 2 * position + 1 for its outputs.
-    """
-    _fill_peaks(space, state)
-    highest, first = np.int64(-1), np.int64(0)
-    for c in range(space.classes.shape[0]):
-        peak, at = state.peaks[c], state.peak_samples[c]
-        cost[TOTAL] += max(peak, np.int64(0)) * space.classes[c]
-        if peak > highest or (peak == highest and at < first):
-            highest, first = peak, at
-    cost[PEAK] = highest
-    cost[MEMORY_WASTE] = _waste(space, state, first)
-
-
-@njit(_nrt=False, inline="always")
-def _end_of(space, piece, pieces):
-    """Return the position behind a piece of the scan: those of odd numbers are the second laps of loops."""
-    if piece == pieces - 1:
-        return space.slot_at.shape[0]
-    first = space.loops[piece >> 1, 0]
-    return space.position[first] + (1 + (piece & 1)) * space.lap[first]
-
-
-@njit(_nrt=False)
-def _fill_peaks(space, state):
-    """Fill `state.peaks` with the peak of each class and `state.peak_samples` with its first sample.
-
-    Rounds between the laps grow alike, so none is above both. Four classes at a time, as `kernel_scans` does.
-    """
-    last = space.classes.shape[0] - 1
-    pieces = 2 * space.loops.shape[0] + 1 if space.skipped > 0 else 1
-    for c in range(0, last + 1, 4):
-        c1, c2, c3 = min(c + 1, last), min(c + 2, last), min(c + 3, last)
-        live, live1, live2, live3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        begin, begin1, begin2, begin3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        peak, peak1, peak2, peak3 = np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1)
-        at, at1, at2, at3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        start = 0
-        for piece in range(pieces):
-            end = _end_of(space, piece, pieces)
-            for v in range(start, end):
-                sample = np.int64(2 * v)
-                for change in (state.before, state.during):
-                    live += change[v, c]
-                    live1 += change[v, c1]
-                    live2 += change[v, c2]
-                    live3 += change[v, c3]
-                    at = sample if live > peak else at
-                    at1 = sample if live1 > peak1 else at1
-                    at2 = sample if live2 > peak2 else at2
-                    at3 = sample if live3 > peak3 else at3
-                    peak, peak1 = max(peak, live), max(peak1, live1)
-                    peak2, peak3 = max(peak2, live2), max(peak3, live3)
-                    sample += 1
-            start = end
-            if piece & 1:
-                live += space.skipped * (live - begin)
-                live1 += space.skipped * (live1 - begin1)
-                live2 += space.skipped * (live2 - begin2)
-                live3 += space.skipped * (live3 - begin3)
-            begin, begin1, begin2, begin3 = live, live1, live2, live3
-        state.peaks[c], state.peaks[c1], state.peaks[c2], state.peaks[c3] = peak, peak1, peak2, peak3
-        samples = state.peak_samples
-        samples[c], samples[c1], samples[c2], samples[c3] = at, at1, at2, at3
-
-
-@njit(_nrt=False)
-def _waste(space, state, sample):
-    """Compute the live bytes over devices at a sample, minus the logical bytes of distinct live tensors."""
-    position = sample >> 1
-    total = live_before(space, state, position + 1, (sample + 1) >> 1)
-    for loop in range(space.loops.shape[0] if space.skipped > 0 else 0):
-        first = space.loops[loop, 0]
-        begin, end = space.position[first] + space.lap[first], space.position[first] + 2 * space.lap[first]
-        if position >= end:
-            grown = live_before(space, state, end, end) - live_before(space, state, begin, begin)
-            total += space.skipped * grown
-    return total
