@@ -104,6 +104,8 @@ class MatchContext:
                 reported.append(number)
         if block.site in self.tracked.held:
             reported.append("held")
+        if block.repetition:
+            reported.append(("repetition", block.repetition))
         return tuple(reported)
 
 

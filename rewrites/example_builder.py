@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from tapestry.teg.builder import GraphBuilder
@@ -55,6 +56,13 @@ class ExampleBuilder(GraphBuilder):
         left, right = text.split("->")
         labels = tuple(tuple(part) for part in left.split(","))
         return self.op("contract", *inputs, site=site, labels=labels, output=tuple(right))
+
+    def repeated(self, tensor: str, site: str) -> str:
+        """Add a repetition of the block that makes a tensor; return its result."""
+        block = next(b for b in self.blocks if tensor in b.outputs)
+        (made,) = self.add(block.operator, block.inputs, block.definition.attributes, site=site)
+        self.blocks[-1] = replace(self.blocks[-1], repetition=block.repetition + 1)
+        return made
 
     def carried(self, tensor: str, state: str) -> Graph:
         """Build the graph in which a tensor is the next value of a state."""

@@ -41,7 +41,9 @@ def put_fused(edited: MutableGraph, rule: Rule, right: Fuse, match: Match, move:
     for block in gone:
         edited.remove(block.site)
     _move(edited, late, position)
-    edited.add(Block(site, definition, form.reads, form.sites), (*position, len(late)), tensors)
+    count = max(b.repetition for b in gone)
+    fused = Block(site, definition, form.reads, form.sites, repetition=count)
+    edited.add(fused, (*position, len(late)), tensors)
     for t in (t for block in gone for t in block.outputs if t not in form.sites):
         edited.clear_reads(t)
     return [t for block in gone for t in block.inputs if t in edited.tensors]
@@ -64,7 +66,8 @@ def put_expanded(edited: MutableGraph, match: Match) -> None:
             edited.tensors[t] if o >= 0 else Tensor(t, *kind)
             for t, o, kind in zip(outputs, results, types, strict=True)
         ]
-        edited.add(Block(site, definition, tuple(inputs), outputs), (*position, k), tensors)
+        step = Block(site, definition, tuple(inputs), outputs, repetition=fused.repetition)
+        edited.add(step, (*position, k), tensors)
         made.append(outputs)
 
 

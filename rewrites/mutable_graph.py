@@ -9,7 +9,8 @@ hundred times that.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 from weakref import finalize
 
@@ -161,14 +162,14 @@ class MutableGraph:
         del self.readers[tensor]
         self._forgotten.add(tensor)
 
-    def redirect(self, old: str, new: str) -> None:
-        """Make all readers of tensor `old` read `new`; they keep their sites."""
+    def redirect(self, old: str, new: str, readers: Collection[str] | None = None) -> None:
+        """Make the readers of tensor `old`, or those of these sites, read `new`; they keep their sites."""
         for site in dict.fromkeys(b.site for b, _ in self.readers[old]):
+            if readers is not None and site not in readers:
+                continue
             before = self.blocks[site]
             inputs = tuple(new if t == old else t for t in before.inputs)
-            after = Block(
-                site, before.definition, inputs, before.outputs, before.index, before.device, before.after
-            )
+            after = replace(before, inputs=inputs)
             self._touched.add(site)
             self.blocks[site] = after
             for t in after.outputs:

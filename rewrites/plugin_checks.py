@@ -14,8 +14,7 @@ import numpy as np
 from tapestry.rewrites.application import apply_with_rules
 from tapestry.rewrites.finding import find
 from tapestry.rewrites.move import Move
-from tapestry.rewrites.regions import ExpandFused, Fuse
-from tapestry.rewrites.rule import Computed, ExampleSizes, NoOperand, Op, Result, Rule, WholeSide, terms
+from tapestry.rewrites.rule import ExampleSizes, NoOperand, Op, Result, Rule, WholeSide, terms
 from tapestry.rewrites.rule_contract import falls, same_values
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import catalog as operators
@@ -83,7 +82,7 @@ def _examine_move(rule: Rule, graph: Graph, move: Move) -> None:
 def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
     """Check that all operators exist: a rule that names an operator that was left out is refused too."""
     for side in sides:
-        for term in terms(side) if not isinstance(side, NoOperand | Computed | Fuse | ExpandFused) else ():
+        for term in terms(side) if not isinstance(side, NoOperand | WholeSide) else ():
             if isinstance(term, Op) and term.operator is not None and term.operator not in operators():
                 reported = operator_plug_ins().left_out(term.operator) or "no plug-in offers it"
                 raise PlugInError(

@@ -1,6 +1,6 @@
 """Sides of rules that stand for more than one block: all blocks that produce a tensor, and fused blocks.
 
-On the left `above`, on the right `fuse()` and `ExpandFused()`.
+On the left `above`, on the right `fuse()`, `ExpandFused()` and `Repeat()`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,16 @@ class Fuse:
 @dataclass(frozen=True, eq=False)
 class ExpandFused:
     """A right side: the matched fused block is expanded into the blocks of its steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """A right side: the matched block stays, and a repetition of it is added for its late readers.
+
+    The choice says how many readers are early (`rewrites.repeating`). `changed` may change the repetition's block.
+    """
+
+    changed: Callable[[Block], Block] = lambda block: block
 
 
 def above(

@@ -19,7 +19,8 @@ from tapestry.rewrites.fusing import put_expanded, put_fused
 from tapestry.rewrites.match import late_blocks
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.mutable_graph import MutableGraph
-from tapestry.rewrites.regions import Above, ExpandFused, Fuse
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Repeat
+from tapestry.rewrites.repeating import put_repetition
 from tapestry.rewrites.rule import (
     Attribute,
     Case,
@@ -34,6 +35,7 @@ from tapestry.rewrites.rule import (
     Rule,
     RuleError,
     Term,
+    WholeSide,
 )
 from tapestry.rewrites.rule import TensorPattern as AnyTensor
 from tapestry.teg.builder import define
@@ -53,6 +55,8 @@ def apply_match(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> N
         prune(edited, put_fused(edited, rule, rule.right, match, move))
     elif isinstance(rule.right, ExpandFused):
         put_expanded(edited, match)
+    elif isinstance(rule.right, Repeat):
+        put_repetition(edited, rule.right, match)
     else:
         targets = _replace(edited, rule, match, move)
     _store_state(edited, (*targets, *(t for block in edited.put_in[before:] for t in block.outputs)))
@@ -111,7 +115,8 @@ def _replace(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> list
     _check_order(edited, made, [(o, n) for o, n in zip(olds, targets, strict=True) if n is not None])
     for root, old, new in zip(match.roots, olds, targets, strict=True):
         if new is not None and new != old:
-            edited.redirect(old, new)
+            for t, equal in _replaced_by(edited, root, new):
+                edited.redirect(t, equal)
         for t in root.outputs:
             if t not in edited.producers:
                 if edited.readers[t]:
@@ -119,6 +124,13 @@ def _replace(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> list
                 edited.clear_reads(t)
     prune(edited, [t for root in gone for t in root.inputs])
     return [t for t in targets if t is not None]
+
+
+def _replaced_by(edited: MutableGraph, root: Block, new: str) -> Iterable[tuple[str, str]]:
+    """Pair the results of a block with what they become if the first is `new`: all of an equal block, else one."""
+    producer = edited.producers[new]
+    is_equal = (producer.definition, producer.inputs) == (root.definition, root.inputs)
+    return zip(root.outputs, producer.outputs, strict=True) if is_equal else [(root.outputs[0], new)]
 
 
 def _check_order(edited: MutableGraph, made: _Construction, results: Sequence[tuple[str, str]]) -> None:
@@ -180,7 +192,7 @@ class _Construction:
         """Return the terms of the right side."""
         right = self.rule.right
         if not isinstance(right, Computed):
-            return [r for r in self.rule.results if not isinstance(r, Computed | Fuse | ExpandFused)]
+            return [r for r in self.rule.results if not isinstance(r, WholeSide)]
         try:
             found = tuple(right.terms(self.match))
         except Exception as error:
@@ -233,7 +245,8 @@ class _Construction:
         self.tensors[output] = Tensor(output, *types[0], self.names_of(output, types[0]))
         if term.data is not None:
             self.data[output] = self.held(term.data, types[0])
-        self.blocks.append(Block(site, definition, tuple(inputs), (output,)))
+        count = max(b.repetition for b in self.match.roots)
+        self.blocks.append(Block(site, definition, tuple(inputs), (output,), repetition=count))
         self.known[term] = output
         return output
 

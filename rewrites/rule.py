@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tapestry.rewrites.regions import Above, ExpandFused, Fuse
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Repeat
 from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 
@@ -159,7 +159,7 @@ Result = TensorPattern | Op | Case | NoOperand
 # A left side: its terms, or a function that makes them, asked when they are first needed.
 LeftSide = Op | tuple[Op, ...] | Callable[[], tuple[Op, ...]]
 # Right sides that make all results at once.
-WholeSide = Computed | Fuse | ExpandFused
+WholeSide = Computed | Fuse | ExpandFused | Repeat
 
 
 def tensor(name: str) -> TensorPattern:
@@ -328,7 +328,7 @@ class Rule:
         for name, known in (("kind", KINDS), ("domain", DOMAINS)):
             if (came := getattr(self, name)) not in known:
                 raise RuleError(self.name, f"{name} is one of {', '.join(known)}, not {came!r}")
-        if isinstance(self.right, Fuse) and self.right.recomputes:
+        if isinstance(self.right, Repeat) or (isinstance(self.right, Fuse) and self.right.recomputes):
             object.__setattr__(self, "duplicates", True)
         if not callable(self.left):
             self._make()
@@ -351,7 +351,7 @@ class Rule:
             object.__setattr__(self, name, value)
 
     def _results(self, roots: tuple[Op, ...]) -> tuple[Result | WholeSide, ...]:
-        if isinstance(self.right, Computed | Fuse | ExpandFused):
+        if isinstance(self.right, WholeSide):
             return (self.right,) * len(roots)
         return self.right if isinstance(self.right, tuple) else (self.right,)
 
@@ -363,7 +363,7 @@ class Rule:
         unbound = [
             t.name
             for result in results
-            if not isinstance(result, NoOperand | Computed | Fuse | ExpandFused)
+            if not isinstance(result, NoOperand | WholeSide)
             for t in terms(result)
             if isinstance(t, TensorPattern | Rest) and t.name not in bound
         ]

@@ -10,6 +10,7 @@ from tapestry.rewrites.expansions.rules import EXPANSIONS
 from tapestry.rewrites.fusion.rules import FUSION
 from tapestry.rewrites.in_place.rules import IN_PLACE
 from tapestry.rewrites.plugin_checks import RULE_GROUP
+from tapestry.rewrites.repetition.rules import REPETITION
 from tapestry.rewrites.rule import Rule
 from tapestry.rewrites.selectors.rules import SELECTORS
 from tapestry.rewrites.sharding.rules import SHARDING
@@ -23,6 +24,7 @@ FAMILIES: Mapping[str, tuple[Rule, ...]] = {
     "expansions": EXPANSIONS,
     "sharding": SHARDING,
     "in_place": IN_PLACE,
+    "repetition": REPETITION,
 }
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES.values() for rule in family)
 OTHERS = "plugins"

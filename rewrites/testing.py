@@ -29,7 +29,7 @@ from tapestry.rewrites.finding import find
 from tapestry.rewrites.fused_form import FusedForm, expanded_steps
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
-from tapestry.rewrites.regions import ExpandFused, Fuse
+from tapestry.rewrites.regions import ExpandFused, Fuse, Repeat
 from tapestry.rewrites.rule import NOTHING, Computed, ExampleSizes, Match, NoOperand, Rule, computed, op
 from tapestry.rewrites.rule_contract import RuleContractError, expect, falls, same_values
 from tapestry.rewrites.tracked_graph import TrackedGraph
@@ -228,9 +228,10 @@ def _neighborhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> N
     expect(rule, same, f"{move} changes tensors outside it")
     fresh = {b.site for b in new} - before.by_site.keys()
     expect(rule, not fresh & before.tensors.keys(), f"{move} gives a new block the name of a tensor")
-    order = [b.site for b in after.blocks if b in set(kept)]
+    others = set(kept) - set(roots)
+    order = [b.site for b in after.blocks if b in others]
     if len(roots) == 1 and not isinstance(rule.right, Fuse):
-        expect(rule, order == [b.site for b in kept], f"{move} reorders blocks outside it")
+        expect(rule, order == [b.site for b in kept if b in others], f"{move} reorders blocks outside it")
 
 
 def wrong(rule: Rule, only: int | None = None) -> Rule:
@@ -240,6 +241,9 @@ def wrong(rule: Rule, only: int | None = None) -> Rule:
     if isinstance(rule.right, Fuse | ExpandFused):
         right = rule.right if isinstance(rule.right, Fuse) else Fuse()
         return with_right(rule, replace(right, finished=_all_off_by_one))
+
+    if isinstance(rule.right, Repeat):
+        return with_right(rule, Repeat(_of_first_input))
 
     def altered(results: Sequence[Any]) -> list[Any]:
         return [_wrong_term(r, k) if only in (None, k) else r for k, r in enumerate(results)]
@@ -265,6 +269,15 @@ def _all_off_by_one(form: FusedForm) -> FusedForm:
     )
     outputs = tuple(range(count, count + len(cells)))
     return replace(form, steps=(*form.steps, *cells), outputs=outputs)
+
+
+def _of_first_input(block: Block) -> Block:
+    """Return a block that adds one to the first input of this one, a cell, instead."""
+    shape, labels = block.definition["dims"], block.definition["labels"][0]
+    kind = TensorType(tuple(n for _, n in shape), block.definition["dtype"])
+    definition, _ = define("cell", attributes(**_plus_one(kind)), [kind])
+    assert tuple(name for name, _ in shape) == labels
+    return replace(block, definition=definition, inputs=block.inputs[:1])
 
 
 def _off_by_one(m: Match, k: int) -> Mapping[str, Any]:

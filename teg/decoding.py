@@ -27,7 +27,7 @@ HASH = re.compile("[0-9a-f]{64}")
 
 TOP = ("teg", "name", "definitions", "tensors", "blocks", "data")
 BLOCK = ("site", "definition", "inputs", "outputs")
-BLOCK_OPTIONAL = ("index", "device", "after")
+BLOCK_OPTIONAL = ("index", "device", "after", "repetition")
 
 
 class DocumentError(ValueError):
@@ -246,9 +246,12 @@ def _block(value: Any, path: str, definitions: list[Definition | None]) -> Block
     index = take.box(value["index"], f"{path}.index") if "index" in value else None
     device = take.integer(value["device"], f"{path}.device") if "device" in value else None
     after = take.sites(value["after"], f"{path}.after") if "after" in value else ()
+    repetition = take.integer(value["repetition"], f"{path}.repetition") if "repetition" in value else 0
+    if repetition < 0:
+        raise MalformedError(f"{path}.repetition", f"{repetition}", "counts are 0 or more")
     if definition is None:
         return None
-    return Block(site, definition, inputs, outputs, index, device, after)
+    return Block(site, definition, inputs, outputs, index, device, after, repetition)
 
 
 def _array(value: Any, path: str) -> np.ndarray:

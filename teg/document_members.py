@@ -95,6 +95,8 @@ def block_member(block: Block, definition: int, path: str) -> dict[str, Any]:
         document["device"] = _integer(block.device, f"{path}.device")
     if block.after:
         document["after"] = list(block.after)
+    if block.repetition:
+        document["repetition"] = _integer(block.repetition, f"{path}.repetition")
     return document
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -9,7 +10,7 @@ import numpy as np
 
 from tapestry.teg.builder import define
 from tapestry.teg.dtypes import NAMES, is_float, numpy_dtype
-from tapestry.teg.graph import Block, Graph, Tensor
+from tapestry.teg.graph import Graph, Tensor
 
 WIDER = {"complex64": "complex128"}
 
@@ -30,7 +31,7 @@ def in_double(graph: Graph) -> Graph:
         definition, types = define(block.operator, attributes, given)
         for name, kind in zip(block.outputs, types, strict=True):
             tensors[name] = Tensor(name, kind.shape, kind.dtype, graph.tensors[name].names)
-        blocks.append(Block(block.site, definition, block.inputs, block.outputs, after=block.after))
+        blocks.append(replace(block, definition=definition))
     data = {name: widened(value) for name, value in graph.data.items()}
     return Graph(graph.name, tuple(blocks), tensors, data, graph.external)
 

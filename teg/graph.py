@@ -124,6 +124,7 @@ class Block(InternedValue):
 
     `index` is the part of the index space this block computes (None: all of it); `device` pins it. `after`
     names sequence points or blocks that run before it (blocks as if through a sequence point of its own).
+    `repetition` counts how many times an earlier block has computed the same: blocks that differ in it stay apart.
     """
 
     site: str
@@ -133,6 +134,7 @@ class Block(InternedValue):
     index: ZRange | None = None
     device: int | None = None
     after: tuple[str, ...] = ()
+    repetition: int = 0
 
     @property
     def operator(self) -> str:
@@ -261,6 +263,8 @@ class Graph:
                     h.update(repr(self.external[b.outputs[0]]).encode())
             for site in b.after:
                 h.update(b"after" + block_digests[site])
+            if b.repetition:
+                h.update(b"repetition" + repr(b.repetition).encode())
             block_digests[b.site] = h.digest()
             for k, t in enumerate(b.outputs):
                 digests[t] = hashlib.sha256(h.digest() + k.to_bytes(4, "little")).digest()

@@ -18,6 +18,12 @@ def _same_values(m: Match) -> bool:
     return a is b or a.tobytes() == b.tobytes()
 
 
+def _is_computed_once(m: Match) -> bool:
+    """Return whether neither block is a repetition of the other, which is there for the sake of memory."""
+    first, second = m.roots
+    return first.repetition == second.repetition
+
+
 def _equal_example(size: ExampleSizes) -> Graph:
     b = ExampleBuilder("equal_blocks")
     x = b.tensor("x", size(3), size(4))
@@ -55,11 +61,13 @@ CLEANUP: tuple[Rule, ...] = (
             op(None, rest("xs"), definition=attr("d")).named("b"),
         ),
         right=(tensor("a"), tensor("a")),
+        when=_is_computed_once,
         doc="""
         What is computed twice from the same inputs is computed once.
 
         a = f(x), b = f(x)  ->  a = f(x), b is a
-        Where operator, attributes and inputs are the same: a block is a function of its inputs.
+        Where operator, attributes and inputs are the same: a block is a function of its inputs. Not
+        where one is a repetition of the other, which keeps memory free in between.
         """,
         source="common subexpression elimination (Cocke, Global Common Subexpression Elimination, 1970)",
         example=_equal_example,

@@ -28,6 +28,7 @@ class ShardGroup:
     pieces: list[tuple[Piece, ...]] = field(default_factory=list)
     inputs: tuple[Token, ...] = ()
     stem: str | None = None
+    repetition: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,16 @@ class _Abstraction:
                 names[self.group_of[s]] for k in group.shards for s in self.graph.blocks[k].after
             )
             inputs = tuple(outputs[token] for token in group.inputs)
-            blocks.append(Block(names[number], group.definition, inputs, made, after=tuple(after)))
+            blocks.append(
+                Block(
+                    names[number],
+                    group.definition,
+                    inputs,
+                    made,
+                    after=tuple(after),
+                    repetition=group.repetition,
+                )
+            )
             for j, (t, kind) in enumerate(zip(made, group.outputs, strict=True)):
                 local = self.graph.blocks[group.shards[0]].outputs[j] if group.shards else None
                 dims = self.graph.tensors[local].names if local is not None else ()

@@ -107,7 +107,7 @@ class _Reading:
         self.graph = graph
         self.groups: list[ShardGroup] = []
         self.by_stem: dict[str, ShardGroup] = {}
-        self.alike: dict[Definition, list[ShardGroup]] = {}
+        self.alike: dict[tuple[Definition, int], list[ShardGroup]] = {}
         self.pieces: dict[str, Piece] = {}
         self.group_of: dict[str, int] = {}
         self.views: dict[tuple[Token, ZRange], Token] = {}
@@ -156,7 +156,7 @@ class _Reading:
             return self.by_stem[stem]
         signature = block.signature
         assert signature is not None
-        alike = self.alike.setdefault(block.definition, [])
+        alike = self.alike.setdefault((block.definition, block.repetition), [])
         if block.operator not in ("source", "sink") or index != signature.index_range:
             for group in alike:
                 twins = (p == pieces for i, p in zip(group.indices, group.pieces, strict=True) if i == index)
@@ -172,8 +172,11 @@ class _Reading:
             if block.index is not None and block.signature is not None:
                 shape = output_boxes(block.definition, block.signature.index_range)[k].shape
             outputs.append(TensorType(shape, self.graph.tensors[t].dtype))
-        self.groups.append(ShardGroup(len(self.groups), block.definition, tuple(outputs), stem=stem))
-        return self.groups[-1]
+        made = ShardGroup(
+            len(self.groups), block.definition, tuple(outputs), stem=stem, repetition=block.repetition
+        )
+        self.groups.append(made)
+        return made
 
     def _moves(self, block: Block, pieces: tuple[Piece, ...]) -> bool:
         """Return whether a block only moves or combines pieces; then its output is recorded as one."""

@@ -200,7 +200,7 @@ class ExplicitNodes:
             self.local.setdefault(site, {})[device] = tensor.site
         names = tuple(tensor.site for tensor, _ in outputs)
         site, after = f"{block.site}@{device}", self._after(block)
-        shard = Block(site, block.definition, inputs, names, index, device, after)
+        shard = Block(site, block.definition, inputs, names, index, device, after, block.repetition)
         self.writer.add(shard, [tensor for tensor, _ in outputs], [box for _, box in outputs], block.outputs)
         if block.site in self.awaited:
             self.awaited[block.site].append(site)
@@ -241,7 +241,9 @@ class ExplicitNodes:
             site, name = self.writer.free(view.site, device), self.writer.free(tensor, device)
             whole = self.abstract.tensors[tensor]
             made = Tensor(name, index.shape, whole.dtype, whole.names)
-            shard = Block(site, view.definition, (local,), (name,), index, device, self._after(view))
+            shard = Block(
+                site, view.definition, (local,), (name,), index, device, self._after(view), view.repetition
+            )
             self.writer.add(shard, (made,), (index,), (buffer,))
             if view.site in self.awaited:
                 self.awaited[view.site].append(site)

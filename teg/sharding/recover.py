@@ -34,6 +34,7 @@ class _Origin:
     dtypes: tuple[str, ...] = ()
     names: tuple[tuple[str, ...], ...] = ()
     after: dict[str, None] = field(default_factory=dict)
+    repetition: int = 0
 
 
 def recover(expanded: ExplicitGraph | MaterializedGraph) -> Graph:
@@ -52,7 +53,10 @@ def recover(expanded: ExplicitGraph | MaterializedGraph) -> Graph:
     for site in _program_order(origins):
         origin = origins[site]
         inputs = tuple(names[_single(site, k, found)] for k, found in enumerate(origin.inputs))
-        blocks.append(Block(site, origin.definition, inputs, origin.outputs, after=tuple(origin.after)))
+        after = tuple(origin.after)
+        blocks.append(
+            Block(site, origin.definition, inputs, origin.outputs, after=after, repetition=origin.repetition)
+        )
         made = zip(origin.outputs, origin.boxes, origin.dtypes, origin.names, strict=True)
         for name, parts, dtype, dims in made:
             tensors[name] = Tensor(name, _shape(origin.definition, parts), dtype, dims)
@@ -71,7 +75,7 @@ def _gather(explicit: MaterializedGraph) -> dict[str, _Origin]:
             made_by.update(dict.fromkeys(block.outputs, passed))
             continue
         site = origin_of(block.site)
-        origin = origins.setdefault(site, _Origin(block.definition))
+        origin = origins.setdefault(site, _Origin(block.definition, repetition=block.repetition))
         if not origin.indices:
             origin.inputs = [set() for _ in block.inputs]
             origin.outputs = tuple(origin_of(t) for t in block.outputs)
