@@ -40,7 +40,9 @@ from tapestry.teg.graph import Graph
 
 PARTS = {
     "whole": ALL_PARTS,
-    "placement": SearchParts(presearch=False, views=False, schedule_orders=False, structure=False),
+    "placement": SearchParts(
+        presearch=False, recomputation=False, views=False, schedule_orders=False, structure=False
+    ),
 }
 ADDRESS = re.compile(r"Scheduler at:\s+(tcp://[\d.:]+)")
 START_S, ISLANDS_EACH, ARITHMETIC_S = 120.0, 2, 1.0

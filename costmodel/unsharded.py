@@ -93,10 +93,19 @@ class UnshardedCosts:
         Raises:
             ValueError: a block takes longer than any clock counts.
         """
-        sizes, roots = _buffers(graph)
+        found = self.by_site(graph).values()
+        return BlockSums(*map(sum, zip(*found, strict=True))) if found else BlockSums(0, 0, 0)
+
+    def by_site(self, graph: Graph) -> dict[str, BlockSums]:
+        """Compute the costs of each block that works, in program order.
+
+        Raises:
+            ValueError: a block takes longer than any clock counts.
+        """
+        sizes, roots = buffers_of(graph)
         cold = cold_tensors(graph, self.device)
-        found = [
-            self._block(
+        return {
+            block.site: self._block(
                 graph,
                 block,
                 tuple(sizes[roots[t]] for t in block.inputs),
@@ -104,8 +113,7 @@ class UnshardedCosts:
             )
             for block in graph.blocks
             if block.operator not in ("source", "sink") and not block.is_view
-        ]
-        return BlockSums(*map(sum, zip(*found, strict=True))) if found else BlockSums(0, 0, 0)
+        }
 
     def _resources(self, graph: Graph) -> tuple[int, ...]:
         """Count the program's own resources over its blocks, each in units of one over its scale."""
@@ -194,7 +202,7 @@ def _read(
     return found
 
 
-def _buffers(graph: Graph) -> tuple[dict[str, int], Mapping[str, str]]:
+def buffers_of(graph: Graph) -> tuple[dict[str, int], Mapping[str, str]]:
     """Return the bytes of every buffer, and the buffer of each tensor: a view shares the buffer of its input."""
     sizes: dict[str, int] = {}
     roots: dict[str, str] = {}
@@ -206,6 +214,13 @@ def _buffers(graph: Graph) -> tuple[dict[str, int], Mapping[str, str]]:
     return sizes, roots
 
 
+def lasting_buffers(graph: Graph, roots: Mapping[str, str]) -> set[str]:
+    """Return the buffers that live to the end: of results, and of sources that last and have no next value."""
+    lasting = {t for b in graph.sources for t in b.outputs if b.definition["role"] in LIVES_ON}
+    lasting -= graph.carried  # what has a next value is given up after its last reader
+    return lasting | {roots[block.inputs[0]] for block in graph.sinks}
+
+
 def live_bytes(
     graph: Graph, schedule_order: str = SCHEDULE_ORDERS[0], rounds: Rounds | None = None
 ) -> list[int]:
@@ -214,7 +229,7 @@ def live_bytes(
     Sources live from the start, sinks and lasting roles to the end. With `rounds`, of loops one round is counted, and
     of what is made and read in one loop alone, a slice.
     """
-    sizes, roots = _buffers(graph)
+    sizes, roots = buffers_of(graph)
     blocks = scheduled_blocks(graph, schedule_order)
     if rounds is not None:
         time = time_axis(graph, rounds)
@@ -228,12 +243,9 @@ def live_bytes(
             if len(levels[t]) == 1:
                 sizes[t] //= rounds.count
     last: dict[str, int] = {}
-    lasting = {t for b in graph.sources for t in b.outputs if b.definition["role"] in LIVES_ON}
-    lasting -= graph.carried  # what has a next value is given up after its last reader
+    lasting = lasting_buffers(graph, roots)
     for k, block in enumerate(blocks):
         last.update((roots[t], k) for t in (*block.inputs, *block.outputs))
-        if block.operator == "sink":
-            lasting.add(roots[block.inputs[0]])
     live = sum(sizes[t] for block in graph.sources for t in block.outputs)
     found = [live]
     for k, block in enumerate(blocks):

@@ -30,15 +30,16 @@ def after_readers(count: int) -> str:
 def put_repetition(edited: MutableGraph, right: Repeat, match: Match) -> None:
     """Add a repetition of the matched block before the first of its late readers, which read its results from now on.
 
-    Where no reader is early, the block itself moves there.
+    Where no reader is early, which is so without a choice, the block itself moves there.
     """
     (block,) = match.roots
-    early = int(match.choice.removeprefix(AFTER))
+    early = int(match.choice.removeprefix(AFTER) or 0)
     late = readers_of(edited, block)[early:]
     position = edited.position(late[0].site)
     edited.move(late[0].site, (*position, 1))
     if early == 0:
-        edited.move(block.site, (*position, 0))
+        edited.remove(block.site)
+        edited.add(right.changed(block), (*position, 0))
         return
     site = edited.free_site(f"{block.site.partition('~again')[0]}~again")
     names = {t: site if k == 0 else f"{site}#{k}" for k, t in enumerate(block.outputs)}

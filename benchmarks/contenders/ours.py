@@ -23,7 +23,9 @@ from tapestry.teg.graph import Graph
 # Evaluations that no search reaches: the recorder ends it by its CPU seconds.
 ENDLESS = 10**12
 SNAPSHOT_S = 0.05
-NO_FIRST_PLANS = SearchParts(propagation=False, exact=False, presearch=False, views=False)
+NO_FIRST_PLANS = SearchParts(
+    propagation=False, exact=False, presearch=False, recomputation=False, views=False
+)
 PROPAGATED = replace(NO_FIRST_PLANS, propagation=True)
 EXACT = replace(NO_FIRST_PLANS, exact=True)
 
@@ -99,6 +101,7 @@ ABLATIONS = (
     Ours("without propagation", _without("propagation")),
     Ours("without exact plans", _without("exact")),
     Ours("without presearch", _without("presearch")),
+    Ours("without recomputation", _without("recomputation")),
     Ours("without other views", _without("views")),
     Ours("without schedule orders", _without("schedule_orders")),
     Ours("without structural moves", _without("structure")),

@@ -64,7 +64,11 @@ def begin_micro_batches(
     The next number of rounds is begun only if the last one, and the first in any case, may be worth it.
     """
     if not _may_pay(state, start):
-        state.starts = [other for other in state.starts if other is start or other.kind != start.kind]
+        state.starts = [
+            other
+            for other in state.starts
+            if other is start or (other.kind, other.moves) != (start.kind, start.moves)
+        ]
         return []
     graph = (
         state.variants[0].graph
@@ -79,8 +83,7 @@ def begin_micro_batches(
 
 def _may_pay(state: SearchState, start: SearchStart) -> bool:
     """Return whether rounds may add to the front: memory counts or is short, and fewer rounds hold a part of it."""
-    wanted = any("memory" in text for text in (*state.options.objectives, *state.options.constraints))
-    if not wanted and state.least_violation == 0.0:
+    if not state.counts_memory:
         return False
     before = state.submeshes[start.submesh - 1]
     if before.rounds is None:

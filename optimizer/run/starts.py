@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
 from tapestry.optimizer.run.relatives import begin_relative
@@ -30,7 +31,9 @@ from tapestry.optimizer.run.variants import (
 )
 from tapestry.optimizer.run.view_choice import has_views, ranked_views
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph
+from tapestry.optimizer.structure.recomputation import Recomputed, recomputations
 from tapestry.rewrites import Move, replay
+from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import RoundsError
 from tapestry.teg.stopping import CheckStop
@@ -39,6 +42,8 @@ from tapestry.teg.stopping import CheckStop
 # of the effort is spent and so many graphs are evaluated.
 MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 
+# Programs with which a search begins that compute values again instead of storing them.
+MOST_RECOMPUTED = 4
 
 Begin = Callable[[SearchState, SearchStart, int | None, CheckStop], Begun]
 
@@ -101,7 +106,8 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     views = [SearchStart("view", k, moves) for k in mine if k not in kept]
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
-    return [*first, *presearch, *others, *rounds, *views]
+    again = [SearchStart("recomputation", best)] if state.parts.recomputation else []
+    return [*first, *again, *presearch, *others, *again, *rounds, *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -194,6 +200,48 @@ def _begin_presearch(
     return begun
 
 
+def _begin_recomputation(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
+    """Find what of the best program on the mesh may be computed again instead of stored; those programs are begun next.
+
+    The one of least memory is also begun in rounds, in the end.
+    """
+    whole, structural = state.submeshes[start.submesh], state.structural
+    if not state.counts_memory or not {RECOMPUTE, POSTPONE} <= structural.applied.keys():
+        return []
+    fitting = [
+        v for v in state.variants if (v.submesh.devices, v.submesh.rounds) == (whole.devices, whole.rounds)
+    ]
+    shares = dict(zip((v.number for v in state.variants), state.shares(), strict=True))
+    best = max(fitting, key=lambda v: shares[v.number], default=state.variants[0])
+    if any(move.rule == RECOMPUTE for move in best.moves):
+        return []
+    costs = UnshardedCosts(state.criteria.device, state.options.compute_dtype)
+    found: list[tuple[Move, ...]] = []
+    for each in _few(recomputations(best.graph, costs)):
+        check_stop()
+        made = structural.rewritten(best.graph, *each.moves)
+        if made is not None and made.graph.structural_hash not in structural.known:
+            structural.known.add(made.graph.structural_hash)
+            found.append((*best.moves, *made.moves))
+    _insert_next(state, start, [SearchStart("program", start.submesh, moves) for moves in found])
+    rounds = [
+        k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
+    ]
+    state.starts += [SearchStart("micro_batches", k, found[-1]) for k in rounds if found]
+    return []
+
+
+def _few(ways: Sequence[Recomputed]) -> list[Recomputed]:
+    """Select a few ways to compute values again, evenly over the logarithm of their memory, the least included."""
+    if not ways:
+        return []
+    sizes = np.log([way.peak_bytes for way in ways])
+    wanted = np.linspace(sizes[0], sizes[-1], MOST_RECOMPUTED)
+    return [ways[k] for k in sorted({int(np.argmin(abs(sizes - size))) for size in wanted})]
+
+
 def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
     """Select the best graph of a front by every criterion, then others evenly along it, up to `most`."""
     if not front:
@@ -239,6 +287,7 @@ KINDS: Mapping[str, Begin] = {
     "micro_batches": begin_micro_batches,
     "presearch": _begin_presearch,
     "program": _begin_program,
+    "recomputation": _begin_recomputation,
     "relative": begin_relative,
     "view": _begin_program,
     "views": _begin_views,

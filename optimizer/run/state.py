@@ -38,7 +38,7 @@ class SearchStart(NamedTuple):
 
     `kind` is "program" or "view", the program that `moves` make, on the submesh of this number; "relative", the one
     that such moves of a related program make, with `plans` of that; or what leads to plans and starts: "exact" plans of
-    a variant, the best "views", a "presearch" for a submesh.
+    a variant, the best "views", a "presearch" for a submesh, "recomputation" instead of storage.
     """
 
     kind: str
@@ -124,6 +124,12 @@ class SearchState:
     def least_violation(self) -> float:
         """The least by which a plan of any variant breaks the bounds; 0 where one keeps them all."""
         return min((variant.least_violation for variant in self.variants), default=np.inf)
+
+    @property
+    def counts_memory(self) -> bool:
+        """True if memory is an objective or has a bound, or if no plan keeps all bounds."""
+        wanted = (*self.options.objectives, *self.options.constraints)
+        return any("memory" in text for text in wanted) or self.least_violation > 0.0
 
     def best_known(self) -> np.ndarray:
         """Return the least value found so far of each cost with a relative bound, infinite before any: `(bounds,)`."""

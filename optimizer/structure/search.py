@@ -32,6 +32,7 @@ from tapestry.rewrites import (
     find_tied,
     saturate,
 )
+from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.sharding.rounds import RoundsError
@@ -58,7 +59,7 @@ class StructuralSearch:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
         self.saturating = tuple(r for r in self.rules if r.saturating)
-        self.endless = tuple(r for r in self.rules if not r.saturating)
+        self.endless = tuple(r for r in self.rules if not r.saturating and r.name != POSTPONE)
         self.recompositions = tuple(r for r in self.rules if r in RECOMPOSITION)
         self.known: set[str] = set()
         self.applied = {r.name: 0 for r in self.rules}
@@ -117,7 +118,8 @@ class StructuralSearch:
             return after if after is not None and keeps_pins(after.graph, options.pins) else None
 
         dtype = options.compute_dtype
-        return Presearch(graph, moves, criteria, self.endless, rewrite, limit, effort, schedule_orders, dtype)
+        rules = [r for r in self.endless if r.name != RECOMPUTE]  # `recomputation.py` applies it in one go
+        return Presearch(graph, moves, criteria, rules, rewrite, limit, effort, schedule_orders, dtype)
 
     def propose(
         self, parent: Variant, number: int, rng: np.random.Generator
@@ -144,22 +146,24 @@ class StructuralSearch:
         self._origins[number] = (made.graph, parent.number, made.changes)
         return made.graph, (*parent.moves, *made.moves), move.rule
 
-    def rewritten(self, graph: Graph, move: Move) -> Saturated | None:
-        """Apply a move and simplify; return the graph, all moves and changes, or None if the move or its rule fails."""
-        if move.rule in self.refused:
+    def rewritten(self, graph: Graph, move: Move, *others: Move) -> Saturated | None:
+        """Apply one or more moves and simplify; return the graph, all moves and changes, or None if one fails."""
+        moves = (move, *others)
+        if any(each.rule in self.refused for each in moves):
             return None
         try:
-            applied = apply_all(graph, [move], {r.name: r for r in self.rules})
-            self._check_size(graph, applied.graph, move)
+            applied = apply_all(graph, moves, {r.name: r for r in self.rules})
+            self._check_size(graph, applied.graph, moves[-1])
         except StaleMove:
             return None
         except RuleError as error:
             self.refuse(error.rule, error.reason)
             return None
         cleaned = self._saturated(applied.graph, applied.changes)
-        self.applied[move.rule] += 1
-        self.credits.note(graph, move)
-        return Saturated(cleaned.graph, [move, *cleaned.moves], applied.changes | cleaned.changes)
+        for each in moves:
+            self.applied[each.rule] += 1
+            self.credits.note(graph, each)
+        return Saturated(cleaned.graph, [*moves, *cleaned.moves], applied.changes | cleaned.changes)
 
     def improve(self, rule: str, moves: Sequence[Move]) -> None:
         """Count a better front by the program that these moves made, the last of them by `rule`."""

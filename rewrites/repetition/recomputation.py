@@ -9,38 +9,23 @@ from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.regions import Repeat
 from tapestry.rewrites.repeating import after_readers, readers_of
 from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, rest, tensor
-from tapestry.rewrites.tracked_graph import TrackedGraph
-from tapestry.teg.graph import Block, Graph
+from tapestry.teg.graph import Graph
 
 SOURCE = (
     "Griewank and Walther, Algorithm 799: revolve, 2000; "
     "Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016"
 )
 
+RECOMPUTE, POSTPONE = "recompute", "postpone"
+
 # A value with more readers is not computed again: each division of its readers into early and late is a choice.
 MOST_READERS = 64
 
-# Blocks in a row that read nothing else, such as views, through which a value is followed.
-MOST_STEPS = 8
-
 
 def _divisions(m: Match) -> Sequence[str]:
-    """List the choices: so many readers are early, at least one is late; none is early where all wait for others."""
-    block, readers = m.roots[0], readers_of(m.edited, m.roots[0])
-    if not 0 < len(readers) <= MOST_READERS:
-        return []
-    least = 0 if all(_waits(m.edited, r, block, MOST_STEPS) for r in readers) else 1
-    return [after_readers(k) for k in range(least, len(readers))]
-
-
-def _waits(graph: TrackedGraph, reader: Block, block: Block, steps: int) -> bool:
-    """Return whether a reader, or each of those that need it alone, reads something that is made after a block."""
-    start = graph.position(block.site)
-    others = [graph.producers[t] for t in reader.inputs if t not in block.outputs]
-    if any(graph.position(other.site) > start for other in others):
-        return True
-    further = [] if others or steps == 0 else readers_of(graph, reader)
-    return bool(further) and all(_waits(graph, each, reader, steps - 1) for each in further)
+    """List the choices: so many readers are early, at least one of them, and at least one is late."""
+    count = len(readers_of(m.edited, m.roots[0]))
+    return [after_readers(k) for k in range(1, count)] if count <= MOST_READERS else []
 
 
 def _is_repeated(m: Match) -> bool:
@@ -60,9 +45,18 @@ def _example(size: ExampleSizes, name: str, is_repeated: bool) -> Graph:
     return b.result(b.cell(("mul", ("input", 0), ("input", 1)), {late: "rc", total: "r"}, site="scaled"))
 
 
+def _postponed_example(size: ExampleSizes) -> Graph:
+    """Build a graph that compares something early and uses that late."""
+    b = ExampleBuilder("postpone")
+    x = b.tensor("x", size(4), size(3))
+    hidden = b.cell(("tanh", INPUT), {x: "rc"}, site="hidden")
+    other = b.cell(("exp", INPUT), {x: "rc"}, site="other")
+    return b.result(b.cell(("mul", ("input", 0), ("input", 1)), {hidden: "rc", other: "rc"}, site="scaled"))
+
+
 RECOMPUTATION: tuple[Rule, ...] = (
     Rule(
-        name="recompute",
+        name=RECOMPUTE,
         left=op(None, rest("xs")),
         right=Repeat(),
         choices=_divisions,
@@ -71,11 +65,24 @@ RECOMPUTATION: tuple[Rule, ...] = (
 
         y = f(x); g(y); ...; h(y)  ->  y = f(x); g(y); ...; y' = f(x); h(y')
         Always: a block is a function of its inputs. The choice says how many readers are early, in program order.
-        Until the late ones the value need not be stored, if its inputs are there anyway. Where no reader is early, as
-        all need what is made after the block, the block itself runs right before the first.
+        Until the late ones the value need not be stored, if its inputs are there anyway.
         """,
         source=SOURCE,
         example=lambda size: _example(size, "recompute", is_repeated=False),
+    ),
+    Rule(
+        name=POSTPONE,
+        left=op(None, rest("xs")),
+        right=Repeat(),
+        when=lambda m: not m.is_unread(),
+        doc="""
+        A block runs right before the first of its readers.
+
+        y = f(x); ...; g(y)  ->  ...; y = f(x); g(y)
+        Always: only the program order changes. Until then its inputs live instead of the value.
+        """,
+        source=SOURCE,
+        example=_postponed_example,
     ),
     Rule(
         name="store_repeated",
