@@ -7,7 +7,7 @@ blocks of the original program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -174,7 +174,7 @@ class Provenance:
     def _rewrite(self, edited: _Recorder, number: int, move: Move, rules: Rules) -> None:
         rule, match, _ = resolve(edited, move, rules)
         matched = [self._version(b.site) for b in match.blocks]
-        roots = {root.outputs[0]: self._version(root.site) for root in match.roots}
+        roots = {t: self._version(root.site) for root in match.roots for t in root.outputs}
         edited.begin()
         apply_match(edited, rule, match, move)
         for site in edited.removed:
@@ -188,7 +188,7 @@ class Provenance:
             self._producers.update(dict.fromkeys(edited.blocks[site].outputs, site))
         for old, new in edited.redirected:
             heir = self._version(edited.producers[new].site)
-            if heir.site not in edited.added:
+            if heir.site not in edited.added and roots[old] not in heir.parents:
                 heir.parents.append(roots[old])
                 self._note(heir, number, move, TOOK_OVER)
         for site in edited.rebound:
@@ -229,9 +229,9 @@ class _Recorder(MutableGraph):
         super().remove(site)
         self.removed[site] = None
 
-    def redirect(self, old: str, new: str) -> None:
-        readers = dict.fromkeys(b.site for b, _ in self.readers[old])
-        super().redirect(old, new)
+    def redirect(self, old: str, new: str, readers: Collection[str] | None = None) -> None:
+        readers = [b.site for b, _ in self.readers[old] if readers is None or b.site in readers]
+        super().redirect(old, new, readers)
         if readers:
-            self.rebound.update(readers)
+            self.rebound.update(dict.fromkeys(readers))
             self.redirected.append((old, new))

@@ -28,6 +28,7 @@ from tapestry.optimizer.run.variants import (
     insert_exact,
     insert_seeds,
     new_variant,
+    structure_of,
 )
 from tapestry.optimizer.run.view_choice import has_views, ranked_views
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph
@@ -44,6 +45,7 @@ MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 
 
 # Programs with which a search begins that compute values again instead of storing them.
 MOST_RECOMPUTED = 4
+RECOMPUTATIONS = ("recomputation", "recomputation of the best")
 
 Begin = Callable[[SearchState, SearchStart, int | None, CheckStop], Begun]
 
@@ -106,8 +108,8 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     views = [SearchStart("view", k, moves) for k in mine if k not in kept]
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
-    again = [SearchStart("recomputation", best)] if state.parts.recomputation else []
-    return [*first, *again, *presearch, *others, *again, *rounds, *views]
+    again = [SearchStart(kind, best) for kind in RECOMPUTATIONS if state.parts.recomputation]
+    return [*first, *again[:1], *presearch, *others, *again[1:], *rounds, *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -138,7 +140,7 @@ def _begin_program(state: SearchState, start: SearchStart, limit: int | None, ch
     except (OutOfRange, RoundsError):  # it cannot be counted, or cannot run in the search's rounds
         return []
     is_given = moves in (state.variants[0].moves, ())
-    return [Child(variant, "" if is_given else moves[-1].rule, is_given and start.kind != "view")]
+    return [Child(variant, "" if is_given else _rule_behind(state, moves), is_given and start.kind != "view")]
 
 
 def _begin_exact(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -196,40 +198,42 @@ def _begin_presearch(
     for number, (k, s) in enumerate(parts, start=state.next_number):
         with suppress(OutOfRange, RoundsError):
             variant = _placed(state, number, k, s.graph, s.moves, limit, check_stop)
-            begun.append(Child(variant, s.moves[-1].rule))
+            begun.append(Child(variant, _rule_behind(state, s.moves)))
     return begun
 
 
 def _begin_recomputation(
     state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
 ) -> Begun:
-    """Find what of the best program on the mesh may be computed again instead of stored; those programs are begun next.
+    """Find what of a program may be computed again instead of stored; those programs are begun next.
 
-    The one of least memory is also begun in rounds, in the end.
+    The program is the first, or the best one so far. The one of least memory is also begun in rounds, in the end.
     """
     whole, structural = state.submeshes[start.submesh], state.structural
     if not state.counts_memory or not {RECOMPUTE, POSTPONE} <= structural.applied.keys():
         return []
-    fitting = [
-        v for v in state.variants if (v.submesh.devices, v.submesh.rounds) == (whole.devices, whole.rounds)
-    ]
-    shares = dict(zip((v.number for v in state.variants), state.shares(), strict=True))
-    best = max(fitting, key=lambda v: shares[v.number], default=state.variants[0])
-    if any(move.rule == RECOMPUTE for move in best.moves):
-        return []
+    best = state.variants[0]
+    if start.kind != RECOMPUTATIONS[0]:
+        on_mesh = (whole.devices, whole.rounds)
+        shares = zip(state.variants, state.shares(), strict=True)
+        found = [(v, share) for v, share in shares if (v.submesh.devices, v.submesh.rounds) == on_mesh]
+        best = max(found, key=lambda pair: pair[1], default=(best, 0))[0]
+        if best.moves == state.variants[0].moves or any(move.rule == RECOMPUTE for move in best.moves):
+            return []
     costs = UnshardedCosts(state.criteria.device, state.options.compute_dtype)
-    found: list[tuple[Move, ...]] = []
+    histories: list[tuple[Move, ...]] = []
     for each in _few(recomputations(best.graph, costs)):
         check_stop()
         made = structural.rewritten(best.graph, *each.moves)
-        if made is not None and made.graph.structural_hash not in structural.known:
-            structural.known.add(made.graph.structural_hash)
-            found.append((*best.moves, *made.moves))
-    _insert_next(state, start, [SearchStart("program", start.submesh, moves) for moves in found])
+        key = "" if made is None else structure_of(made.graph)  # the order of the blocks counts, too
+        if made is not None and key not in structural.known:
+            structural.known.add(key)
+            histories.append((*best.moves, *made.moves))
+    _insert_next(state, start, [SearchStart("program", start.submesh, moves) for moves in histories])
     rounds = [
         k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
     ]
-    state.starts += [SearchStart("micro_batches", k, found[-1]) for k in rounds if found]
+    state.starts += [SearchStart("micro_batches", k, histories[-1]) for k in rounds if histories]
     return []
 
 
@@ -252,6 +256,12 @@ def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
         others = most - len(chosen - {0, last})
         chosen.update(np.linspace(0, last, min(len(front), others)).astype(int).tolist())
     return [front[k] for k in sorted(chosen)]
+
+
+def _rule_behind(state: SearchState, moves: Sequence[Move]) -> str:
+    """Return the rule of the last move that was tried, and did not only simplify what others made."""
+    tried = state.structural.credits.arms_of(moves)
+    return tried[-1][0] if tried else moves[-1].rule
 
 
 def _graph_of(state: SearchState, moves: tuple[Move, ...]) -> Graph:
@@ -287,7 +297,7 @@ KINDS: Mapping[str, Begin] = {
     "micro_batches": begin_micro_batches,
     "presearch": _begin_presearch,
     "program": _begin_program,
-    "recomputation": _begin_recomputation,
+    **dict.fromkeys(RECOMPUTATIONS, _begin_recomputation),
     "relative": begin_relative,
     "view": _begin_program,
     "views": _begin_views,

@@ -67,7 +67,7 @@ def recomputations(graph: Graph, costs: UnshardedCosts) -> list[Recomputed]:
 
     None has, by the estimates, another one's time or more and as much memory, or as much as storing everything.
     """
-    problem = _Problem(graph, costs)
+    problem = Problem(graph, costs)
     cuts = {problem.cheapest(price, stride) for price in problem.prices() for stride in STRIDES}
     estimated = sorted((*problem.estimate(sites), sorted(sites)) for sites in cuts)
     found: list[Recomputed] = []
@@ -79,7 +79,7 @@ def recomputations(graph: Graph, costs: UnshardedCosts) -> list[Recomputed]:
     return found
 
 
-class _Problem:
+class Problem:
     """A program divided at its peak: what may be computed again after it, and what must be there then."""
 
     def __init__(self, graph: Graph, costs: UnshardedCosts) -> None:
@@ -92,7 +92,7 @@ class _Problem:
         self.readers = {b.site: self._readers(b) for b in before}
         self.waiting = self._waiting(before, place)
         needed = self._needed(before)
-        ticks = {site: sums.time_ticks for site, sums in costs.by_site(graph).items()}
+        self.ticks = {site: sums.time_ticks for site, sums in costs.by_site(graph).items()}
         sizes, roots = buffers_of(graph)
         lasting = lasting_buffers(graph, roots)
         held = program_order_of(graph).held
@@ -100,7 +100,7 @@ class _Problem:
         for block in before:
             if block.site in needed and block.operator != "source":
                 stored = {roots[t] for t in block.outputs if roots[t] == t} - lasting
-                again = inf if block.site in held else self._ticks(block, ticks)
+                again = inf if block.site in held else self._ticks(block)
                 self.nodes[block.site] = _Node(block, sum(sizes[t] for t in stored), again)
         self.sizes, self.roots, self.lasting, self.place = sizes, roots, lasting, place
         self.narrow = self._narrow(before)
@@ -108,9 +108,9 @@ class _Problem:
     def _readers(self, block: Block) -> list[str]:
         return list(dict.fromkeys(r.site for t in block.outputs for r, _ in self.graph.readers[t]))
 
-    def _ticks(self, block: Block, ticks: Mapping[str, int]) -> float:
+    def _ticks(self, block: Block) -> float:
         """Return how long it takes to compute a block again; nothing where it runs later instead."""
-        return 0 if block.is_view or block.site in self.waiting else ticks.get(block.site, 0)
+        return 0 if block.is_view or block.site in self.waiting else self.ticks.get(block.site, 0)
 
     def _waiting(self, before: Sequence[Block], place: Mapping[str, int]) -> set[str]:
         """Return the sites of blocks before the peak that nothing needs before some time after it."""
@@ -156,11 +156,20 @@ class _Problem:
         ratios = [n.ticks / n.size_bytes for n in self.nodes.values() if 0 < n.ticks < inf and n.size_bytes]
         if not ratios:
             return []
-        return [*np.geomspace(*np.quantile(ratios, QUANTILES), PRICES).tolist(), DEAREST * max(ratios)]
+        low, high = np.quantile(ratios, QUANTILES)
+        return [*np.geomspace(low, high, PRICES).tolist(), DEAREST * max(ratios)]
 
     def cheapest(self, price: float, stride: int) -> frozenset[str]:
         """Return the sites of what is computed again, where a stored byte costs so much and segments are so long."""
         stored = frozenset[str]().union(*self.narrow[stride - 1 :: stride])
+        side = _sink_side(self.edges(price, stored), 2 + 2 * len(self.nodes))
+        return frozenset(site for k, site in enumerate(self.nodes) if 2 + 2 * k in side)
+
+    def edges(self, price: float, stored: Collection[str]) -> list[tuple[int, int, float]]:
+        """Return the network, as tails, heads and capacities, where some blocks cannot be computed again.
+
+        Node 0 is before all, node 1 stands for the late readers; each block has two, one in front of the other.
+        """
         number = {site: 2 + 2 * k for k, site in enumerate(self.nodes)}
         edges: list[tuple[int, int, float]] = []
         for site, node in self.nodes.items():
@@ -172,8 +181,7 @@ class _Problem:
             edges += ((number[p] + 1, start, inf) for p in producers if p in number)
             if any(r not in self.readers for r in self.readers[site]):
                 edges.append((end, 1, inf))
-        side = _sink_side(edges, 2 + 2 * len(number))
-        return frozenset(site for site, start in number.items() if start in side)
+        return edges
 
     def moves(self, sites: Collection[str]) -> tuple[Move, ...]:
         """Return the moves by which these blocks are computed again, readers before what they read."""
@@ -199,7 +207,7 @@ class _Problem:
     def estimate(self, sites: Collection[str]) -> tuple[float, int]:
         """Estimate the time that is added, and the peak of memory, if these blocks are computed again."""
         graph, roots, early = self.graph, self.roots, self._early(sites)
-        ticks = sum(self.nodes[site].ticks for site, count in early.items() if count)
+        ticks = sum(self.ticks.get(site, 0) for site, count in early.items() if count)
         # The block right before which each runs again, and what runs there, in program order.
         before: dict[str, int] = {}
         for site in early:
@@ -208,18 +216,25 @@ class _Problem:
         repeated: dict[int, list[Block]] = {}
         for site in reversed(early):
             repeated.setdefault(before[site], []).append(self.nodes[site].block)
-        born: dict[str, int] = {}
+        made: dict[str, int] = {}
         last: dict[str, int] = {}
         again: dict[str, str] = {}
         size = dict(self.sizes)
+        sources = {t for block in graph.sources for t in block.outputs}
+        lasting = self.lasting & sources
         k = 0
 
         def run(block: Block, is_late: bool, copies: Mapping[str, str]) -> None:
             for t in block.inputs:
-                last[again[t] if is_late and t in again else roots[t]] = k
+                root = again[t] if is_late and t in again else roots[t]
+                last[root] = k
+                if block.operator == "sink":
+                    lasting.add(root)
             for t in block.outputs:
                 if not block.is_view:
-                    born[copies.get(t, t)] = k
+                    made[copies.get(t, t)] = k
+                elif is_late and block.inputs[0] in again:
+                    again[t] = again[block.inputs[0]]
 
         for position, block in enumerate(graph.blocks):
             for other in repeated.get(position, ()):
@@ -234,9 +249,8 @@ class _Problem:
                 k += 1
                 run(block, position > self.peak, {})
         change = np.zeros(k + 2, dtype=np.int64)
-        sources = {t for block in graph.sources for t in block.outputs}
-        for root, start in born.items():
-            end = k if root in self.lasting else max(last.get(root, start), start)
+        for root, start in made.items():
+            end = k if root in lasting else max(last.get(root, start), start)
             change[0 if root in sources else start] += size[root]
             change[end + 1] -= size[root]
         return ticks, int(np.cumsum(change).max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -99,7 +99,8 @@ class _Walk:
         xp = target.text(self.numbers, self.statements, everywhere)
         self.functions = PartFunctions(self.mesh_shape, self.numbers.tables, reserved)
         self.copies = CopyWriter(self.mesh_shape, self.specs, xp, self.functions if target.traced else None)
-        self.blocks = BlockWriter(explicit, xp, self._text)
+        self.blocks = BlockWriter(explicit, xp, self._read_text)
+        self.repeats = False
         self.inputs = _named_inputs(self.graph, self.given)
         self.parts: dict[str, list[str]] = {}
         self.outputs: dict[str, str] = {}
@@ -197,6 +198,15 @@ class _Walk:
         site = None if tensor is None else self.graph.producers[tensor].site
         return variable(key) if site is None or site in self.inputs else source_value(site)
 
+    def _read_text(self, key: str) -> str:
+        """Return the text of what blocks read; a compiler must not join a repetition with the block it repeats."""
+        text = self._text(key)
+        is_late = self.repeats and self.target.traced and self.latest
+        return f"after({text}, {variable(self.latest)})" if is_late else text
+
+    def _are_repetitions(self, steps: Iterable[ComputeStep]) -> bool:
+        return any(self.graph.by_site[step.site].repetition for step in steps)
+
     def _step(self, step: ComputeStep) -> None:
         try:
             self._write(step)
@@ -208,6 +218,7 @@ class _Walk:
             self._sink(step)
             return
         start = len(self.statements.done)
+        self.repeats = self._are_repetitions([step])
         try:
             if self.target.traced and _is_uneven(self.explicit, step):
                 raise UnequalSizes
@@ -264,12 +275,14 @@ class _Walk:
 
         operators = {self.graph.by_site[step.site].operator for step in steps}
         name = operators.pop() if len(steps) == 1 else "blocks"
+        self.repeats = self._are_repetitions(steps)
         text = self.functions.call(name, list(map(self.blocks.value, keys)), body)
         self.statements.assign_all(tuple(results), text, ", ".join(map(self.blocks.comment, results)))
         self.latest = results[0]
 
     def _sink(self, step: ComputeStep) -> None:
         self._flush()
+        self.repeats = False
         (read,) = step.reads
         held = self.blocks.value(read.buffer)
         try:
