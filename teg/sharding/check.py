@@ -16,7 +16,6 @@ from tapestry.teg.sharding.rounds import Rounds, RoundsError, time_axis
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
-REGIONS = ("main",)
 INPUT_OPTIONS = ("chosen", "replicated")
 OUTPUT_OPTIONS = ("sharded", "gathered")
 
@@ -125,7 +124,6 @@ def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issu
         if distance < 0:
             expected = "a copy is issued 0 or more blocks ahead of its reader"
             yield Issue("placement", f"{path}.prefetch[{k}]", f"the distance is {distance}", expected)
-    yield from _known("region", placement.region, REGIONS, path)
 
 
 def _known(field: str, value: str, known: Collection[str], path: str = "$") -> Iterator[Issue]:

@@ -21,8 +21,7 @@ class Placement:
     """The placement of one block: where and how it computes.
 
     `prefetch[k]` issues the copy for input k so many blocks ahead; `regather[k]` cuts the shared copy: it
-    is freed after its previous reader and made again. `region` names the stage and micro-batching the
-    block shares with others; `recompute` is carried for the parts of the design that come later. `layouts`
+    is freed after its previous reader and made again. `layouts`
     says per output in which physical layout it is left, `read_layouts` per input in which its root is
     read (another than it has is copied first): texts that the device understands, empty for its default.
     """
@@ -30,8 +29,6 @@ class Placement:
     strategy: Strategy
     prefetch: tuple[int, ...] = ()
     regather: tuple[bool, ...] = ()
-    region: str = "main"
-    recompute: bool = False
     layouts: tuple[str, ...] = ()
     read_layouts: tuple[str, ...] = ()
 

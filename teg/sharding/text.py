@@ -191,8 +191,6 @@ def _is_list_of(kind: type) -> Any:
 _GENES: Mapping[str, tuple[Any, str]] = {
     "prefetch": (_is_list_of(int), "a list of integers, one per input"),
     "regather": (_is_list_of(bool), "a list of true and false, one per input"),
-    "region": (lambda value: isinstance(value, str), "a region's name"),
-    "recompute": (lambda value: isinstance(value, bool), "true or false"),
     "layouts": (_is_list_of(str), "a list of layouts' texts, one per output"),
     "read_layouts": (_is_list_of(str), "a list of layouts' texts, one per input"),
 }

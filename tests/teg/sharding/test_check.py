@@ -76,7 +76,6 @@ def test_legal_placements_have_no_issue(graph: Graph) -> None:
             "2 entries",
             "one entry per input",
         ),
-        (placed("soft", WHOLE, region="mian"), "$.blocks.soft.region", "unknown region 'mian'", "main"),
         (placed("turned", NODE, WHOLE), "$.blocks.turned.strategy", "is a view", "make and read it"),
         (Placements(schedule_order="programm"), "$.order", "unknown order 'programm'", "program"),
         (Placements(inputs="whole"), "$.inputs", "unknown inputs 'whole'", "chosen, replicated"),

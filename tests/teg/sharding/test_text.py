@@ -102,17 +102,13 @@ def test_placements_round_trip_through_json(seed: int) -> None:
 
 
 def test_every_gene_is_kept() -> None:
-    placement = Placement(
-        Strategy((Split(("gpu.0",), 2),)), (0, 3), (False, True), "stage 1", True, ("f32[3]{0}",)
-    )
+    placement = Placement(Strategy((Split(("gpu.0",), 2),)), (0, 3), (False, True), ("f32[3]{0}",))
     placements = Placements({"a b": placement}, outputs="gathered")
     document = placements_to_document(placements)
     assert document["blocks"]["a b"] == {
         "strategy": "(gpu.0/2)",
         "prefetch": [0, 3],
         "regather": [False, True],
-        "region": "stage 1",
-        "recompute": True,
         "layouts": ["f32[3]{0}"],
     }
     assert placements_from_document(document) == placements
