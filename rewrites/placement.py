@@ -68,11 +68,7 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
 
 
 def placement_moves(graph: Graph, before: Placements, after: Placements) -> list[Move]:
-    """List the moves that lead from one plan's placements to another's; equal ones are tied into one.
-
-    Raises:
-        ValueError: they differ in genes that no rule changes.
-    """
+    """List the moves that lead from one plan's placements to another's; equal ones are tied into one."""
     tied: dict[tuple[str, str], list[str]] = {}
     for block in graph.blocks:
         if not block.is_view:
@@ -138,9 +134,6 @@ def _with_options(graph: Graph, placements: Placements, move: Move, mesh_shape: 
 
 
 def _differences(block: Block, old: Placement, new: Placement) -> Iterator[tuple[str, str]]:
-    for name in ("region", "recompute"):
-        if getattr(old, name) != getattr(new, name):
-            raise ValueError(f"block {block.site!r}: no placement move changes {name!r}")
     if old.strategy != new.strategy:
         yield "reshard", str(new.strategy)
     for k in range(len(block.inputs)):

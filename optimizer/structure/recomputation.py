@@ -67,7 +67,7 @@ def recomputations(graph: Graph, costs: UnshardedCosts) -> list[Recomputed]:
 
     None has, by the estimates, another one's time or more and as much memory, or as much as storing everything.
     """
-    problem = Problem(graph, costs)
+    problem = StorageProblem(graph, costs)
     cuts = {problem.cheapest(price, stride) for price in problem.prices() for stride in STRIDES}
     estimated = sorted((*problem.estimate(sites), sorted(sites)) for sites in cuts)
     found: list[Recomputed] = []
@@ -79,7 +79,7 @@ def recomputations(graph: Graph, costs: UnshardedCosts) -> list[Recomputed]:
     return found
 
 
-class Problem:
+class StorageProblem:
     """A program divided at its peak: what may be computed again after it, and what must be there then."""
 
     def __init__(self, graph: Graph, costs: UnshardedCosts) -> None:

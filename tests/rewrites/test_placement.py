@@ -142,14 +142,6 @@ def test_equal_changes_are_tied() -> None:
     assert placement_moves(graph, Placements(), after) == [Move("reshard", ("x", "z"), "(gpu.0, -)")]
 
 
-def test_a_gene_that_no_rule_changes_is_named() -> None:
-    graph = layer()
-    placed = apply_placement(graph, Placements(), Move("reshard", "z", "(gpu.0, -)"), MESH_SHAPE)
-    later = placed.blocks["z"].__class__(placed.blocks["z"].strategy, recompute=True)
-    with pytest.raises(ValueError, match="block 'z': no placement move changes 'recompute'"):
-        placement_moves(graph, placed, Placements({"z": later}))
-
-
 def test_a_history_of_both_kinds_replays_and_keeps_the_values(rng: np.random.Generator) -> None:
     b = ExampleBuilder("both")
     x = b.tensor("x", 4, 6)

@@ -11,7 +11,7 @@ import pytest
 
 from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
 from tapestry.hardware.catalog import load_device
-from tapestry.optimizer.structure.recomputation import Problem, recomputations
+from tapestry.optimizer.structure.recomputation import StorageProblem, recomputations
 from tapestry.rewrites import apply_all, catalog
 from tapestry.teg.graph import Graph
 from tests.cases import rotating
@@ -27,7 +27,7 @@ def recomputed(graph: Graph, moves: tuple) -> Graph:
     return apply_all(graph, moves, catalog()).graph
 
 
-def cost_of(problem: Problem, sites: frozenset[str], price: float) -> float:
+def cost_of(problem: StorageProblem, sites: frozenset[str], price: float) -> float:
     """Return the cost of computing these blocks again and storing what they and late readers need; inf where wrong."""
     needed = {s for s in problem.nodes if any(r not in problem.readers for r in problem.readers[s])}
     needed |= {
@@ -41,7 +41,7 @@ def cost_of(problem: Problem, sites: frozenset[str], price: float) -> float:
 
 
 def test_cuts_are_the_best_of_all_choices() -> None:
-    problem = Problem(training(4096, "float32"), COSTS)
+    problem = StorageProblem(training(4096, "float32"), COSTS)
     sites = list(problem.nodes)
     assert 3 <= len(sites) <= 12
     subsets = [
@@ -58,7 +58,7 @@ def test_cuts_are_the_best_of_all_choices() -> None:
 
 @pytest.mark.parametrize("name", rotating(2, TRAINED))
 def test_cuts_are_those_of_another_engine(name: str) -> None:
-    problem = Problem(MODELS[name]().graph, COSTS)
+    problem = StorageProblem(MODELS[name]().graph, COSTS)
     for price in problem.prices()[::4]:
         flow = nx.DiGraph()
         for tail, head, capacity in problem.edges(price, frozenset()):
