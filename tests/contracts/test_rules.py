@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tapestry.rewrites import RULES, ExampleSizes, Rule, apply_move, find, saturate
+from tapestry.rewrites.repetition.recomputation import POSTPONE
 from tapestry.rewrites.testing import (
     OTHER_DTYPES,
     distinguishes_wrong_copy,
