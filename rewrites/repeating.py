@@ -1,6 +1,6 @@
 """Repetition of a matched block for its late readers: right before the first of them it computes the same once more.
 
-Imported by `rewrites.replacement`, and for the number of readers by the rules of `rewrites.repetition`.
+Imported by `rewrites.replacement`, by the rules of `rewrites.repetition`, and by whoever asks what a block repeats.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tapestry.rewrites.mutable_graph import MutableGraph
 from tapestry.rewrites.regions import Repeat
 from tapestry.rewrites.rule import Match
 from tapestry.rewrites.tracked_graph import TrackedGraph
-from tapestry.teg.graph import Block
+from tapestry.teg.graph import Block, Definition, Graph
 
 AFTER = "after "
 
@@ -25,6 +25,20 @@ def readers_of(graph: MutableGraph | TrackedGraph, block: Block) -> list[Block]:
 def after_readers(count: int) -> str:
     """Return the choice of a move after which the first `count` readers of a block read the stored value."""
     return f"{AFTER}{count}"
+
+
+def originals(graph: Graph) -> dict[str, str]:
+    """Return by the site of each repetition that of the block which it repeats, where that is there."""
+    found: dict[str, str] = {}
+    first: dict[tuple[Definition, tuple[str, ...]], str] = {}
+    same: dict[str, str] = {}
+    for block in graph.blocks:
+        key = block.definition, tuple(same.get(t, t) for t in block.inputs)
+        original = first.setdefault(key, block.site)
+        if block.repetition and original != block.site:
+            found[block.site] = original
+            same.update(zip(block.outputs, graph.by_site[original].outputs, strict=True))
+    return found
 
 
 def put_repetition(edited: MutableGraph, right: Repeat, match: Match) -> None:

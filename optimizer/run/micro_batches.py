@@ -8,24 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tapestry.costmodel.strategies import PinError
 from tapestry.costmodel.unsharded import live_bytes
-from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.descendants import descendant
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.state import SearchStart, SearchState
-from tapestry.optimizer.run.variants import (
-    Begun,
-    Child,
-    Variant,
-    inherit,
-    insert_abstract,
-    insert_exact,
-    new_variant,
-)
-from tapestry.rewrites import Move, replay
+from tapestry.optimizer.run.variants import Begun, Child, Variant
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.possible_rounds import possible_rounds, round_counts, rounds_of
-from tapestry.teg.sharding.rounds import Rounds, RoundsError
+from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.stopping import CheckStop
 
 MOST_COUNTS = 6
@@ -70,14 +60,10 @@ def begin_micro_batches(
             if other is start or (other.kind, other.moves) != (start.kind, start.moves)
         ]
         return []
-    graph = (
-        state.variants[0].graph
-        if start.moves == state.variants[0].moves
-        else replay(state.graph, start.moves)
-    )
+    graph = state.graph_of(start.moves)
     parents = [v for v in state.variants if v.moves == start.moves and v.submesh.devices == ""]
     parent = max(parents, key=lambda v: _count(v.submesh.rounds), default=state.variants[0])
-    made = in_rounds(state, parent, start.submesh, graph, start.moves, limit, check_stop)
+    made = descendant(state, parent, start.submesh, graph, start.moves, limit, check_stop)
     return [] if made is None else [Child(made)]
 
 
@@ -94,38 +80,6 @@ def _may_pay(state: SearchState, start: SearchStart) -> bool:
 
 def _count(rounds: Rounds | None) -> int:
     return 1 if rounds is None else rounds.count
-
-
-def in_rounds(
-    state: SearchState,
-    parent: Variant,
-    submesh: int,
-    graph: Graph,
-    moves: tuple[Move, ...],
-    limit: int | None,
-    check_stop: CheckStop,
-) -> Variant | None:
-    """Build a variant in the rounds of a submesh, with plans of its parent's and of its own; None if it cannot run so.
-
-    The search evaluates at most `limit` plans in all.
-    """
-    try:
-        variant = new_variant(
-            state.next_number, state.submeshes[submesh], graph, moves, state.options, check_stop
-        )
-    except (OutOfRange, PinError, RoundsError):
-        return None
-    state.evaluations += sum(insert_abstract(variant))
-    if not variant.has_choice:
-        return variant
-    left = None if limit is None else max(0, limit - state.evaluations)
-    state.evaluations += inherit(variant, parent, left)
-    check_stop()
-    left = None if limit is None else max(0, limit - state.evaluations)
-    for count in insert_exact(variant, left) if state.parts.exact else ():
-        state.evaluations += count
-        check_stop()
-    return variant
 
 
 def another_number(
@@ -154,5 +108,5 @@ def another_number(
                 for v in state.variants
             ):
                 state.structural.known.add(key)
-                return in_rounds(state, parent, alike[n], parent.graph, parent.moves, limit, check_stop)
+                return descendant(state, parent, alike[n], parent.graph, parent.moves, limit, check_stop)
     return None

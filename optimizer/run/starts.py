@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
+from tapestry.optimizer.run.recomputed import RECOMPUTATIONS, begin_recomputation, begin_recomputed
 from tapestry.optimizer.run.relatives import begin_relative
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
@@ -28,13 +28,10 @@ from tapestry.optimizer.run.variants import (
     insert_exact,
     insert_seeds,
     new_variant,
-    structure_of,
 )
 from tapestry.optimizer.run.view_choice import has_views, ranked_views
 from tapestry.optimizer.structure.evaluation import EvaluatedGraph
-from tapestry.optimizer.structure.recomputation import Recomputed, recomputations
-from tapestry.rewrites import Move, replay
-from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
+from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import RoundsError
 from tapestry.teg.stopping import CheckStop
@@ -43,10 +40,6 @@ from tapestry.teg.stopping import CheckStop
 # of the effort is spent and so many graphs are evaluated.
 MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_EVALUATED = 12, 2, 10.0, 0.2, 160
 
-# Programs with which a search begins that compute values again instead of storing them.
-MOST_RECOMPUTED = 4
-RECOMPUTATIONS = ("recomputation", "recomputation of the best")
-
 Begin = Callable[[SearchState, SearchStart, int | None, CheckStop], Begun]
 
 
@@ -54,7 +47,8 @@ def first_starts(state: SearchState) -> list[SearchStart]:
     """Return the starts of a search that has its first variant, in the order in which they are begun."""
     exact = [SearchStart("exact", 0, state.variants[0].moves)] if state.parts.exact else []
     parts = _parts(state)
-    first = [*exact, *parts, *(part._replace(kind="exact") for part in parts if exact)]
+    again = [SearchStart(RECOMPUTATIONS[0])] if state.parts.recomputation else []
+    first = [*exact, *again, *parts, *(part._replace(kind="exact") for part in parts if exact)]
     if state.parts.views and has_views(state.submeshes[0], state.options):
         return [*first, SearchStart("views")]
     return [*first, *_further(state, 0)]
@@ -73,12 +67,6 @@ def begin(state: SearchState, start: SearchStart, limit: int | None, check_stop:
         raise
     state.starts.remove(start)
     return found
-
-
-def _insert_next(state: SearchState, start: SearchStart, starts: Sequence[SearchStart]) -> None:
-    """Insert what follows from a start behind it."""
-    at = state.starts.index(start) + 1
-    state.starts[at:at] = starts
 
 
 def _left(state: SearchState, limit: int | None) -> int | None:
@@ -108,8 +96,8 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     views = [SearchStart("view", k, moves) for k in mine if k not in kept]
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
-    again = [SearchStart(kind, best) for kind in RECOMPUTATIONS if state.parts.recomputation]
-    return [*first, *again[:1], *presearch, *others, *again[1:], *rounds, *views]
+    again = [SearchStart(RECOMPUTATIONS[1], best)] if state.parts.recomputation else []
+    return [*first, *presearch, *others, *again, *rounds, *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -124,14 +112,14 @@ def _begin_views(state: SearchState, start: SearchStart, limit: int | None, chec
     added = [whole.on_view(view) for view in views if view.axes != whole.view.axes]
     best = 0 if views[0].axes == whole.view.axes else len(ordered)
     state.submeshes = (*ordered, *added)
-    _insert_next(state, start, _further(state, best))
+    state.insert_next(start, _further(state, best))
     return []
 
 
 def _begin_program(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
     """Compile a program on a submesh, and insert its first plans; exact ones may be a start of their own."""
     moves, number = start.moves, state.next_number
-    graph = _graph_of(state, moves)
+    graph = state.graph_of(moves)
     with_exact = start._replace(kind="exact") not in state.starts
     try:
         variant = _placed(
@@ -140,7 +128,13 @@ def _begin_program(state: SearchState, start: SearchStart, limit: int | None, ch
     except (OutOfRange, RoundsError):  # it cannot be counted, or cannot run in the search's rounds
         return []
     is_given = moves in (state.variants[0].moves, ())
-    return [Child(variant, "" if is_given else _rule_behind(state, moves), is_given and start.kind != "view")]
+    return [
+        Child(
+            variant,
+            "" if is_given else state.structural.rule_behind(moves),
+            is_given and start.kind != "view",
+        )
+    ]
 
 
 def _begin_exact(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -191,59 +185,15 @@ def _begin_presearch(
     front = [s for s in found if s.graph.structural_hash not in structural.known]
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
     structural.known.update(s.graph.structural_hash for s in joining)
-    _insert_next(state, start, [SearchStart("program", ordered[s.schedule_order], s.moves) for s in joining])
+    state.insert_next(start, [SearchStart("program", ordered[s.schedule_order], s.moves) for s in joining])
     alone = [k for k, m in enumerate(state.submeshes) if m.mesh.device_count == 1 and not is_alone]
     parts = [(k, s) for k in alone for s in _spread(front, MOST_REWRITTEN)]
     begun = []
     for number, (k, s) in enumerate(parts, start=state.next_number):
         with suppress(OutOfRange, RoundsError):
             variant = _placed(state, number, k, s.graph, s.moves, limit, check_stop)
-            begun.append(Child(variant, _rule_behind(state, s.moves)))
+            begun.append(Child(variant, state.structural.rule_behind(s.moves)))
     return begun
-
-
-def _begin_recomputation(
-    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
-) -> Begun:
-    """Find what of a program may be computed again instead of stored; those programs are begun next.
-
-    The program is the first, or the best one so far. The one of least memory is also begun in rounds, in the end.
-    """
-    whole, structural = state.submeshes[start.submesh], state.structural
-    if not state.counts_memory or not {RECOMPUTE, POSTPONE} <= structural.applied.keys():
-        return []
-    best = state.variants[0]
-    if start.kind != RECOMPUTATIONS[0]:
-        on_mesh = (whole.devices, whole.rounds)
-        shares = zip(state.variants, state.shares(), strict=True)
-        found = [(v, share) for v, share in shares if (v.submesh.devices, v.submesh.rounds) == on_mesh]
-        best = max(found, key=lambda pair: pair[1], default=(best, 0))[0]
-        if best.moves == state.variants[0].moves or any(move.rule == RECOMPUTE for move in best.moves):
-            return []
-    costs = UnshardedCosts(state.criteria.device, state.options.compute_dtype)
-    histories: list[tuple[Move, ...]] = []
-    for each in _few(recomputations(best.graph, costs)):
-        check_stop()
-        made = structural.rewritten(best.graph, *each.moves)
-        key = "" if made is None else structure_of(made.graph)  # the order of the blocks counts, too
-        if made is not None and key not in structural.known:
-            structural.known.add(key)
-            histories.append((*best.moves, *made.moves))
-    _insert_next(state, start, [SearchStart("program", start.submesh, moves) for moves in histories])
-    rounds = [
-        k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
-    ]
-    state.starts += [SearchStart("micro_batches", k, histories[-1]) for k in rounds if histories]
-    return []
-
-
-def _few(ways: Sequence[Recomputed]) -> list[Recomputed]:
-    """Select a few ways to compute values again, evenly over the logarithm of their memory, the least included."""
-    if not ways:
-        return []
-    sizes = np.log([way.peak_bytes for way in ways])
-    wanted = np.linspace(sizes[0], sizes[-1], MOST_RECOMPUTED)
-    return [ways[k] for k in sorted({int(np.argmin(abs(sizes - size))) for size in wanted})]
 
 
 def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
@@ -256,18 +206,6 @@ def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
         others = most - len(chosen - {0, last})
         chosen.update(np.linspace(0, last, min(len(front), others)).astype(int).tolist())
     return [front[k] for k in sorted(chosen)]
-
-
-def _rule_behind(state: SearchState, moves: Sequence[Move]) -> str:
-    """Return the rule of the last move that was tried, and did not only simplify what others made."""
-    tried = state.structural.credits.arms_of(moves)
-    return tried[-1][0] if tried else moves[-1].rule
-
-
-def _graph_of(state: SearchState, moves: tuple[Move, ...]) -> Graph:
-    """Return the program that some moves make of the given one."""
-    first = state.variants[0]
-    return first.graph if moves == first.moves else replay(state.graph, moves)
 
 
 def _placed(
@@ -297,7 +235,8 @@ KINDS: Mapping[str, Begin] = {
     "micro_batches": begin_micro_batches,
     "presearch": _begin_presearch,
     "program": _begin_program,
-    **dict.fromkeys(RECOMPUTATIONS, _begin_recomputation),
+    **dict.fromkeys(RECOMPUTATIONS, begin_recomputation),
+    "recomputed": begin_recomputed,
     "relative": begin_relative,
     "view": _begin_program,
     "views": _begin_views,

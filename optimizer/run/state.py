@@ -23,7 +23,7 @@ from tapestry.optimizer.run.variants import SubMesh, Variant
 from tapestry.optimizer.run.workers import EpochResult
 from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.search import StructuralSearch
-from tapestry.rewrites import Move
+from tapestry.rewrites import Move, replay
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 
@@ -101,6 +101,24 @@ class SearchState:
     def next_number(self) -> int:
         """The number of the next variant."""
         return 1 + max((variant.number for variant in self.variants), default=-1)
+
+    def graph_of(self, moves: tuple[Move, ...]) -> Graph:
+        """Return the program that some moves make of the given one, from a variant whose history they begin with.
+
+        Raises:
+            StaleMove, RuleError: as for `replay`.
+        """
+        known = [v for v in self.variants if v.moves == moves[: len(v.moves)]]
+        nearest = max(known, key=lambda v: len(v.moves), default=None)
+        if nearest is None:
+            return replay(self.graph, moves)
+        rest = moves[len(nearest.moves) :]
+        return replay(nearest.graph, rest) if rest else nearest.graph
+
+    def insert_next(self, start: SearchStart, following: Sequence[SearchStart]) -> None:
+        """Insert what follows from a start behind it."""
+        at = self.starts.index(start) + 1
+        self.starts[at:at] = following
 
     def all_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the objective values of all variants' fronts `(n, m)`, and the variant of each row."""

@@ -30,6 +30,7 @@ from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_seeds
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites import Move
+from tapestry.rewrites.repeating import originals
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.stopping import CheckStop, never_stop
@@ -262,14 +263,16 @@ def _is_new(search: SearchSpace, origin: np.ndarray, c: int) -> bool:
 def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.ndarray]]:
     """Map each child gene to the parent's gene of the same site and its strategies' numbers here; -1: a new block.
 
-    In other rounds a block may lack strategies; there their numbers are -1.
+    A repetition that the parent lacks has those of the block that it repeats. In other rounds a block may lack
+    strategies; there their numbers are -1.
     """
     is_near = child.rounds != parent.rounds
     origin = np.full(child.gene_count, -1, dtype=np.int64)
+    repeated = originals(child.graph)
     tables: list[np.ndarray] = []
     known: dict[tuple[int, int], np.ndarray | None] = {}
     for g, block in enumerate(child.blocks):
-        h = parent.gene_of.get(block.site, -1)
+        h = parent.gene_of.get(block.site, parent.gene_of.get(repeated.get(block.site, ""), -1))
         mapped = None
         if h >= 0:
             key = (id(child.families[g]), id(parent.families[h]))
@@ -307,8 +310,9 @@ def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
     """Map each child edge to the parent's edge into the same input of the same block, or -1."""
     starts = parent.space.edge_start
     result = np.full(child.edge_count, -1, dtype=np.int64)
+    repeated = originals(child.graph)
     for k, block in enumerate(child.slots):
-        h = parent.gene_of.get(block.site, -1)
+        h = parent.gene_of.get(block.site, parent.gene_of.get(repeated.get(block.site, ""), -1))
         if h < 0 or h >= len(parent.slots) or parent.blocks[h].definition is not block.definition:
             continue
         first = child.space.edge_start[k]

@@ -165,6 +165,11 @@ class StructuralSearch:
             self.credits.note(graph, each)
         return Saturated(cleaned.graph, [*moves, *cleaned.moves], applied.changes | cleaned.changes)
 
+    def rule_behind(self, moves: Sequence[Move]) -> str:
+        """Return the rule of the last move that was tried, and did not only simplify what others made."""
+        tried = self.credits.arms_of(moves)
+        return tried[-1][0] if tried else moves[-1].rule
+
     def improve(self, rule: str, moves: Sequence[Move]) -> None:
         """Count a better front by the program that these moves made, the last of them by `rule`."""
         self.improved[rule] += 1

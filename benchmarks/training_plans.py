@@ -1,0 +1,173 @@
+"""Training configurations as placements: data, tensor, sequence parallelism, sharded states, rounds, recomputation.
+
+What Megatron-LM's and DeepSpeed's users set by numbers, applied to a graph by the sizes of its dimensions. Nothing here
+uses the search, except that what is computed again comes from `optimizer.structure.recomputation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.hardware import Mesh
+from tapestry.optimizer.structure.recomputation import recomputations
+from tapestry.rewrites import apply_all, catalog
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.possible_rounds import rounds_of
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy, splittable
+from tapestry.teg.signature import PARALLEL
+
+STORED, SELECTIVE, FULL = "stored", "selective", "full"
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    """Sizes by which dimensions are told apart: of the batch, the sequence, and what tensor parallelism splits."""
+
+    batch: int
+    sequence: tuple[int, ...]
+    tensor: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Degrees of data and tensor parallelism, and whether the rest is split along the sequence.
+
+    `states` is the depth to which states are sharded over the data (ZeRO): 1 the optimizer's, 3 the parameters, too.
+    """
+
+    data: int
+    tensor: int = 1
+    sequence: bool = False
+    states: int = 0
+    rounds: int = 1
+    recompute: str = STORED
+
+    @property
+    def name(self) -> str:
+        """The degrees as text: `data 4, tensor 2, sequence, states 1, 2 rounds, selective`."""
+        parts = [f"data {self.data}", f"tensor {self.tensor}" if self.tensor > 1 else ""]
+        parts += ["sequence" if self.sequence else "", f"states {self.states}" if self.states else ""]
+        parts += [f"{self.rounds} rounds" if self.rounds > 1 else ""]
+        return ", ".join([*filter(None, parts), *([] if self.recompute == STORED else [self.recompute])])
+
+
+def programs(graph: Graph, mesh: Mesh) -> dict[str, Graph]:
+    """Return the program with everything stored, and with part and nearly all of it computed again.
+
+    Selective is the way of the best trade: the least product of time and memory.
+    """
+    costs = UnshardedCosts(mesh.device)
+    ways = recomputations(graph, costs)
+    if not ways:
+        return dict.fromkeys((STORED, SELECTIVE, FULL), graph)
+    time = costs.time_ticks(graph)
+    best = min(ways, key=lambda way: (time + way.ticks) * way.peak_bytes)
+    again = {SELECTIVE: best, FULL: ways[-1]}
+    rewritten = {name: apply_all(graph, way.moves, catalog()).graph for name, way in again.items()}
+    return {STORED: graph, **rewritten}
+
+
+def placed(
+    graph: Graph, mesh_shape: MeshShape, sizes: ModelSizes, configuration: Configuration
+) -> Placements:
+    """Compute the placements of a configuration, data parallelism on the outer axes of the mesh.
+
+    Raises:
+        ValueError: the degrees do not multiply up to the devices, or no dimension allows the rounds.
+    """
+    data, tensor = _axes(mesh_shape, configuration)
+    updates = _updates(graph)
+    lay = partial(_strategy, sizes, configuration, data, tensor)
+    depth = configuration.states
+    states = {"optimizer_state": depth >= 1, "parameter": depth >= 3}
+    placements = {}
+    for block in graph.blocks:
+        if block.is_view or block.signature is None:
+            continue
+        is_spread = block.site in updates and depth >= 1
+        if block.operator == "source":
+            is_spread = states.get(block.definition["role"], False)
+        elif block.site in graph.carriers:
+            is_spread = states.get(graph.carriers[block.site].definition["role"], False)
+        placements[block.site] = Placement(lay(block, is_spread))
+    rounds = rounds_of(graph, configuration.rounds)[0] if configuration.rounds > 1 else None
+    return Placements(placements, rounds=rounds)
+
+
+def _axes(mesh_shape: MeshShape, configuration: Configuration) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Divide the sub-axes of the mesh: the outer ones for the data, the inner ones for tensors."""
+    left, data, tensor = configuration.data, list[str](), list[str]()
+    for sub_axis in mesh_shape.sub_axes:
+        if left > 1:
+            left //= sub_axis.size
+            data.append(sub_axis.name)
+        else:
+            tensor.append(sub_axis.name)
+    if configuration.data * configuration.tensor != mesh_shape.device_count:
+        raise ValueError(f"{configuration.name} is not for {mesh_shape.device_count} devices")
+    return tuple(data), tuple(tensor)
+
+
+def _strategy(
+    sizes: ModelSizes,
+    configuration: Configuration,
+    data: tuple[str, ...],
+    tensor: tuple[str, ...],
+    block: Block,
+    is_spread: bool,
+) -> Strategy:
+    assert block.signature is not None
+    dims, allowed = block.signature.dims, splittable(block.signature)
+    splits = [WHOLE] * len(dims)
+
+    def split(wanted: Callable[[int], bool], axes: tuple[str, ...]) -> bool:
+        """Split the first dimension that is free and wanted; return whether there is one."""
+        free = (k for k, d in enumerate(dims) if allowed[k] and splits[k] is WHOLE and wanted(d.size))
+        k = next(free, None)
+        if k is not None and axes:
+            splits[k] = Split(axes)
+        return k is not None
+
+    has_batch = split(lambda size: size == sizes.batch, data)
+    found = any(split(lambda size, n=n: size == n, tensor) for n in sizes.tensor)
+    if configuration.sequence and has_batch and not found:
+        split(lambda size: size in sizes.sequence, tensor)
+    if is_spread and not has_batch:
+        split(lambda size: size % configuration.data == 0, data)
+    return Strategy(tuple(splits))
+
+
+def _updates(graph: Graph) -> set[str]:
+    """Return the sites of the blocks that make next values of carried state and nothing else, element by element."""
+    found: set[str] = set()
+    for block in reversed(graph.blocks):
+        readers = [r for t in block.outputs for r, _ in graph.readers[t]]
+        is_parallel = block.signature is not None and all(d.kind == PARALLEL for d in block.signature.dims)
+        if is_parallel and readers and all(r.site in found or r.site in graph.carriers for r in readers):
+            found.add(block.site)
+    return found
+
+
+def standard(devices: int, sequence: Sequence[bool] = (False, True)) -> list[Configuration]:
+    """List twelve configurations that people try on so many devices, without pipelines."""
+    half, quarter = devices // 2, devices // 4
+    return [
+        Configuration(devices),
+        Configuration(devices, states=1),
+        Configuration(devices, states=3),
+        Configuration(devices, states=1, recompute=SELECTIVE),
+        Configuration(devices, states=3, recompute=FULL),
+        Configuration(half, 2),
+        Configuration(half, 2, sequence=True, states=1),
+        Configuration(half, 2, sequence=True, states=1, recompute=SELECTIVE),
+        Configuration(quarter, 4, sequence=True),
+        Configuration(half, 2, sequence=True, states=1, rounds=2),
+        Configuration(quarter, 4, sequence=True, states=3, rounds=2, recompute=SELECTIVE),
+        Configuration(quarter, 4, sequence=True, states=3, rounds=4, recompute=FULL),
+    ]

@@ -1,0 +1,82 @@
+"""Programs that compute values again instead of storing them, as starts of a search where memory counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.optimizer.run.descendants import descendant
+from tapestry.optimizer.run.state import SearchStart, SearchState
+from tapestry.optimizer.run.variants import Begun, Child, Variant, structure_of
+from tapestry.optimizer.structure.recomputation import Recomputed, recomputations
+from tapestry.rewrites import Move
+from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
+from tapestry.teg.stopping import CheckStop
+
+# Programs with which a search begins that compute values again.
+MOST_RECOMPUTED = 3
+RECOMPUTATIONS = ("recomputation", "recomputation of the best")
+
+
+def begin_recomputation(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
+    """Find what of a program may be computed again instead of stored; those programs are begun next.
+
+    The program is the first, or the best one so far. The one of least memory is begun in rounds, too.
+    """
+    whole, structural = state.submeshes[start.submesh], state.structural
+    if not state.counts_memory or not {RECOMPUTE, POSTPONE} <= structural.applied.keys():
+        return []
+    best = state.variants[0] if start.kind == RECOMPUTATIONS[0] else _best(state, start.submesh)
+    if start.kind != RECOMPUTATIONS[0] and best.moves == state.variants[0].moves:
+        return []
+    costs = UnshardedCosts(state.criteria.device, state.options.compute_dtype)
+    histories: list[tuple[Move, ...]] = []
+    for each in _few(recomputations(best.graph, costs)):
+        check_stop()
+        made = structural.rewritten(best.graph, *each.moves)
+        key = "" if made is None else structure_of(made.graph)  # the order of the blocks counts, too
+        if made is not None and key not in structural.known:
+            structural.known.add(key)
+            histories.append((*best.moves, *made.moves))
+    rounds = [
+        k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
+    ]
+    following = [SearchStart("recomputed", start.submesh, moves) for moves in histories]
+    following += [SearchStart("micro_batches", k, histories[-1]) for k in rounds if histories]
+    state.insert_next(start, following)
+    return []
+
+
+def begin_recomputed(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
+    """Compile a program that computes values again, and insert its first plans: its own, and those of the best one."""
+    parent, graph = _best(state, start.submesh), state.graph_of(start.moves)
+    made = descendant(state, parent, start.submesh, graph, start.moves, limit, check_stop)
+    return [] if made is None else [Child(made, state.structural.rule_behind(start.moves))]
+
+
+def _best(state: SearchState, submesh: int) -> Variant:
+    """Return the variant with the most of the front of those that store everything, in the rounds of a submesh."""
+    whole = state.submeshes[submesh]
+    shares = zip(state.variants, state.shares(), strict=True)
+    found = [
+        (share, v)
+        for v, share in shares
+        if (v.submesh.devices, v.submesh.rounds) == (whole.devices, whole.rounds)
+        and not any(move.rule == RECOMPUTE for move in v.moves)
+    ]
+    return max(found, key=lambda pair: pair[0], default=(0, state.variants[0]))[1]
+
+
+def _few(ways: Sequence[Recomputed]) -> list[Recomputed]:
+    """Select a few ways to compute values again, evenly over the logarithm of their memory, the least included."""
+    if not ways:
+        return []
+    sizes = np.log([way.peak_bytes for way in ways])
+    wanted = np.linspace(sizes[0], sizes[-1], MOST_RECOMPUTED)
+    return [ways[k] for k in sorted({int(np.argmin(abs(sizes - size))) for size in wanted})]
