@@ -115,6 +115,12 @@ def element_type(expr: Expression, dtypes: Sequence[str]) -> str:
     Raises:
         TypeError, ValueError: the expression has no meaning on inputs of these types.
     """
+    return _element_type(expr, repr(expr), tuple(dtypes))
+
+
+@lru_cache(maxsize=1 << 14)
+def _element_type(expr: Expression, _: str, dtypes: tuple[str, ...]) -> str:
+    """Infer the element type, cached by expression and text: `==` confuses constants that the text distinguishes."""
     ones = [np.ones(1, numpy_dtype(name)) for name in dtypes]
     steps = steps_of(expr)
     coordinates = {s.payload: np.ones(1, np.int64) for s in steps if s.name == "index"}

@@ -5,14 +5,17 @@ Used by importers, rewrites and tests; the user-facing interface (`teg.programs`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tapestry.teg.costs import CostTable
 from tapestry.teg.graph import Attributes, Block, Definition, Graph, Tensor, TensorType, attributes
+from tapestry.teg.intern import exact
 from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import Inferred
 from tapestry.teg.stored_state import with_stored_state
 
 
@@ -24,7 +27,19 @@ def define(
     Raises:
         ValueError: the operator does not accept these attributes or input types.
     """
-    inferred = operator_named(operator).infer(attrs, inputs)
+    return _defined(operator, operator_named(operator).infer, attrs, exact(attrs), tuple(inputs))
+
+
+@lru_cache(maxsize=1 << 14)
+def _defined(
+    operator: str,
+    infer: Callable[[Attributes, Sequence[TensorType]], Inferred],
+    attrs: Attributes,
+    _: Any,
+    inputs: tuple[TensorType, ...],
+) -> tuple[Definition, tuple[TensorType, ...]]:
+    """Infer a definition once for all equal layers; the exact form of the attributes keeps 1 and 1.0 apart."""
+    inferred = infer(attrs, inputs)
     return Definition(operator, attrs, inferred.signature), inferred.outputs
 
 

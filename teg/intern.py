@@ -15,7 +15,7 @@ class Interned(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         candidate = super().__call__(*args, **kwargs)
-        return _table.setdefault((cls, *map(_exact, _values(candidate))), candidate)
+        return _table.setdefault((cls, *map(exact, _values(candidate))), candidate)
 
 
 def _values(node: Any) -> tuple[Any, ...]:
@@ -27,13 +27,13 @@ def _field_names(cls: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
 
 
-def _exact(value: Any) -> Any:
+def exact(value: Any) -> Any:
     """Return a key that distinguishes what `==` confuses (1, 1.0 and True; 0.0 and -0.0) and finds NaN equal to NaN."""
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
     if isinstance(value, tuple):
-        return tuple(map(_exact, value))
+        return tuple(map(exact, value))
     return kind, value.hex() if kind is float else value
 
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import Variant, inherit, insert_abstract, insert_exact, new_variant
+from tapestry.optimizer.run.variants import (
+    Variant,
+    inherit,
+    insert_abstract,
+    insert_exact,
+    insert_seeds,
+    new_variant,
+)
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import RoundsError
@@ -40,8 +47,11 @@ def descendant(
     left = None if limit is None else max(0, limit - state.evaluations)
     state.evaluations += inherit(variant, parent, left)
     check_stop()
-    left = None if limit is None else max(0, limit - state.evaluations)
-    for count in insert_exact(variant, left) if state.parts.exact else ():
-        state.evaluations += count
-        check_stop()
+    # What a parent in other rounds splits, this variant may be unable to.
+    in_other_rounds = variant.space.rounds != parent.space.rounds
+    own = {insert_seeds: state.parts.propagation and in_other_rounds, insert_exact: state.parts.exact}
+    for insert in (insert for insert, is_part in own.items() if is_part):
+        for count in insert(variant, None if limit is None else max(0, limit - state.evaluations)):
+            state.evaluations += count
+            check_stop()
     return variant

@@ -45,7 +45,7 @@ def begin_recomputation(
     rounds = [
         k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
     ]
-    following = [SearchStart("recomputed", start.submesh, moves) for moves in histories]
+    following = [SearchStart("recomputed", start.submesh, moves) for moves in reversed(histories)]
     following += [SearchStart("micro_batches", k, histories[-1]) for k in rounds if histories]
     state.insert_next(start, following)
     return []
