@@ -38,7 +38,8 @@ class ModelSizes:
 class Configuration:
     """Degrees of data and tensor parallelism, and whether the rest is split along the sequence.
 
-    `states` is the depth to which states are sharded over the data (ZeRO): 1 the optimizer's, 3 the parameters, too.
+    `states` is the depth to which states are sharded over the data (ZeRO): 1 the optimizer's, 3 the parameters, too,
+    which are then gathered for each reader.
     """
 
     data: int
@@ -95,9 +96,22 @@ def placed(
             is_spread = states.get(block.definition["role"], False)
         elif block.site in graph.carriers:
             is_spread = states.get(graph.carriers[block.site].definition["role"], False)
-        placements[block.site] = Placement(lay(block, is_spread))
-    rounds = rounds_of(graph, configuration.rounds)[0] if configuration.rounds > 1 else None
-    return Placements(placements, rounds=rounds)
+        again = tuple(depth >= 3 and _is_parameter(graph, t) for t in block.inputs)
+        placements[block.site] = Placement(lay(block, is_spread), regather=again if any(again) else ())
+    if configuration.rounds == 1:
+        return Placements(placements)
+    possible = rounds_of(graph, configuration.rounds)
+    if not possible:
+        raise ValueError(f"{configuration.name}: no dimension can be cut into {configuration.rounds} rounds")
+    return Placements(placements, rounds=possible[0])
+
+
+def _is_parameter(graph: Graph, tensor: str) -> bool:
+    """Return whether a tensor is a parameter, or a view of one."""
+    block = graph.producers[tensor]
+    while block.is_view:
+        block = graph.producers[block.inputs[0]]
+    return block.operator == "source" and block.definition["role"] == "parameter"
 
 
 def _axes(mesh_shape: MeshShape, configuration: Configuration) -> tuple[tuple[str, ...], tuple[str, ...]]:
