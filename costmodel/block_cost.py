@@ -16,7 +16,7 @@ from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import SUPPLIED_CLASS, TimeClass, block_class, block_ticks, energy_pj
 from tapestry.teg.costs import amounts, states_seconds, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
-from tapestry.teg.graph import Definition, Graph, TensorType
+from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import (
     Work,
@@ -315,10 +315,32 @@ def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index:
 def base_flops(graph: Graph) -> int:
     """Compute the flops of the abstract graph, unsharded."""
     return sum(
-        _flops_of_block(block.definition, graph.input_types(block), graph.output_types(block))
-        for block in graph.blocks
-        if block.operator != "source" and not block.is_view
+        _flops_in(graph, block) for block in graph.blocks if block.operator != "source" and not block.is_view
     )
+
+
+class RepeatedWork(NamedTuple):
+    """The blocks of a graph that compute again what earlier ones have: their number, the bytes of their results, flops.
+
+    All of the unsharded graph. The bytes need not be stored between the two.
+    """
+
+    blocks: int
+    bytes: int
+    flops: int
+
+
+def repeated_work(graph: Graph) -> RepeatedWork | None:
+    """Count what a graph computes again; None where it stores everything."""
+    repeated = [block for block in graph.blocks if block.repetition and not block.is_view]
+    if not repeated:
+        return None
+    size_bytes = sum(graph.tensors[t].type.size_bytes for block in repeated for t in block.outputs)
+    return RepeatedWork(len(repeated), size_bytes, sum(_flops_in(graph, block) for block in repeated))
+
+
+def _flops_in(graph: Graph, block: Block) -> int:
+    return _flops_of_block(block.definition, graph.input_types(block), graph.output_types(block))
 
 
 @lru_cache(maxsize=1 << 14)

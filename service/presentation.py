@@ -26,12 +26,13 @@ def plan_document(
     cost_model: int,
     time: Mapping[str, Any] | None,
     feasible: bool,
+    recompute: Mapping[str, int] | None,
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`.
 
-    `micro_batches` is the number of rounds, 1 for a plan without.
+    `micro_batches` is the number of rounds, 1 for a plan without; `recompute` is null for one that stores everything.
     `cost_model` is the version of the cost model; `cost_model_note` is null unless it is another than this program's.
     `time` is the time with its error. Its `lead` comes from `with_leads`.
     """
@@ -41,6 +42,7 @@ def plan_document(
         "id": plan_id,
         "devices": options.get("devices", "all"),
         "micro_batches": 1 if rounds is None else rounds.count,
+        "recompute": None if recompute is None else dict(recompute),
         "cost": dict(cost),
         **cost_model_document(cost_model),
         "time": time_document(time, verified),
@@ -89,6 +91,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
                     plan.cost_model,
                     None if plan.time is None else plan.time.to_json(),
                     plan.feasible,
+                    plan.recompute,
                     [move.to_json() for move in plan.moves],
                     checked.verified.get(plan.id),
                 )
@@ -112,6 +115,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
         "feasible": plan.feasible,
         "devices": plan.devices,
         "micro_batches": plan.micro_batches,
+        "recompute": None if plan.recompute is None else dict(plan.recompute),
         "move_count": plan.move_count,
         "verified": None if plan.verified is None else dict(plan.verified),
         "verdict": verdict_of(plan.verified),
@@ -138,7 +142,7 @@ def objective_document(objective: Objective) -> dict[str, str]:
 def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     """Convert a stored plan to JSON, in the form of a frontier's plans."""
     figures = (plan.cost, plan.cost_model, plan.time)
-    return plan_document(plan.id, *figures, plan.feasible, plan.moves, plan.verified)
+    return plan_document(plan.id, *figures, plan.feasible, plan.recompute, plan.moves, plan.verified)
 
 
 def options_document(options: RunOptions) -> list[dict[str, str]]:

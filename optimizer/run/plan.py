@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tapestry.costmodel.block_cost import repeated_work
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.mesh import Mesh
@@ -98,6 +99,12 @@ class Plan:
     def _repr_html_(self) -> str:
         """Show the costs as a table in a notebook."""
         return html_of_plan(self)
+
+    @property
+    def recompute(self) -> dict[str, int] | None:
+        """What is computed again instead of stored: `blocks`, `bytes` of their results, `flops`; None: nothing."""
+        found = repeated_work(self.graph)
+        return None if found is None else found._asdict()
 
     @property
     def id(self) -> str:

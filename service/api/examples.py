@@ -117,6 +117,7 @@ _PLAN = {
     "feasible": True,
     "devices": "all",
     "micro_batches": 1,
+    "recompute": None,
     "move_count": 1,
     "verified": _VERIFIED,
     "verdict": "verified",

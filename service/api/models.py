@@ -218,6 +218,14 @@ class LeadAnswer(Answer):
     lead_s: float = Field(description="the seconds by which it leads in that class")
 
 
+class RecomputeAnswer(Answer):
+    """What a plan computes again instead of storing it meanwhile, in the whole program before it is sharded."""
+
+    blocks: int
+    bytes: int = Field(description="the size of the results that are computed again")
+    flops: int = Field(description="the work that is done twice")
+
+
 class PlanAnswer(Answer):
     """A plan of a frontier."""
 
@@ -238,6 +246,9 @@ class PlanAnswer(Answer):
     devices: str
     micro_batches: int = Field(
         description="the rounds in which the program runs, each on a slice of the data; 1: none"
+    )
+    recompute: RecomputeAnswer | None = Field(
+        description="what the program computes again for late readers; null where it stores everything"
     )
     move_count: int
     verified: dict[str, Any] | None

@@ -55,6 +55,11 @@ def print_frontier(
     if any(plan["micro_batches"] > 1 for plan in ordered):
         headers.append("micro-batches")
         columns.append([str(plan["micro_batches"]) for plan in ordered])
+    if any(plan["recompute"] for plan in ordered):
+        headers.append("computed again")
+        columns.append(
+            [counted(plan["recompute"]["blocks"], "block") if plan["recompute"] else "" for plan in ordered]
+        )
     headers += ["devices", "verified", ""]
     columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])

@@ -16,7 +16,17 @@ from tapestry.service.store.records import RunUpdate
 from tapestry.service.store.tables import ArtifactRow, PlanRow
 from tapestry.service.verdicts import verdict_of
 
-_KEPT = ("cost", "cost_model", "time", "feasible", "devices", "micro_batches", "move_count", "verified")
+_KEPT = (
+    "cost",
+    "cost_model",
+    "time",
+    "feasible",
+    "devices",
+    "micro_batches",
+    "recompute",
+    "move_count",
+    "verified",
+)
 
 
 def put_plans(connection: Connection, run_id: str, found: RunUpdate) -> list[dict[str, Any]]:

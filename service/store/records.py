@@ -209,7 +209,8 @@ class StoredPlan:
     """A stored plan without its placements; `key` is its primary key in the store.
 
     `moves` is empty where only its frontier was read; `move_count` is their number. `devices` is the submesh
-    that works, such as `gpu:4`, or `all`; `micro_batches` are 1 for a plan without. `cost_model` is the version of the
+    that works, such as `gpu:4`, or `all`; `micro_batches` are 1 for a plan without, and
+    `recompute` is None for one that stores everything. `cost_model` is the version of the
     cost model that computed `cost`, and the `time` with its error, as JSON; None for a plan of before it was stored.
     """
 
@@ -223,6 +224,7 @@ class StoredPlan:
     time: Mapping[str, Any] | None
     devices: str
     micro_batches: int
+    recompute: Mapping[str, int] | None
     move_count: int
     verified: Mapping[str, Any] | None
     moves: Sequence[Mapping[str, Any]] = ()

@@ -75,6 +75,7 @@ _SHOWN = (
     PlanRow.time,
     PlanRow.devices,
     PlanRow.micro_batches,
+    PlanRow.recompute,
     PlanRow.move_count,
     PlanRow.verified,
 )

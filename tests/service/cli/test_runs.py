@@ -50,6 +50,7 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
             "id",
             "devices",
             "micro_batches",
+            "recompute",
             "cost",
             "feasible",
             "move_count",

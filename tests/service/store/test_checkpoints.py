@@ -53,6 +53,7 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "feasible": True,
         "devices": "all",
         "micro_batches": 1,
+        "recompute": None,
         "move_count": 2,
         "verified": None,
         "verdict": "unchecked",

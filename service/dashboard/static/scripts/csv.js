@@ -13,10 +13,11 @@ export function frontierCsv(plans) {
     plan.feasible,
     plan.devices,
     plan.micro_batches,
+    plan.recompute?.blocks ?? 0,
     plan.move_count,
   ]);
   return (
-    [["plan", ...costs, "cost_model", "feasible", "devices", "micro_batches", "moves"], ...rows]
+    [["plan", ...costs, "cost_model", "feasible", "devices", "micro_batches", "recomputed_blocks", "moves"], ...rows]
       .map((row) => row.map(cell).join(","))
       .join("\r\n") + "\r\n"
   );

@@ -7,7 +7,7 @@ import { pages } from "./api.js";
 import { color, onTheme } from "./colors.js";
 import { MEANINGS } from "./marks.js";
 import { axis, colorScale, draw, layout, move } from "./plotting.js";
-import { column } from "./units.js";
+import { column, plain } from "./units.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
@@ -190,7 +190,8 @@ function hoverText(plan, objectives, marks) {
   const heads = marks.map((mark) => `${mark}: ${MEANINGS[/** @type {keyof MEANINGS} */ (mark)]}`);
   const devices = plan.devices === "all" ? [] : [`on ${plan.devices}`];
   const rounds = plan.micro_batches > 1 ? [`in ${plan.micro_batches} micro-batches`] : [];
-  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices, ...rounds].join("<br>");
+  const again = plan.recompute ? [`${plain(plan.recompute.blocks)} blocks computed again`] : [];
+  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices, ...rounds, ...again].join("<br>");
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 
 /** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, micro_batches: number,
- *   move_count: number, feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null,
+ *   recompute: {blocks: number, bytes: number, flops: number} | null, move_count: number, feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null,
  *   time: import("./time-errors.js").Time | null, lead?: import("./time-errors.js").Lead | null}} Plan */
 
 /** What a mark says. */

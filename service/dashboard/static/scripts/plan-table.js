@@ -24,6 +24,16 @@ const MICRO_BATCHES = {
   cell: (plan) => plain(plan.micro_batches),
 };
 
+/** @type {Column} */
+const COMPUTED_AGAIN = {
+  key: "recompute",
+  title: "computed again",
+  unit: "blocks",
+  isNumber: true,
+  value: (plan) => plan.recompute?.blocks ?? 0,
+  cell: (plan) => plain(plan.recompute?.blocks ?? 0),
+};
+
 /** Rows keep their place in memory: only what changed is written. */
 export class PlanTable {
   /**
@@ -183,6 +193,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
       cell: (plan) => plan.devices,
     },
     ...(plans.some((plan) => plan.micro_batches > 1) ? [MICRO_BATCHES] : []),
+    ...(plans.some((plan) => plan.recompute) ? [COMPUTED_AGAIN] : []),
     {
       key: "moves",
       title: "moves",

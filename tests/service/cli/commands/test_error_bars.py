@@ -46,6 +46,7 @@ def document(name: str, time: TimeEstimate | None) -> dict[str, Any]:
         "move_count": 0,
         "devices": "all",
         "micro_batches": 1,
+        "recompute": None,
     }
 
 
