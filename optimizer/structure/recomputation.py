@@ -71,7 +71,7 @@ def recomputations(graph: Graph, costs: UnshardedCosts) -> list[Recomputed]:
     cuts = {problem.cheapest(price, stride) for price in problem.prices() for stride in STRIDES}
     estimated = sorted((*problem.estimate(sites), sorted(sites)) for sites in cuts)
     found: list[Recomputed] = []
-    least, _ = problem.estimate(frozenset())[::-1]
+    _, least = problem.estimate(frozenset())
     for ticks, peak_bytes, sites in estimated:
         if peak_bytes < least:
             least = peak_bytes
