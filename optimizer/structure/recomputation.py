@@ -30,9 +30,9 @@ from tapestry.teg.graph import Block, Graph
 # How many of the places where few bytes cross lie between two ends of segments.
 STRIDES = (1, 2, 4, 8)
 
-# Prices of a byte: evenly on a logarithmic scale between quantiles of the time per byte of what may be computed again,
-# and one at which bytes alone count, as a multiple of the greatest.
-PRICES, QUANTILES, DEAREST = 12, (0.1, 0.95), 64.0
+# Prices of a byte: evenly on a logarithmic scale between the least and the greatest time per byte of what may be
+# computed again, and one at which bytes alone count, as a multiple of the greatest.
+PRICES, DEAREST = 32, 64.0
 
 # What crosses at the end of a segment, as a multiple of what crosses where it is least in most of the program.
 FEW = 1.5
@@ -156,8 +156,7 @@ class StorageProblem:
         ratios = [n.ticks / n.size_bytes for n in self.nodes.values() if 0 < n.ticks < inf and n.size_bytes]
         if not ratios:
             return []
-        low, high = np.quantile(ratios, QUANTILES)
-        return [*np.geomspace(low, high, PRICES).tolist(), DEAREST * max(ratios)]
+        return [*np.geomspace(min(ratios), max(ratios), PRICES).tolist(), DEAREST * max(ratios)]
 
     def cheapest(self, price: float, stride: int) -> frozenset[str]:
         """Return the sites of what is computed again, where a stored byte costs so much and segments are so long."""
