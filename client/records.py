@@ -234,6 +234,7 @@ class PlanRecord(Record):
     feasible: bool
     devices: str
     micro_batches: int
+    recompute: Mapping[str, int] | None
     move_count: int
     verified: Mapping[str, Any] | None
     verdict: str
