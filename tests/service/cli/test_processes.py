@@ -71,7 +71,7 @@ def test_ctrl_c_keeps_the_frontier(tmp_path: Path, environment: dict[str, str], 
 
 @pytest.mark.slow
 def test_the_demo_holds_what_it_claims(environment: dict[str, str], tmp_path: Path) -> None:
-    command = [*COMMAND, "demo", "--seconds", "5", "--json"]
+    command = [*COMMAND, "demo", "--seconds", "8", "--json"]
     answer = subprocess.run(
         command, cwd=tmp_path, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
