@@ -29,7 +29,7 @@ def begun(**options: object) -> list[Checkpoint]:
 def test_a_front_comes_before_all_else_is_prepared() -> None:
     first, *_, last = begun()
     assert len(first.variants) == 1 and int(first.variants[0].archive.size[0]) > 1
-    assert [start.kind for start in first.starts[:4]] == ["exact", "program", "program", "program"]
+    assert [start.kind for start in first.starts[:4]] == ["exact", "recomputation", "program", "program"]
     assert any(start.kind == "presearch" for start in first.starts)
     assert last.starts == () and len(last.variants) > 4
 
