@@ -66,7 +66,8 @@ def begin(state: SearchState, start: SearchStart, limit: int | None, check_stop:
         state.evaluations = before
         raise
     state.starts.remove(start)
-    if start.kind in RECOMPUTATIONS and state.starts:  # it only finds what to begin next: no round is spent on it
+    # What may be computed again is only what to begin next: no round is spent on finding it.
+    if start.kind in RECOMPUTATIONS and state.starts:
         return begin(state, state.starts[0], limit, check_stop)
     return found
 
