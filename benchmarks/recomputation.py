@@ -1,4 +1,4 @@
-"""What is computed again by minimum cuts, against a greedy choice: least memory for so much more time.
+"""Comparison of minimum cuts with a greedy choice of what is computed again: least memory for so much more time.
 
     python -m benchmarks.recomputation GRAPH... [--device a100-sxm4-80gb] [--json FILE]
 

@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def recompute(self) -> dict[str, int] | None:
-        """What is computed again instead of stored: `blocks`, `bytes` of their results, `flops`; None: nothing."""
+        """The work done again instead of storing results: `blocks`, `bytes` of their results, `flops`; None: none."""
         found = repeated_work(self.graph)
         return None if found is None else found._asdict()
 

@@ -219,7 +219,7 @@ class LeadAnswer(Answer):
 
 
 class RecomputeAnswer(Answer):
-    """What a plan computes again instead of storing it meanwhile, in the whole program before it is sharded."""
+    """The work that a plan does again instead of storing results meanwhile, in the whole program, unsharded."""
 
     blocks: int
     bytes: int = Field(description="the size of the results that are computed again")
