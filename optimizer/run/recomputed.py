@@ -9,7 +9,7 @@ import numpy as np
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.optimizer.run.descendants import descendant
 from tapestry.optimizer.run.state import SearchStart, SearchState
-from tapestry.optimizer.run.variants import Begun, Child, Variant, structure_of
+from tapestry.optimizer.run.variants import Begun, Child, Variant, keeps_pins, structure_of
 from tapestry.optimizer.structure.recomputation import Recomputed, recomputations
 from tapestry.rewrites import Move
 from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
@@ -34,14 +34,17 @@ def begin_recomputation(
     if start.kind != RECOMPUTATIONS[0] and best.moves == state.variants[0].moves:
         return []
     costs = UnshardedCosts(state.criteria.device, state.options.compute_dtype)
-    histories: list[tuple[Move, ...]] = []
+    found: dict[str, tuple[Move, ...]] = {}
     for each in _few(recomputations(best.graph, costs)):
         check_stop()
         made = structural.rewritten(best.graph, *each.moves)
-        key = "" if made is None else structure_of(made.graph)  # the order of the blocks counts, too
-        if made is not None and key not in structural.known:
-            structural.known.add(key)
-            histories.append((*best.moves, *made.moves))
+        if made is not None and keeps_pins(made.graph, state.options.pins):
+            found[structure_of(made.graph)] = (
+                *best.moves,
+                *made.moves,
+            )  # the order of the blocks counts, too
+    histories = [moves for key, moves in found.items() if key not in structural.known]
+    structural.known.update(found)
     rounds = [
         k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
     ]

@@ -272,7 +272,7 @@ def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.
     tables: list[np.ndarray] = []
     known: dict[tuple[int, int], np.ndarray | None] = {}
     for g, block in enumerate(child.blocks):
-        h = parent.gene_of.get(block.site, parent.gene_of.get(repeated.get(block.site, ""), -1))
+        h = _gene_in(parent, block.site, repeated)
         mapped = None
         if h >= 0:
             key = (id(child.families[g]), id(parent.families[h]))
@@ -283,6 +283,11 @@ def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.
         tables.append(mapped if mapped is not None else np.zeros(0, dtype=np.int64))
         origin[g] = h if mapped is not None else -1
     return origin, tables
+
+
+def _gene_in(parent: PlanSpace, site: str, repeated: Mapping[str, str]) -> int:
+    """Return the parent's gene of a site, else of the one that its block repeats, or -1."""
+    return parent.gene_of.get(site, parent.gene_of.get(repeated.get(site, ""), -1))
 
 
 def _nearest(child: StrategyFamily, parent: StrategyFamily, value: int) -> int:
@@ -312,7 +317,7 @@ def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
     result = np.full(child.edge_count, -1, dtype=np.int64)
     repeated = originals(child.graph)
     for k, block in enumerate(child.slots):
-        h = parent.gene_of.get(block.site, parent.gene_of.get(repeated.get(block.site, ""), -1))
+        h = _gene_in(parent, block.site, repeated)
         if h < 0 or h >= len(parent.slots) or parent.blocks[h].definition is not block.definition:
             continue
         first = child.space.edge_start[k]
