@@ -7,7 +7,7 @@ reads" of `docs/sharding.md` by code of its own; the expanded program has carrie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +31,8 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
 Counted = dict[tuple[CopyPlan, tuple[int, ...], int], CopyCost]
+Held = dict[tuple[int, int], int]
+"""Bytes by stage and device of the stage."""
 
 
 def reference_cost(
@@ -46,12 +48,24 @@ def reference_cost(
     `resources` are those of the program's own that are counted: by default all that its cost tables name.
     """
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
-    used = mesh.part(program.mesh_shape.axes)
+    used = mesh.part(program.axes)
     tally = _Plain(graph, program, used, compute_dtype, {} if counted is None else counted).run()
     for resource in resources_of(graph) if resources is None else resources:
         per_device = amounts_per_device(graph, placements, program.mesh_shape, resource)
         tally.resources |= zip(resource.columns, (sum(per_device), max(per_device)), strict=True)
     return tally
+
+
+def _after_others(begin: int, pair: tuple[int, int], sent: Mapping[tuple[int, int], tuple[int, int]]) -> int:
+    """Return when a copy may begin beside the last ones between stages: `(begin, end)` by sender and receiver."""
+    begin = max(begin, sent.get(pair, (0, 0))[1])
+    blocking = True
+    while blocking:
+        blocking = False
+        for (source, target), (since, until) in sent.items():
+            if (source == pair[0] or target == pair[1]) and since <= begin < until:
+                begin, blocking = until, True
+    return begin
 
 
 class _Plain:
@@ -63,15 +77,18 @@ class _Plain:
         compute_dtype: str | None,
         counted: Counted,
     ) -> None:
-        self.graph, self.program, self.mesh, self.compute_dtype = graph, program, mesh, compute_dtype
+        stages = 1 if program.stages is None else program.stages.count
+        self.graph, self.program, self.compute_dtype = graph, program, compute_dtype
+        self.mesh = mesh.part(program.mesh_shape.axes)  # that of one stage
         self.counted = counted
         self.native = native_named(mesh.device.layouts[0])
-        self.devices = range(mesh.device_count)
-        self.cold = cold_tensors(graph, mesh.device, mesh.device_count)
-        self.live: dict[tuple[str, str], list[int]] = {}
-        self.peak = [0] * mesh.device_count
+        self.devices = range(self.mesh.device_count)
+        self.cold = cold_tensors(graph, mesh.device, program.device_count)
+        self.stages = range(stages)
+        self.live: dict[tuple[str, str], Held] = {}
+        self.peak = [0] * program.device_count
         self.highest = -1
-        self.flops = [0] * mesh.device_count
+        self.flops = [0] * program.device_count
         self.tally = CostTally()
         self.sink_buffers = {
             r.buffer for s in program.slots if s.step.definition.operator == "sink" for r in s.step.reads
@@ -82,33 +99,49 @@ class _Plain:
         for key in self.program.sources:
             self._allocate((key, "buffer"), self._sizes(key))
         self._sample()
-        compute = 0
-        free = [0] * self.mesh.queue_count
+        compute = [0 for _ in self.stages]
+        free = [[0] * self.mesh.queue_count for _ in self.stages]
+        sent: dict[tuple[int, int], tuple[int, int]] = {}  # begin and end of the last copy by pair of stages
         done: dict[str, int] = {}
+        sender: dict[str, int] = {}
         for k, slot in enumerate(self.program.slots):
             for copy in slot.issued:
+                both = (self._stage(copy.source), self._stage(copy.result))
                 self._allocate((copy.result, "buffer"), self._sizes(copy.result))
                 ticks, axes, traffic, staging = self._copy(copy)
                 self._allocate((copy.result, "staging"), staging)
                 queues = self.mesh.queues_of(axes)
-                done[copy.result] = max(compute, *(free[q] for q in queues)) + ticks
-                free = [done[copy.result] if q in queues else at for q, at in enumerate(free)]
+                begin = max(max(compute[s], *(free[s][q] for q in queues)) for s in both)
+                if both[0] == both[1]:
+                    free[both[0]] = [
+                        begin + ticks if q in queues else at for q, at in enumerate(free[both[0]])
+                    ]
+                else:
+                    begin = _after_others(begin, both, sent)
+                    sent[both] = (begin, begin + ticks)
+                done[copy.result], sender[copy.result] = begin + ticks, both[0]
                 self.tally.traffic_bytes += traffic
                 if self.mesh.device.missing_energy_figure is None:
                     self.tally.energy_pj += int(
                         energy_pj(self.mesh.device, "float32", 0, 0, traffic, kind="vector")
                     )
             self._sample()
+            stage = slot.step.stage
             for key in slot.waited:
-                compute = max(compute, done[key])
+                for s in {stage, sender[key]}:
+                    compute[s] = max(compute[s], done[key])
                 del self.live[(key, "staging")]
             self._free(k, last_read, last_copied, waiting=True)
             for out in slot.step.outputs:
                 self._allocate((out, "buffer"), self._sizes(out))
             self._sample()
-            compute += int(slowed_ticks(self.mesh.device, self._block(slot.step), max(free) - compute))
+            copying = max(free[stage]) - compute[stage]
+            compute[stage] += int(slowed_ticks(self.mesh.device, self._block(slot.step), copying))
             self._free(k, last_read, last_copied, waiting=False)
-        return self._totals(compute)
+        return self._totals(max(compute))
+
+    def _stage(self, key: str) -> int:
+        return self.program.buffers[key].stage
 
     def _last_uses(self) -> tuple[dict[str, int], dict[str, int]]:
         """Find per buffer the last slot whose block reads it, and the last slot that waits for a copy of it."""
@@ -146,20 +179,21 @@ class _Plain:
             return lasts and all(s.definition.get("carries") != tensor for s in self.graph.sinks)
         return False
 
-    def _sizes(self, key: str) -> list[int]:
+    def _sizes(self, key: str) -> Held:
         buffer = self.program.buffers[key]
-        return [self._stored(buffer, box) for box in buffer.boxes]
+        return {(buffer.stage, d): self._stored(buffer, box) for d, box in enumerate(buffer.boxes)}
 
     def _stored(self, buffer: Buffer, box: np.ndarray) -> int:
         """Compute the bytes that a box takes in the layout of a buffer."""
         shape = np.maximum(box[:, 1] - box[:, 0], 0)
         return int(stored_bytes(self.native, buffer.layout, shape, buffer.dtype))
 
-    def _allocate(self, key: tuple[str, str], sizes: list[int]) -> None:
+    def _allocate(self, key: tuple[str, str], sizes: Held) -> None:
         self.live[key] = sizes
 
     def _sample(self) -> None:
-        now = [sum(sizes[d] for sizes in self.live.values()) for d in self.devices]
+        places = [(s, d) for s in self.stages for d in self.devices]
+        now = [sum(sizes.get(place, 0) for sizes in self.live.values()) for place in places]
         self.peak = [max(a, b) for a, b in zip(self.peak, now, strict=True)]
         if max(now) > self.highest:
             self.highest = max(now)
@@ -168,7 +202,7 @@ class _Plain:
             logical = sum(distinct.values())
             self.tally.memory_waste_bytes = sum(now) - logical
 
-    def _copy(self, copy: CopyStep) -> tuple[int, frozenset[str], int, list[int]]:
+    def _copy(self, copy: CopyStep) -> tuple[int, frozenset[str], int, Held]:
         """Compute ticks, axes crossed, traffic in bytes and staging bytes per device of one copy; count the energy of
         its moves.
         """
@@ -182,7 +216,11 @@ class _Plain:
             moved = 2 * counts.moved_bytes
             self.tally.energy_pj += int(energy_pj(self.mesh.device, "float32", 0, moved, 0, kind="vector"))
         ticks = counts.ticks + self._relayout(source, self.program.buffers[copy.result])
-        return ticks, counts.axes, counts.traffic_bytes, counts.staging_bytes
+        staging = {(self._stage(copy.source), d): size for d, size in enumerate(counts.staging_bytes)}
+        if copy.plan.route is not None:
+            landing = enumerate(counts.landing_bytes)
+            staging |= {(self._stage(copy.result), d): size for d, size in landing}
+        return ticks, counts.axes, counts.traffic_bytes, staging
 
     def _relayout(self, source: Buffer, result: Buffer) -> int:
         """Compute the ticks of reading a copy's data in one layout and writing it in another; count its energy."""
@@ -234,7 +272,7 @@ class _Plain:
                     accessed = self._accessed(size, self.program.buffers[read.buffer], read.part[d])
                     moved += accessed
                     cold += accessed if block.inputs[k] in self.cold else 0
-                written = sum(self._sizes(key)[d] for key in step.outputs)
+                written = sum(self._sizes(key)[step.stage, d] for key in step.outputs)
                 moved += written * (2 if step.accumulates else 1)
             device = self.mesh.device
             ticks = block_ticks(
@@ -252,7 +290,7 @@ class _Plain:
                 supplied_s=supplied_seconds(block.definition.costs, dims, sizes),
             )
             slowest = max(slowest, int(ticks))
-            self.flops[d] += flops
+            self.flops[step.stage * len(self.devices) + d] += flops
             if device.missing_energy_figure is None:
                 used = self.compute_dtype or dtype
                 energy = energy_pj(device, used, flops, moved, 0, kind=work.kind, parts=parts)

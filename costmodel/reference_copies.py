@@ -28,12 +28,15 @@ from tapestry.teg.sharding.spec import boxes, volumes
 class CopyCost(NamedTuple):
     """The cost of one copy: its ticks, the mesh axes it crosses, traffic, per device what is staged, and what devices
     move within their memories, each byte counted once.
+
+    Of a copy between stages, `staging_bytes` are those of the sending one, `landing_bytes` those of the other one.
     """
 
     ticks: int
     axes: frozenset[str]
     traffic_bytes: int
     staging_bytes: list[int]
+    landing_bytes: list[int]
     moved_bytes: int
 
 
@@ -54,6 +57,7 @@ class CopyCounter:
         self.packing_ticks = 0
         self.traffic = self.moved = 0
         self.staging = [0] * mesh.device_count
+        self.landing = self.staging if plan.route is None else [0] * mesh.device_count
 
     def count(self) -> CopyCost:
         kept = 0
@@ -68,6 +72,7 @@ class CopyCounter:
             frozenset(each.axis for each, _ in self.rounds),
             self.traffic * self.item,
             [size * self.item for size in self.staging],
+            [0 if self.plan.route is None else size * self.item for size in self.landing],
             self.moved * self.item,
         )
 
@@ -77,7 +82,9 @@ class CopyCounter:
             self._pack(self._sent())
         self._fetch()
         if any(_is_cut(self._piece(d, m), self.wanted[d]) for d in self.devices for m in self.devices):
-            self._pack(volumes(self.wanted).tolist())
+            self._pack(volumes(self.wanted).tolist(), self.landing)
+            return 0
+        if self.plan.route is not None:
             return 0
         own = [0 if self.plan.relayout else int(volumes(self._piece(d, d))) for d in self.devices]
         self.moved += sum(own)
@@ -96,6 +103,8 @@ class CopyCounter:
 
     def _senders(self, d: int) -> list[int]:
         """Return the devices from which `d` may fetch: those that hold another part than it holds itself."""
+        if self.plan.route is not None:
+            return list(self.devices)
         return [m for m in self.devices if (self.middle[m] != self.middle[d]).any()]
 
     def _sent(self) -> list[int]:
@@ -106,18 +115,20 @@ class CopyCounter:
         sizes, most = volumes(self.middle).tolist(), 0
         for m in self.devices:
             has = [(self.middle[m] == self.middle[d]).all() for d in self.devices]
-            needed = sum(int(volumes(self._piece(d, m))) for d in self.devices if not has[d])
+            needy = self.devices if self.plan.route is not None else [d for d in self.devices if not has[d]]
+            needed = sum(int(volumes(self._piece(d, m))) for d in needy)
             most = max(most, min(sizes[m], -(-needed // sum(has))))
         return [min(size, most) for size in sizes]
 
-    def _stage(self, sizes: Iterable[int]) -> None:
-        self.staging = [s + int(size) for s, size in zip(self.staging, sizes, strict=True)]
+    def _stage(self, sizes: Iterable[int], staging: list[int] | None = None) -> None:
+        staging = self.staging if staging is None else staging
+        staging[:] = [s + int(size) for s, size in zip(staging, sizes, strict=True)]
 
-    def _pack(self, sizes: Sequence[int]) -> None:
+    def _pack(self, sizes: Sequence[int], staging: list[int] | None = None) -> None:
         """Count that every device reads so many elements and writes them to staging."""
         self.packing_ticks += int(move_ticks(self.mesh.device, int(max(sizes)) * self.item))
         self.moved += int(sum(sizes))
-        self._stage(sizes)
+        self._stage(sizes, staging)
 
     def _round(self, around: Round, received: list[int]) -> None:
         self.traffic += sum(received)
@@ -139,7 +150,7 @@ class CopyCounter:
             self._round(around, [(around.members - 1) * c for c in carried])
             if first:
                 copies = 2 if len(plan.scatter) > 1 else 1
-                self.staging = [copies * c for c in carried]
+                self.staging[:] = [copies * c for c in carried]
                 if is_cut:
                     peers = scatter_members(mesh_shape, plan.scatter, 0)
                     self._pack([int(sum(size[m] for m in peers[d])) - carried[d] for d in self.devices])
@@ -165,9 +176,11 @@ class CopyCounter:
         slow = {a: [0] * mesh_shape.device_count for a in names}
         gathered = dict.fromkeys(names, 0)
         for d in range(mesh_shape.device_count):
-            near = self._reach(d, len(names))
+            near, nearest = self._reach(d, len(names)), len(names)
+            if self.plan.route is not None:  # nothing is here; all of it crosses the way between the stages
+                near, nearest = 0, names.index(self.plan.route.axis) + 1
             reads = dict.fromkeys(names, 0)
-            for a in reversed(range(len(names))):
+            for a in reversed(range(nearest)):
                 have = self._reach(d, a)
                 missing, near = have - near, have
                 if not missing:
@@ -181,6 +194,8 @@ class CopyCounter:
             gathered = {name: max(gathered[name], reads[name]) for name in names}
         for name in names:
             around = fetch_round(self.plan.middle, self.plan.needed, self.shape, name, mesh_shape)
+            if self.plan.route is not None and self.plan.route.axis == name:
+                around = Round(name, "send", 2, self.plan.route.distance)
             self._time(around, max(slow[name]))
         for name in names:
             used = {a for split in self.plan.needed.dims for a in split.axes}

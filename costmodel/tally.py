@@ -43,7 +43,8 @@ def amounts_per_device(
     graph: Graph, placements: Placements, mesh_shape: MeshShape, resource: Resource
 ) -> list[int]:
     """Count a resource on every device, in units of one over its scale: each part of each block from its table."""
-    found, placements = [0] * mesh_shape.device_count, with_boundary(graph, placements)
+    stages = 1 if placements.stages is None else placements.stages.count
+    found, placements = [0] * (stages * mesh_shape.device_count), with_boundary(graph, placements)
     time = None if placements.rounds is None else time_axis(graph, placements.rounds)
     for block in graph.blocks:
         table = block.definition.costs
@@ -59,5 +60,6 @@ def amounts_per_device(
             if all(sizes):
                 by_name = dict(zip(dims, sizes, strict=True))
                 steps = (whole_amount(step, resource.scale) * by_name[dim] for dim, step in cost.steps)
-                found[d] += times * (whole_amount(cost.fixed, resource.scale) + sum(steps))
+                first = placements.of(block).part % stages * mesh_shape.device_count
+                found[first + d] += times * (whole_amount(cost.fixed, resource.scale) + sum(steps))
     return found

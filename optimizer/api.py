@@ -242,7 +242,7 @@ def simulate(
         values = _of_sources(graph, _inputs(graph if inputs else subject.program or graph, inputs, seed))
     execution = simulate_program(
         explicit,
-        subject.mesh.part(explicit.mesh_shape.axes),
+        subject.mesh.part(explicit.axes),
         values,
         dry=not computed,
         capacity_check=False,

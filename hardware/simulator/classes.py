@@ -11,7 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from tapestry.hardware.simulator.fetches import distinct_rows, slowest_axis, teams
+from tapestry.hardware.simulator.fetches import distinct_rows, route_level, slowest_axis, teams
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import boxes
@@ -33,7 +33,8 @@ def count_fetch_by_class(
         members = teams(level, wanted, mesh_shape)
         replicas.append(np.where(members < 0, PAST_END, slowest_axis(members, devices[:, None], mesh_shape)))
     first, number = distinct_rows(np.concatenate([*map(_profile, overlaps), *replicas], axis=1))
-    counts = np.array([_received(d, overlaps, replicas) for d in first]).reshape(len(first), 2, axes)
+    crossed = 0 if plan.route is None else 1 << route_level(plan.route, mesh_shape)
+    counts = np.array([_received(d, overlaps, replicas, crossed) for d in first]).reshape(len(first), 2, axes)
     by_device = counts[number]
     return by_device[:, 0].T, by_device[:, 1].T
 
@@ -66,15 +67,18 @@ def _profile(overlaps: np.ndarray) -> np.ndarray:
     )
 
 
-def _received(device: int, overlaps: list[np.ndarray], replicas: list[np.ndarray]) -> np.ndarray:
+def _received(
+    device: int, overlaps: list[np.ndarray], replicas: list[np.ndarray], crossed: int
+) -> np.ndarray:
     """Count the elements that one device receives, `(2, axes)`: directly by axis crossed, and from replicas.
 
-    `replicas` gives per slowest axis crossed the axes between the device and those it shares with.
+    `replicas` gives per slowest axis crossed the axes between the device and those it shares with. The axes `crossed`,
+    as bits, are between all pairs: those between two stages.
     """
     received = np.zeros((2, len(replicas)), dtype=np.int64)
     present = [o[device][o[device, :, 0] > 0] for o in overlaps]
     lengths = reduce(np.multiply.outer, [p[:, 0] for p in present]).reshape(-1)
-    between = reduce(np.bitwise_or.outer, [p[:, 1] for p in present]).reshape(-1)
+    between = reduce(np.bitwise_or.outer, [p[:, 1] for p in present]).reshape(-1) | crossed
     for level, axes_between in enumerate(replicas):
         # The slowest axis is the lowest bit.
         pieces = lengths[between & ((2 << level) - 1) == 1 << level]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tapestry.hardware.simulator.classes import count_fetch_by_class
 from tapestry.hardware.simulator.fetches import count_fetch, moves_in_order, packed_elements
-from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
+from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, joined_counts, no_links
 from tapestry.teg.sharding.copies import CollectiveStep, CopyPlan, flat_slices, group_members, reduce_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.partition import is_run, lengths, nonempty
@@ -25,30 +25,39 @@ def count_copy(
     """
     links = None if by_class else no_links(mesh_shape.device_count)
     result = volumes(boxes(plan.needed, shape, mesh_shape)) * item_bytes
-    kept, packed = np.zeros_like(result), list[np.ndarray]()
-    staging = np.zeros(mesh_shape.device_count, dtype=np.int64)
+    packed, staging = list[np.ndarray](), np.zeros_like(result)
     exchanges = [
         *_count_scatter(plan, shape, mesh_shape, item_bytes, staging, packed, links),
         *_count_reduce(plan, shape, mesh_shape, item_bytes, staging, packed, links),
     ]
-    if plan.fetch:
-        middle = volumes(boxes(plan.middle, shape, mesh_shape)) * item_bytes
-        if plan.reduces:
-            staging += middle
-        if links is None:
-            direct, gathered = count_fetch_by_class(plan, shape, mesh_shape)
-        else:
-            direct, gathered, by_link = count_fetch(plan, shape, mesh_shape)
-            links += by_link * item_bytes
-        exchanges += fetch_exchanges(plan, shape, mesh_shape, direct * item_bytes, gathered * item_bytes)
-        sent, landed = moves_in_order(plan, shape, mesh_shape)
-        repacked = [] if sent else [packed_elements(plan, shape, mesh_shape) * item_bytes]
-        repacked += [] if landed else [result]
-        staging += sum(repacked, np.zeros_like(staging))
-        packed += repacked
-        if landed and not plan.relayout:
-            kept = _common_volumes(plan, shape, mesh_shape) * item_bytes
-    return CopyCounts(result, staging, tuple(exchanges), links, tuple(packed), kept)
+    reduced = CopyCounts(
+        np.zeros_like(result), staging, tuple(exchanges), links, tuple(packed), np.zeros_like(result)
+    )
+    if not plan.fetch:
+        return reduced._replace(result_bytes=result)
+    if plan.reduces:
+        staging += volumes(boxes(plan.middle, shape, mesh_shape)) * item_bytes
+    sent, landed = moves_in_order(plan, shape, mesh_shape)
+    if not sent:
+        packed.append(packed_elements(plan, shape, mesh_shape) * item_bytes)
+        staging += packed[-1]
+    reduced = reduced._replace(packed_bytes=tuple(packed))
+    between: np.ndarray | None = None
+    if by_class:
+        direct, gathered = count_fetch_by_class(plan, shape, mesh_shape)
+    else:
+        direct, gathered, (by_link, by_team) = count_fetch(plan, shape, mesh_shape)
+        between, links = by_link * item_bytes, by_team * item_bytes
+    kept = landed and not plan.relayout and plan.route is None
+    fetched = CopyCounts(
+        result,
+        np.zeros_like(result) if landed else result,
+        fetch_exchanges(plan, shape, mesh_shape, direct * item_bytes, gathered * item_bytes),
+        links,
+        () if landed else (result,),
+        _common_volumes(plan, shape, mesh_shape) * item_bytes if kept else np.zeros_like(result),
+    )
+    return joined_counts(reduced, fetched, between, plan.route is not None)
 
 
 def _common_volumes(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> np.ndarray:

@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator.execution import ClockSpan, Execution
 from tapestry.hardware.timing import TimeClass, TimeEstimate, Weights, move_class, round_weights, shared_ticks
@@ -49,7 +51,7 @@ def critical_path(spans: Sequence[ClockSpan], makespan_ticks: int) -> tuple[Visi
     while ticks > 0:
         number, device = issued.before(number, device, ticks)
         span = spans[number]
-        start = int(span.start_ticks[device])
+        start = int(span.start_ticks[np.flatnonzero(span.numbers == device)[0]])
         if start < ticks:
             path.append(Visit(span, device, start, ticks))
         ticks, device = start, ANY if span.is_joint else device
@@ -57,32 +59,26 @@ def critical_path(spans: Sequence[ClockSpan], makespan_ticks: int) -> tuple[Visi
 
 
 class _Issued:
-    """The spans of a run by the order of issue: what all devices do at once, and blocks."""
+    """The spans of a run by the ticks at which they end, in the order of issue."""
 
     def __init__(self, spans: Sequence[ClockSpan]) -> None:
         self.spans = spans
-        self.blocks = [k for k, each in enumerate(spans) if not each.is_joint]
-        self.joint_by_end: defaultdict[int, list[int]] = defaultdict(list)
+        self.by_end: defaultdict[int, list[int]] = defaultdict(list)
         for k, each in enumerate(spans):
-            if each.is_joint:
-                self.joint_by_end[int(each.end_ticks[0])].append(k)
+            for end in {int(each.end_ticks[0])} if each.is_joint else set(each.end_ticks.tolist()):
+                self.by_end[end].append(k)
 
     def before(self, number: int, device: int, ticks: int) -> tuple[int, int]:
         """Find the last span before a number that ends at a tick, on a device or on `ANY`; and its device."""
-        found = (-1, ANY)
-        ended = self.joint_by_end.get(ticks, [])
-        k = bisect_left(ended, number) - 1
-        if k >= 0:
-            found = (ended[k], 0)
-        k = bisect_left(self.blocks, number) - 1
-        if k >= 0:
-            ends = self.spans[self.blocks[k]].end_ticks
-            where = int(ends.argmax()) if device == ANY else device
-            if int(ends[where]) == ticks:
-                found = max(found, (self.blocks[k], where))
-        if found[0] < 0:
-            raise RuntimeError(f"nothing ends at tick {ticks}, when something on device {device} begins")
-        return found
+        ended = self.by_end.get(ticks, [])
+        for k in reversed(ended[: bisect_left(ended, number)]):
+            span = self.spans[k]
+            here = span.end_ticks == ticks
+            if device != ANY and not span.is_joint:
+                here &= span.numbers == device
+            if here.any():
+                return k, int(span.numbers[here.argmax()])
+        raise RuntimeError(f"nothing ends at tick {ticks}, when something on device {device} begins")
 
 
 def ticks_by_class(path: Sequence[Visit], mesh: Mesh) -> dict[TimeClass, int]:

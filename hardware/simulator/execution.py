@@ -33,8 +33,9 @@ class Event(NamedTuple):
 
 
 class ClockSpan(NamedTuple):
-    """A block or a copy by the clocks of all devices, `(devices,)` in ticks of 1 ps.
+    """A block or a copy by the clocks of all its devices, `(devices,)` in ticks of 1 ps.
 
+    Those are all devices, or where a program has stages the ones in `devices`, by their numbers.
     `size_bytes` are accessed or received. A copy begins on all devices at once, when all their clocks are free; so does
     a recovery. `time_class` is that of a block. Of a copy, `exchanges` are the rounds with the most bytes that a device
     receives in each, and `exchange_ticks` their part of its time; the rest is spent on moves within the devices. It
@@ -51,6 +52,12 @@ class ClockSpan(NamedTuple):
     exchanges: tuple[tuple[Round, int], ...] = ()
     exchange_ticks: int = 0
     queues: tuple[int, ...] = ()
+    devices: np.ndarray | None = None
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers of its devices, `(devices,)`."""
+        return np.arange(len(self.start_ticks)) if self.devices is None else self.devices
 
     @property
     def kind(self) -> str:
@@ -60,8 +67,8 @@ class ClockSpan(NamedTuple):
 
     def events(self) -> Iterator[Event]:
         """Yield the event of each device."""
-        rows = zip(self.start_ticks.tolist(), self.end_ticks.tolist(), self.size_bytes.tolist(), strict=True)
-        for device, (start, end, size_bytes) in enumerate(rows):
+        columns = (self.numbers, self.start_ticks, self.end_ticks, self.size_bytes)
+        for device, start, end, size_bytes in zip(*(c.tolist() for c in columns), strict=True):
             yield Event(device, self.stream, self.name, start, end, size_bytes, self.kind, self.queues)
 
 

@@ -11,23 +11,29 @@ from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.partition import is_run
 from tapestry.teg.sharding.spec import boxes, volumes
+from tapestry.teg.sharding.stages import Route
 
 
 def count_fetch(
     plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """Count the elements received from the nearest holders.
 
     Directly and from replicas by axis crossed, `(axes, devices)`; by link `(devices, devices)`.
 
-    Each missing element comes from its nearest holder; replicas share a slow transfer in equal slices.
+    Each missing element comes from its nearest holder; replicas share a slow transfer in equal slices. By link come
+    two arrays: of what comes directly, between stages from devices of the other one, and from replicas.
     """
     devices = np.arange(mesh_shape.device_count)
     held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
     source, common = _nearest(held, wanted, mesh_shape)
     axis = slowest_axis(source, devices[:, None], mesh_shape)
+    if plan.route is not None:
+        across = route_level(plan.route, mesh_shape)
+        axis = np.where(axis < 0, across, np.minimum(axis, across))
     direct = np.zeros((len(mesh_shape.axes), mesh_shape.device_count), dtype=np.int64)
-    gathered, links = np.zeros_like(direct), no_links(mesh_shape.device_count)
+    gathered = np.zeros_like(direct)
+    links, team_links = no_links(mesh_shape.device_count), no_links(mesh_shape.device_count)
     for level in range(len(mesh_shape.axes)):
         pieces = np.where(axis == level, common, 0)
         if not pieces.any():
@@ -42,8 +48,13 @@ def count_fetch(
             other = np.flatnonzero((member >= 0) & ~own)
             amount = slices[other].sum(axis=1)
             np.add.at(gathered, (slowest_axis(member[other], other, mesh_shape), other), amount)
-            np.add.at(links, (member[other], other), amount)
-    return direct, gathered, links
+            np.add.at(team_links, (member[other], other), amount)
+    return direct, gathered, (links, team_links)
+
+
+def route_level(route: Route, mesh_shape: MeshShape) -> int:
+    """Return the position of the axis that a route between stages crosses."""
+    return [name for name, _ in mesh_shape.axes].index(route.axis)
 
 
 def moves_in_order(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape) -> tuple[bool, bool]:
@@ -59,7 +70,7 @@ def moves_in_order(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShape
         part = wanted[device]
         low, high = np.maximum(part[:, 0], chunks[:, :, 0]), np.minimum(part[:, 1], chunks[:, :, 1])
         some = (high > low).all(axis=1)
-        others = some & (np.arange(len(chunks)) != chunk[device])
+        others = some if plan.route is not None else some & (np.arange(len(chunks)) != chunk[device])
         sizes = chunks[:, :, 1] - chunks[:, :, 0]
         sent &= bool(is_run((high - low)[others], sizes[others]).all())
         landed &= bool(is_run((high - low)[some], part[:, 1] - part[:, 0]).all())
@@ -76,7 +87,8 @@ def packed_elements(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShap
     low = np.maximum(wanted[:, None, :, 0], held[first][:, :, 0])
     high = np.minimum(wanted[:, None, :, 1], held[first][:, :, 1])
     needed = volumes(np.stack([low, np.maximum(low, high)], axis=-1))
-    needed[np.arange(len(held)), chunk] = 0
+    if plan.route is None:
+        needed[np.arange(len(held)), chunk] = 0
     share = np.minimum(-(-needed.sum(axis=0) // np.bincount(chunk)), volumes(held[first]))
     return np.asarray(np.minimum(volumes(held), share.max()))
 

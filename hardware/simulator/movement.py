@@ -24,6 +24,7 @@ from tapestry.hardware.simulator.rounds import (
     CopyCounts,
     Exchange,
     fetch_exchanges,
+    joined_counts,
     no_links,
     per_device,
 )
@@ -42,7 +43,8 @@ class ArrayMovement:
     """A copy of a tensor of `shape`; `run` computes the result, and the other fields count along the way.
 
     `staging_bytes` are the bytes that devices hold besides source and result: the incoming slice of the first
-    step, that step's reduced slice if another scatter step follows, the middle buffer if a fetch does.
+    step, that step's reduced slice if another scatter step follows, the middle buffer if a fetch does. Of a copy between
+    stages, the arrays begin on the devices of the sending one and end on those of the other.
     """
 
     def __init__(
@@ -59,22 +61,29 @@ class ArrayMovement:
         self.staging_bytes = np.zeros(mesh_shape.device_count, dtype=np.int64)
         self.exchanges: list[Exchange] = []
         self.packed_bytes: list[np.ndarray] = []
-        self.kept_bytes = np.zeros_like(self.staging_bytes)
 
     def run(self, held: Arrays) -> tuple[Arrays, CopyCounts]:
         """Compute the result on every device from the source's local buffers, and the counts of the copy."""
         arrays = self._reduced(held) if self.plan.reduces else held
+        fetched: CopyCounts | None = None
+        between = no_links(len(self.devices))
         if self.plan.fetch:
             if self.plan.reduces:
                 self.staging_bytes += per_device([a.nbytes for a in arrays])
-            arrays = self._fetch(arrays)
+            arrays, fetched = self._fetch(arrays, between)
         result = []
         for device, array in enumerate(arrays):
             shape = (self.wanted[device, :, 1] - self.wanted[device, :, 0]).tolist()
             result.append(frozen(emptied(array, shape) if 0 in array.shape else array))
         sizes = per_device([a.nbytes for a in result])
         packed, exchanges = tuple(self.packed_bytes), tuple(self.exchanges)
-        return result, CopyCounts(sizes, self.staging_bytes, exchanges, self.links, packed, self.kept_bytes)
+        reduced = CopyCounts(
+            sizes, self.staging_bytes, exchanges, self.links, packed, np.zeros_like(self.staging_bytes)
+        )
+        if fetched is None:
+            return result, reduced
+        fetched = fetched._replace(result_bytes=sizes)
+        return result, joined_counts(reduced, fetched, between, self.plan.route is not None)
 
     def _reduced(self, held: Arrays) -> Arrays:
         if self.plan.scatter:
@@ -91,6 +100,10 @@ class ArrayMovement:
         if target != source:
             received_bytes[target] += piece.nbytes
             self.links[source, target] += piece.nbytes
+
+    def _is_own(self, transfer: Transfer) -> bool:
+        """Return whether a device has already what it needs: never what it gets from another stage."""
+        return transfer.source == transfer.target and self.plan.route is None
 
     def _is_cut(self, held: Arrays) -> bool:
         """Return whether the part that some device reduces is no run of the part that it holds."""
@@ -175,14 +188,18 @@ class ArrayMovement:
             result.append(joined.get(pieces, partial(self.xp.concat, pieces, 0)))
         return result
 
-    def _fetch(self, held: Arrays) -> Arrays:
-        """Build the needed boxes from pieces of the middle ones, fetching each missing element once."""
+    def _fetch(self, held: Arrays, between: np.ndarray) -> tuple[Arrays, CopyCounts]:
+        """Build the needed boxes from pieces of the middle ones, fetching each missing element once.
+
+        What comes directly is counted in `between` `(devices, devices)`; what is packed before counts as reduction.
+        """
         transfers = fetch_transfers(self.plan, self.shape, self.mesh_shape)
         mine: list[list[Transfer]] = [[] for _ in self.devices]
         for t in transfers:
             mine[t.target].append(t)
         direct = np.zeros((len(self.mesh_shape.axes), len(self.devices)), dtype=np.int64)
         gathered = np.zeros_like(direct)
+        kept_bytes, team_links = np.zeros_like(self.staging_bytes), no_links(len(self.devices))
         split = any(t.gathered for t in transfers)
         sent_in_order = lands_in_order = True
         known: Memo[Array] = Memo()
@@ -196,24 +213,27 @@ class ArrayMovement:
             result.append(assemble() if split else known.get(pieces, assemble, boxes_read))
             part = self.wanted[device, :, 1] - self.wanted[device, :, 0]
             for t, piece in zip(own, pieces, strict=True):
-                self._count(t, piece, direct)
+                self._count(t, piece, direct, between)
                 lands_in_order &= bool(is_run(np.array(piece.shape), part))
-                if t.source != device:
+                if not self._is_own(t):
                     sent_in_order &= bool(is_run(*shapes_of(piece, held[t.source])))
                 elif not self.plan.relayout:
-                    self.kept_bytes[device] += piece.nbytes
+                    kept_bytes[device] += piece.nbytes
         for t in transfers:
             if t.gathered:
                 piece = result[t.source][self._place(t, self.wanted[t.source])]
                 _write(result[t.target][self._place(t, self.wanted[t.target])], piece, t)
-                self._count(t, piece, gathered)
-        self.exchanges += fetch_exchanges(self.plan, self.shape, self.mesh_shape, direct, gathered)
+                self._count(t, piece, gathered, team_links)
         if not sent_in_order:
             self._pack(self._packed(transfers, held))
-        if not lands_in_order:
-            self._pack(per_device([a.nbytes for a in result]))
-            self.kept_bytes[:] = 0
-        return _shared(result) if split else result
+        exchanges = fetch_exchanges(self.plan, self.shape, self.mesh_shape, direct, gathered)
+        landed = per_device([a.nbytes for a in result])
+        nothing = np.zeros_like(landed)
+        if lands_in_order:
+            counts = CopyCounts(landed, nothing, exchanges, team_links, (), kept_bytes)
+        else:
+            counts = CopyCounts(landed, landed, exchanges, team_links, (landed,), nothing)
+        return _shared(result) if split else result, counts
 
     def _packed(self, transfers: Sequence[Transfer], held: Arrays) -> np.ndarray:
         """Count the bytes that devices pack: as many as the one that sends the most, of its part at most.
@@ -226,7 +246,7 @@ class ArrayMovement:
         fetched = dict.fromkeys(holders, 0)
         origin = {t.box: self.middle[t.source].tobytes() for t in transfers if not t.gathered}
         for t in transfers:
-            if origin[t.box] != self.middle[t.target].tobytes():
+            if self.plan.route is not None or origin[t.box] != self.middle[t.target].tobytes():
                 fetched[origin[t.box]] += t.end - t.start
         shares = (-(-fetched[box] // len(same)) for box, same in holders.items())
         parts = (held[same[0]] for same in holders.values())
@@ -241,11 +261,14 @@ class ArrayMovement:
             _write(result[self._place(t, self.wanted[device])], piece, t)
         return result
 
-    def _count(self, transfer: Transfer, piece: Array, received_bytes: np.ndarray) -> None:
-        """Count the elements `[start, end)` of a piece by the axis they cross; own ones cross none."""
+    @staticmethod
+    def _count(transfer: Transfer, piece: Array, received_bytes: np.ndarray, link_bytes: np.ndarray) -> None:
+        """Count the elements `[start, end)` of a piece by the axis they cross, and by link; own ones cross none."""
         if transfer.axis >= 0:
             for part in flat_parts(piece.shape, transfer.start, transfer.end):
-                self._receive(received_bytes[transfer.axis], transfer.target, transfer.source, piece[part])
+                size_bytes = piece[part].nbytes
+                received_bytes[transfer.axis, transfer.target] += size_bytes
+                link_bytes[transfer.source, transfer.target] += size_bytes
 
     @staticmethod
     def _place(transfer: Transfer, box: np.ndarray) -> tuple[EllipsisType | slice, ...]:

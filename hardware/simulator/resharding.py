@@ -46,7 +46,7 @@ def reshard(
         devices=devices,
     )
     program = expand(builder.build(), placements, MeshShape(mesh.axis_sizes))
-    return simulate(program, mesh.part(program.mesh_shape.axes), dry=True, capacity_check=False)
+    return simulate(program, mesh.part(program.axes), dry=True, capacity_check=False)
 
 
 class SentParts(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import copy_ticks, move_ticks
-from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
+from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round, send_round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 
@@ -30,6 +30,9 @@ class Exchange(NamedTuple):
 class CopyCounts(NamedTuple):
     """The counts of one copy: sizes of result and staging `(devices,)`, its rounds in order, bytes per link.
 
+    The devices are those of its stage. Of a copy between stages they are those of the sending one, then the others;
+    `result_bytes` are those of the latter alone.
+
     `link_bytes` `(devices, devices)` is by `[source, target]`; None where it was counted by device class.
     `packed_bytes` are what devices move within their memories before and after rounds, one array `(devices,)` for each
     time, and `kept_bytes` `(devices,)` what they move meanwhile: what they hold already of the result.
@@ -45,7 +48,7 @@ class CopyCounts(NamedTuple):
     @property
     def received_bytes(self) -> np.ndarray:
         """The bytes received in all rounds, `(devices,)`."""
-        total = np.zeros_like(self.result_bytes)
+        total = np.zeros_like(self.staging_bytes)
         for exchange in self.exchanges:
             total += exchange.received_bytes
         return total
@@ -83,7 +86,7 @@ def fetch_exchanges(
     """
     names = [name for name, _ in mesh_shape.axes]
     direct = [
-        Exchange(fetch_round(plan.middle, plan.needed, shape, name, mesh_shape), received_bytes)
+        Exchange(direct_round(plan, shape, name, mesh_shape), received_bytes)
         for name, received_bytes in zip(names, direct_bytes, strict=True)
         if received_bytes.any()
     ]
@@ -93,6 +96,59 @@ def fetch_exchanges(
         if received_bytes.any()
     ]
     return (*direct, *gathers)
+
+
+def joined_counts(
+    reduced: CopyCounts, fetched: CopyCounts, between_bytes: np.ndarray | None, is_between_stages: bool
+) -> CopyCounts:
+    """Join the counts of the two phases of a copy, which follow each other: on the same devices, or from stage to stage.
+
+    `between_bytes` `(devices, devices)` is what the second phase fetches directly, by `[source, target]`.
+    """
+    if not is_between_stages:
+        links = None
+        if reduced.link_bytes is not None and fetched.link_bytes is not None and between_bytes is not None:
+            links = reduced.link_bytes + fetched.link_bytes + between_bytes
+        return CopyCounts(
+            fetched.result_bytes,
+            reduced.staging_bytes + fetched.staging_bytes,
+            (*reduced.exchanges, *fetched.exchanges),
+            links,
+            (*reduced.packed_bytes, *fetched.packed_bytes),
+            fetched.kept_bytes,
+        )
+    size = len(reduced.result_bytes)
+    none = np.zeros(size, dtype=np.int64)
+
+    def of_sender(amounts: np.ndarray) -> np.ndarray:
+        return np.concatenate([amounts, none])
+
+    def of_receiver(amounts: np.ndarray) -> np.ndarray:
+        return np.concatenate([none, amounts])
+
+    links = None
+    if reduced.link_bytes is not None and fetched.link_bytes is not None and between_bytes is not None:
+        links = np.block(
+            [[reduced.link_bytes, between_bytes], [np.zeros_like(between_bytes), fetched.link_bytes]]
+        )
+    return CopyCounts(
+        fetched.result_bytes,
+        np.concatenate([reduced.staging_bytes, fetched.staging_bytes]),
+        (
+            *(Exchange(e.round, of_sender(e.received_bytes)) for e in reduced.exchanges),
+            *(Exchange(e.round, of_receiver(e.received_bytes)) for e in fetched.exchanges),
+        ),
+        links,
+        (*map(of_sender, reduced.packed_bytes), *map(of_receiver, fetched.packed_bytes)),
+        of_receiver(fetched.kept_bytes),
+    )
+
+
+def direct_round(plan: CopyPlan, shape: tuple[int, ...], axis: str, mesh_shape: MeshShape) -> Round:
+    """Build the round of what comes directly over one mesh axis."""
+    if plan.route is not None and plan.route.axis == axis:
+        return send_round(plan.route)
+    return fetch_round(plan.middle, plan.needed, shape, axis, mesh_shape)
 
 
 def replica_round(needed: Spec, axis: str, mesh_shape: MeshShape) -> Round:

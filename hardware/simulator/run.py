@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -109,9 +109,9 @@ def check_mesh(program: ExplicitGraph, mesh: Mesh) -> None:
     Raises:
         ValueError: it was made for others.
     """
-    if mesh.axis_sizes != program.mesh_shape.axes:
+    if mesh.axis_sizes != program.axes:
         raise ValueError(
-            f"the program was made for a mesh with axes {program.mesh_shape.axes}, not for {mesh.name!r} "
+            f"the program was made for a mesh with axes {program.axes}, not for {mesh.name!r} "
             f"with {mesh.axis_sizes}"
         )
 
@@ -136,16 +136,18 @@ class Simulation:
         slowdown: Slowdown,
         cache: ResultCache | None = None,
     ) -> None:
-        devices = mesh.device_count
-        self.program, self.mesh, self.backend, self.storage = program, mesh, backend, storage
-        self.cold = cold_tensors(program.abstract, mesh.device, mesh.device_count)
-        self.compute_dtype, self.slowdown = compute_dtype, slowdown
+        devices = program.device_count
+        stages = 1 if program.stages is None else program.stages.count
+        self.program, self.backend, self.storage = program, backend, storage
+        self.mesh = mesh.part(program.mesh_shape.axes)  # that of one stage
+        self.cold = cold_tensors(program.abstract, mesh.device, devices)
+        self.compute_dtype, self.slowdown = compute_dtype, _by_number(slowdown, program)
         self.cache = cache or ResultCache(program.mesh_shape)
         self.hosts = np.arange(devices)
         self.in_flight: dict[str, CopyStep] = {}
         self.ledger = Ledger(devices, capacity_bytes)
         self.liveness = Liveness(program)
-        self.clocks = Clocks(mesh)
+        self.clocks = Clocks(self.mesh, stages)
         self.lifetimes = Lifetimes(devices)
         self.memory_bytes = np.zeros((len(program.slots), 2, devices), dtype=np.int64)
         self.staging_bytes: dict[str, np.ndarray] = {}
@@ -169,14 +171,14 @@ class Simulation:
     def begin(self) -> None:
         """Place the sources."""
         for key in self.program.sources:
-            self._allocate(key, self.backend.place(key), 0)
+            self._allocate(key, self._spread(self.backend.place(key), (self._stage(key),)), 0)
         self.source_memory_bytes = self.ledger.live_bytes
 
     def run_slot(self, k: int) -> None:
         """Run one slot."""
         slot = self.program.slots[k]
         self.ledger.enter(k, slot.step.site)
-        self.lifetimes.begin_slot(self.clocks.compute_ticks)
+        self.lifetimes.begin_slot(self.clocks.compute_ticks.copy())
         for copy in slot.issued:
             self._copy(copy)
         self.memory_bytes[k, 0] = self.ledger.live_bytes
@@ -188,7 +190,7 @@ class Simulation:
 
     def finish(self, recovery: Recovery | None = None) -> Execution:
         """Check the lifetimes and collect values and counts."""
-        if self.mesh.device_count <= LARGEST_FULL_MESH:
+        if self.program.device_count <= LARGEST_FULL_MESH:
             self.lifetimes.check(self.liveness.kept, self.memory_bytes)
         return Execution(
             outputs=dict(self.backend.observed()),
@@ -224,18 +226,19 @@ class Simulation:
         exchange_ticks, move_ticks = counts.phases_ticks(self.mesh, self.slowdown.axes)
         move_ticks += relayout_ticks(self.program, copy, self.mesh.device, self.storage)
         queues = self.mesh.queues_of({each.axis for each, most in counts.busiest if most})
-        start, end = self.clocks.copy(copy.result, queues, exchange_ticks + move_ticks)
-        self._allocate(copy.result, counts.result_bytes, start)
-        self._allocate(_staging(copy.result), counts.staging_bytes, start)
+        stages = self._stages(copy)
+        start, end = self.clocks.copy(copy.result, queues, exchange_ticks + move_ticks, stages)
+        staging_bytes = self._spread(counts.staging_bytes, stages)
+        result_bytes = self._spread(counts.result_bytes, (self._stage(copy.result),))
+        self._allocate(copy.result, result_bytes, start)
+        self._allocate(_staging(copy.result), staging_bytes, start)
         for name in (copy.source, copy.result, _staging(copy.result)):
             self.lifetimes.used(name, end)
-        self.staging_bytes[copy.result] = counts.staging_bytes
-        received_bytes = self._count_received(counts)
+        self.staging_bytes[copy.result] = staging_bytes
+        devices = self._devices(stages)
+        received_bytes = self._count_received(counts, stages)[devices]
         self.copy_ticks += end - start
-        start_ticks, end_ticks = (
-            np.broadcast_to(start, self.hosts.shape),
-            np.broadcast_to(end, self.hosts.shape),
-        )
+        start_ticks, end_ticks = (np.broadcast_to(ticks, received_bytes.shape) for ticks in (start, end))
         self.spans.append(
             ClockSpan(
                 *(COMMUNICATION, copy.result, start_ticks, end_ticks, received_bytes),
@@ -243,10 +246,32 @@ class Simulation:
                 exchanges=counts.busiest,
                 exchange_ticks=exchange_ticks,
                 queues=queues,
+                devices=devices if self.program.stages is not None else None,
             )
         )
 
-    def _count_received(self, counts: CopyCounts) -> np.ndarray:
+    def _stage(self, key: str) -> int:
+        """Return the stage of a buffer."""
+        return self.program.buffers[key].stage
+
+    def _stages(self, copy: CopyStep) -> tuple[int, ...]:
+        """Return the stages of a copy: its own, or the sending and the receiving one."""
+        return tuple(dict.fromkeys((self._stage(copy.source), self._stage(copy.result))))
+
+    def _devices(self, stages: Sequence[int]) -> np.ndarray:
+        """Return the devices of some stages, in the order of the stages."""
+        devices = np.arange(self.program.device_count)
+        return np.concatenate([devices[self.program.rows(stage)] for stage in stages])
+
+    def _spread(self, amounts: np.ndarray, stages: Sequence[int]) -> np.ndarray:
+        """Return amounts on the devices of some stages as amounts on all devices, `(devices,)`."""
+        if self.program.stages is None:
+            return amounts
+        total = np.zeros(self.program.device_count, dtype=np.int64)
+        total[self._devices(stages)] = amounts
+        return total
+
+    def _count_received(self, counts: CopyCounts, stages: Sequence[int]) -> np.ndarray:
         """Count the bytes that a copy brings to each device, `(devices,)`, by axis and by link.
 
         After a loss, hosts receive what their devices do, except from each other.
@@ -264,15 +289,19 @@ class Simulation:
         else:
             for exchange in counts.exchanges:
                 self.axis_bytes[exchange.round.axis] += int(exchange.received_bytes.sum())
+        received_bytes = self._spread(received_bytes, stages)
         self.received_bytes += received_bytes
         if self.links is not None and links is not None:
-            self.links += links
+            devices = self._devices(stages)
+            self.links[np.ix_(devices, devices)] += links
         return received_bytes
 
     def _wait(self, slot: Slot) -> None:
         for name in slot.waited:
             self.ledger.free(_staging(name))
-            del self.in_flight[name]
+            sender, *receiver = self._stages(self.in_flight.pop(name))
+            if receiver:
+                self.clocks.wait(name, sender)
         for key in self.liveness.after_waits(slot):
             self._free(key)
 
@@ -281,18 +310,24 @@ class Simulation:
         sizes = self.backend.compute(step)
         device, storage, cold = self.mesh.device, self.storage, self.cold
         work = known_work(self.program, step, device, storage, self.compute_dtype, cold, self.cache)
-        ticks = self._on_hosts(self.slowdown.compute(work.ticks))
-        start, end = self.clocks.block(slot.waited, ticks)
+        stages, rows = (step.stage,), self.program.rows(step.stage)
+        ticks = self._on_hosts(self.slowdown.compute(self._spread(work.ticks, stages)))[rows]
+        start, end = self.clocks.block(slot.waited, ticks, step.stage)
         for key, size_bytes in zip(step.outputs, sizes, strict=True):
             if not (step.round and step.accumulates):
-                self._allocate(key, size_bytes, start)
+                self._allocate(key, self._spread(size_bytes, stages), self._spread(start, stages))
         for name in (*(read.buffer for read in step.reads), *step.outputs):
-            self.lifetimes.used(name, end)
-        self.flops += work.flops
-        self.accessed_bytes += work.accessed_bytes
-        self.busy_ticks += end - start
+            self.lifetimes.used(name, self._spread(end, stages))
+        self.flops[rows] += work.flops
+        self.accessed_bytes[rows] += work.accessed_bytes
+        self.busy_ticks[rows] += end - start
+        devices = None if self.program.stages is None else self._devices(stages)
         spent = (start, end, work.accessed_bytes)
-        self.spans.append(ClockSpan(COMPUTE, step.site, *spent, is_joint=False, time_class=work.time_class))
+        self.spans.append(
+            ClockSpan(
+                *(COMPUTE, step.site, *spent), is_joint=False, time_class=work.time_class, devices=devices
+            )
+        )
 
     def _on_hosts(self, ticks: np.ndarray) -> np.ndarray:
         """Add up the durations of what one host does one after the other, for each of its devices."""
@@ -307,6 +342,14 @@ class Simulation:
     def _free(self, key: str) -> None:
         self.ledger.free(key)
         self.backend.free(key)
+
+
+def _by_number(slowdown: Slowdown, program: ExplicitGraph) -> Slowdown:
+    """Return a slowdown of devices of the mesh as one of devices that run the program, by their numbers there."""
+    if program.stages is None or not slowdown.devices:
+        return slowdown
+    numbers = enumerate(program.stages.devices.reshape(-1).tolist())
+    return Slowdown({k: slowdown.devices[d] for k, d in numbers if d in slowdown.devices}, slowdown.axes)
 
 
 def _staging(copy: str) -> str:

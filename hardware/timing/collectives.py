@@ -25,7 +25,8 @@ from tapestry.teg.sharding.copies import Round
 
 # Step kind -> its bulk phases.
 RAMPS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1, "all_to_all": 0, "fetch": 0}
-STEP_KINDS = tuple(RAMPS)
+SEND = "send"  # what goes from one part of a mesh to another: a fetch by pairs of devices, on the whole axis
+STEP_KINDS = (*RAMPS, SEND)
 SETTLING = 8  # times that the start of a step is taken from a curve that follows from it
 TINY_S = 1e-15  # less than a tick; its logarithm is finite
 REDUCTIONS = ("reduce_scatter", "all_reduce")  # the phase of a copy before its fetch
@@ -85,7 +86,7 @@ def step_ticks(
     `max_received_bytes`, any shape, is the most that any device receives in the step. For n bytes of full
     tensor that is (p-1)/p n for `all_gather` and `reduce_scatter`, 2(p-1)/p n for `all_reduce`, and n for `broadcast`,
     which comes from one member. In `all_to_all` and `fetch` the senders are not known here: the bytes are taken as
-    coming evenly from all members. `stride` is the
+    coming evenly from all members. A `send` is a fetch on the whole axis, of which `axis` may be a part. `stride` is the
     distance on the axis between neighbors of a group (2 for every second device); the groups in between share the
     links of a ring, torus or line. Zero bytes, or one member, take 0 ticks.
 
@@ -116,6 +117,8 @@ def step_ticks(
     """
     if kind not in STEP_KINDS:
         raise ValueError(f"expected a step kind among {', '.join(STEP_KINDS)}, not {kind!r}")
+    if kind == SEND:
+        axis, kind = axis.whole, "fetch"
     if members < 1 or stride < 1 or members * stride > axis.size:
         raise ValueError(
             f"{members} members at distance {stride} do not fit on axis {axis.name!r} of size {axis.size}"

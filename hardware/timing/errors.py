@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tapestry.hardware.kernels import key_of
 from tapestry.hardware.mesh import SHORT_DTYPES, Device, Mesh
 from tapestry.hardware.timing.blocks import requested_kernel
-from tapestry.hardware.timing.collectives import followed_kind, step_error
+from tapestry.hardware.timing.collectives import SEND, followed_kind, step_error
 from tapestry.teg.operators.operator import PartAmounts
 from tapestry.teg.sharding.copies import Round
 
@@ -73,6 +73,8 @@ def exchange_classes(mesh: Mesh, rounds: Sequence[Round]) -> tuple[TimeClass, ..
 def _round_class(mesh: Mesh, each: Round) -> TimeClass:
     if each.members == 1:
         return NO_CLASS
-    axis = mesh.axis(each.axis)
-    kind = followed_kind(axis, each.kind, each.members)
+    axis, kind = mesh.axis(each.axis), each.kind
+    if kind == SEND:
+        axis, kind = axis.whole, "fetch"
+    kind = followed_kind(axis, kind, each.members)
     return TimeClass(f"{kind} on {each.axis}", step_error(axis, kind, each.members))

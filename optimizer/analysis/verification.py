@@ -152,7 +152,7 @@ def verify_plan(
     if after is not None:
         check_state(program)
     issues = tuple(str(issue) for issue in verify(plan.graph, program, cache))
-    used = mesh.part(program.mesh_shape.axes)
+    used = mesh.part(program.axes)
     execution = simulate(
         program,
         used,
@@ -229,7 +229,7 @@ def _outputs_in_double(
     program = expand(double, plan.placements, MeshShape(mesh.axis_sizes))
     execution = simulate(
         program,
-        mesh.part(program.mesh_shape.axes),
+        mesh.part(program.axes),
         {site: widened(value) for site, value in inputs.items()},
         capacity_check=False,
         compute_dtype=VECTOR,

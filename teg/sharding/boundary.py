@@ -16,8 +16,8 @@ from tapestry.teg.stored_state import check_state_is_stored
 def with_boundary(graph: Graph, placements: Placements) -> Placements:
     """Place the boundary as convention *Chosen boundaries* states; all other blocks keep their placements.
 
-    Where the options say so, inputs are replicated and outputs gathered. A sink that carries state takes strategy and
-    layout from its source, so that the next run finds the state where it begins; only the time of its copy is its own.
+    Where the options say so, inputs are replicated and outputs gathered. A sink that carries state takes strategy,
+    layout and part of the pipeline from its source, so that the next run finds the state where it begins; only the time of its copy is its own.
 
     Raises:
         ValueError: a sink carries a view, which is stored nowhere.
@@ -31,7 +31,8 @@ def with_boundary(graph: Graph, placements: Placements) -> Placements:
         elif source is not None:
             own = replace(own, strategy=placed[source.site].strategy)
         if source is not None:
-            own = replace(own, read_layouts=placed[source.site].layouts)
+            begun = placed[source.site]
+            own = replace(own, read_layouts=begun.layouts, part=begun.part)
         placed[block.site] = own
     return replace(placements, blocks={**placements.blocks, **placed})
 

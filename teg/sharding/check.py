@@ -13,6 +13,7 @@ from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placemen
 from tapestry.teg.sharding.possible_rounds import possible_rounds
 from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.rounds import Rounds, RoundsError, time_axis
+from tapestry.teg.sharding.stages import SCHEDULES, StageLayout
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
@@ -27,14 +28,16 @@ def check_placements(
 
     Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`). `cache` knows sound strategies.
     """
+    whole = mesh_shape
     try:
-        mesh_shape = mesh_shape.part(placements.devices)
+        mesh_shape = whole.part(placements.devices)
     except ValueError as error:
         return [
             Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
         ]
     issues = [
         *_check_rounds(graph, placements.rounds),
+        *_check_stages(placements, whole, mesh_shape),
         *_known("order", placements.schedule_order, SCHEDULE_ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),
         *_known("outputs", placements.outputs, OUTPUT_OPTIONS),
@@ -61,6 +64,29 @@ def _check_rounds(graph: Graph, rounds: Rounds | None) -> Iterator[Issue]:
         possible = [f"dimension {r.dim} of {r.source!r} (up to {r.count})" for r in possible_rounds(graph)]
         hint = f"the program has rounds over {', '.join(possible)}" if possible else "leave micro_batches out"
         yield Issue("placement", "$.micro_batches", str(error), hint)
+
+
+def _check_stages(placements: Placements, whole: MeshShape, stage: MeshShape) -> Iterator[Issue]:
+    stages = placements.stages
+    last = max((p.part for p in placements.blocks.values()), default=0)
+    if stages is None:
+        if last:
+            site = next(site for site, p in placements.blocks.items() if p.part)
+            message = f"block {site!r} is in part {placements.blocks[site].part} of a pipeline"
+            yield Issue("placement", key_path("$.blocks", site), message, "state the stages of the plan")
+        return
+    yield from _known("stages", stages.schedule, SCHEDULES)
+    try:
+        StageLayout(whole, stage, stages.count)
+    except ValueError as error:
+        yield Issue("placement", "$.stages", str(error), "give stages of fewer devices, or fewer stages")
+    if last >= stages.count and stages.schedule != "interleaved":
+        message = f"{last + 1} parts for {stages.count} stages"
+        yield Issue("placement", "$.stages", message, "only interleaved stages have several parts each")
+    for site, placement in placements.blocks.items():
+        if placement.part < 0:
+            message = f"block {site!r} is in part {placement.part}"
+            yield Issue("placement", key_path("$.blocks", site), message, "parts are numbered from 0")
 
 
 def _is_sound(block: Block, strategy: Strategy, mesh_shape: MeshShape, cache: ResultCache | None) -> bool:

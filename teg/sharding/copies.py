@@ -17,6 +17,7 @@ import numpy as np
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.partition import same_boxes
 from tapestry.teg.sharding.spec import WHOLE, ChunkWindow, Spec, Split, boxes, contains
+from tapestry.teg.sharding.stages import Route
 
 CollectiveStep = tuple[str, tuple[str, ...]]
 """One step of a collective: a mesh axis and the named sub-axes of it."""
@@ -28,7 +29,8 @@ class CopyPlan:
 
     `middle` is the spec after the reductions (the source's own where there are none). `fetch` says
     whether `needed` is then assembled from the pieces of `middle`, each missing element once. A `relayout` changes the
-    physical layout and nothing else.
+    physical layout and nothing else. A copy with a `route` is between two stages: the sending one reduces, and all that
+    the other one needs is fetched that way.
     """
 
     source: Spec
@@ -38,6 +40,7 @@ class CopyPlan:
     middle: Spec
     fetch: bool
     relayout: bool = False
+    route: Route | None = None
 
     @property
     def reduces(self) -> bool:
@@ -45,16 +48,24 @@ class CopyPlan:
 
 
 @lru_cache(maxsize=65536)
-def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: MeshShape) -> CopyPlan | None:
+def plan_copy(
+    source: Spec,
+    needed: Spec,
+    shape: tuple[int, ...],
+    mesh_shape: MeshShape,
+    route: Route | None = None,
+) -> CopyPlan | None:
     """Plan the copy that turns `source` into `needed`; None where the needed part is a view of the local buffer.
 
-    Where `needed` is exact, that is the whole of the local buffer.
+    Where `needed` is exact, that is the whole of the local buffer. With a `route`, the copy is to another stage of the
+    same shape, which has no part of the tensor yet.
     """
     held, wanted = boxes(source, shape, mesh_shape), boxes(needed, shape, mesh_shape)
     if not source.partial:
-        if contains(held, wanted).all() and (not needed.exact or same_boxes(held, wanted).all()):
+        is_there = contains(held, wanted).all() and (not needed.exact or same_boxes(held, wanted).all())
+        if is_there and route is None:
             return None
-        return CopyPlan(source, needed, (), (), source, True)
+        return CopyPlan(source, needed, (), (), source, True, route=route)
     middle, scattered = intermediate_spec(source, needed, mesh_shape)
     between = boxes(middle, shape, mesh_shape)
     if not contains(held, between).all() or _overfull(middle, shape, mesh_shape):
@@ -62,7 +73,8 @@ def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh_shape: Me
         between = held
     remaining = tuple(a for a in source.partial if a not in scattered)
     scatter, reduce = mesh_shape.by_axis(scattered), mesh_shape.by_axis(remaining)
-    return CopyPlan(source, needed, scatter, reduce, middle, not same_boxes(between, wanted).all())
+    fetch = route is not None or not same_boxes(between, wanted).all()
+    return CopyPlan(source, needed, scatter, reduce, middle, fetch, route=route)
 
 
 def local_copy(source: Spec, needed: Spec) -> CopyPlan:
@@ -176,6 +188,11 @@ def fetch_round(
     elif kind == "all_gather" and _has_one_owner(middle, needed, shape, (axis, names), mesh_shape):
         kind = "broadcast"
     return reduce_round((axis, names), kind, mesh_shape)
+
+
+def send_round(route: Route) -> Round:
+    """Build the round of what goes from one stage to another: devices in pairs, one of each stage."""
+    return Round(route.axis, "send", 2, route.distance)
 
 
 def _has_one_owner(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +33,8 @@ from tapestry.teg.sharding.sharded_block import (
     shard_in_round,
 )
 from tapestry.teg.sharding.spec import Spec
+from tapestry.teg.sharding.stages import StageLayout
+from tapestry.teg.sharding.turns import Turn, turns_of
 from tapestry.teg.views import ViewMap
 
 
@@ -43,6 +44,7 @@ class Buffer:
 
     `layout` is the text of the physical layout in which the devices store them; empty for their default. What a round
     has of a tensor is a slice of `shape`, whose first element is at `origin`; its boxes are those in the whole tensor.
+    The devices are those of its `stage`.
     """
 
     key: str
@@ -53,11 +55,16 @@ class Buffer:
     shape: tuple[int, ...]
     origin: tuple[int, ...]
     layout: str = ""
+    stage: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class CopyStep:
-    """A copy that makes buffer `result` from buffer `source`, issued at slot `issue`, waited for at slot `wait`."""
+    """A copy that makes buffer `result` from buffer `source`, issued at slot `issue`, waited for at slot `wait`.
+
+    Between stages, it is issued when the turn that made its source ends, and the turn that needs it waits for it first of
+    all. Both stages take part when it is issued, and neither goes on past the slot that waits for it before it ends.
+    """
 
     result: str
     source: str
@@ -81,7 +88,7 @@ class InputRead:
 
 @dataclass(frozen=True, eq=False)
 class ComputeStep:
-    """One block on all devices: `index` `(devices, dims, 2)` is the part of its index space each computes.
+    """One block on all devices of a stage: `index` `(devices, dims, 2)` is the part of its index space each computes.
 
     A block in a loop has one step per round. If it `accumulates`, by a monoid of that name, all of them write the same
     buffers: the first one fills them, and each later one combines what it makes with what is there.
@@ -94,6 +101,7 @@ class ComputeStep:
     outputs: tuple[str, ...]
     round: int = 0
     accumulates: str = ""
+    stage: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +118,7 @@ class ExplicitGraph:
     """An expanded program: buffers by key, slots in execution order, the tensors of sources by the keys of buffers.
 
     The key of a source's buffer is the tensor, but where rounds have slices of it, each in a buffer of its own.
+    `mesh_shape` is that of the devices of one stage, of which there is one unless the plan has `stages`.
     """
 
     abstract: Graph
@@ -117,15 +126,40 @@ class ExplicitGraph:
     buffers: Mapping[str, Buffer]
     sources: Mapping[str, str]
     slots: tuple[Slot, ...]
+    stages: StageLayout | None = None
+
+    @property
+    def axes(self) -> tuple[tuple[str, int], ...]:
+        """The axes of the mesh on which the program runs: the one in which its stages lie."""
+        return self.mesh_shape.axes if self.stages is None else self.stages.whole.axes
+
+    @property
+    def device_count(self) -> int:
+        """The number of devices that run the program."""
+        return self.mesh_shape.device_count if self.stages is None else self.stages.device_count
+
+    def rows(self, stage: int) -> slice:
+        """Return where the devices of a stage stand among those that run the program."""
+        return slice(0, self.device_count) if self.stages is None else self.stages.rows(stage)
 
     def check_no_rounds(self, what: str) -> None:
-        """Check that no block runs in rounds.
+        """Check that no block runs in rounds, and there is one stage.
 
         Raises:
-            ValueError: one does, which `what` does not support.
+            ValueError: it is otherwise, which `what` does not support.
         """
+        self.check_one_stage(what)
         if any(slot.step.round for slot in self.slots):
             raise ValueError(f"{what} does not support plans with rounds (micro-batches) yet")
+
+    def check_one_stage(self, what: str) -> None:
+        """Check that the program has one stage.
+
+        Raises:
+            ValueError: it has several, which `what` does not support.
+        """
+        if self.stages is not None:
+            raise ValueError(f"{what} does not support plans with stages (pipelines) yet")
 
     def __repr__(self) -> str:
         sizes = (counted(len(self.slots), "slot"), counted(len(self.buffers), "buffer"))
@@ -140,6 +174,7 @@ def expand(
     `cache` is one of that mesh or submesh, which keeps what other plans on it have in common with this one.
 
     Raises:
+        ScheduleError: stages wait for each other for ever.
         ValueError: a placement names an unknown block or sub-axis, splits a dimension that may not be split,
             or uses a sub-axis twice; all issues of `check_placements` are listed.
     """
@@ -152,7 +187,9 @@ def expand(
         raise ValueError(
             f"the cache is of a mesh with axes {cache.mesh_shape.axes}, the plan uses {used.axes}"
         )
-    return _Expansion(graph, with_boundary(graph, placements), cache, forms_of(graph, cache)).run()
+    stages = placements.stages
+    layout = None if stages is None else StageLayout(mesh_shape, used, stages.count)
+    return _Expansion(graph, with_boundary(graph, placements), cache, forms_of(graph, cache), layout).run()
 
 
 @dataclass
@@ -173,15 +210,7 @@ class _Segment:
     last_read: int
     level: int = 0
     again: bool = False
-
-
-class _Turn(NamedTuple):
-    """A block that runs in a round, at a level; copies for it are issued from slot `first` on."""
-
-    block: Block
-    round: int
-    level: int
-    first: int
+    stage: int = 0
 
 
 @dataclass
@@ -190,8 +219,10 @@ class _Expansion:
     placements: Placements
     cache: ResultCache
     forms: Mapping[str, NumberedForm]
+    layout: StageLayout | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
     made_at: dict[str, int] = field(default_factory=dict)
+    sent_at: dict[str, int] = field(default_factory=dict)  # when copies to other stages are issued
     segments: dict[str, list[_Segment]] = field(default_factory=dict)
     # What a read of a tensor that is there for all rounds got in the first round, and the copies of the last round.
     first_reads: dict[tuple[str, int], _Segment] = field(default_factory=dict)
@@ -207,7 +238,7 @@ class _Expansion:
             is_sliced = self.time is not None and tensor in self.time.slices
             for number in range(self.time.count if self.time is not None and is_sliced else 1):
                 sharded = self._sharded(block, number)
-                (key,) = self._make(_Turn(block, number, 0, 0), sharded, slot=-1)
+                (key,) = self._make(Turn(block, number, 0, self._stage(block), 0, 0), sharded, slot=-1)
                 sources[key] = tensor
         turns = self._turns()
         steps = [self._step(slot, turn) for slot, turn in enumerate(turns)]
@@ -223,20 +254,19 @@ class _Expansion:
             waits = sorted(waited[k], key=lambda s: s.position)
             copies = tuple(CopyStep(s.key, s.source, s.plan, s.issue, s.wait) for s in due)
             slots.append(Slot(copies, tuple(s.key for s in waits), step))
-        return ExplicitGraph(self.graph, self.cache.mesh_shape, self.buffers, sources, tuple(slots))
+        return ExplicitGraph(
+            self.graph, self.cache.mesh_shape, self.buffers, sources, tuple(slots), self.layout
+        )
 
-    def _turns(self) -> list[_Turn]:
-        """Return what runs in each slot: all blocks in schedule order, those of a loop round by round."""
-        order = self.placements.schedule_order
+    def _turns(self) -> list[Turn]:
+        order, stages = self.placements.schedule_order, self.placements.stages
         blocks = self.cache.known(("order", self.graph, order), lambda: scheduled_blocks(self.graph, order))
-        if self.time is None:
-            return [_Turn(block, 0, 0, 0) for block in blocks]
-        turns: list[_Turn] = []
-        for level, segment in enumerate(self.time.segments(blocks)):
-            for number in range(self.time.count if level % 2 else 1):
-                first = len(turns)
-                turns += (_Turn(block, number, level, first) for block in segment)
-        return turns
+        parts = None if stages is None else {b.site: self.placements.of(b).part for b in blocks}
+        return turns_of(self.graph, blocks, self.time, stages, parts)
+
+    def _stage(self, block: Block) -> int:
+        """Return the stage of a block."""
+        return 0 if self.layout is None else self.placements.of(block).part % self.layout.count
 
     def _sharded(self, block: Block, number: int) -> ShardedBlock:
         """Return the parts of a block in a round; those of a source that rounds slice are of its slice."""
@@ -255,7 +285,7 @@ class _Expansion:
         shape = self.graph.tensors[tensor].shape
         return (shape, (0,) * len(shape)) if self.time is None else self.time.slice_of(tensor, shape, number)
 
-    def _make(self, turn: _Turn, sharded: ShardedBlock, slot: int) -> tuple[str, ...]:
+    def _make(self, turn: Turn, sharded: ShardedBlock, slot: int) -> tuple[str, ...]:
         placement = self.placements.of(turn.block)
         keys = tuple(self._key(site, turn.round) for site in turn.block.outputs)
         for k, (key, site, (spec, part)) in enumerate(
@@ -263,13 +293,12 @@ class _Expansion:
         ):
             if key not in self.buffers:
                 dtype, layout = self.graph.tensors[site].dtype, placement.layout_of(k)
-                self.buffers[key] = Buffer(
-                    key, site, spec, part, dtype, *self._place(site, turn.round), layout
-                )
-            self.made_at[key] = slot
+                place = self._place(site, turn.round)
+                self.buffers[key] = Buffer(key, site, spec, part, dtype, *place, layout, turn.stage)
+            self.made_at[key], self.sent_at[key] = slot, turn.end
         return keys
 
-    def _step(self, slot: int, turn: _Turn) -> ComputeStep:
+    def _step(self, slot: int, turn: Turn) -> ComputeStep:
         block = turn.block
         numbered, sharded = self.forms[block.site], self._sharded(block, turn.round)
         reads = []
@@ -281,15 +310,25 @@ class _Expansion:
         outputs = self._make(turn, sharded, slot)
         accumulates = "" if self.time is None else self.time.monoid_of(block)
         return ComputeStep(
-            block.site, block.definition, sharded.index_boxes, tuple(reads), outputs, turn.round, accumulates
+            block.site,
+            block.definition,
+            sharded.index_boxes,
+            tuple(reads),
+            outputs,
+            turn.round,
+            accumulates,
+            turn.stage,
         )
 
-    def _obtain(self, slot: int, turn: _Turn, position: int, tensor: str, read: ShardedRead) -> str:
+    def _obtain(self, slot: int, turn: Turn, position: int, tensor: str, read: ShardedRead) -> str:
         """Return the buffer from which a block reads this input; make or share a copy where the root will not do."""
         placement, needed = self.placements.of(turn.block), read.needed
         root = self.buffers[self._key(tensor, turn.round)]
         layout = placement.read_layout_of(position)
-        plan = plan_copy(root.spec, needed, root.shape, self.cache.mesh_shape)
+        route = None
+        if self.layout is not None and root.stage != turn.stage:
+            route = self.layout.route(root.stage, turn.stage)
+        plan = plan_copy(root.spec, needed, root.shape, self.cache.mesh_shape, route)
         if plan is None:
             if layout == root.layout:
                 return root.key
@@ -298,8 +337,9 @@ class _Expansion:
         if is_repeated and turn.round > 0:
             return self._in_later_round(slot, turn, position, root)
         segments = self.segments.setdefault(root.key, [])
-        same, shared = self._shared(segments, needed, layout, read.part, turn.level)
-        cuts = placement.regather_of(position)
+        mine = [s for s in segments if s.stage == turn.stage]
+        same, shared = self._shared(mine, needed, layout, read.part, turn.level)
+        cuts = placement.regather_of(position) and route is None  # what another stage sends is kept
         if shared and not (cuts and shared.last_read < slot):
             shared.last_read = slot
             self.first_reads[turn.block.site, position] = shared
@@ -307,19 +347,25 @@ class _Expansion:
         earliest = max(self.made_at[root.key] + 1, turn.first)
         if same:
             earliest = max(earliest, same[-1].last_read + 1)
-        issue = max(earliest, slot - placement.prefetch_of(position), 0)
+        issue, wait = max(earliest, slot - placement.prefetch_of(position), 0), slot
+        if route is not None:
+            issue, wait = (
+                max(self.sent_at[root.key], 0 if self.made_at[root.key] >= 0 else turn.first),
+                turn.first,
+            )
         key = f"{root.key}>{needed}{layout}" + (f"~{len(same)}" if same else "")
+        key += "" if route is None else f" (stage {turn.stage})"
         made = _Segment(
-            key, needed, layout, root.key, plan, issue, slot, (slot, position), slot, turn.level,
-            again=is_repeated and cuts,
+            key, needed, layout, root.key, plan, issue, wait, (slot, position), slot, turn.level,
+            again=is_repeated and cuts, stage=turn.stage,
         )  # fmt: skip
         segments.append(made)
         self.first_reads[turn.block.site, position] = made
         place = self._place(tensor, turn.round)
-        self.buffers[key] = Buffer(key, tensor, needed, read.part, root.dtype, *place, layout)
+        self.buffers[key] = Buffer(key, tensor, needed, read.part, root.dtype, *place, layout, turn.stage)
         return key
 
-    def _in_later_round(self, slot: int, turn: _Turn, position: int, root: Buffer) -> str:
+    def _in_later_round(self, slot: int, turn: Turn, position: int, root: Buffer) -> str:
         """Return what a block reads as it did in the first round: the same copy, or one that is made again."""
         first = self.first_reads[turn.block.site, position]
         if not first.again:

@@ -10,6 +10,7 @@ from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.rounds import Rounds, parse_rounds
 from tapestry.teg.sharding.spec import WHOLE
+from tapestry.teg.sharding.stages import Stages, parse_stages
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import PARALLEL
 
@@ -24,6 +25,7 @@ class Placement:
     is freed after its previous reader and made again. `layouts`
     says per output in which physical layout it is left, `read_layouts` per input in which its root is
     read (another than it has is copied first): texts that the device understands, empty for its default.
+    `part` is the part of the pipeline that the block is in, where the plan has stages.
     """
 
     strategy: Strategy
@@ -31,6 +33,7 @@ class Placement:
     regather: tuple[bool, ...] = ()
     layouts: tuple[str, ...] = ()
     read_layouts: tuple[str, ...] = ()
+    part: int = 0
 
     def prefetch_of(self, position: int) -> int:
         return self.prefetch[position] if position < len(self.prefetch) else 0
@@ -52,26 +55,26 @@ PLAN_OPTIONS: Mapping[str, str] = {
     "outputs": "outputs",
     "devices": "devices",
     "micro_batches": "rounds",
+    "stages": "stages",
 }
+_PARSED: Mapping[str, Callable[[str], Any]] = {"rounds": parse_rounds, "stages": parse_stages}
 
 
 def plan_options(placements: Placements) -> dict[str, str]:
-    """Return the options of a plan as texts, in which rounds are empty where there are none."""
-    rounds = "" if placements.rounds is None else str(placements.rounds)
-    return {
-        name: rounds if member == "rounds" else getattr(placements, member)
-        for name, member in PLAN_OPTIONS.items()
-    }
+    """Return the options of a plan as texts; rounds and stages are empty where there are none."""
+    values = {name: getattr(placements, member) for name, member in PLAN_OPTIONS.items()}
+    return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
 def with_plan_option(placements: Placements, name: str, text: str) -> Placements:
     """Return the placements with an option of the plan set to what a text says.
 
     Raises:
-        ValueError: the text does not say rounds.
+        ValueError: the text does not say rounds, or stages.
     """
-    value: Any = parse_rounds(text) if PLAN_OPTIONS[name] == "rounds" else text
-    return replace(placements, **{PLAN_OPTIONS[name]: value})
+    member = PLAN_OPTIONS[name]
+    value = _PARSED[member](text) if member in _PARSED else text
+    return replace(placements, **{member: value})
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class Placements:
 
     `inputs`: "chosen" (created in the spec the plan chooses) or "replicated". `outputs`: "sharded" or
     "gathered". `devices` names the submesh that works (`gpu:4`, see `MeshShape.part`); the rest is
-    idle. Empty: all of it. `rounds` has a part of the program run several times, on slices of the data.
+    idle. Empty: all of it. `rounds` has a part of the program run several times, on slices of the data. With
+    `stages`, `devices` is the submesh of one of them, and what is said of sub-axes is about its devices.
     """
 
     blocks: Mapping[str, Placement] = field(default_factory=dict)
@@ -89,6 +93,7 @@ class Placements:
     outputs: str = "sharded"
     devices: str = ""
     rounds: Rounds | None = None
+    stages: Stages | None = None
 
     def __repr__(self) -> str:
         options = (

@@ -168,9 +168,13 @@ def placements_to_document(placements: Placements) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        **{name: text for name, text in plan_options(placements).items() if text or name != "micro_batches"},
+        **{name: text for name, text in plan_options(placements).items() if text or name not in _NEWER},
         "blocks": {site: _placement_document(p) for site, p in placements.blocks.items()},
     }
+
+
+# Options that documents have only where plans use them.
+_NEWER = ("micro_batches", "stages")
 
 
 def _placement_document(placement: Placement) -> dict[str, Any]:
@@ -193,6 +197,7 @@ _GENES: Mapping[str, tuple[Any, str]] = {
     "regather": (_is_list_of(bool), "a list of true and false, one per input"),
     "layouts": (_is_list_of(str), "a list of layouts' texts, one per output"),
     "read_layouts": (_is_list_of(str), "a list of layouts' texts, one per input"),
+    "part": (lambda value: type(value) is int, "an integer, the part of the pipeline"),
 }
 
 

@@ -22,8 +22,8 @@ Box = tuple[tuple[int, int], ...]
 class Transfer(NamedTuple):
     """A transfer of elements `[start, end)` of the flattened `box` from device `source` to device `target`.
 
-    `axis` is the slowest mesh axis crossed (position), -1 for the device's own elements. `gathered`: the
-    elements are read from the source's result buffer (replicas that split a slow transfer), not from its
+    `axis` is the slowest mesh axis crossed (position), -1 for the device's own elements. Between stages, `source` is a
+    device of the sending one, unless `gathered`: the elements are read from the source's result buffer (replicas that split a slow transfer), not from its
     held part.
     """
 
@@ -41,7 +41,8 @@ def fetch_transfers(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShap
     """Return all transfers of the fetch of `plan`, in order: own parts and fetched pieces, then local gathers.
 
     Each missing element arrives once, from the nearest holder: fewest slow axes differing, then lowest
-    rotated index. Replicas on faster axes share a slow transfer in flattened slices.
+    rotated index. Replicas on faster axes share a slow transfer in flattened slices. Between stages, sources are
+    devices of the other one, as near as their places are, and everything crosses the axis of the route at least.
     """
     held, wanted = boxes(plan.middle, shape, mesh_shape), boxes(plan.needed, shape, mesh_shape)
     chunks = _chunk_ids(held)
@@ -53,6 +54,9 @@ def fetch_transfers(plan: CopyPlan, shape: tuple[int, ...], mesh_shape: MeshShap
             if box is None:
                 continue
             axis = _slowest_axis(target, source, mesh_shape)
+            if plan.route is not None:
+                across = _axis_position(plan.route.axis, mesh_shape)
+                axis = across if axis < 0 else min(axis, across)
             length = _box_volume(box)
             team = _replicas(target, axis, wanted, mesh_shape) if axis >= 0 else [target]
             if len(team) == 1:

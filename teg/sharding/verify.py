@@ -4,6 +4,7 @@ Shown for every block: it runs once, after what it reads; its shards tile the in
 exactly what they project to, from a buffer that has it, complete and in time; they write exactly their part.
 A block that runs in rounds does so once per round, and what is shown of its shards is shown of those of all rounds.
 For every copy: its terms are each combined once, its pieces tile what they are cut from and cover the result.
+Blocks read and write on their own stage, and copies between stages say by which way they go.
 Facts about equal arrays are proven once, so the cost is that of the distinct chunks, not of devices squared. A cache
 keeps them for other plans: what is known to hold is not shown again; where it does not, the faults are found anew.
 """
@@ -93,6 +94,10 @@ class _Proof:
             message = f"buffer {key!r} is for a slice of shape {buffer.shape} at {buffer.origin}"
             yield ProofIssue("structure", message, f"expected a part of the shape {tensor.shape}")
             return
+        if not 0 <= buffer.stage < (1 if self.expanded.stages is None else self.expanded.stages.count):
+            message = f"buffer {key!r} is on stage {buffer.stage}"
+            yield ProofIssue("structure", message, "a buffer is on one of the stages")
+            return
         if buffer.boxes.shape != wanted or buffer.dtype != tensor.dtype or buffer.key != key:
             message = f"buffer {key!r} has boxes {buffer.boxes.shape} of {buffer.dtype}"
             yield ProofIssue("structure", message, f"expected {wanted} of {tensor.dtype}")
@@ -147,6 +152,9 @@ class _Proof:
                 )
                 continue
             self.ready |= dict.fromkeys((buffer.key for buffer in held), SOURCE_SLOT)
+            if len({buffer.stage for buffer in held}) > 1:
+                message = f"source {tensor!r} is on several stages"
+                self._report(path, [ProofIssue("structure", message, "slices of a source are on one stage")])
             shape = self.abstract.tensors[tensor].shape
             parts = held[0].boxes if len(held) == 1 else np.concatenate([buffer.boxes for buffer in held])
             fault = self.facts.tiling(parts, (0,) * len(shape), shape)
@@ -184,6 +192,15 @@ class _Proof:
         if (source.shape, source.origin) != (result.shape, result.origin):
             message = f"copy {copy.result!r} is of another slice than {copy.source!r}"
             yield ProofIssue("structure", message, "both are of one slice")
+            return
+        layout, route = self.expanded.stages, None
+        if layout is not None and source.stage != result.stage:
+            route = layout.route(source.stage, result.stage)
+        if copy.plan.route != route or (route is not None and not copy.plan.fetch):
+            message = (
+                f"copy {copy.result!r} goes by {copy.plan.route} from stage {source.stage} to {result.stage}"
+            )
+            yield ProofIssue("structure", message, f"the way is {route}, and everything is fetched")
             return
         shape = source.shape
         if (copy.plan.source, copy.plan.needed) != (source.spec, result.spec):
@@ -240,6 +257,10 @@ class _Proof:
             message = f"block {step.site!r} runs another definition, other inputs or outputs, or another rank"
             yield ProofIssue("structure", message, "a step repeats its block")
             return
+        stages = {each.stage for each in rounds.values()}
+        if len(stages) > 1:
+            message = f"block {step.site!r} runs on stages {sorted(stages)}"
+            yield ProofIssue("structure", message, "all rounds of a block are on one stage")
         if block.signature is not None and step.round == min(rounds):
             space = block.signature.index_range
             parts = [each.index for each in rounds.values()]
@@ -250,7 +271,7 @@ class _Proof:
                 message = f"the shards of {step.site!r} do not make it: {fault}"
                 yield ProofIssue("partition", message, "shards tile the index space")
         for k, read in enumerate(step.reads):
-            yield from self._read_faults(block, k, read, step.index, slot)
+            yield from self._read_faults(block, k, read, step, slot)
         for k in range(len(block.outputs)):
             yield from self._output_faults(block, k, step, slot)
 
@@ -262,9 +283,9 @@ class _Proof:
         return found
 
     def _read_faults(
-        self, block: Block, k: int, read: InputRead, index: np.ndarray, slot: int
+        self, block: Block, k: int, read: InputRead, step: ComputeStep, slot: int
     ) -> Iterator[ProofIssue]:
-        name, tensor = f"input {k} of {block.site!r}", block.inputs[k]
+        name, tensor, index = f"input {k} of {block.site!r}", block.inputs[k], step.index
         if tensor not in self.roots:
             self.roots[tensor] = root_of(self.abstract, tensor)
         root, view = self.roots[tensor]
@@ -275,6 +296,9 @@ class _Proof:
             message = f"{name} reads buffer {read.buffer!r} through {read.view}"
             yield ProofIssue("structure", message, f"it reads {root!r} through {view}")
             return
+        if buffer.stage != step.stage:
+            message = f"{name} reads {buffer.key!r} on stage {buffer.stage}"
+            yield ProofIssue("structure", message, f"the block is on stage {step.stage}")
         if buffer.key not in self.ready:
             yield ProofIssue(
                 "order", f"{name} reads {buffer.key!r} before it is made", "made, and waited for"
@@ -309,9 +333,10 @@ class _Proof:
     def _output_faults(self, block: Block, k: int, step: ComputeStep, slot: int) -> Iterator[ProofIssue]:
         site, key, index = block.outputs[k], step.outputs[k], step.index
         buffer = self.sound.get(key)
-        if buffer is None or buffer.tensor != site or key in self.ready:
+        is_here = buffer is not None and buffer.stage == step.stage
+        if buffer is None or buffer.tensor != site or key in self.ready or not is_here:
             message = f"output {site!r} of {block.site!r} has no buffer of its own"
-            yield ProofIssue("structure", message, "every output has one buffer, made once")
+            yield ProofIssue("structure", message, "every output has one buffer, made once, on its stage")
             return
         rounds = self.rounds[step.site]
         if step.accumulates:

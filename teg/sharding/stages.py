@@ -1,0 +1,115 @@
+"""Stages: equal parts of a mesh, side by side, each of which runs its own blocks of a program (a pipeline).
+
+A plan says how many there are, in which order their work comes, and of every block in which *part* of the pipeline it is.
+Parts are dealt to the stages in turn: with more parts than stages a stage has several (an interleaved pipeline). All that a
+plan says of sub-axes is about the devices of one stage.
+
+Imported by whatever turns placements into a program, and by those who count or run it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tapestry.teg.sharding.mesh_shape import MeshShape
+
+SCHEDULES = ("gpipe", "1f1b", "interleaved")
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a plan: how many, and the schedule by which they take turns at their parts."""
+
+    count: int
+    schedule: str = "1f1b"
+
+    def __str__(self) -> str:
+        return f"{self.count} x {self.schedule}"
+
+
+_STAGES = re.compile(r"(\d+) x ([a-z0-9_-]+)")
+
+
+def parse_stages(text: str) -> Stages | None:
+    """Parse the stages that `str` wrote; empty for none.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    found = _STAGES.fullmatch(text)
+    if text and found is None:
+        raise ValueError(
+            f"expected stages such as '4 x 1f1b', the count and a schedule among {', '.join(SCHEDULES)}, not {text!r}"
+        )
+    return None if found is None else Stages(int(found[1]), found[2])
+
+
+@dataclass(frozen=True)
+class StageLayout:
+    """Where the stages lie: `count` submeshes of shape `stage` in the mesh `whole`, one after the other.
+
+    Devices are numbered stage by stage, those of a stage as in its own shape.
+
+    Raises:
+        ValueError: stages do not fit on the mesh without sharing devices.
+    """
+
+    whole: MeshShape
+    stage: MeshShape
+    count: int
+
+    def __post_init__(self) -> None:
+        room = self.whole.device_count // self.stage.device_count
+        if not 1 <= self.count <= room:
+            sizes = ", ".join(f"{n}:{s}" for n, s in self.stage.axes)
+            raise ValueError(
+                f"{self.count} stages of {self.stage.device_count} devices ({sizes}) share devices: "
+                f"the mesh has {self.whole.device_count}, room for {room}"
+            )
+
+    @property
+    def device_count(self) -> int:
+        """The devices of all stages together."""
+        return self.count * self.stage.device_count
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """The coordinates of each stage among the stages, `(count, axes)`: the last axis runs fastest."""
+        room = [n // m for (_, n), (_, m) in zip(self.whole.axes, self.stage.axes, strict=True)]
+        return np.array(np.unravel_index(np.arange(self.count), room)).T
+
+    @cached_property
+    def devices(self) -> np.ndarray:
+        """The devices of each stage, as the whole mesh numbers them, `(count, devices of a stage)`."""
+        sizes = np.array([n for _, n in self.stage.axes], dtype=np.int64)
+        inside = self.stage.axis_coordinates
+        coordinates = self.places[:, None, :] * sizes + inside[None]
+        found: np.ndarray = np.ravel_multi_index(
+            tuple(np.moveaxis(coordinates, -1, 0)), [n for _, n in self.whole.axes]
+        )
+        return found
+
+    def rows(self, stage: int) -> slice:
+        """Return where the devices of a stage stand among those of all stages."""
+        size = self.stage.device_count
+        return slice(stage * size, (stage + 1) * size)
+
+    def route(self, source: int, target: int) -> Route:
+        """Return the way from one stage to another: over the slowest mesh axis along which they differ."""
+        differs = np.flatnonzero(self.places[source] != self.places[target])
+        k = int(differs[0])
+        name, size = self.whole.axes[k]
+        steps = abs(int(self.places[source][k]) - int(self.places[target][k])) * dict(self.stage.axes)[name]
+        return Route(name, max(1, min(steps, size // 2)))
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of a copy between stages: the mesh axis that it crosses, and how many devices lie between there."""
+
+    axis: str
+    distance: int

@@ -1,0 +1,265 @@
+"""Turns: what runs in each slot of a program, in which round and stage; the schedules of pipelines.
+
+The blocks of a segment (a loop of rounds, or what lies between loops) are cut into *pieces*, each on one stage: a piece
+ends where another stage is needed to go on. A turn is one piece in one round. A schedule is an order of its turns for each
+stage; the program's order follows from all of them, as if turns took as long as they have operations.
+
+Imported by the expansion, and by the fast cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from tapestry.teg.flops import block_flops
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.rounds import TimeAxis
+from tapestry.teg.sharding.stages import Stages
+
+
+class ScheduleError(ValueError):
+    """Error raised for a schedule by which stages wait for each other for ever."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Blocks of a segment, in schedule order, that one stage runs in one go: those of one part of the pipeline.
+
+    `depth` counts the changes of parts before it, on the way with the most of them; `needs` are the numbers of the pieces
+    of other stages that it waits for; `flops` those of its blocks in all rounds, at least 1.
+    """
+
+    part: int
+    depth: int
+    blocks: tuple[Block, ...]
+    needs: frozenset[int]
+    flops: int = 1
+
+
+class Turn(NamedTuple):
+    """A block in a round, at a level of the time axis, on a stage.
+
+    It is in the turn of slots `[first, end)`: copies within the stage are issued from its first slot on, and copies to other
+    stages at its end.
+    """
+
+    block: Block
+    round: int
+    level: int
+    stage: int
+    first: int
+    end: int
+
+
+def turns_of(
+    graph: Graph,
+    blocks: Sequence[Block],
+    time: TimeAxis | None,
+    stages: Stages | None = None,
+    parts: Mapping[str, int] | None = None,
+) -> list[Turn]:
+    """Return what runs in each slot: blocks in schedule order, those of a loop round by round, as stages take turns.
+
+    `parts` are those of the pipeline that blocks are in, by site, 0 where none is stated.
+
+    Raises:
+        ScheduleError: stages wait for each other for ever.
+    """
+    turns: list[Turn] = []
+    segments = [tuple(blocks)] if time is None else time.segments(blocks)
+    for level, segment in enumerate(segments):
+        rounds = time.count if time is not None and level % 2 else 1
+        if stages is None:
+            pieces: Sequence[Piece] = (Piece(0, 0, segment, frozenset()),)
+            order = [(0, number) for number in range(rounds)]
+        else:
+            pieces = pieces_of(graph, segment, parts or {})
+            order = pipeline_order(pieces, rounds, stages)
+        for k, number in order:
+            first = len(turns)
+            end = first + len(pieces[k].blocks)
+            stage = 0 if stages is None else pieces[k].part % stages.count
+            turns += (Turn(block, number, level, stage, first, end) for block in pieces[k].blocks)
+    return turns
+
+
+def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) -> tuple[Piece, ...]:
+    """Cut blocks, in schedule order, into pieces, those of least depth first.
+
+    A block is as deep as what it needs makes it. What nobody in another part waits for is not done by itself, but
+    together with what its part does next.
+    """
+    makers = {tensor: block for block in segment for tensor in block.outputs}
+    depth: dict[str, int] = {}
+    needs: dict[str, list[Block]] = {}
+    for block in segment:
+        before = [makers[root] for root in _roots(graph, block) if root in makers]
+        before += [graph.by_site[s] for s in block.after if s in depth]
+        needs[block.site] = before
+        part = parts.get(block.site, 0)
+        depth[block.site] = max((depth[b.site] + (parts.get(b.site, 0) != part) for b in before), default=0)
+    _join_silent(segment, parts, depth, needs)
+    found: dict[tuple[int, int], list[Block]] = {}
+    for block in segment:
+        found.setdefault((depth[block.site], parts.get(block.site, 0)), []).append(block)
+    keys = sorted(found)
+    number = {key: k for k, key in enumerate(keys)}
+    key_of = {block.site: key for key in keys for block in found[key]}
+    return tuple(
+        Piece(
+            key[1],
+            key[0],
+            tuple(found[key]),
+            frozenset(number[key_of[b.site]] for block in found[key] for b in needs[block.site])
+            - {number[key]},
+            1 + sum(block_flops(graph, block) for block in found[key]),
+        )
+        for key in keys
+    )
+
+
+def _roots(graph: Graph, block: Block) -> list[str]:
+    """Return the stored tensors that a block reads."""
+    found = []
+    for tensor in block.inputs:
+        root = tensor
+        while (maker := graph.producers[root]).is_view:
+            root = maker.inputs[0]
+        found.append(root)
+    return found
+
+
+def _join_silent(
+    segment: Sequence[Block],
+    parts: Mapping[str, int],
+    depth: dict[str, int],
+    needs: Mapping[str, Sequence[Block]],
+) -> None:
+    """Move what no other part waits for to the next depth at which its part works."""
+    speaks = {
+        (depth[b.site], parts.get(b.site, 0))
+        for block in segment
+        for b in needs[block.site]
+        if parts.get(b.site, 0) != parts.get(block.site, 0)
+    }
+    depths: dict[int, list[int]] = {}
+    for block in segment:
+        known = depths.setdefault(parts.get(block.site, 0), [])
+        if depth[block.site] not in known:
+            known.append(depth[block.site])
+    moved: dict[tuple[int, int], int] = {}
+    for part, mine in depths.items():
+        mine.sort()
+        target = mine[-1]
+        for each in reversed(mine):
+            if (each, part) in speaks:
+                target = each
+            moved[each, part] = target
+    for block in segment:
+        depth[block.site] = moved[depth[block.site], parts.get(block.site, 0)]
+
+
+class _Entry(NamedTuple):
+    """A piece in a round."""
+
+    piece: int
+    round: int
+
+
+def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list[tuple[int, int]]:
+    """Return pieces, by number, and rounds in an order that agrees with the schedule of every stage.
+
+    It is the order in which they begin if each takes as long as it has operations, by stage where they begin together.
+
+    Raises:
+        ScheduleError: stages wait for each other for ever.
+    """
+    left = [list(reversed(_stage_order(pieces, rounds, stages, k))) for k in range(stages.count)]
+    free = [0] * stages.count
+    ends: dict[_Entry, int] = {}
+    found: list[tuple[int, int]] = []
+    waiting: dict[_Entry, list[int]] = {}  # the stages that can go on after a turn
+    ready: list[tuple[int, int]] = []  # when stages may begin their next turns
+
+    def offer(stage: int) -> None:
+        if not left[stage]:
+            return
+        entry = left[stage][-1]
+        needed = [_Entry(n, entry.round) for n in pieces[entry.piece].needs]
+        missing = next((n for n in needed if n not in ends), None)
+        if missing is not None:
+            waiting.setdefault(missing, []).append(stage)
+        else:
+            heappush(ready, (max((ends[n] for n in needed), default=free[stage]), stage))
+
+    for stage in range(stages.count):
+        offer(stage)
+    while ready:
+        begin, stage = heappop(ready)
+        if begin < free[stage]:
+            heappush(ready, (free[stage], stage))
+            continue
+        entry = left[stage].pop()
+        found.append(entry)
+        ends[entry] = free[stage] = begin + pieces[entry.piece].flops
+        for other in (*waiting.pop(entry, ()), stage):
+            offer(other)
+    if any(left):
+        raise ScheduleError(_waits(pieces, left, set(ends), stages))
+    return found
+
+
+def _waits(
+    pieces: Sequence[Piece], left: Sequence[Sequence[_Entry]], done: set[_Entry], stages: Stages
+) -> str:
+    """Describe the cycle of waits of stages that cannot go on."""
+    waits: dict[int, tuple[int, _Entry]] = {}
+    for k, mine in enumerate(left):
+        if mine:
+            missing = next(
+                n for n in sorted(pieces[mine[-1].piece].needs) if _Entry(n, mine[-1].round) not in done
+            )
+            waits[k] = (pieces[missing].part % stages.count, mine[-1])
+    k = next(iter(waits))
+    path: list[int] = []
+    while k not in path:
+        path.append(k)
+        k = waits[k][0]
+    cycle = path[path.index(k) :]
+    texts = [
+        f"stage {s} waits in round {waits[s][1].round} of part {pieces[waits[s][1].piece].part} for stage {waits[s][0]}"
+        for s in cycle
+    ]
+    return f"the schedule {stages.schedule!r} cannot go on: {'; '.join(texts)}"
+
+
+def _stage_order(pieces: Sequence[Piece], rounds: int, stages: Stages, stage: int) -> list[_Entry]:
+    """Return the turns of one stage in the order of its schedule."""
+    by_part: dict[int, list[int]] = {}
+    for k, piece in enumerate(pieces):  # in order of depth
+        if piece.part % stages.count == stage:
+            by_part.setdefault(piece.part, []).append(k)
+    if stages.schedule == "gpipe" or rounds == 1:
+        mine = sorted(k for ks in by_part.values() for k in ks)
+        return [_Entry(k, number) for k in mine for number in range(rounds)]
+    # Way out and way back: the first piece of each part, then what is left of it.
+    parts = sorted(by_part)
+    several = len({piece.part // stages.count for piece in pieces}) > 1
+    group = stages.count if several else rounds
+    out: list[list[_Entry]] = []
+    back: list[list[_Entry]] = []
+    for start in range(0, rounds, group):
+        numbers = range(start, min(start + group, rounds))
+        out += ([_Entry(by_part[p][0], n)] for p in parts for n in numbers)
+        back += ([_Entry(k, n) for k in by_part[p][1:]] for p in reversed(parts) for n in numbers)
+    ahead = stages.count - 1 - stage
+    if several:
+        ahead = 2 * ahead + (len(parts) - 1) * stages.count
+    ahead = min(ahead, len(out))
+    order = [entry for entries in out[:ahead] for entry in entries]
+    for forth, home in zip(out[ahead:], back, strict=False):
+        order += (*forth, *home)
+    return order + [entry for entries in back[len(out) - ahead :] for entry in entries]
