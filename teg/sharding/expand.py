@@ -192,6 +192,10 @@ def expand(
     return _Expansion(graph, with_boundary(graph, placements), cache, forms_of(graph, cache), layout).run()
 
 
+# The order of copies that are issued in one slot: what was sent at the end of a turn comes first.
+SENT_AT_END, SENT_AT_BEGIN, WITHIN_STAGE = range(3)
+
+
 @dataclass
 class _Segment:
     """A copy shared by the readers since its last cut.
@@ -206,7 +210,7 @@ class _Segment:
     plan: CopyPlan
     issue: int
     wait: int
-    position: tuple[int, int]
+    position: tuple[int, int, int]
     last_read: int
     level: int = 0
     again: bool = False
@@ -347,16 +351,15 @@ class _Expansion:
         earliest = max(self.made_at[root.key] + 1, turn.first)
         if same:
             earliest = max(earliest, same[-1].last_read + 1)
-        issue, wait = max(earliest, slot - placement.prefetch_of(position), 0), slot
-        if route is not None:
-            issue, wait = (
-                max(self.sent_at[root.key], 0 if self.made_at[root.key] >= 0 else turn.first),
-                turn.first,
-            )
+        issue, wait, order = max(earliest, slot - placement.prefetch_of(position), 0), slot, WITHIN_STAGE
+        if route is not None and self.made_at[root.key] >= 0:
+            issue, wait, order = self.sent_at[root.key], turn.first, SENT_AT_END
+        elif route is not None:
+            issue, wait, order = turn.first, turn.first, SENT_AT_BEGIN
         key = f"{root.key}>{needed}{layout}" + (f"~{len(same)}" if same else "")
         key += "" if route is None else f" (stage {turn.stage})"
         made = _Segment(
-            key, needed, layout, root.key, plan, issue, wait, (slot, position), slot, turn.level,
+            key, needed, layout, root.key, plan, issue, wait, (order, slot, position), slot, turn.level,
             again=is_repeated and cuts, stage=turn.stage,
         )  # fmt: skip
         segments.append(made)
@@ -374,9 +377,8 @@ class _Expansion:
         key = f"{first.key} (round {turn.round})"
         if key not in self.repeated:
             issue = slot - (first.wait - first.issue)
-            made = replace(
-                first, key=key, issue=issue, wait=slot, position=(slot, position), again=True, level=-1
-            )
+            place = (WITHIN_STAGE, slot, position)
+            made = replace(first, key=key, issue=issue, wait=slot, position=place, again=True, level=-1)
             self.repeated[key] = made
             self.segments[root.key].append(made)
             self.buffers[key] = replace(self.buffers[first.key], key=key)

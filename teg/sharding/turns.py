@@ -173,12 +173,14 @@ def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list
     """Return pieces, by number, and rounds in an order that agrees with the schedule of every stage.
 
     It is the order in which they begin if each takes as long as it has operations, by stage where they begin together.
+    The pieces of one round begin in their order.
 
     Raises:
         ScheduleError: stages wait for each other for ever.
     """
     left = [list(reversed(_stage_order(pieces, rounds, stages, k))) for k in range(stages.count)]
     free = [0] * stages.count
+    begun: dict[_Entry, int] = {}
     ends: dict[_Entry, int] = {}
     found: list[tuple[int, int]] = []
     waiting: dict[_Entry, list[int]] = {}  # the stages that can go on after a turn
@@ -188,12 +190,13 @@ def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list
         if not left[stage]:
             return
         entry = left[stage][-1]
-        needed = [_Entry(n, entry.round) for n in pieces[entry.piece].needs]
+        needed = [_Entry(n, entry.round) for n in sorted(_waits_for(pieces, entry.piece))]
         missing = next((n for n in needed if n not in ends), None)
         if missing is not None:
             waiting.setdefault(missing, []).append(stage)
-        else:
-            heappush(ready, (max((ends[n] for n in needed), default=free[stage]), stage))
+            return
+        times = [ends[n] if n.piece in pieces[entry.piece].needs else begun[n] for n in needed]
+        heappush(ready, (max(times, default=free[stage]), stage))
 
     for stage in range(stages.count):
         offer(stage)
@@ -204,12 +207,18 @@ def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list
             continue
         entry = left[stage].pop()
         found.append(entry)
+        begun[entry] = begin
         ends[entry] = free[stage] = begin + pieces[entry.piece].flops
         for other in (*waiting.pop(entry, ()), stage):
             offer(other)
     if any(left):
         raise ScheduleError(_waits(pieces, left, set(ends), stages))
     return found
+
+
+def _waits_for(pieces: Sequence[Piece], piece: int) -> frozenset[int]:
+    """Return the pieces that begin before another one in each round: those that it needs, and the one before it."""
+    return pieces[piece].needs | ({piece - 1} if piece else set())
 
 
 def _waits(
@@ -219,9 +228,8 @@ def _waits(
     waits: dict[int, tuple[int, _Entry]] = {}
     for k, mine in enumerate(left):
         if mine:
-            missing = next(
-                n for n in sorted(pieces[mine[-1].piece].needs) if _Entry(n, mine[-1].round) not in done
-            )
+            needed = sorted(_waits_for(pieces, mine[-1].piece))
+            missing = next(n for n in needed if _Entry(n, mine[-1].round) not in done)
             waits[k] = (pieces[missing].part % stages.count, mine[-1])
     k = next(iter(waits))
     path: list[int] = []
