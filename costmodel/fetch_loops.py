@@ -27,10 +27,11 @@ REGULAR = 1 << 50
 
 
 @njit()
-def fetches(tables, folds, used, held_volume, wanted_volume, team, crossing):
+def fetches(tables, folds, used, held_volume, wanted_volume, team, crossing, across):
     """Compute the transfers that assemble every consumer spec from every holding it is `used` with.
 
-    `tables` and `folds` are those of `range_tables`; `team` and `crossing` those of `teams`.
+    `tables` and `folds` are those of `range_tables`; `team` and `crossing` those of `teams`. With `across` not -1, they
+    are on another stage, and everything crosses this mesh axis at least.
 
     Returns: `nested` and `same` (the consumer spec is within, is equal to the holding), traffic, all
     `(holdings, needed)`; the most that any device receives per round, `(holdings, needed, axes, FETCH_ROUNDS)`; the
@@ -62,6 +63,8 @@ def fetches(tables, folds, used, held_volume, wanted_volume, team, crossing):
                 for k in range(rank):
                     for level in range(levels):
                         volume[level] *= tables.lengths[at[k] + d * levels + level]
+                if across >= 0:
+                    volume[across + 1 :] = 0
                 own = volume[axis_count]
                 lacks += weight * (wanted_volume[n, d] - own)
                 differs += held_volume[h, d] != wanted_volume[n, d]
@@ -132,12 +135,13 @@ def teams(wanted, block):
 
 
 @njit()
-def fetch_rounds(rows, used, places, granules, halo, constant, tables, folds, mesh):
+def fetch_rounds(rows, used, places, granules, halo, constant, tables, folds, mesh, across, send):
     """Encode kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
 
     `halo` `(needed, rank)`: the dimension is read through windows that differ by device; `constant`: through one that
     does not; `tables` and `folds` are those of `range_tables`. Replicas gather along the sub-axes that
     split nothing. Windows may be equal by accident where all sub-axes split something; the whole axis takes part then.
+    `send` is the code of what comes from another stage, over the axis `across` (-1: none).
 
     Returns: codes `(holdings, needed, axes, FETCH_ROUNDS)`.
     """
@@ -161,7 +165,9 @@ def fetch_rounds(rows, used, places, granules, halo, constant, tables, folds, me
                     )
                 fetch = known[i, j, 0]
                 result[h, n, a, 0], result[h, n, a, 1] = fetch & ~REGULAR, known[i, j, 1]
-                if fetch & REGULAR != 0 and has_one_owner(tables, folds, h, n, a, least, most, mesh):
+                if a == across:
+                    result[h, n, a, 0] = send
+                elif fetch & REGULAR != 0 and has_one_owner(tables, folds, h, n, a, least, most, mesh):
                     result[h, n, a, 0] += code(BROADCAST - GATHER, 0, 0)
     return result
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 # Columns of `pair_rows`; `ticks` is -1 where the needed spec is a view of the made one.
-PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_QUEUES, PAIR_STAGING = 0, 1, 2, 3, 4
-PAIR_COLUMNS = 5
+# Staging of a copy between stages is that of the sending one, and `landing` is that of the other one.
+PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_QUEUES, PAIR_STAGING, PAIR_LANDING = 0, 1, 2, 3, 4, 5
+PAIR_COLUMNS = 6
 # Columns of `relayout_rows`; `ticks` is -1 where a tensor is read in the order in which it is stored.
 RELAYOUT_TICKS, RELAYOUT_ENERGY = 0, 1
 # Columns of `spec_ids`: the number of a spec in its order, of the spec, of the order.
@@ -108,7 +109,7 @@ class CompiledSpace(NamedTuple):
     pair_ids: np.ndarray  # per pair of a made and a needed spec: a row of pair_rows, int32
     pair_rows: (
         np.ndarray
-    )  # (rows, 5), distinct in each class of tensors, the last column a row of staging_rows
+    )  # (rows, 6), distinct in each class of tensors, the last two columns rows of staging_rows
     staging_rows: np.ndarray  # (rows, classes); row 0 is zero
     size_rows: np.ndarray  # (rows, classes)
     block_rows: np.ndarray  # (rows, 2 + classes * (1 + resources))

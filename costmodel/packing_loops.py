@@ -14,12 +14,12 @@ from tapestry.costmodel.range_loops import CUT, EMPTY, OTHER, SHORT, SHORT_OTHER
 
 
 @njit()
-def packed(tables, folds, used, devices):
+def packed(tables, folds, used, devices, is_sent):
     """Find the pairs `(holdings, needed)` in which devices fetch pieces that are no runs: of what some device holds, of
     what some device needs.
 
     A piece is a run unless it is cut along a dimension, and has more than one row before it. `tables` and `folds` are
-    those of `range_tables`.
+    those of `range_tables`. If the pieces are sent from another stage, all of them are others'.
     """
     rank = tables.held.shape[1]
     sent, landed = np.zeros(used.shape, np.bool_), np.zeros(used.shape, np.bool_)
@@ -34,11 +34,22 @@ def packed(tables, folds, used, devices):
             for c in range(folds.start[fold], folds.start[fold + 1]):
                 for k in range(rank):
                     flag[k] = tables.flags[at[k] + folds.device[c]]
+                    if is_sent:
+                        flag[k] = _of_others(flag[k])
                 sent[h, n] |= _is_packed(flag)
                 landed[h, n] |= _is_repacked(flag)
                 if sent[h, n] and landed[h, n]:
                     break
     return sent, landed
+
+
+@njit()
+def _of_others(flag):
+    """Return flags by which all pieces are others'."""
+    if flag & EMPTY:
+        return flag
+    wide, short = flag & WIDE != 0, flag & SHORT != 0
+    return np.uint8((flag & CUT) | OTHER | (WIDE_OTHER if wide else 0) | (SHORT_OTHER if short else 0))
 
 
 @njit()
@@ -77,12 +88,13 @@ def _is_repacked(flag):
 
 
 @njit()
-def most_sent(sent, tables, folds, held_places, wanted_places, mesh, volume):
+def most_sent(sent, tables, folds, held_places, wanted_places, mesh, volume, is_sent):
     """Count the most that devices with other parts need of any device's, for the pairs `sent` `(holdings, needed)`.
 
     Devices that hold the same part share what is needed of it; none sends more than the part. Ranges of two dimensions
     depend on different sub-axes, which `held_places` `(holdings, sub-axes)` and `wanted_places` state, so that what is
-    needed in all is a product. `tables` and `folds` are those of `range_tables`; `volume` `(holdings, devices)`.
+    needed in all is a product. `tables` and `folds` are those of `range_tables`; `volume` `(holdings, devices)`. On
+    another stage, `is_sent`, devices with the same part need it too.
 
     Returns: elements `(holdings, needed)`, 0 for other pairs.
     """
@@ -107,7 +119,7 @@ def most_sent(sent, tables, folds, held_places, wanted_places, mesh, volume):
             fold = folds.of[h, n]
             for c in range(folds.start[fold], folds.start[fold + 1]):
                 d = folds.device[c]
-                needed, kept = repeated, alike
+                needed, kept = repeated, 0 if is_sent else alike
                 for k in range(rank):
                     needed *= tables.demand[at[k] + d]
                     kept *= tables.kept[kept_at[k] + d]

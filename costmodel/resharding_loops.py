@@ -13,8 +13,8 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 
-KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all", "all_reduce", "broadcast")
-SCATTER, GATHER, FETCH, EXCHANGE, REDUCE, BROADCAST = range(6)
+KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all", "all_reduce", "broadcast", "send")
+SCATTER, GATHER, FETCH, EXCHANGE, REDUCE, BROADCAST, SEND = range(7)
 # Rounds per mesh axis of a fetch: the fetch, then the gather among replicas.
 FETCH_ROUNDS = 2
 

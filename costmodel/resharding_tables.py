@@ -19,6 +19,7 @@ from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, lie_inside, te
 from tapestry.costmodel.kernel_arrays import (
     PAIR_COLUMNS,
     PAIR_ENERGY,
+    PAIR_LANDING,
     PAIR_QUEUES,
     PAIR_STAGING,
     PAIR_TICKS,
@@ -29,6 +30,7 @@ from tapestry.costmodel.packing_loops import most_sent, packed
 from tapestry.costmodel.range_tables import folds_of, range_tables
 from tapestry.costmodel.reduction_loops import reductions
 from tapestry.costmodel.resharding_loops import (
+    SEND,
     MeshArrays,
     distinct_rows,
     lay_all,
@@ -41,14 +43,15 @@ from tapestry.hardware.timing import energy_pj, move_ticks
 from tapestry.teg.sharding.copies import Round
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec, volumes
+from tapestry.teg.sharding.stages import Route
 
 
 @dataclass(frozen=True)
 class ReshardingTable:
     """The costs of copies per pair of specs, and which of them are views of other copies.
 
-    Few pairs differ: `pairs` `(made, needed)`, int32, are rows of `rows` `(distinct, 5)`, whose columns are those of
-    `costmodel.kernel_arrays`. Staging is a row of the distinct `staging_bytes` `(rows, devices)`, the first of which is
+    Few pairs differ: `pairs` `(made, needed)`, int32, are rows of `rows` `(distinct, 6)`, whose columns are those of
+    `costmodel.kernel_arrays`. Staging, and landing on another stage, is a row of the distinct `staging_bytes` `(rows, devices)`, the first of which is
     zero; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`. `inside[m, n]` `(needed, needed)`: on every
     device, the part of spec n lies in that of spec m.
     """
@@ -85,6 +88,11 @@ class ReshardingTable:
         """The row of `staging_bytes` of every pair, `(made, needed)`."""
         return self._column(PAIR_STAGING)
 
+    @property
+    def landing_ids(self) -> np.ndarray:
+        """The row of `staging_bytes` of every pair on another stage, `(made, needed)`."""
+        return self._column(PAIR_LANDING)
+
     def _column(self, column: int) -> np.ndarray:
         return np.asarray(self.rows[self.pairs, column])
 
@@ -96,16 +104,17 @@ def copy_table(
     needed: Sequence[Spec],
     mesh: Mesh,
     mesh_shape: MeshShape,
+    route: Route | None = None,
 ) -> ReshardingTable:
-    """Build the table for tensors of `shape` and `item` bytes per element."""
+    """Build the table for tensors of `shape` and `item` bytes per element, with a `route` of copies to another stage."""
     held, wanted = lowered(made, shape, mesh_shape), lowered(needed, shape, mesh_shape)
-    reduced, fetched, ids, holding = _phases(shape, item, held, wanted, mesh, mesh_shape)
+    reduced, fetched, ids, holding = _phases(shape, item, held, wanted, mesh, mesh_shape, route)
     reduces = reduced.request >= 0
 
     # arrays of requests get a last row of zeros, which is what -1 reads
     at, device = (holding, np.arange(len(needed))), mesh.device
     exact = np.array([spec.exact for spec in needed], dtype=np.bool_)
-    is_view = ~reduces & fetched.nested[at] & (fetched.same[at] | ~exact)
+    is_view = ~reduces & fetched.nested[at] & (fetched.same[at] | ~exact) & (route is None)
     moves = _moves(item, reduced, fetched, wanted, at, mesh)
     ticks = np.append(reduced.ticks, 0)[reduced.request] + fetched.ticks[at]
     ticks = np.where(is_view, -1, np.maximum(ticks, moves.kept_ticks) + moves.packing_ticks)
@@ -122,11 +131,15 @@ def copy_table(
     staged = np.concatenate([np.zeros((1, mesh_shape.device_count), np.int64), reduced.staging, also])
     row = np.where(reduces, 1 + reduced.request + len(reduced.ticks) * ~fetched.same[at], 0)
     needed_volume = volumes(wanted.boxes)
-    staging_ids, staging = _staging(
-        (staged, row),
-        (fetched.packed, fetched.sent[at]),
-        (needed_volume, np.where(fetched.landed[at], at[1], -1)),
-    )
+    before = ((staged, row), (fetched.packed, fetched.sent[at]))
+    after = (needed_volume, np.where(fetched.landed[at], at[1], -1))
+    if route is None:
+        staging_ids, staging = _staging(*before, after)
+        landing_ids = np.zeros_like(staging_ids)
+    else:
+        staging_ids, staging = _staging(*before)
+        landing_ids, landing = _staging(after)
+        landing_ids, staging = landing_ids + len(staging), np.concatenate([staging, landing])
     columns = np.empty((ticks.size, PAIR_COLUMNS), dtype=np.int64)
     for k, column in (
         (PAIR_TICKS, ticks),
@@ -134,6 +147,7 @@ def copy_table(
         (PAIR_ENERGY, energy),
         (PAIR_QUEUES, queues),
         (PAIR_STAGING, staging_ids),
+        (PAIR_LANDING, landing_ids),
     ):
         columns[:, k] = column.ravel()
     first, number = distinct_rows(columns)
@@ -148,13 +162,19 @@ def copy_table(
 
 
 def copy_rounds(
-    shape: tuple[int, ...], item: int, made: Spec, needed: Spec, mesh: Mesh, mesh_shape: MeshShape
+    shape: tuple[int, ...],
+    item: int,
+    made: Spec,
+    needed: Spec,
+    mesh: Mesh,
+    mesh_shape: MeshShape,
+    route: Route | None = None,
 ) -> tuple[tuple[tuple[Round, int], ...], int, int]:
     """Return the rounds of one copy, each with the most bytes that a device receives, the ticks of all of them, and
     those of the moves of what devices have already, which go on beside them.
     """
     held, wanted = lowered([made], shape, mesh_shape), lowered([needed], shape, mesh_shape)
-    reduced, fetched, _, holding = _phases(shape, item, held, wanted, mesh, mesh_shape)
+    reduced, fetched, _, holding = _phases(shape, item, held, wanted, mesh, mesh_shape, route)
     at = (holding, np.arange(1))
     moved, codes = fetched.rounds
     rounds = rounds_of(moved[at][0, 0], codes[at][0, 0], mesh)
@@ -174,6 +194,7 @@ def _phases(
     wanted: LoweredSpecs,
     mesh: Mesh,
     mesh_shape: MeshShape,
+    route: Route | None,
 ) -> tuple[_Reduced, _Fetched, np.ndarray, np.ndarray]:
     """Return the reductions and the fetches of all pairs, the holdings by producer spec and by request, and that of
     every pair.
@@ -186,7 +207,12 @@ def _phases(
     boxes = lay_all(sizes, rows, arrays)
     reduced = _reduced(item, (request, of), scattered, held, (boxes, ids[count:]), mesh, arrays)
     holding = ids[np.where(request >= 0, count + request, np.arange(count)[:, None])]
-    return reduced, _fetched(sizes, item, rows, boxes, holding, wanted, mesh, arrays), ids, holding
+    across = None
+    if route is not None:
+        names = [axis.name for axis in mesh.axes]
+        across = (names.index(route.axis), (SEND << 40) | (2 << 20) | route.distance)
+    fetched = _fetched(sizes, item, rows, boxes, holding, wanted, mesh, arrays, across or (-1, 0))
+    return reduced, fetched, ids, holding
 
 
 def _inside(boxes: np.ndarray, sizes: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -335,20 +361,27 @@ def _fetched(
     wanted: LoweredSpecs,
     mesh: Mesh,
     arrays: MeshArrays,
+    across: tuple[int, int],
 ) -> _Fetched:
-    """Compute the fetches from holdings, `rows` laid in `boxes`, for the pairs that use them by `holding`."""
+    """Compute the fetches from holdings, `rows` laid in `boxes`, for the pairs that use them by `holding`.
+
+    `across` are the position of the mesh axis to another stage and the code of what goes there; -1: there is none.
+    """
     used = np.zeros((len(rows), holding.shape[1]), dtype=np.bool_)
     used[holding, np.arange(holding.shape[1])] = True
     held_volume, wanted_volume = volumes(boxes), volumes(wanted.boxes)
     sharing = teams(wanted.boxes, arrays.block)
     tables, *partitions = range_tables(shape, rows, boxes, wanted, arrays)
     folds = folds_of(tables, used, *partitions, *sharing)
-    nested, same, traffic, moved, kept = fetches(tables, folds, used, held_volume, wanted_volume, *sharing)
-    is_sent, landed = packed(tables, folds, used, len(arrays.coordinates))
+    nested, same, traffic, moved, kept = fetches(
+        tables, folds, used, held_volume, wanted_volume, *sharing, across[0]
+    )
+    is_sent, landed = packed(tables, folds, used, len(arrays.coordinates), across[0] >= 0)
     places = (np.ascontiguousarray(rows[:, : len(arrays.sizes)]), wanted.places)
-    packs, sent = _packed_rows(most_sent(is_sent, tables, folds, *places, arrays, held_volume), held_volume)
+    most = most_sent(is_sent, tables, folds, *places, arrays, held_volume, across[0] >= 0)
+    packs, sent = _packed_rows(most, held_volume)
     split = (wanted.places, wanted.granules, wanted.halo, wanted.is_constant)
-    codes = fetch_rounds(rows, used, *split, tables, folds, arrays)
+    codes = fetch_rounds(rows, used, *split, tables, folds, arrays, *across)
     rounds = (moved * item, codes)
     ticks, queues = exchange_ticks(*rounds, mesh)
     return _Fetched(nested, same, ticks, queues, traffic, held_volume, packs, sent, landed, kept, rounds)
