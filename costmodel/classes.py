@@ -11,18 +11,23 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts
 from tapestry.costmodel.resharding_loops import ascending, distinct_rows
+from tapestry.costmodel.resharding_tables import ReshardingTable
 from tapestry.costmodel.storage_tables import StorageTable
 
 
 def device_classes(
-    tables: Sequence[StorageTable], blocks: Sequence[BlockCosts], devices: int
+    tables: Sequence[StorageTable],
+    blocks: Sequence[BlockCosts],
+    devices: int,
+    sent: Sequence[ReshardingTable] = (),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Group the devices that no table distinguishes into classes.
+    """Group the devices that no table distinguishes into classes; `sent` are those of copies between stages.
 
     Returns: devices per class `(classes,)`, a representative of each `(classes,)`, class of each device.
     """
     label = np.zeros(devices, dtype=np.int64)
     sizes = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
+    sizes += [t.staging_bytes for t in sent]
     amounts = [a for b in blocks for a in (b.flops, *b.resources)]
     for table in (*sizes, *amounts):
         if len(np.unique(label)) == devices:

@@ -38,6 +38,12 @@ from tapestry.costmodel.kernel_arrays import (
 from tapestry.costmodel.kernel_copies import around, enlist
 from tapestry.costmodel.kernel_scans import clock, memory
 from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
+from tapestry.costmodel.stage_loops import (
+    begin_stages,
+    clock_in_stages,
+    memory_in_stages,
+    tensor_in_stages,
+)
 
 
 @njit(_nrt=False)
@@ -49,16 +55,21 @@ def evaluate(space, state, genes, prefetch, regather, cost):
         _fill(space, state, genes, prefetch, regather)
     for j in range(COSTS):
         cost[j] = state.totals[j]
-    cost[TIME] = clock_in_rounds(space, state) if space.round_count > 1 else clock(space, state)
-    memory(space, state, cost)
-    for c in range(space.classes.shape[0]):
-        cost[FLOPS] += state.flops[c] * space.classes[c]
+    if space.stage_count > 1:
+        cost[TIME] = clock_in_stages(space, state)
+        memory_in_stages(space, state, cost)
+    else:
+        cost[TIME] = clock_in_rounds(space, state) if space.round_count > 1 else clock(space, state)
+        memory(space, state, cost)
+    classes = space.classes.shape[0]
+    for c in range(state.flops.shape[0]):
+        cost[FLOPS] += state.flops[c] * space.classes[c % classes]
         cost[PEAK_FLOPS] = max(cost[PEAK_FLOPS], state.flops[c])
     cost[FLOPS_WASTE] = cost[FLOPS] - space.base_flops
     for r in range(min(state.resources.shape[0], (cost.shape[0] - COSTS) // 2)):
         total, most = np.int64(0), np.int64(0)
-        for c in range(space.classes.shape[0]):
-            total += state.resources[r, c] * space.classes[c]
+        for c in range(state.flops.shape[0]):
+            total += state.resources[r, c] * space.classes[c % classes]
             most = max(most, state.resources[r, c])
         cost[COSTS + 2 * r] = total
         cost[COSTS + 2 * r + 1] = most
@@ -84,6 +95,8 @@ def _fill(space, state, genes, prefetch, regather):
     state.logical_before[:] = 0
     state.logical_during[:] = 0
     state.first_due[:] = -1
+    if space.stage_count > 1:
+        begin_stages(state)
     for g in range(genes.shape[0]):
         state.genes[g] = genes[g]
     for e in range(prefetch.shape[0]):
@@ -155,10 +168,10 @@ def _block(space, state, k, sign):
     """Add (or take back) the work of the block in slot `k`."""
     row = space.block_offset[k] + state.genes[k]
     state.slot_ticks[k] = space.block_rows[row, BLOCK_TICKS]
-    times = sign * space.repeats[k]
+    times, classes = sign * space.repeats[k], space.classes.shape[0]
     state.totals[ENERGY] += times * space.block_rows[row, BLOCK_ENERGY]
-    for c in range(space.classes.shape[0]):
-        state.flops[c] += times * space.block_rows[row, BLOCK_FLOPS + c]
+    for c in range(classes):
+        state.flops[space.gene_stage[k] * classes + c] += times * space.block_rows[row, BLOCK_FLOPS + c]
 
 
 @njit(_nrt=False, inline="always")
@@ -169,14 +182,17 @@ def _resources(space, state, g, sign):
     times = sign * space.repeats[g]
     for r in range(state.resources.shape[0]):
         for c in range(classes):
-            state.resources[r, c] += times * space.block_rows[row, BLOCK_FLOPS + (r + 1) * classes + c]
+            amount = space.block_rows[row, BLOCK_FLOPS + (r + 1) * classes + c]
+            state.resources[r, space.gene_stage[g] * classes + c] += times * amount
 
 
 @njit(_nrt=False)
 def _tensors(space, state, count, sign):
     """Add (or take back) the first `count` affected tensors."""
     for r in range(count):
-        if space.round_count > 1:
+        if space.stage_count > 1:
+            tensor_in_stages(space, state, state.affected[r], sign)
+        elif space.round_count > 1:
             tensor_in_rounds(space, state, state.affected[r], sign)
         else:
             _tensor(space, state, state.affected[r], sign)

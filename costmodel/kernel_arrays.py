@@ -44,6 +44,10 @@ ENERGY = COLUMNS.index("energy_pj")
 # Behind them follow two per resource of the program: its sum over devices and the largest of one device.
 COSTS = len(COLUMNS)
 
+# Columns of `pieces` and of `turns`.
+PIECE_FIRST, PIECE_END, PIECE_STAGE, PIECE_ROW, PIECE_LAPS = 0, 1, 2, 3, 4
+TURN_PIECE, TURN_ROUND, TURN_LAP = 0, 1, 2
+
 FOREVER = np.int64(1) << 40
 
 
@@ -64,6 +68,7 @@ class CompiledSpace(NamedTuple):
     # per gene
     strategy_count: np.ndarray
     repeats: np.ndarray  # how often its block runs
+    gene_stage: np.ndarray
     state_gene: np.ndarray  # the equal gene of the other end of carried state, source or sink; -1: none
     block_offset: np.ndarray  # row in block_rows of the gene's first strategy
     made_start: np.ndarray  # (genes + 1,): tensors made by the gene's block
@@ -74,10 +79,20 @@ class CompiledSpace(NamedTuple):
     skipped: int
     loops: np.ndarray  # (loops, 2): slots [first, end)
     slot_at: np.ndarray  # (positions,): the slot
+    # stages: how many; where there are several, their pieces, and a row for each lap of each
+    stage_count: int
+    pieces: np.ndarray  # (pieces, 5): first and end of the slots, stage, the row of the first lap, laps
+    turns: np.ndarray  # (turns, 3): piece, round, lap
+    row_start: np.ndarray  # (rows,): the first position
+    row_length: np.ndarray  # positions, with the one behind the slots
+    row_laps: np.ndarray
     # per slot
     position: np.ndarray  # in the scans, in the first lap
     lap: np.ndarray  # the slots of its loop; 0 outside of loops
     first_slot: np.ndarray  # of its part of the schedule, before which no copy is issued
+    slot_piece: np.ndarray
+    order_first: np.ndarray  # of its first turn among all turns, and that of its last one
+    order_last: np.ndarray
     edge_start: np.ndarray  # (slots + 1,)
     is_sink: np.ndarray
     # per tensor
@@ -101,6 +116,9 @@ class CompiledSpace(NamedTuple):
     edge_tensor: np.ndarray
     edge_slot: np.ndarray
     edge_needed: np.ndarray  # into spec_ids: gene value -> needed spec
+    edge_pairs: np.ndarray  # into pair_ids, of (made spec 0, needed spec 0), by the way from stage to stage
+    edge_keys: np.ndarray  # first shared-copy key of the tensor on the reader's stage
+    edge_number: np.ndarray  # among edges between stages; -1: the reader is on the tensor's stage
     # tables
     has_dimension_orders: bool  # without, nothing is stored in another order than it is read in
     spec_ids: np.ndarray  # (rows, 3)
@@ -119,7 +137,9 @@ class EvaluationState(NamedTuple):
     """The plan costed last and the sums of its contributions.
 
     `before[v]` changes the live bytes up to the copies of the slot at position v, `during[v]` from there to its
-    outputs. Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`.
+    outputs. Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`; likewise copies between
+    stages: those `sent` at the end of a piece, those `begun` with one, and those that one waits for. Of such copies, and
+    of what pieces free on other stages, `sent`, `begun` and `freed` are changes of bytes by lap of a piece.
     """
 
     filled: np.ndarray  # (1,): whether a plan is held
@@ -127,8 +147,8 @@ class EvaluationState(NamedTuple):
     prefetch: np.ndarray
     regather: np.ndarray
     totals: np.ndarray  # (COSTS,): traffic and energy
-    flops: np.ndarray  # (classes,)
-    resources: np.ndarray  # (resources, classes)
+    flops: np.ndarray  # (stages * classes,)
+    resources: np.ndarray  # (resources, stages * classes)
     slot_ticks: np.ndarray
     before: np.ndarray  # (positions + 1, classes)
     during: np.ndarray
@@ -147,6 +167,30 @@ class EvaluationState(NamedTuple):
     peak_samples: np.ndarray
     live: np.ndarray  # (classes,): bytes, as far as memory is scanned
     live_before: np.ndarray  # likewise, at the begin of a piece of the scan
+    # stages
+    initial: np.ndarray  # (stages, classes): bytes of sources
+    logical_initial: np.ndarray  # (1,)
+    sent: np.ndarray  # (rows, stages, classes)
+    begun: np.ndarray
+    freed: np.ndarray
+    first_sent: np.ndarray  # per piece
+    first_begun: np.ndarray
+    first_waited: np.ndarray
+    next_sent: np.ndarray  # per edge
+    next_waited: np.ndarray
+    sent_ends: np.ndarray  # (edges between stages, rounds)
+    stage_now: np.ndarray  # (stages,)
+    stage_link: np.ndarray
+    stage_queues: np.ndarray  # (stages, queues)
+    lane_since: np.ndarray  # (stages, stages)
+    lane_until: np.ndarray
+    known_turns: np.ndarray  # (2 * pieces, 4 + 2 * queues)
+    stage_live: np.ndarray  # (stages, classes)
+    stage_peaks: np.ndarray
+    row_peaks: np.ndarray  # (rows, classes)
+    row_samples: np.ndarray
+    row_changes: np.ndarray
+    row_logical: np.ndarray  # (rows,)
     # work space
     generation: np.ndarray  # (1,)
     stamp: np.ndarray  # generation << 32 | edge, per shared-copy key
@@ -161,7 +205,9 @@ def new_state(space: CompiledSpace) -> EvaluationState:
     slots, edges, tensors = space.slot_count, len(space.edge_tensor), len(space.made_at)
     positions = len(space.slot_at)
     genes, classes = len(space.strategy_count), len(space.classes)
-    keys = int((space.key_offset + space.needed_count).max(initial=0))
+    keys = int((space.edge_keys + space.needed_count[space.edge_tensor]).max(initial=0))
+    stages, pieces, rows = space.stage_count, len(space.pieces), len(space.row_start)
+    between = int(space.edge_number.max(initial=-1)) + 1
 
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
@@ -172,8 +218,8 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         prefetch=zeros(edges),
         regather=zeros(edges),
         totals=zeros(COSTS),
-        flops=zeros(classes),
-        resources=zeros((space.block_rows.shape[1] - BLOCK_FLOPS) // classes - 1, classes),
+        flops=zeros(stages * classes),
+        resources=zeros((space.block_rows.shape[1] - BLOCK_FLOPS) // classes - 1, stages * classes),
         slot_ticks=zeros(slots),
         before=zeros(positions + 1, classes),
         during=zeros(positions + 1, classes),
@@ -192,6 +238,29 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         peak_samples=zeros(classes),
         live=zeros(classes),
         live_before=zeros(classes),
+        initial=zeros(stages, classes),
+        logical_initial=zeros(1),
+        sent=zeros(rows, stages, classes),
+        begun=zeros(rows, stages, classes),
+        freed=zeros(rows, stages, classes),
+        first_sent=np.full(pieces, -1, dtype=np.int64),
+        first_begun=np.full(pieces, -1, dtype=np.int64),
+        first_waited=np.full(pieces, -1, dtype=np.int64),
+        next_sent=zeros(edges),
+        next_waited=zeros(edges),
+        sent_ends=zeros(between, space.round_count),
+        stage_now=zeros(stages),
+        stage_link=zeros(stages),
+        stage_queues=zeros(stages, space.queue_count),
+        lane_since=zeros(stages, stages),
+        lane_until=zeros(stages, stages),
+        known_turns=zeros(2 * pieces, 4 + 2 * space.queue_count),
+        stage_live=zeros(stages, classes),
+        stage_peaks=zeros(stages, classes),
+        row_peaks=zeros(rows, classes),
+        row_samples=zeros(rows, classes),
+        row_changes=zeros(rows, classes),
+        row_logical=zeros(rows),
         generation=zeros(1),
         stamp=zeros(keys),
         touched=zeros(tensors),

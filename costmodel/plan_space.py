@@ -31,7 +31,9 @@ from tapestry.teg.sharding.boundary import stays_whole, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.rounds import Rounds, time_axis
+from tapestry.teg.sharding.stages import Pipeline
 from tapestry.teg.sharding.strategy import Read, Strategy, read_of
+from tapestry.teg.sharding.turns import TurnTable, turn_table
 from tapestry.teg.stopping import CheckStop, never_stop
 from tapestry.teg.stored_state import check_state_is_stored
 
@@ -53,7 +55,8 @@ class PlanSpace:
     """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only the pairs listed
     there.
 
-    With `rounds`, a part of the program runs several times, on slices of the data.
+    With `rounds`, a part of the program runs several times, on slices of the data. With a `pipeline`, blocks are on its
+    stages, and `mesh` is that of one of them.
 
     `resources` are those of the program's own that are counted: by default all that its cost tables name. `check_stop`
     is called for each block and each tensor while the space is compiled; what it raises ends that.
@@ -74,6 +77,7 @@ class PlanSpace:
         *,
         schedule_order: str = "program",
         rounds: Rounds | None = None,
+        pipeline: Pipeline | None = None,
         inputs: str = "chosen",
         outputs: str = "sharded",
         compute_dtype: str | None = None,
@@ -100,8 +104,13 @@ class PlanSpace:
         self.resources = resources_of(graph) if resources is None else tuple(resources)
         self.rounds = rounds
         self.time = None if rounds is None else time_axis(graph, rounds)
+        self.pipeline = pipeline
         self.slots = scheduled_blocks(graph, schedule_order)
-        if self.time is not None:
+        self.turns: TurnTable | None = None
+        if pipeline is not None:
+            self.turns = turn_table(graph, self.slots, self.time, pipeline.stages, pipeline.parts)
+            self.slots = tuple(chain.from_iterable(piece.blocks for piece in self.turns.pieces))
+        elif self.time is not None:
             self.slots = tuple(chain.from_iterable(self.time.segments(self.slots)))
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
@@ -113,7 +122,8 @@ class PlanSpace:
         self.families: list[StrategyFamily] = []
         all_costs: list[BlockCosts] = []
         self._granules = aligned_granules(graph)
-        self._cold = cold_tensors(graph, mesh.device, mesh.device_count)
+        devices = mesh.device_count if pipeline is None else pipeline.layout.device_count
+        self._cold = cold_tensors(graph, mesh.device, devices)
         self.class_of: list[object] = []
         for block in self.blocks:
             check_stop()
@@ -131,6 +141,8 @@ class PlanSpace:
             self.state_genes,
             self.resources,
             self.time,
+            pipeline,
+            self.turns,
         )
         rows = TableRows(mesh, self.mesh_shape, self.storage, self.cache)
         self.space, self.device_class = SpaceCompiler(blocks, rows, check_stop).compile()
@@ -239,6 +251,7 @@ class PlanSpace:
     def placements(self, genes: Genes) -> Placements:
         """Convert the plan to placements by site."""
         strategies = self.with_state(genes.strategies)
+        parts = {} if self.pipeline is None else self.pipeline.parts
         blocks = {}
         edge = 0
         for g, block in enumerate(self.blocks):
@@ -255,15 +268,17 @@ class PlanSpace:
                     regather if any(regather) else (),
                     layouts=layouts,
                     read_layouts=orders.reads if any(orders.reads) else (),
+                    part=parts.get(block.site, 0),
                 )
             else:
-                blocks[block.site] = Placement(strategy, layouts=layouts)
+                blocks[block.site] = Placement(strategy, layouts=layouts, part=parts.get(block.site, 0))
         return Placements(
             blocks,
             schedule_order=self.schedule_order,
             inputs=self.inputs,
             outputs=self.outputs,
             rounds=self.rounds,
+            stages=None if self.pipeline is None else self.pipeline.stages,
         )
 
     def genes_of(self, placements: Placements) -> Genes:

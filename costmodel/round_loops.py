@@ -52,7 +52,7 @@ def tensor_in_rounds(space, state, t, sign):
     for r in range(space.reader_start[t], space.reader_start[t + 1]):
         e = space.reader_edge[r]
         k = space.edge_slot[e]
-        late = _last(space, k)
+        late = last_position(space, k)
         after = 2 * late + 1 + (FOREVER if space.is_sink[k] else 0)
         last_seen = max(last_seen, after)
         need = space.edge_needed[e] + state.genes[k]
@@ -68,7 +68,7 @@ def tensor_in_rounds(space, state, t, sign):
         issue = max(made_at + 1, k - state.prefetch[e], space.first_slot[k])
         if same:
             issue = max(issue, space.slot_at[(state.segment_last[known] & (FOREVER - 1)) >> 1] + 1)
-            if not _is_there(space, state, known, k):
+            if not is_there(space, state, known, k):
                 known = np.int64(-1)
         else:
             known = _around(space, state, t, need, segments, k)
@@ -86,26 +86,28 @@ def tensor_in_rounds(space, state, t, sign):
         state.is_once[e] = once
         state.segments[segments] = e
         segments += 1
-        _copy(space, state, pair, relayout, space.needed_bytes_offset[t] + n, issue, k, e, once, sign)
+        copy_in_rounds(
+            space, state, pair, relayout, space.needed_bytes_offset[t] + n, issue, k, e, once, sign
+        )
     for r in range(segments):
         e = state.segments[r]
         if state.segment_last[e] < FOREVER:
             n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]], PLACED]
             row = space.needed_bytes_offset[t] + n
-            _change(
+            change(
                 space, state.before, state.segment_last[e] >> 1, 1, row, sliced or state.is_again[e], -sign
             )
     _buffer(space, state, t, space.spec_ids[made, PLACED], last_use, last_seen, sign)
 
 
 @njit(_nrt=False, inline="always")
-def _last(space, k):
+def last_position(space, k):
     """Return the position of slot `k` in the last lap."""
     return space.position[k] + (space.laps - 1) * space.lap[k]
 
 
 @njit(_nrt=False, inline="always")
-def _is_there(space, state, e, k):
+def is_there(space, state, e, k):
     """Return whether the copy of edge `e` may serve slot `k`: one that is made in each round serves its loop alone."""
     return not state.is_again[e] or space.first_slot[space.edge_slot[e]] == space.first_slot[k]
 
@@ -115,13 +117,13 @@ def _around(space, state, t, need, segments, k):
     """Find the last copy of tensor `t` that serves slot `k` by what row `need` of `spec_ids` asks for; -1: none."""
     for r in range(segments):
         e = state.segments[segments - 1 - r]
-        if _is_there(space, state, e, k) and serves(space, state, t, need, e):
+        if is_there(space, state, e, k) and serves(space, state, t, need, e):
             return e
     return np.int64(-1)
 
 
 @njit(_nrt=False, inline="always")
-def _change(space, changes, last, behind, row, in_laps, sign):
+def change(space, changes, last, behind, row, in_laps, sign):
     """Change the bytes at the position `last`, or `behind` it, by a row of sizes; `in_laps`: in all laps alike."""
     lap = space.lap[space.slot_at[last]]
     for j in range(space.laps if in_laps and lap > 0 else 1):
@@ -130,7 +132,7 @@ def _change(space, changes, last, behind, row, in_laps, sign):
 
 
 @njit(_nrt=False, inline="always")
-def _copy(space, state, row, relayout, size, issue, k, e, once, sign):
+def copy_in_rounds(space, state, row, relayout, size, issue, k, e, once, sign):
     """Add or subtract the copies of one edge: their bytes from their issue on, staging until slot `k`, queue places."""
     lap = space.lap[k]
     alike = lap > 0 and not once
@@ -165,17 +167,17 @@ def _buffer(space, state, t, p, last_use, last_seen, sign):
             return
     else:
         # What accumulates begins in the first round, and ends after the last.
-        at = _last(space, made_at) if sliced else space.position[made_at]
-        _change(space, state.during, at, 0, row, sliced, sign)
+        at = last_position(space, made_at) if sliced else space.position[made_at]
+        change(space, state.during, at, 0, row, sliced, sign)
         for j in range(space.laps if sliced else 1):
             state.logical_during[at - j * space.lap[made_at]] += logical
         if last_seen < 0:
-            last_use = last_seen = 2 * _last(space, made_at) + 1
+            last_use = last_seen = 2 * last_position(space, made_at) + 1
     if last_use < FOREVER:
         if last_use & 1:
-            _change(space, state.before, last_use >> 1, 1, row, sliced, -sign)
+            change(space, state.before, last_use >> 1, 1, row, sliced, -sign)
         else:
-            _change(space, state.during, last_use >> 1, 0, row, sliced, -sign)
+            change(space, state.during, last_use >> 1, 0, row, sliced, -sign)
     if last_seen < FOREVER:
         at = last_seen >> 1
         lap = space.lap[space.slot_at[at]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,9 @@ from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.costmodel.table_rows import TableRows
 from tapestry.teg.graph import Block, Graph, TensorType
 from tapestry.teg.sharding.rounds import TimeAxis
+from tapestry.teg.sharding.stages import Pipeline
 from tapestry.teg.sharding.strategy import read_of
+from tapestry.teg.sharding.turns import TurnTable
 from tapestry.teg.stopping import CheckStop
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
@@ -28,7 +30,8 @@ class SpaceBlocks:
     """The blocks of a space, slots before sources, and per block its class, strategies and costs.
 
     `state_genes` are pairs `(pairs, 2)` of genes that are equal: a sink that carries state, and its source. `time` are
-    the rounds, by which the slots are in order of their segments.
+    the rounds, by which the slots are in order of their segments. With a `pipeline`, they are in order of the pieces in
+    `turns`.
     """
 
     graph: Graph
@@ -40,6 +43,17 @@ class SpaceBlocks:
     state_genes: np.ndarray
     resources: Sequence[Resource]
     time: TimeAxis | None = None
+    pipeline: Pipeline | None = None
+    turns: TurnTable | None = None
+
+    @cached_property
+    def stages(self) -> np.ndarray:
+        """The stage of every block, `(genes,)`."""
+        if self.pipeline is None:
+            return np.zeros(len(self.all), dtype=np.int64)
+        carriers = self.graph.carriers
+        sites = (carriers[b.site].site if b.site in carriers else b.site for b in self.all)
+        return np.array([self.pipeline.stage_of(site) for site in sites], dtype=np.int64)
 
     @cached_property
     def all(self) -> tuple[Block, ...]:
@@ -77,8 +91,8 @@ class SpaceCompiler:
         for e, (_, _, t) in enumerate(edges):
             readers[t].append(e)
         columns = {name: np.zeros(len(tensors), dtype=np.int64) for name in _TENSOR_COLUMNS}
-        edge_needed = np.zeros(len(edges), dtype=np.int64)
-        keys = 0
+        edge_needed, edge_pairs, edge_keys = (np.zeros(len(edges), dtype=np.int64) for _ in range(3))
+        keys, stages = 0, blocks.stages
         for t, site in enumerate(tensors):
             self.check_stop()
             gene, position = producers[site]
@@ -115,14 +129,29 @@ class SpaceCompiler:
             )
             for name, value in zip(_TENSOR_COLUMNS, row, strict=True):
                 columns[name][t] = value
+            ways: dict[int, tuple[int, int]] = {int(stages[gene]): (offsets[0], keys)}
             keys += needed.count
             for e, (reader, k) in zip(readers[t], reading, strict=True):
                 edge_needed[e] = self.rows.ids(
                     reader.needed[k], [o.reads[k] for o in reader.dimension_orders], needed
                 )
+                stage = int(stages[edges[e][0]])
+                if stage not in ways and blocks.pipeline is not None:
+                    route = blocks.pipeline.layout.route(int(stages[gene]), stage)
+                    ways[stage] = (self.rows.sent(kind, made, needed, route), keys)
+                    keys += needed.count
+                edge_pairs[e], edge_keys[e] = ways[stage]
         for name in ("is_sliced", "is_persistent"):
             columns[name] = columns[name].astype(np.bool_)
-        return self._space(columns, edges, edge_needed, number)
+        made_on = np.array([stages[producers[t][0]] for t in tensors], dtype=np.int64)
+        between = np.array([made_on[t] != stages[slot] for slot, _, t in edges], dtype=np.bool_)
+        by_edge = {
+            "edge_needed": edge_needed,
+            "edge_pairs": edge_pairs,
+            "edge_keys": edge_keys,
+            "edge_number": np.where(between, np.cumsum(between) - 1, -1).astype(np.int64),
+        }
+        return self._space(columns, edges, by_edge, number)
 
     def _block(self, gene: int) -> int:
         key = self.blocks.classes[gene]
@@ -136,17 +165,19 @@ class SpaceCompiler:
         self,
         columns: dict[str, Any],
         edges: list[tuple[int, int, int]],
-        edge_needed: np.ndarray,
+        by_edge: dict[str, np.ndarray],
         number: dict[str, int],
     ) -> tuple[CompiledSpace, np.ndarray]:
         blocks = self.blocks
         self._check_amounts()
         slot_count, devices = len(blocks.slots), self.rows.mesh_shape.device_count
         block_offset = np.array([self._block(g) for g in range(len(blocks.all))], dtype=np.int64)
-        classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
+        classes, representative, label = device_classes(
+            self.rows.tables, self.block_parts, devices, self.rows.sent_tables
+        )
         staging_rows, staging_ids = self.rows.staging(representative)
         pair_ids, pair_rows = self.rows.pairs(staging_ids)
-        rounds: dict[str, Any] = _round_arrays(blocks)
+        rounds: dict[str, Any] = _round_arrays(blocks) if blocks.turns is None else _stage_arrays(blocks)
         space = CompiledSpace(
             slot_count=slot_count,
             source_count=len(blocks.sources),
@@ -164,7 +195,8 @@ class SpaceCompiler:
             ),
             made_tensor=np.array([number[t] for b in blocks.all for t in b.outputs], dtype=np.int64),
             is_sink=np.array([b.operator == "sink" for b in blocks.slots], dtype=np.bool_),
-            edge_needed=edge_needed,
+            gene_stage=blocks.stages,
+            **by_edge,
             **_edge_arrays(edges, slot_count, len(number)),
             **columns,
             has_dimension_orders=any(len(f.dimension_orders) > 1 for f in blocks.families),
@@ -243,7 +275,80 @@ def _round_arrays(blocks: SpaceBlocks) -> dict[str, Any]:
         "position": position,
         "lap": lap,
         "first_slot": first_slot,
+        **_NO_STAGES,
+        **{name: np.zeros(count, dtype=np.int64) for name in ("slot_piece", "order_first", "order_last")},
     }
+
+
+_NO_STAGES: Mapping[str, Any] = {
+    "stage_count": 1,
+    "pieces": np.zeros((0, 5), dtype=np.int64),
+    "turns": np.zeros((0, 3), dtype=np.int64),
+    "row_start": np.zeros(0, dtype=np.int64),
+    "row_length": np.zeros(0, dtype=np.int64),
+    "row_laps": np.zeros(0, dtype=np.int64),
+}
+MOST_LAPS_OF_PIECES = 3
+
+
+def _stage_arrays(blocks: SpaceBlocks) -> dict[str, Any]:
+    """Build what the loops need to know of pieces and turns, and of rounds."""
+    table, pipeline, time = blocks.turns, blocks.pipeline, blocks.time
+    assert table is not None and pipeline is not None
+    count, rounds = len(blocks.slots), 1 if time is None else time.count
+    laps = min(rounds, MOST_LAPS_OF_PIECES)
+    repeats = np.ones(len(blocks.all), dtype=np.int64)
+    slot_arrays = {name: np.zeros(count, dtype=np.int64) for name in _SLOT_ARRAYS}
+    first_turn, last_turn = dict[int, int](), dict[int, int]()
+    longest = 2 * max(len(piece.blocks) for piece in table.pieces) + 2
+    for n, (k, _) in enumerate(table.order):
+        first_turn.setdefault(k, n)
+        last_turn[k] = n
+    slot_at: list[int] = []
+    pieces: list[tuple[int, int, int, int, int]] = []
+    rows: list[tuple[int, int, int]] = []
+    slot = 0
+    for k, piece in enumerate(table.pieces):
+        size, looped = len(piece.blocks), table.levels[k] % 2 == 1
+        mine, places = slice(slot, slot + size), np.arange(size)
+        slot_arrays["position"][mine] = places + len(slot_at)
+        slot_arrays["first_slot"][mine], slot_arrays["slot_piece"][mine] = slot, k
+        slot_arrays["order_first"][mine] = first_turn[k] * longest + 2 * places
+        slot_arrays["order_last"][mine] = last_turn[k] * longest + 2 * places
+        own_laps = laps if looped else 1
+        if looped:
+            slot_arrays["lap"][mine], repeats[mine] = size + 1, rounds
+        pieces.append((slot, slot + size, piece.part % pipeline.stages.count, len(rows), own_laps))
+        for _ in range(own_laps):
+            rows.append((len(slot_at), size + 1, own_laps))
+            slot_at += [*range(slot, slot + size), slot + size - 1]
+        slot += size
+    if time is not None:
+        for k, source in enumerate(blocks.sources):
+            repeats[count + k] = rounds if source.outputs[0] in time.slices else 1
+    turns = [
+        (k, number, 0 if number == 0 else pieces[k][4] - 1 if number == rounds - 1 else 1)
+        for k, number in table.order
+    ]
+    by_row = np.array(rows, dtype=np.int64).T.copy()
+    return {
+        "repeats": repeats,
+        "round_count": rounds,
+        "laps": laps,
+        "skipped": 0,
+        "loops": np.zeros((0, 2), dtype=np.int64),
+        "slot_at": np.array(slot_at, dtype=np.int64),
+        "stage_count": pipeline.stages.count,
+        "pieces": np.array(pieces, dtype=np.int64),
+        "turns": np.array(turns, dtype=np.int64),
+        "row_start": by_row[0],
+        "row_length": by_row[1],
+        "row_laps": by_row[2],
+        **slot_arrays,
+    }
+
+
+_SLOT_ARRAYS = ("position", "lap", "first_slot", "slot_piece", "order_first", "order_last")
 
 
 _TENSOR_COLUMNS = (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts
-from tapestry.costmodel.kernel_arrays import PAIR_STAGING
+from tapestry.costmodel.kernel_arrays import PAIR_LANDING, PAIR_STAGING
 from tapestry.costmodel.resharding_loops import ascending, distinct_rows
 from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.costmodel.storage_choice import StorageChoice
@@ -24,6 +24,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
+from tapestry.teg.sharding.stages import Route
 
 
 class CopyPhases(NamedTuple):
@@ -65,7 +66,10 @@ class TableRows:
         self.spec_id_count = 0
         self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
         self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int, int]] = {}
+        self.sent_known: dict[tuple[TensorType, int, int, Route], int] = {}
         self.tables: list[StorageTable] = []
+        self.sent_tables: list[ReshardingTable] = []  # of copies between stages
+        self.between: list[ReshardingTable] = []  # of `tables` and `sent_tables`, as their pairs are numbered
         self.pair_count = 0
         self.size_row_count = 0
         self.relayout_row_count = 0
@@ -123,6 +127,7 @@ class TableRows:
                     self.mesh_shape,
                 )
             self.tables.append(cache.stored[key])
+            self.between.append(cache.stored[key].between)
             self.table_known[known] = (
                 self.pair_count,
                 self.size_row_count,
@@ -136,6 +141,21 @@ class TableRows:
             self.size_row_count += made.count + needed.count
         return self.table_known[known]
 
+    def sent(
+        self, kind: TensorType, made: SpecsWithDimensionOrders, needed: SpecsWithDimensionOrders, route: Route
+    ) -> int:
+        """Return the offset of the pairs of a tensor class for copies to another stage."""
+        known = (kind, id(made), id(needed), route)
+        if known not in self.sent_known:
+            key = (kind.shape, item_bytes(kind.dtype), made.specs, needed.specs, route)
+            if key not in self.cache.tables:
+                self.cache.tables[key] = copy_table(*key[:4], self.mesh, self.mesh_shape, route)
+            self.between.append(self.cache.tables[key])
+            self.sent_tables.append(self.cache.tables[key])
+            self.sent_known[known] = self.pair_count
+            self.pair_count += len(made.specs) * len(needed.specs)
+        return self.sent_known[known]
+
     def relayouts(self) -> np.ndarray:
         """Collect ticks and energy of local copies between dimension orders, `(rows, 2)`."""
         rows = [np.stack([t.relayout_ticks, t.relayout_energy_pj], axis=-1) for t in self.tables]
@@ -146,19 +166,19 @@ class TableRows:
         return np.concatenate([t.between.inside.ravel() for t in self.tables])
 
     def pairs(self, staging_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Collect the row of each pair, int32, and the rows: ticks, traffic, energy, queues and row of staging.
+        """Collect the row of each pair, int32, and the rows: ticks, traffic, energy, queues and rows of staging.
 
-        `staging_ids` are the rows of staging by row.
+        `staging_ids` `(2, rows)` are the rows of staging, and of landing, by row.
         """
-        rows = np.concatenate([t.between.rows for t in self.tables])
-        rows[:, PAIR_STAGING] = staging_ids
+        rows = np.concatenate([t.rows for t in self.between])
+        rows[:, PAIR_STAGING], rows[:, PAIR_LANDING] = staging_ids
         ids = np.empty(self.pair_count, dtype=np.int32)
         at, first = 0, 0
-        for table in self.tables:
-            mine = table.between.pairs
+        for table in self.between:
+            mine = table.pairs
             np.add(mine.ravel(), first, out=ids[at : at + mine.size])
             at += mine.size
-            first += len(table.between.rows)
+            first += len(table.rows)
         return ids, rows
 
     def sizes(self, representative: np.ndarray) -> np.ndarray:
@@ -167,11 +187,13 @@ class TableRows:
         return np.concatenate([r[:, representative] for r in rows])
 
     def staging(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and that of every row of pairs."""
+        """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and those of every row of pairs,
+        `(2, pair rows)`: of staging and of landing.
+        """
         devices = len(representative)
-        begins = np.cumsum([1, *(len(t.staging_bytes) for t in self.tables)])
+        begins = np.cumsum([1, *(len(t.staging_bytes) for t in self.between)])
         total = np.zeros((begins[-1], devices), dtype=np.int64)
-        for table, at in zip(self.tables, begins[:-1], strict=True):
+        for table, at in zip(self.between, begins[:-1], strict=True):
             total[at : at + len(table.staging_bytes)] = table.staging_bytes[:, representative]
         first, ids = distinct_rows(total)
         order = ascending(total, first)
@@ -179,8 +201,8 @@ class TableRows:
         number[order] = np.arange(len(order))
         ids = number[ids]
         per_row = [
-            ids[at + table.between.rows[:, PAIR_STAGING]]
-            for table, at in zip(self.tables, begins[:-1], strict=True)
+            ids[at + table.rows[:, [PAIR_STAGING, PAIR_LANDING]].T]
+            for table, at in zip(self.between, begins[:-1], strict=True)
         ]
         # sizes are not negative, so the zero row sorts first
-        return total[first[order]], np.concatenate(per_row)
+        return total[first[order]], np.concatenate(per_row, axis=1)

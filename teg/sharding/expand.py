@@ -34,7 +34,7 @@ from tapestry.teg.sharding.sharded_block import (
 )
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.sharding.stages import StageLayout
-from tapestry.teg.sharding.turns import Turn, turns_of
+from tapestry.teg.sharding.turns import Turn, turn_table, turns_of
 from tapestry.teg.views import ViewMap
 
 
@@ -200,7 +200,8 @@ SENT_AT_END, SENT_AT_BEGIN, WITHIN_STAGE = range(3)
 class _Segment:
     """A copy shared by the readers since its last cut.
 
-    In a loop, one of a tensor that is there for all rounds is made in the first of them, or `again` in each.
+    In a loop, one of a tensor that is there for all rounds is made in the first of them, or `again` in each, for the
+    `turn` that begins with this slot in the first round.
     """
 
     key: str
@@ -215,6 +216,7 @@ class _Segment:
     level: int = 0
     again: bool = False
     stage: int = 0
+    turn: int = 0
 
 
 @dataclass
@@ -266,7 +268,7 @@ class _Expansion:
         order, stages = self.placements.schedule_order, self.placements.stages
         blocks = self.cache.known(("order", self.graph, order), lambda: scheduled_blocks(self.graph, order))
         parts = None if stages is None else {b.site: self.placements.of(b).part for b in blocks}
-        return turns_of(self.graph, blocks, self.time, stages, parts)
+        return turns_of(turn_table(self.graph, blocks, self.time, stages, parts), stages)
 
     def _stage(self, block: Block) -> int:
         """Return the stage of a block."""
@@ -342,7 +344,7 @@ class _Expansion:
             return self._in_later_round(slot, turn, position, root)
         segments = self.segments.setdefault(root.key, [])
         mine = [s for s in segments if s.stage == turn.stage]
-        same, shared = self._shared(mine, needed, layout, read.part, turn.level)
+        same, shared = self._shared(mine, needed, layout, read.part, turn)
         cuts = placement.regather_of(position) and route is None  # what another stage sends is kept
         if shared and not (cuts and shared.last_read < slot):
             shared.last_read = slot
@@ -360,7 +362,7 @@ class _Expansion:
         key += "" if route is None else f" (stage {turn.stage})"
         made = _Segment(
             key, needed, layout, root.key, plan, issue, wait, (order, slot, position), slot, turn.level,
-            again=is_repeated and cuts, stage=turn.stage,
+            again=is_repeated and cuts, stage=turn.stage, turn=turn.first,
         )  # fmt: skip
         segments.append(made)
         self.first_reads[turn.block.site, position] = made
@@ -385,25 +387,25 @@ class _Expansion:
         return key
 
     def _shared(
-        self, segments: list[_Segment], needed: Spec, layout: str, part: np.ndarray, level: int
+        self, segments: list[_Segment], needed: Spec, layout: str, part: np.ndarray, turn: Turn
     ) -> tuple[list[_Segment], _Segment | None]:
         """Return the copies in this spec and layout, and the one to share: the last of them, or the last around it.
 
-        An exact part shares a copy of just this part. Copies that a loop makes again in each round are its own.
+        An exact part shares a copy of just this part. Copies that a turn makes again in each round are its own.
         """
         alike = [s for s in segments if s.layout == layout and s.level >= 0]
         same = [s for s in alike if s.needed == needed]
         if same:
-            return same, same[-1] if _is_there(same[-1], level) else None
+            return same, same[-1] if _is_there(same[-1], turn) else None
         serves = is_all_of if needed.exact else lies_inside
         around = (
-            s for s in reversed(alike) if _is_there(s, level) and serves(part, self.buffers[s.key].boxes)
+            s for s in reversed(alike) if _is_there(s, turn) and serves(part, self.buffers[s.key].boxes)
         )
         return same, next(around, None)
 
 
-def _is_there(segment: _Segment, level: int) -> bool:
-    return not segment.again or segment.level == level
+def _is_there(segment: _Segment, turn: Turn) -> bool:
+    return not segment.again or segment.turn == turn.first
 
 
 def is_all_of(part: np.ndarray, whole: np.ndarray) -> bool:

@@ -10,6 +10,7 @@ Imported by whatever turns placements into a program, and by those who count or 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,6 +106,19 @@ class StageLayout:
         name, size = self.whole.axes[k]
         steps = abs(int(self.places[source][k]) - int(self.places[target][k])) * dict(self.stage.axes)[name]
         return Route(name, max(1, min(steps, size // 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """The stages of a plan on a mesh, with the part of every block by its site."""
+
+    stages: Stages
+    layout: StageLayout
+    parts: Mapping[str, int]
+
+    def stage_of(self, site: str) -> int:
+        """Return the stage of a block; one that nothing is stated of is in the first part."""
+        return self.parts.get(site, 0) % self.stages.count
 
 
 @dataclass(frozen=True)

@@ -54,35 +54,54 @@ class Turn(NamedTuple):
     end: int
 
 
-def turns_of(
+@dataclass(frozen=True)
+class TurnTable:
+    """The pieces of all segments, the segment of each, and the turns in order: piece, by number, and round."""
+
+    pieces: tuple[Piece, ...]
+    levels: tuple[int, ...]
+    order: tuple[tuple[int, int], ...]
+
+
+def turn_table(
     graph: Graph,
     blocks: Sequence[Block],
     time: TimeAxis | None,
     stages: Stages | None = None,
     parts: Mapping[str, int] | None = None,
-) -> list[Turn]:
-    """Return what runs in each slot: blocks in schedule order, those of a loop round by round, as stages take turns.
+) -> TurnTable:
+    """Return how blocks, in schedule order, are cut into pieces, and how stages take turns at them.
 
     `parts` are those of the pipeline that blocks are in, by site, 0 where none is stated.
 
     Raises:
         ScheduleError: stages wait for each other for ever.
     """
-    turns: list[Turn] = []
+    found: list[Piece] = []
+    levels: list[int] = []
+    order: list[tuple[int, int]] = []
     segments = [tuple(blocks)] if time is None else time.segments(blocks)
     for level, segment in enumerate(segments):
-        rounds = time.count if time is not None and level % 2 else 1
+        rounds, first = time.count if time is not None and level % 2 else 1, len(found)
         if stages is None:
             pieces: Sequence[Piece] = (Piece(0, 0, segment, frozenset()),)
-            order = [(0, number) for number in range(rounds)]
+            turns = [(0, number) for number in range(rounds)]
         else:
             pieces = pieces_of(graph, segment, parts or {})
-            order = pipeline_order(pieces, rounds, stages)
-        for k, number in order:
-            first = len(turns)
-            end = first + len(pieces[k].blocks)
-            stage = 0 if stages is None else pieces[k].part % stages.count
-            turns += (Turn(block, number, level, stage, first, end) for block in pieces[k].blocks)
+            turns = pipeline_order(pieces, rounds, stages)
+        found += pieces
+        levels += [level] * len(pieces)
+        order += ((first + k, number) for k, number in turns)
+    return TurnTable(tuple(found), tuple(levels), tuple(order))
+
+
+def turns_of(table: TurnTable, stages: Stages | None) -> list[Turn]:
+    """Return what runs in each slot: the blocks of each piece, as stages take turns."""
+    turns: list[Turn] = []
+    for k, number in table.order:
+        piece, first = table.pieces[k], len(turns)
+        end, stage = first + len(piece.blocks), 0 if stages is None else piece.part % stages.count
+        turns += (Turn(block, number, table.levels[k], stage, first, end) for block in piece.blocks)
     return turns
 
 
