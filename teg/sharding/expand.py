@@ -244,7 +244,7 @@ class _Expansion:
             is_sliced = self.time is not None and tensor in self.time.slices
             for number in range(self.time.count if self.time is not None and is_sliced else 1):
                 sharded = self._sharded(block, number)
-                (key,) = self._make(Turn(block, number, 0, self._stage(block), 0, 0), sharded, slot=-1)
+                (key,) = self._make(Turn(block, 0, number, 0, self._stage(block), 0, 0), sharded, slot=-1)
                 sources[key] = tensor
         turns = self._turns()
         steps = [self._step(slot, turn) for slot, turn in enumerate(turns)]
@@ -361,7 +361,7 @@ class _Expansion:
         key = f"{root.key}>{needed}{layout}" + (f"~{len(same)}" if same else "")
         key += "" if route is None else f" (stage {turn.stage})"
         made = _Segment(
-            key, needed, layout, root.key, plan, issue, wait, (order, slot, position), slot, turn.level,
+            key, needed, layout, root.key, plan, issue, wait, (order, turn.number, position), slot, turn.level,
             again=is_repeated and cuts, stage=turn.stage, turn=turn.first,
         )  # fmt: skip
         segments.append(made)
@@ -379,7 +379,7 @@ class _Expansion:
         key = f"{first.key} (round {turn.round})"
         if key not in self.repeated:
             issue = slot - (first.wait - first.issue)
-            place = (WITHIN_STAGE, slot, position)
+            place = (WITHIN_STAGE, turn.number, position)
             made = replace(first, key=key, issue=issue, wait=slot, position=place, again=True, level=-1)
             self.repeated[key] = made
             self.segments[root.key].append(made)

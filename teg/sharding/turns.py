@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import accumulate
 from typing import NamedTuple
 
 from tapestry.teg.flops import block_flops
@@ -40,13 +41,14 @@ class Piece:
 
 
 class Turn(NamedTuple):
-    """A block in a round, at a level of the time axis, on a stage.
+    """A block in a round, at a level of the time axis, on a stage; `number` counts blocks in the order of pieces.
 
-    It is in the turn of slots `[first, end)`: copies within the stage are issued from its first slot on, and copies to other
-    stages at its end.
+    It is in the turn of slots `[first, end)`: copies within the stage are issued from its first slot on, and copies to
+    other stages at its end.
     """
 
     block: Block
+    number: int
     round: int
     level: int
     stage: int
@@ -98,10 +100,14 @@ def turn_table(
 def turns_of(table: TurnTable, stages: Stages | None) -> list[Turn]:
     """Return what runs in each slot: the blocks of each piece, as stages take turns."""
     turns: list[Turn] = []
+    begins = list(accumulate((len(piece.blocks) for piece in table.pieces), initial=0))
     for k, number in table.order:
         piece, first = table.pieces[k], len(turns)
         end, stage = first + len(piece.blocks), 0 if stages is None else piece.part % stages.count
-        turns += (Turn(block, number, table.levels[k], stage, first, end) for block in piece.blocks)
+        turns += (
+            Turn(block, begins[k] + n, number, table.levels[k], stage, first, end)
+            for n, block in enumerate(piece.blocks)
+        )
     return turns
 
 

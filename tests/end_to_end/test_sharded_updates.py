@@ -23,7 +23,7 @@ def frontier() -> tuple[Plan, ...]:
         load_twin(STEP, "").graph,
         mesh_of(MESH),
         objectives=("time_s", "peak_memory_bytes"),
-        budget=Budget(evaluations=8_000),
+        budget=Budget(evaluations=16_000),
         islands=1,
         seed=0,
     )
