@@ -51,6 +51,10 @@ def check_state(program: ExplicitGraph) -> None:
             continue
         read, begun = slot.step.reads[0], program.buffers[program.sources[source.outputs[0]]]
         held = program.buffers[read.buffer]
+        if held.stage != begun.stage:
+            raise RuntimeError(
+                f"state {source.site!r} ends a step on stage {held.stage} and begins one on stage {begun.stage}"
+            )
         differs = ~same_boxes(held.boxes, begun.boxes)
         if differs.any():
             device = int(np.flatnonzero(differs)[0])

@@ -68,18 +68,21 @@ def _check_rounds(graph: Graph, rounds: Rounds | None) -> Iterator[Issue]:
 
 def _check_stages(placements: Placements, whole: MeshShape, stage: MeshShape) -> Iterator[Issue]:
     stages = placements.stages
-    last = max((p.part for p in placements.blocks.values()), default=0)
     if stages is None:
-        if last:
-            site = next(site for site, p in placements.blocks.items() if p.part)
+        site = next((site for site, p in placements.blocks.items() if p.part), None)
+        if site is not None:
             message = f"block {site!r} is in part {placements.blocks[site].part} of a pipeline"
             yield Issue("placement", key_path("$.blocks", site), message, "state the stages of the plan")
         return
     yield from _known("stages", stages.schedule, SCHEDULES)
+    if stages.count < 1:
+        yield Issue("placement", "$.stages", f"there are {stages.count} stages", "give 1 stage or more")
+        return
     try:
         StageLayout(whole, stage, stages.count)
     except ValueError as error:
         yield Issue("placement", "$.stages", str(error), "give stages of fewer devices, or fewer stages")
+    last = max((p.part for p in placements.blocks.values()), default=0)
     if last >= stages.count and stages.schedule != "interleaved":
         message = f"{last + 1} parts for {stages.count} stages"
         yield Issue("placement", "$.stages", message, "only interleaved stages have several parts each")

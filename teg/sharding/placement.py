@@ -73,7 +73,7 @@ def with_plan_option(placements: Placements, name: str, text: str) -> Placements
         ValueError: the text does not say rounds, or stages.
     """
     member = PLAN_OPTIONS[name]
-    value = _PARSED[member](text) if member in _PARSED else text
+    value: Any = _PARSED[member](text) if member in _PARSED else text
     return replace(placements, **{member: value})
 
 

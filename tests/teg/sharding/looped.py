@@ -16,10 +16,10 @@ from tests.teg.sharding.programs import random_placements
 BATCH = 24
 
 
-def training(batch: int = BATCH, dtype: str = "float64") -> Graph:
+def training(batch: int = BATCH, dtype: str = "float64", *, state: bool = False) -> Graph:
     """Build two layers with gradients and updated weights, and outputs that need a sum over the whole batch.
 
-    The loss is read after a first loop, and by a second one.
+    The loss is read after a first loop, and by a second one. With `state`, the next step begins with the new weights.
     """
     b = GraphBuilder("training")
     x = b.source("x", (batch, 6), dtype)
@@ -55,7 +55,7 @@ def training(batch: int = BATCH, dtype: str = "float64") -> Graph:
         label = "".join(shape)
         after = ("sub", first, ("mul", second, ("const", 0.01)))
         new = cell(f"new.{name}", after, [weight, steps[name]], [label, label], **shape)
-        b.sink(new, site=f"updated.{name}")
+        b.sink(new, site=f"updated.{name}", carries=weight if state else None)
     b.sink(squares, site="loss")
     b.sink(scaled, site="outputs")
     return b.build()

@@ -1,0 +1,113 @@
+"""Tests of costs of plans with stages: the plain model counts what the simulator counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tapestry.costmodel.reference import reference_cost
+from tapestry.costmodel.tally import CostTally
+from tapestry.hardware import load_mesh
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator import Execution, simulate
+from tapestry.hardware.timing import energy_pj
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.stages import SCHEDULES, Stages
+from tests.cases import rotating
+from tests.teg.sharding.pipelined import chain, drawn, in_parts, one_layer_each
+
+UNIT = 64 * 64 * 4  # bytes of what a layer makes of 64 rows
+
+
+def both(graph: Graph, placements: Placements, mesh: Mesh) -> tuple[CostTally, Execution]:
+    """Return the cost of a plan and its dry run, which agree but for the time."""
+    program = expand(graph, placements, MeshShape(mesh.axis_sizes))
+    run = simulate(program, mesh.part(program.axes), dry=True, capacity_check=False)
+    tally = reference_cost(graph, placements, mesh)
+    assert tally.traffic_bytes == run.traffic_bytes
+    assert tally.peak_per_device == run.peak_memory_bytes.tolist()
+    assert tally.peak_memory_bytes == run.peak_memory_bytes.max()
+    assert tally.total_memory_bytes == run.peak_memory_bytes.sum()
+    assert tally.compute_flops == run.flops.sum()
+    assert tally.peak_compute_flops == run.flops.max()
+    return tally, run
+
+
+@pytest.mark.parametrize("seed", [*range(5), *rotating(5, range(5, 60))])
+def test_costs_of_random_plans_are_those_of_the_simulator(seed: int) -> None:
+    case = drawn(seed, state=seed % 2 == 1)
+    tally, run = both(case.graph, case.placements, case.mesh)
+    assert tally.time_ticks == pytest.approx(run.makespan_ticks, rel=0.01)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(
+    ("mesh", "devices"),
+    [
+        ("dgx-h100", "gpu:1"),
+        ("2x-dgx-h100", "node:1,gpu:4"),  # over both axes: two stages on each node
+        ("2x-dgx-h100", "node:2,gpu:2"),
+        ("t3000", "y:1,x:2"),
+        ("tpu-v4-2x2x2", "x:1,y:1,z:2"),
+    ],
+)
+def test_time_without_contention_is_that_of_the_simulator(mesh: str, devices: str, schedule: str) -> None:
+    graph = chain(8 if schedule == "interleaved" else 4, 64 * 4)
+    tally, run = both(graph, one_layer_each(graph, Stages(4, schedule), 4, devices), load_mesh(mesh))
+    assert tally.time_ticks == run.makespan_ticks
+    assert tally.traffic_bytes > 0
+
+
+def test_an_unequal_cut_takes_longer() -> None:
+    graph, mesh = chain(6, 64 * 8), load_mesh("dgx-h100")
+    cuts = ([0, 0, 1, 1, 2, 3], [0, 0, 0, 1, 2, 3], [0, 0, 0, 0, 0, 1])
+    times = []
+    for cut in cuts:
+        tally, run = both(graph, in_parts(graph, dict(enumerate(cut)), Stages(4), 8), mesh)
+        assert tally.time_ticks == run.makespan_ticks
+        assert run.compute_ticks.tolist() == [64 * 8 * 3 * 10**6 * cut.count(k) for k in range(4)]
+        times.append(tally.time_ticks)
+    assert times == sorted(times)
+    assert times[0] < times[1] < times[2]
+
+
+def test_a_weight_of_two_stages_is_sent_once() -> None:
+    """Check a layer that is applied twice, in two rounds: its weight, and in each round what it makes."""
+    b = GraphBuilder("tied")
+    held, w = b.source("x", (8, 4), "float32"), b.source("w", (4, 4), "float32", "parameter")
+    for k in range(2):
+        labels = (("b", "i"), ("i", "j"))
+        (held,) = b.apply("contract", [held, w], site=f"f{k}", labels=labels, output=("b", "j"))
+    b.sink(held, site="out")
+    graph = b.build()
+    for rounds in (1, 2):
+        placements = in_parts(graph, {0: 0, 1: 1}, Stages(2), rounds)
+        tally, run = both(graph, placements, load_mesh("dgx-h100"))
+        weight, forth, back = 4 * 4 * 4, 8 * 4 * 4, 8 * 4 * 4  # bytes; what is observed is in the first part
+        assert run.received_bytes.tolist() == [back, weight + forth]
+        assert tally.time_ticks == run.makespan_ticks
+
+
+def test_stages_add_the_energy_of_their_copies() -> None:
+    graph, mesh = chain(4, 64 * 4), load_mesh("dgx-h100")
+    alone, _ = both(graph, in_parts(graph, dict.fromkeys(range(4), 0), Stages(1), 4), mesh)
+    tally, _ = both(graph, one_layer_each(graph, Stages(4), 4), mesh)
+    copies = 2 * 3 * 4
+    assert (alone.traffic_bytes, tally.traffic_bytes) == (0, copies * UNIT)
+    sent_pj = int(energy_pj(mesh.device, "float32", 0, 0, UNIT, kind="vector"))
+    assert tally.energy_pj - alone.energy_pj == copies * sent_pj > 0
+    assert tally.compute_flops == alone.compute_flops
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_one_stage_costs_what_a_plan_without_stages_does(rounds: int) -> None:
+    graph, mesh = chain(3, 64 * 4), load_mesh("2x-dgx-h100")
+    placements = in_parts(graph, dict.fromkeys(range(3), 0), Stages(1), rounds, "node:1,gpu:4")
+    staged, _ = both(graph, placements, mesh)
+    plain, _ = both(graph, replace(placements, stages=None), mesh)
+    assert staged == plain
