@@ -13,7 +13,13 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import time_class_of
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import CompiledSpace, EvaluationState, new_state
+from tapestry.costmodel.kernel_arrays import (
+    PIECE_FIRST,
+    PIECE_LAPS,
+    CompiledSpace,
+    EvaluationState,
+    new_state,
+)
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.resharding_tables import copy_rounds
 from tapestry.costmodel.table_rows import CopyPhases
@@ -56,8 +62,9 @@ def estimate_time(space: PlanSpace, genes: Genes) -> TimeEstimate:
 
 def _critical_spans(space: PlanSpace, strategies: np.ndarray, state: EvaluationState) -> Iterator[TimedSpan]:
     """Yield the spans that follow each other without a gap up to the end of a plan, the last one first."""
-    spans = _issued(space, strategies, state)
-    at = len(spans) - 1
+    in_stages = space.space.stage_count > 1
+    spans = (_issued_in_stages if in_stages else _issued)(space, strategies, state)
+    at = max(range(len(spans)), key=lambda k: (spans[k].end_ticks, k), default=-1)
     while at >= 0:
         yield spans[at]
         at = spans[at].before
@@ -100,6 +107,114 @@ def _issued(space: PlanSpace, strategies: np.ndarray, state: EvaluationState) ->
         issue(slot, -1, now, now + ticks)
         now += ticks
     return spans
+
+
+def _issued_in_stages(space: PlanSpace, strategies: np.ndarray, state: EvaluationState) -> list[TimedSpan]:
+    """Return all blocks and copies of all stages, with the clocks of `stage_loops.clock_in_stages`."""
+    arrays, clocks = space.space, _StageClocks(space, strategies, state)
+    before: tuple[int, int] | None = None
+    for piece, number, _ in arrays.turns.tolist():
+        if before is not None:
+            maker, made_in = before
+            is_last = made_in == arrays.round_count - 1 or arrays.pieces[maker, PIECE_LAPS] == 1
+            for edge in _listed(state.first_sent[maker], state.next_sent):
+                is_alike = bool(arrays.lap[arrays.edge_slot[edge]]) and not state.is_once[edge]
+                if is_alike or is_last:
+                    clocks.send(edge, made_in if is_alike else 0)
+        for edge in _listed(state.first_begun[piece], state.next_sent):
+            if number == 0 or not state.is_once[edge]:
+                clocks.send(edge, number)
+        for edge in _listed(state.first_waited[piece], state.next_waited):
+            if number == 0 or not state.is_once[edge]:
+                clocks.wait(edge, number, piece)
+        clocks.run(piece, number)
+        before = (piece, number)
+    return clocks.spans
+
+
+def _listed(first: int, following: np.ndarray) -> Iterator[int]:
+    """Yield the edges of a list."""
+    edge = int(first)
+    while edge >= 0:
+        yield edge
+        edge = int(following[edge])
+
+
+class _StageClocks:
+    """The clocks of all stages, and of copies between them."""
+
+    def __init__(self, space: PlanSpace, strategies: np.ndarray, state: EvaluationState) -> None:
+        arrays = space.space
+        self.space, self.strategies, self.state = space, strategies, state
+        self.now = [0] * arrays.stage_count
+        self.free = [[0] * arrays.queue_count for _ in self.now]
+        self.lanes: dict[tuple[int, int], tuple[int, int]] = {}
+        self.sent: dict[tuple[int, int], int] = {}
+        self.ready: dict[int, int] = {}
+        self.spans: list[TimedSpan] = []
+        self.ended: dict[int, int] = {}
+
+    def _issue(self, slot: int, edge: int, start: int, end: int) -> None:
+        self.spans.append(TimedSpan(slot, edge, start, end, self.ended.get(start, -1)))
+        if end > start:
+            self.ended[end] = len(self.spans) - 1
+
+    def _queues(self, edge: int) -> list[int]:
+        bits, count = int(self.state.copy_queues[edge]), self.space.space.queue_count
+        return [q for q in range(count) if bits >> q & 1 or count == 1]
+
+    def _ticks(self, edge: int) -> int:
+        return _copy_ticks(self.space, self.strategies, edge, int(self.state.copy_ticks[edge]))
+
+    def _stages(self, edge: int) -> tuple[int, int]:
+        arrays = self.space.space
+        maker = arrays.made_gene[arrays.edge_tensor[edge]]
+        return int(arrays.gene_stage[maker]), int(arrays.gene_stage[arrays.edge_slot[edge]])
+
+    def send(self, edge: int, number: int) -> None:
+        """Begin a copy to another stage, of a round."""
+        pair = self._stages(edge)
+        start = max(max(self.now[s], *(self.free[s][q] for q in self._queues(edge))) for s in pair)
+        start = max(start, self.lanes.get(pair, (0, 0))[1])
+        near = [lane for (a, b), lane in self.lanes.items() if a == pair[0] or b == pair[1]]
+        while running := [end for begin, end in near if begin <= start < end]:
+            start = max(running)
+        end = start + self._ticks(edge)
+        self.lanes[pair], self.sent[edge, number] = (start, end), end
+        self._issue(int(self.space.space.edge_slot[edge]), edge, start, end)
+
+    def wait(self, edge: int, number: int, piece: int) -> None:
+        """Have a piece wait for a copy, and its sender as well."""
+        end, first = self.sent[edge, number], int(self.space.space.pieces[piece, PIECE_FIRST])
+        sender, _ = self._stages(edge)
+        self.ready[first] = max(self.ready.get(first, 0), end)
+        self.now[sender] = max(self.now[sender], end)
+
+    def run(self, piece: int, number: int) -> None:
+        """Run the blocks of a piece in a round, and the copies within its stage."""
+        arrays, state = self.space.space, self.state
+        first, end, stage = arrays.pieces[piece, :3].tolist()
+        taken, left = arrays.communication_cores, arrays.cores - arrays.communication_cores
+        free, now = self.free[stage], self.now[stage]
+        for slot in range(first, end):
+            for edge in _listed(state.first_due[slot], state.next_due):
+                if number and state.is_once[edge]:
+                    continue
+                queues = self._queues(edge)
+                start = max(now, *(free[q] for q in queues))
+                done = start + self._ticks(edge)
+                for q in queues:
+                    free[q] = done
+                reader = int(arrays.edge_slot[edge])
+                self.ready[reader] = max(self.ready.get(reader, 0), done)
+                self._issue(slot, edge, start, done)
+            now = max(now, self.ready.pop(slot, 0))
+            ticks, link = _block_ticks(self.space, slot, int(state.slot_ticks[slot])), max(free)
+            if link > now and taken > 0:
+                ticks += min(ticks * taken // left, (link - now) * taken // arrays.cores)
+            self._issue(slot, -1, now, now + ticks)
+            now += ticks
+        self.now[stage] = now
 
 
 def _turns(arrays: CompiledSpace) -> Iterator[tuple[int, bool]]:
@@ -166,13 +281,16 @@ def _phases(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopyPhases:
         makes.made[output][int(strategies[producer]) // len(makes.dimension_orders)],
         needs.needed[read][int(strategies[slot]) // len(needs.dimension_orders)],
     )
-    known, key = space.cache.phases, (kind.shape, item_bytes(kind.dtype), *specs)
+    route = None
+    if space.pipeline is not None and arrays.edge_number[edge] >= 0:
+        route = space.pipeline.layout.route(int(arrays.gene_stage[producer]), int(arrays.gene_stage[slot]))
+    known, key = space.cache.phases, (kind.shape, item_bytes(kind.dtype), *specs, route)
     if key not in known:
         median = space.mesh if space.mesh.device.quantile is None else space.mesh.at_quantile(0.5)
-        rounds, ticks, kept_ticks = copy_rounds(*key, median, space.mesh_shape)
+        rounds, ticks, kept_ticks = copy_rounds(*key[:4], median, space.mesh_shape, route)
         weights = round_weights(median, rounds)
         longer = late = max(ticks, kept_ticks)
         if median is not space.mesh:
-            late = max(copy_rounds(*key, space.mesh, space.mesh_shape)[1:])
+            late = max(copy_rounds(*key[:4], space.mesh, space.mesh_shape, route)[1:])
         known[key] = CopyPhases(weights, ticks if ticks >= kept_ticks else 0, longer, late)
     return known[key]

@@ -27,6 +27,7 @@ from tapestry.teg.sharding.placement import (
     with_plan_option,
 )
 from tapestry.teg.sharding.rounds import time_axis
+from tapestry.teg.sharding.stages import StageLayout
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": SCHEDULE_ORDERS,
@@ -60,7 +61,8 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
             placement = rule.apply(PlacementSite(graph, placements, block, mesh_shape), move.choice)
         except ValueError as error:
             raise StaleMove(move, f"at {site!r}: {error}") from error
-        issues = check_placements(graph, Placements({site: placement}), mesh_shape)
+        alone = Placements({site: placement}, devices=placements.devices, stages=placements.stages)
+        issues = check_placements(graph, alone, mesh_shape)
         if issues:
             raise StaleMove(move, f"at {site!r}: " + "; ".join(map(str, issues)))
         changed[site] = placement
@@ -76,10 +78,13 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
                 tied.setdefault((rule, choice), []).append(block.site)
     moves = [Move(r, tuple(p) if len(p) > 1 else p[0], c) for (r, c), p in tied.items()]
     known = plan_options(before)
-    moves.extend(
+    options = [
         Move("set_option", name, new) for name, new in plan_options(after).items() if new != known[name]
-    )
-    return moves
+    ]
+    # Blocks are in parts only of a plan that has stages, each on devices of its own.
+    first = [move for name in ("devices", "stages") for move in options if move.places == (name,)]
+    first = first if after.stages is not None else []
+    return [*first, *moves, *(move for move in options if move not in first)]
 
 
 def is_structural(move: Move) -> bool:
@@ -122,10 +127,12 @@ def _with_options(graph: Graph, placements: Placements, move: Move, mesh_shape: 
         known = OPTIONS.get(name, () if name in PLAN_OPTIONS else None)
         if known is None or (known and move.choice not in known):
             options = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
-            raise StaleMove(move, f"the options of a plan are {options}; devices; micro_batches")
+            raise StaleMove(move, f"the options of a plan are {options}; devices; micro_batches; stages")
         try:
             placements = with_plan_option(placements, name, move.choice)
-            mesh_shape.part(placements.devices)
+            part = mesh_shape.part(placements.devices)
+            if placements.stages is not None:
+                StageLayout(mesh_shape, part, placements.stages.count)
             if placements.rounds is not None:
                 time_axis(graph, placements.rounds)
         except ValueError as error:
@@ -134,6 +141,8 @@ def _with_options(graph: Graph, placements: Placements, move: Move, mesh_shape: 
 
 
 def _differences(block: Block, old: Placement, new: Placement) -> Iterator[tuple[str, str]]:
+    if old.part != new.part:
+        yield "assign", str(new.part)
     if old.strategy != new.strategy:
         yield "reshard", str(new.strategy)
     for k in range(len(block.inputs)):

@@ -149,6 +149,12 @@ def _read_as(spot: PlacementSite, choice: str) -> Placement:
     return replace(spot.placement, read_layouts=tuple(layouts) if any(layouts) else ())
 
 
+def _assign(spot: PlacementSite, choice: str) -> Placement:
+    if not choice.isdecimal():
+        raise ValueError(f"expected the number of a part, not {choice!r}")
+    return replace(spot.placement, part=int(choice))
+
+
 PLACEMENT: tuple[PlacementRule, ...] = (
     PlacementRule(
         name="reshard",
@@ -193,6 +199,17 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         """,
         source="Rajbhandari et al., ZeRO, SC 2020, section 5.3 (parameters gathered at use)",
         apply=_regather,
+    ),
+    PlacementRule(
+        name="assign",
+        doc="""
+        A block is in another part of the pipeline.
+
+        part  ->  the part of the choice, which stages are dealt in turn
+        Where the plan has stages: what a stage lacks is sent there by the one that made it.
+        """,
+        source="Huang et al., GPipe, NeurIPS 2019, section 2.2; Narayanan et al., 2021, section 2.2 (interleaved)",
+        apply=_assign,
     ),
     PlacementRule(
         name="store_as",

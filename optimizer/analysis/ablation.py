@@ -92,6 +92,9 @@ def _legal(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Place
         return placements
     if placements.rounds is not None and not can_run_in(graph, placements.rounds):
         placements = replace(placements, rounds=None)
+    if placements.stages is None:
+        blocks = {site: replace(p, part=0) for site, p in placements.blocks.items()}
+        placements = replace(placements, blocks=blocks)
     kept = {
         site: placement
         for site, placement in placements.blocks.items()

@@ -24,7 +24,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
-from tapestry.teg.sharding.rounds import Rounds
+from tapestry.teg.sharding.stages import Pipeline, StageLayout
 from tapestry.teg.sharding.strategy import Strategy
 
 SMALL_PROBLEM = 1000  # blocks times devices squared: the plain model is done before a space is compiled
@@ -67,7 +67,7 @@ class PlanCosts:
                 space = self._space(graph, [plans[k][1] for k in numbers])
                 for k in numbers:
                     raw = space.evaluate(space.genes_of(plans[k][1]))
-                    found[k] = costs_of(raw, space.mesh, self.known)
+                    found[k] = costs_of(raw, self._used(plans[k][1]), self.known)
                     on_plan(len(found))
             else:
                 for k in numbers:
@@ -84,13 +84,17 @@ class PlanCosts:
         return [found[k] for k in range(len(plans))]
 
     def _alike(self, plans: Sequence[State]) -> list[list[int]]:
-        """Group the plans of one structure, schedule order, submesh and rounds, by their numbers."""
+        """Group the plans of one structure, schedule order, submesh, rounds and stages, by their numbers."""
         structures: dict[int, str] = {}
-        classes: dict[tuple[str, str, str, Rounds | None], list[int]] = {}
+        classes: dict[object, list[int]] = {}
         for k, (graph, placements) in enumerate(plans):
             if id(graph) not in structures:
                 structures[id(graph)] = structure_of(graph)
-            options = (placements.devices, placements.schedule_order, placements.rounds)
+            parts = tuple(p.part for p in placements.blocks.values()) if placements.stages else ()
+            options = (
+                *(placements.devices, placements.schedule_order, placements.rounds, placements.stages),
+                parts,
+            )
             classes.setdefault((structures[id(graph)], *options), []).append(k)
         return list(classes.values())
 
@@ -98,8 +102,13 @@ class PlanCosts:
         counted = self._counted.setdefault(placements.devices, {})
         resources = self.known.resources
         tally = reference_cost(graph, placements, self.mesh, self.compute_dtype, counted, resources)
-        used = self.mesh.part(self.mesh_shape.part(placements.devices).axes)
-        return costs_of(tally.vector(), used, self.known)
+        return costs_of(tally.vector(), self._used(placements), self.known)
+
+    def _used(self, placements: Placements) -> Mesh:
+        """Return the mesh that a plan uses: with stages, the one in which they lie."""
+        if placements.stages is not None:
+            return self.mesh
+        return self.mesh.part(self.mesh_shape.part(placements.devices).axes)
 
     def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
         """Compile the graph for these plans."""
@@ -110,11 +119,21 @@ class PlanCosts:
             View(mesh_shape, ()),
             schedule_order=plans[0].schedule_order,
             rounds=plans[0].rounds,
+            pipeline=pipeline_of(graph, plans[0], self.mesh_shape),
             compute_dtype=self.compute_dtype,
             cache=self._tables.setdefault(plans[0].devices, TableCache()),
             given=_used(graph, plans),
             resources=self.known.resources,
         )
+
+
+def pipeline_of(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Pipeline | None:
+    """Return the pipeline of a plan on a mesh; None for one without stages."""
+    if placements.stages is None:
+        return None
+    placed = with_boundary(graph, placements)
+    layout = StageLayout(mesh_shape, mesh_shape.part(placements.devices), placements.stages.count)
+    return Pipeline(placements.stages, layout, {site: p.part for site, p in placed.blocks.items()})
 
 
 def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:

@@ -53,16 +53,21 @@ def cost_bounds(
     `fastest` `(costs,)` are the costs of a plan of little time, `leanest` `(genes,)` the strategies of one of little
     memory: bounds are climbed towards them. Zero where nothing is known.
     """
-    space, devices = costs.space, float(costs.space.classes.sum())
+    space, stages = costs.space, costs.space.stage_count
+    devices = stages * float(space.classes.sum())
     found = np.zeros(COSTS + 2 * len(state.resources))
-    found[TIME] = time_bound(costs, float(fastest[TIME]), climbs)
+    if stages == 1:
+        found[TIME] = time_bound(costs, float(fastest[TIME]), climbs)
+        found[PEAK] = memory_bound(costs, state, leanest)
+    else:  # what stages take, and hold, in the mean
+        found[TIME] = _least(costs, Weights(compute_ticks=1.0)) / stages
+        found[PEAK] = _least(costs, Weights(resident=1.0)) / stages
     found[TRAFFIC] = _least(costs, Weights(least_traffic=1.0))
     found[ENERGY] = _least(costs, Weights(least_energy=1.0))
     work = _least_work(costs)
     found[FLOPS] = work[0]
     found[PEAK_FLOPS] = found[FLOPS] / devices
     found[FLOPS_WASTE] = max(found[FLOPS] - space.base_flops, 0.0)
-    found[PEAK] = memory_bound(costs, state, leanest)
     found[TOTAL] = devices * found[PEAK]
     found[COSTS::2] = work[1:]
     found[COSTS + 1 :: 2] = work[1:] / devices

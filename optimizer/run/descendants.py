@@ -1,6 +1,6 @@
 """Descendants of a variant: another form of its program, or other rounds, with plans of its parent's and of its own.
 
-Imported by what begins them: `micro_batches` and `recomputed`.
+Imported by what begins them: `micro_batches`, `pipelines` and `recomputed`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tapestry.optimizer.run.variants import (
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import RoundsError
+from tapestry.teg.sharding.turns import ScheduleError
 from tapestry.teg.stopping import CheckStop
 
 
@@ -39,7 +40,7 @@ def descendant(
         variant = new_variant(
             state.next_number, state.submeshes[submesh], graph, moves, state.options, check_stop
         )
-    except (OutOfRange, PinError, RoundsError):
+    except (OutOfRange, PinError, RoundsError, ScheduleError):
         return None
     state.evaluations += sum(insert_abstract(variant))
     if not variant.has_choice:
@@ -47,9 +48,12 @@ def descendant(
     left = None if limit is None else max(0, limit - state.evaluations)
     state.evaluations += inherit(variant, parent, left)
     check_stop()
-    # What a parent in other rounds splits, this variant may be unable to.
-    in_other_rounds = variant.space.rounds != parent.space.rounds
-    own = {insert_seeds: state.parts.propagation and in_other_rounds, insert_exact: state.parts.exact}
+    # What a parent in other rounds, or on other devices, splits, this variant may be unable to.
+    is_other = (variant.space.rounds, variant.space.mesh_shape) != (
+        parent.space.rounds,
+        parent.space.mesh_shape,
+    )
+    own = {insert_seeds: state.parts.propagation and is_other, insert_exact: state.parts.exact}
     for insert in (insert for insert, is_part in own.items() if is_part):
         for count in insert(variant, None if limit is None else max(0, limit - state.evaluations)):
             state.evaluations += count

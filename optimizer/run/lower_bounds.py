@@ -109,9 +109,14 @@ def _scope(variants: Sequence[Variant]) -> BoundScope:
         len({variant.structure for variant in variants}),
         distinct([_view_text(variant) for variant in variants]),
         distinct([variant.submesh.schedule_order for variant in variants]),
-        distinct([variant.submesh.devices or "all" for variant in variants]),
+        distinct([_place_text(variant) for variant in variants]),
         tuple(dict.fromkeys(v.submesh.rounds.count if v.submesh.rounds else 1 for v in variants)),
     )
+
+
+def _place_text(variant: Variant) -> str:
+    devices, stages = variant.submesh.devices or "all", variant.submesh.stages
+    return devices if stages is None else f"{stages} of {devices}"
 
 
 def _view_text(variant: Variant) -> str:

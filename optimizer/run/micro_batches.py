@@ -92,8 +92,8 @@ def another_number(
     alike = [
         k
         for k, submesh in enumerate(state.submeshes)
-        if (submesh.devices, submesh.schedule_order)
-        == (parent.submesh.devices, parent.submesh.schedule_order)
+        if (submesh.devices, submesh.schedule_order, submesh.stages)
+        == (parent.submesh.devices, parent.submesh.schedule_order, parent.submesh.stages)
         and submesh.view.axes == parent.submesh.view.axes
     ]
     alike.sort(key=lambda k: _count(state.submeshes[k].rounds))

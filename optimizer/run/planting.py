@@ -27,23 +27,25 @@ LARGEST_DISTANCE = 127
 
 
 def submesh_of(state: SearchState, wanted: Placements) -> int:
-    """Find the submesh, schedule order and rounds that a plan names, else the whole mesh in that order.
+    """Find the submesh, schedule order, rounds and stages that a plan names, else the whole mesh in that order.
 
     Of several views of it that which has most of the plan's strategies.
     """
     strategies = [placement.strategy for placement in wanted.blocks.values()]
     order, first = wanted.schedule_order, SCHEDULE_ORDERS[0]
+    devices = wanted.devices if wanted.stages is None else ""
     for options in (
-        (wanted.devices, order, wanted.rounds),
-        ("", first, wanted.rounds),
-        (wanted.devices, order, None),
-        ("", order, None),
-        (wanted.devices, first, None),
+        (wanted.devices, order, wanted.rounds, wanted.stages),
+        (devices, order, wanted.rounds, None),
+        ("", first, wanted.rounds, None),
+        (devices, order, None, None),
+        ("", order, None, None),
+        (devices, first, None, None),
     ):
         fitting = {
             k: sum(map(submesh.view.has, strategies))
             for k, submesh in enumerate(state.submeshes)
-            if (submesh.devices, submesh.schedule_order, submesh.rounds) == options
+            if (submesh.devices, submesh.schedule_order, submesh.rounds, submesh.stages) == options
         }
         if fitting:
             return max(fitting, key=fitting.__getitem__)

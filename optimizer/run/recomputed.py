@@ -50,6 +50,8 @@ def begin_recomputation(
     ]
     following = [SearchStart("recomputed", start.submesh, moves) for moves in reversed(histories)]
     following += [SearchStart("micro_batches", k, histories[-1]) for k in rounds if histories]
+    in_stages = [k for k, m in enumerate(state.submeshes) if m.stages is not None]
+    following += [SearchStart("stages", k, histories[-1]) for k in in_stages if histories]
     state.insert_next(start, following)
     return []
 

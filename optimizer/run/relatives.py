@@ -27,6 +27,7 @@ from tapestry.teg.family import site_pattern
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.rounds import RoundsError
+from tapestry.teg.sharding.turns import ScheduleError
 from tapestry.teg.stopping import CheckStop
 
 # The structures of related programs, each on a part of the mesh, that become starts: those with most plans first.
@@ -73,7 +74,11 @@ def begin_relative(state: SearchState, start: SearchStart, limit: int | None, ch
     if known is None:
         try:
             variant = new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
-        except (OutOfRange, RoundsError):  # it cannot be counted, or cannot run in these rounds
+        except (
+            OutOfRange,
+            RoundsError,
+            ScheduleError,
+        ):  # it cannot be counted, or cannot run in these rounds
             return []
         state.evaluations += sum(insert_abstract(variant))
     else:  # islands work with its archive

@@ -41,6 +41,7 @@ from tapestry.optimizer.run.initialization import fingerprint_of, initialize, re
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior, begin_with, rates_of
 from tapestry.optimizer.run.lower_bounds import lower_bounds
 from tapestry.optimizer.run.micro_batches import rounds_to_search
+from tapestry.optimizer.run.pipelines import layout_of, pipelines_to_search
 from tapestry.optimizer.run.options import (
     LIMITS,
     OptionError,
@@ -244,7 +245,7 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay.
 
-    The mesh with other numbers of rounds comes last.
+    The mesh with other numbers of rounds comes then, and pipelines last.
     """
     mesh, options = request.mesh, request.options
     whole_mesh_shape = MeshShape(mesh.axis_sizes)
@@ -253,6 +254,7 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     others = SCHEDULE_ORDERS[1:] if parts.schedule_orders else ()
     kinds += [(kinds[0][0], name) for name in others if _may_pay(name, request.graph)]
     first, *further = rounds_to_search(request.graph, options)
+    in_stages = pipelines_to_search(whole_mesh_shape, options, [first, *further]) if parts.pipelines else []
     further = further if parts.micro_batches else []
     submeshes = []
     for devices, schedule_order, rounds in (
@@ -268,6 +270,12 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
                 devices, used, view, goal, schedule_order=schedule_order, rounds=rounds, known=request.known
             )
         )
+    for kind in in_stages:
+        layout = layout_of(whole_mesh_shape, kind)
+        goal = goal_of(request.objectives, request.bounds, mesh, options.epsilon, request.known)
+        view = default_view(layout.stage)
+        submesh = SubMesh(kind.devices, mesh, view, goal, rounds=kind.rounds, known=request.known)
+        submeshes.append(replace(submesh, stages=kind.stages, layout=layout))
     return tuple(submeshes)
 
 

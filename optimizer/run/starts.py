@@ -16,6 +16,7 @@ import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
+from tapestry.optimizer.run.pipelines import begin_stages, pipeline_starts
 from tapestry.optimizer.run.recomputed import RECOMPUTATIONS, begin_recomputation, begin_recomputed
 from tapestry.optimizer.run.relatives import begin_relative
 from tapestry.optimizer.run.state import SearchStart, SearchState
@@ -34,6 +35,7 @@ from tapestry.optimizer.structure.evaluation import EvaluatedGraph
 from tapestry.rewrites import Move
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import RoundsError
+from tapestry.teg.sharding.turns import ScheduleError
 from tapestry.teg.stopping import CheckStop
 
 # Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
@@ -79,7 +81,8 @@ def _left(state: SearchState, limit: int | None) -> int | None:
 def _parts(state: SearchState) -> list[SearchStart]:
     """Return starts of the first program on the parts of the mesh, the smallest one first."""
     whole, moves = state.submeshes[0], state.variants[0].moves
-    parts = [k for k, submesh in enumerate(state.submeshes) if submesh.devices != whole.devices]
+    others = (k for k, submesh in enumerate(state.submeshes) if submesh.stages is None)
+    parts = [k for k in others if state.submeshes[k].devices != whole.devices]
     parts.sort(key=lambda k: state.submeshes[k].mesh.device_count)
     return [SearchStart("program", k, moves) for k in parts]
 
@@ -100,7 +103,7 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
     again = [SearchStart(RECOMPUTATIONS[1], best)] if state.parts.recomputation else []
-    return [*first, *presearch, *others, *again, *rounds, *views]
+    return [*first, *presearch, *others, *again, *rounds, *pipeline_starts(state), *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -128,7 +131,11 @@ def _begin_program(state: SearchState, start: SearchStart, limit: int | None, ch
         variant = _placed(
             state, number, start.submesh, graph, moves, limit, check_stop, with_exact=with_exact
         )
-    except (OutOfRange, RoundsError):  # it cannot be counted, or cannot run in the search's rounds
+    except (
+        OutOfRange,
+        RoundsError,
+        ScheduleError,
+    ):  # it cannot be counted, or cannot run in the search's rounds
         return []
     is_given = moves in (state.variants[0].moves, ())
     return [
@@ -193,7 +200,7 @@ def _begin_presearch(
     parts = [(k, s) for k in alone for s in _spread(front, MOST_REWRITTEN)]
     begun = []
     for number, (k, s) in enumerate(parts, start=state.next_number):
-        with suppress(OutOfRange, RoundsError):
+        with suppress(OutOfRange, RoundsError, ScheduleError):
             variant = _placed(state, number, k, s.graph, s.moves, limit, check_stop)
             begun.append(Child(variant, state.structural.rule_behind(s.moves)))
     return begun
@@ -241,6 +248,7 @@ KINDS: Mapping[str, Begin] = {
     **dict.fromkeys(RECOMPUTATIONS, begin_recomputation),
     "recomputed": begin_recomputed,
     "relative": begin_relative,
+    "stages": begin_stages,
     "view": _begin_program,
     "views": _begin_views,
 }

@@ -29,10 +29,12 @@ from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_seeds
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.structure.division import divided
 from tapestry.rewrites import Move
 from tapestry.rewrites.repeating import originals
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import Rounds
+from tapestry.teg.sharding.stages import Pipeline, StageLayout, Stages
 from tapestry.teg.stopping import CheckStop, never_stop
 
 FRONT_CAPACITY = 256
@@ -49,6 +51,7 @@ COARSER = 1.5
 class SubMesh:
     """A submesh that a plan may use (`devices`, empty for the whole mesh), with schedule order and rounds of the plan.
 
+    With `stages`, `devices` and the view are those of one stage, and `mesh` is that in which they lie by their `layout`.
     `known` are the objectives that plans get values for.
     """
 
@@ -59,7 +62,17 @@ class SubMesh:
     cache: TableCache = field(default_factory=TableCache, compare=False)
     schedule_order: str = "program"
     rounds: Rounds | None = None
+    stages: Stages | None = None
+    layout: StageLayout | None = None
     known: KnownObjectives = field(default_factory=KnownObjectives, compare=False)
+
+    def pipeline_of(self, graph: Graph) -> Pipeline | None:
+        """Return the pipeline of a program, if plans have stages."""
+        if self.stages is None or self.layout is None:
+            return None
+        axis = self.mesh.axis(self.layout.route(0, 1).axis)
+        parts = divided(graph, self.stages.part_count, self.mesh.device, axis.bandwidth_bytes_per_s)
+        return Pipeline(self.stages, self.layout, parts)
 
     def on_view(self, view: View) -> SubMesh:
         """Return the same mesh in another view, with a grid and tables of its own."""
@@ -142,13 +155,15 @@ def new_variant(
     Raises:
         OutOfRange: tensors are so large that copies of them cannot be counted.
         RoundsError: the program cannot run in the rounds of the submesh.
+        ScheduleError: its stages would wait for each other for ever.
     """
     space = PlanSpace(
         graph,
-        submesh.mesh,
+        submesh.mesh if submesh.layout is None else submesh.mesh.part(submesh.layout.stage.axes),
         submesh.view,
         schedule_order=submesh.schedule_order,
         rounds=submesh.rounds,
+        pipeline=submesh.pipeline_of(graph),
         inputs=options.inputs,
         outputs=options.outputs,
         compute_dtype=options.compute_dtype,
@@ -266,7 +281,7 @@ def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.
     A repetition that the parent lacks has those of the block that it repeats. In other rounds a block may lack
     strategies; there their numbers are -1.
     """
-    is_near = child.rounds != parent.rounds
+    is_near = (child.rounds, child.mesh_shape) != (parent.rounds, parent.mesh_shape)
     origin = np.full(child.gene_count, -1, dtype=np.int64)
     repeated = originals(child.graph)
     tables: list[np.ndarray] = []

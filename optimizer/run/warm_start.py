@@ -20,6 +20,7 @@ from tapestry.optimizer.run.variants import (
 from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import RoundsError, can_run_in
+from tapestry.teg.sharding.turns import ScheduleError
 from tapestry.teg.stopping import CheckStop, never_stop
 
 # The plans of one history of structural moves on one machine, by the machine's number.
@@ -96,7 +97,7 @@ def _variant(
             return variant
     try:
         return new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
-    except (OutOfRange, PinError, RoundsError):
-        if submesh.rounds == first.submesh.rounds:
+    except (OutOfRange, PinError, RoundsError, ScheduleError):
+        if (submesh.rounds, submesh.stages) == (first.submesh.rounds, first.submesh.stages):
             raise
-        return first  # without the rounds of the plans, which this program or its pins do not allow
+        return first  # without the rounds or stages of the plans, which this program or its pins do not allow

@@ -36,6 +36,7 @@ from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.sharding.rounds import RoundsError
+from tapestry.teg.sharding.turns import ScheduleError
 from tapestry.teg.stopping import CheckStop, never_stop
 
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
@@ -251,7 +252,11 @@ def try_child(
         return None, "", 0
     try:
         child = new_variant(number, parent.submesh, graph, moves, options, check_stop)
-    except (OutOfRange, RoundsError):  # it cannot be counted, or cannot run in the parent's rounds
+    except (
+        OutOfRange,
+        RoundsError,
+        ScheduleError,
+    ):  # it cannot be counted, or cannot run in the parent's rounds
         return None, "", 0
     spent = inherit(child, parent, limit)
     left = EXACT_PLANS if limit is None else min(EXACT_PLANS, limit - spent)

@@ -28,6 +28,11 @@ class Stages:
     count: int
     schedule: str = "1f1b"
 
+    @property
+    def part_count(self) -> int:
+        """The number of parts that a program is divided into: two for each stage if they are interleaved."""
+        return 2 * self.count if self.schedule == "interleaved" else self.count
+
     def __str__(self) -> str:
         return f"{self.count} x {self.schedule}"
 
