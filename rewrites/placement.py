@@ -27,6 +27,7 @@ from tapestry.teg.sharding.placement import (
     with_plan_option,
 )
 from tapestry.teg.sharding.rounds import time_axis
+from tapestry.teg.sharding.stages import StageLayout
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": SCHEDULE_ORDERS,
@@ -122,10 +123,12 @@ def _with_options(graph: Graph, placements: Placements, move: Move, mesh_shape: 
         known = OPTIONS.get(name, () if name in PLAN_OPTIONS else None)
         if known is None or (known and move.choice not in known):
             options = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
-            raise StaleMove(move, f"the options of a plan are {options}; devices; micro_batches")
+            raise StaleMove(move, f"the options of a plan are {options}; devices; micro_batches; stages")
         try:
             placements = with_plan_option(placements, name, move.choice)
-            mesh_shape.part(placements.devices)
+            used = mesh_shape.part(placements.devices)
+            if placements.stages is not None:
+                StageLayout(mesh_shape, used, placements.stages.count)
             if placements.rounds is not None:
                 time_axis(graph, placements.rounds)
         except ValueError as error:
