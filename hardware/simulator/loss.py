@@ -41,9 +41,10 @@ def simulate_loss(
     is the time of reading sources from the host again.
 
     Raises:
-        ValueError: the mesh is not the one the program was built for, or inputs do not fit.
+        ValueError: the mesh is not the one the program was built for, inputs do not fit, or the program has stages.
         OutOfMemory: a survivor has no room for a lost device's share.
     """
+    program.check_one_stage("losing devices")
     undisturbed: SimulationOptions = {**options, "dry": True, "capacity_check": False, "trace": False}
     slot, at_ticks = moment_of(program, mesh, failure, **undisturbed)
     run = simulation_of(program, mesh, inputs, **options)

@@ -33,7 +33,7 @@ from tapestry.teg.sharding.sharded_block import (
     shard_in_round,
 )
 from tapestry.teg.sharding.spec import Spec
-from tapestry.teg.sharding.stages import StageLayout
+from tapestry.teg.sharding.stages import StageLayout, check_one_stage
 from tapestry.teg.sharding.turns import Turn, turns_of
 from tapestry.teg.views import ViewMap
 
@@ -158,8 +158,7 @@ class ExplicitGraph:
         Raises:
             ValueError: it has several, which `what` does not support.
         """
-        if self.stages is not None:
-            raise ValueError(f"{what} does not support plans with stages (pipelines) yet")
+        check_one_stage(self.stages, what)
 
     def __repr__(self) -> str:
         sizes = (counted(len(self.slots), "slot"), counted(len(self.buffers), "buffer"))

@@ -48,6 +48,16 @@ def parse_stages(text: str) -> Stages | None:
     return None if found is None else Stages(int(found[1]), found[2])
 
 
+def check_one_stage(stages: object | None, what: str) -> None:
+    """Check that a plan or a program has no `stages`.
+
+    Raises:
+        ValueError: it has some, which `what` does not support.
+    """
+    if stages is not None:
+        raise ValueError(f"{what} does not support plans with stages (pipelines) yet")
+
+
 @dataclass(frozen=True)
 class StageLayout:
     """Where the stages lie: `count` submeshes of shape `stage` in the mesh `whole`, one after the other.
