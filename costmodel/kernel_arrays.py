@@ -137,9 +137,9 @@ class EvaluationState(NamedTuple):
     """The plan costed last and the sums of its contributions.
 
     `before[v]` changes the live bytes up to the copies of the slot at position v, `during[v]` from there to its
-    outputs. Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`; likewise copies between
-    stages: those `sent` at the end of a piece, those `begun` with one, and those that one waits for. Of such copies, and
-    of what pieces free on other stages, `sent`, `begun` and `freed` are changes of bytes by lap of a piece.
+    outputs. Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`; likewise copies
+    between stages: those `sent` at the end of a piece, those `begun` with one, and those that one waits for. Of such
+    copies, and of what pieces free on other stages, `sent`, `begun` and `freed` are changes of bytes by lap of a piece.
     """
 
     filled: np.ndarray  # (1,): whether a plan is held

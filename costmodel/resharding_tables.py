@@ -51,9 +51,9 @@ class ReshardingTable:
     """The costs of copies per pair of specs, and which of them are views of other copies.
 
     Few pairs differ: `pairs` `(made, needed)`, int32, are rows of `rows` `(distinct, 6)`, whose columns are those of
-    `costmodel.kernel_arrays`. Staging, and landing on another stage, is a row of the distinct `staging_bytes` `(rows, devices)`, the first of which is
-    zero; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`. `inside[m, n]` `(needed, needed)`: on every
-    device, the part of spec n lies in that of spec m.
+    `costmodel.kernel_arrays`. Staging, and landing on another stage, is a row of the distinct `staging_bytes` `(rows,
+    devices)`, the first of which is zero; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`. `inside[m,
+    n]` `(needed, needed)`: on every device, the part of spec n lies in that of spec m.
     """
 
     pairs: np.ndarray

@@ -1,13 +1,13 @@
 """The fast path of the cost model for plans with stages: a piece is counted once per lap, and composed by turns.
 
 What a piece does to its own stage, and to others, is the same in every round but the first and the last. So its changes
-of memory are added up once for each of these *laps*, and its clock is run again only where the copies that it finds under
-way differ; a pass over the turns of all stages puts pieces together. `costmodel.reference` and the simulator run all
-turns. Imported by `costmodel.kernel`.
+of memory are added up once for each of these *laps*, and its clock is run again only where the copies that it finds
+under way differ; a pass over the turns of all stages puts pieces together. `costmodel.reference` and the simulator run
+all turns. Imported by `costmodel.kernel`.
 
 Positions of the scans number the slots of a piece, and one place behind them, once per lap. Orders say when something
-happens: twice the number of slots in turns before, and one more after a block. It follows the conventions "shared copies",
-"rounds", "stages" and "lifetimes" of `docs/sharding.md`.
+happens: twice the number of slots in turns before, and one more after a block. It follows the conventions "shared
+copies", "rounds", "stages" and "lifetimes" of `docs/sharding.md`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def tensor_in_stages(space, state, t, sign):
 
 @njit(_nrt=False, inline="always")
 def _around(space, state, t, need, segments, k):
-    """Find the last copy of tensor `t` on the stage of slot `k` that serves it by what row `need` asks for; -1: none."""
+    """Find the last copy of tensor `t` on the stage of slot `k` that serves it by row `need` of `spec_ids`; -1: none."""
     for r in range(segments):
         e = state.segments[segments - 1 - r]
         is_here = space.gene_stage[space.edge_slot[e]] == space.gene_stage[k]
@@ -158,7 +158,8 @@ def _around(space, state, t, need, segments, k):
 def _sent_copy(space, state, t, row, relayout, size, k, e, own, once, sign):
     """Add or subtract the copies of an edge from stage `own` to that of slot `k`.
 
-    They begin when the turn ends that made the tensor, or with the turn that reads a source, which waits for them first.
+    They begin when the turn ends that made the tensor, or with the turn that reads a source, which waits for them
+    first.
     """
     alike = space.lap[k] > 0 and not once
     times = sign * (space.round_count if alike else 1)

@@ -130,9 +130,9 @@ def _with_options(graph: Graph, placements: Placements, move: Move, mesh_shape: 
             raise StaleMove(move, f"the options of a plan are {options}; devices; micro_batches; stages")
         try:
             placements = with_plan_option(placements, name, move.choice)
-            part = mesh_shape.part(placements.devices)
+            used = mesh_shape.part(placements.devices)
             if placements.stages is not None:
-                StageLayout(mesh_shape, part, placements.stages.count)
+                StageLayout(mesh_shape, used, placements.stages.count)
             if placements.rounds is not None:
                 time_axis(graph, placements.rounds)
         except ValueError as error:

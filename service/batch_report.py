@@ -20,7 +20,10 @@ from tapestry.service.store import StoredRun
 from tapestry.teg.html_table import html_table
 
 OF_AN_ENTRY = ("model", "mesh", "seed", "run", "status", "problem", "stopped", "evaluations")
-OF_A_PLAN = ("model", "mesh", "seed", "run", "plan", "devices", "micro_batches")
+OF_A_PLAN = (
+    *("model", "mesh", "seed", "run", "plan", "devices"),
+    *("micro_batches", "stages", "schedule", "recomputed_blocks"),
+)
 OF_A_RULE = ("rule", "runs", "applied", "improved")
 LONGEST = 2**63 - 1
 STYLE = (
@@ -98,6 +101,9 @@ def frontier_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
             "plan": plan.public_id,
             "devices": plan.devices or "all",
             "micro_batches": plan.micro_batches,
+            "stages": 1 if plan.stages is None else plan.stages["count"],
+            "schedule": "" if plan.stages is None else plan.stages["schedule"],
+            "recomputed_blocks": 0 if plan.recompute is None else plan.recompute["blocks"],
             **{name: plan.cost[name] for name in result.run.summary.options.objectives},
         }
         for result in results

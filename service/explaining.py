@@ -25,6 +25,7 @@ def explanation_document(
     return {
         "objectives": list(objectives),
         "devices": reported.devices or "all",
+        "stages": None if reported.pipeline is None else reported.pipeline.to_json(),
         "start": dict(reported.start),
         "steps": [_step(step) for step in reported.steps],
         "cost": dict(reported.cost),

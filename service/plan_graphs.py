@@ -46,6 +46,7 @@ def explicit_portions(
     """
     try:
         explicit = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
+        explicit.check_no_rounds("an explicit graph")
         size = explicit_size(explicit, part)
         if limit is not None and (size.nodes > limit.nodes or size.size_bytes > limit.size_bytes):
             raise ExplicitRefusal(_too_large(size, limit), size=size, limit=limit)

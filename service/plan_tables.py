@@ -103,10 +103,21 @@ FORMS: tuple[TableForm, ...] = (
 )
 
 
+class TableRefusal(ValueError):
+    """Error raised for a plan that no table describes; the message gives the reason."""
+
+
 def stored_table(store: Store, plan: StoredPlan) -> ShardingTable:
-    """Build the table of a stored plan."""
+    """Build the table of a stored plan.
+
+    Raises:
+        TableRefusal: the plan has stages.
+    """
     request = store.runs.request(plan.run_id)
     found = store.plans.load(plan.key)
     mesh = mesh_of(request.mesh)
     program = store.graphs.load(request.graph_id)
-    return sharding_table(program, found.graph, found.placements, MeshShape(mesh.axis_sizes), plan.id)
+    try:
+        return sharding_table(program, found.graph, found.placements, MeshShape(mesh.axis_sizes), plan.id)
+    except ValueError as error:
+        raise TableRefusal(str(error)) from error

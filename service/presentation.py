@@ -18,6 +18,7 @@ from tapestry.service.store.records import StoredPlan, StoredRun
 from tapestry.service.store.tensor_values import NamedTensor
 from tapestry.service.verdicts import count_verdicts, unchecked_reason, verdict_of
 from tapestry.teg.sharding.rounds import parse_rounds
+from tapestry.teg.sharding.stages import Stages
 
 
 def plan_document(
@@ -27,14 +28,16 @@ def plan_document(
     time: Mapping[str, Any] | None,
     feasible: bool,
     recompute: Mapping[str, int] | None,
+    stages: Mapping[str, Any] | None,
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`.
 
-    `micro_batches` is the number of rounds, 1 for a plan without; `recompute` is null for one that stores everything.
-    `cost_model` is the version of the cost model; `cost_model_note` is null unless it is another than this program's.
-    `time` is the time with its error. Its `lead` comes from `with_leads`.
+    `micro_batches` is the number of rounds, 1 for a plan without; `recompute` is null for one that stores everything,
+    and `stages` for one without, of which `devices` is the submesh of each stage. `cost_model` is the version of the
+    cost model; `cost_model_note` is null unless it is another than this program's. `time` is the time with its error.
+    Its `lead` comes from `with_leads`.
     """
     options = {m["place"]: m["choice"] for m in moves if m["rule"] == "set_option"}
     rounds = parse_rounds(options.get("micro_batches", ""))
@@ -43,6 +46,7 @@ def plan_document(
         "devices": options.get("devices", "all"),
         "micro_batches": 1 if rounds is None else rounds.count,
         "recompute": None if recompute is None else dict(recompute),
+        "stages": None if stages is None else dict(stages),
         "cost": dict(cost),
         **cost_model_document(cost_model),
         "time": time_document(time, verified),
@@ -51,6 +55,11 @@ def plan_document(
         "moves": [dict(move) for move in moves],
         "verified": None if verified is None else dict(verified),
     }
+
+
+def stages_text(stages: Mapping[str, Any] | None) -> str:
+    """Format the stages of a plan's document, such as `4 x 1f1b`; empty for a plan without."""
+    return "" if stages is None else str(Stages(stages["count"], stages["schedule"]))
 
 
 def cost_model_document(version: int) -> dict[str, Any]:
@@ -92,6 +101,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
                     None if plan.time is None else plan.time.to_json(),
                     plan.feasible,
                     plan.recompute,
+                    plan.stages,
                     [move.to_json() for move in plan.moves],
                     checked.verified.get(plan.id),
                 )
@@ -116,6 +126,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
         "devices": plan.devices,
         "micro_batches": plan.micro_batches,
         "recompute": None if plan.recompute is None else dict(plan.recompute),
+        "stages": None if plan.stages is None else dict(plan.stages),
         "move_count": plan.move_count,
         "verified": None if plan.verified is None else dict(plan.verified),
         "verdict": verdict_of(plan.verified),
@@ -141,8 +152,8 @@ def objective_document(objective: Objective) -> dict[str, str]:
 
 def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     """Convert a stored plan to JSON, in the form of a frontier's plans."""
-    figures = (plan.cost, plan.cost_model, plan.time)
-    return plan_document(plan.id, *figures, plan.feasible, plan.recompute, plan.moves, plan.verified)
+    figures = (plan.cost, plan.cost_model, plan.time, plan.feasible)
+    return plan_document(plan.id, *figures, plan.recompute, plan.stages, plan.moves, plan.verified)
 
 
 def options_document(options: RunOptions) -> list[dict[str, str]]:

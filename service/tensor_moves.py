@@ -22,6 +22,7 @@ from tapestry.teg.loading import LoadCost, load_of
 from tapestry.teg.sharding.boundary import boundary_spec, with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import WHOLE, Spec, boxes, volumes
+from tapestry.teg.sharding.stages import check_one_stage
 from tapestry.teg.sharding.text import parse_spec
 
 
@@ -57,7 +58,18 @@ class TensorMove:
 
 
 def places_of(plan: Plan, mesh: Mesh, sites: Iterable[str]) -> dict[str, TensorPlace]:
-    """Return the places in which a plan has sources or sinks, by their sites."""
+    """Return the places in which a plan has sources or sinks, by their sites.
+
+    Raises:
+        ValueError: the plan has stages; a place does not say on which a tensor is.
+    """
+    wanted = list(sites)
+    if wanted:
+        check_one_stage(plan.placements.stages, "the place of a stored tensor")
+    return _places(plan, mesh, wanted)
+
+
+def _places(plan: Plan, mesh: Mesh, sites: Iterable[str]) -> dict[str, TensorPlace]:
     graph = plan.graph
     placements = with_boundary(graph, plan.placements)
     digest = _digest(mesh)
@@ -80,17 +92,20 @@ def moves_to(
     A source that the plan does not read any more needs nothing.
 
     Raises:
-        ValueError: a device that holds one is not on the mesh.
+        ValueError: a device that holds one is not on the mesh. Or the plan has stages, and a tensor is a stored one, or
+            a device loads it for the others.
     """
     loads = {source.site: load_of(dict(source.definition.attributes)) for source in program.sources}
     stated = {site: HeldTensor("", None, load) for site, load in loads.items() if load is not None}
     held = {**stated, **named}
     known = {source.site for source in plan.graph.sources}
-    wanted = places_of(plan, mesh, [site for site in held if site in known])
+    wanted = _places(plan, mesh, [site for site in held if site in known])
     moves = []
     for site, place in wanted.items():
         dtype = plan.graph.tensors[_tensor(plan.graph.by_site[site])].dtype
         try:
+            if held[site].name or (held[site].load or LoadCost()).device:
+                check_one_stage(plan.placements.stages, "moving stored tensors")
             moves.append(_move(site, dtype, held[site], place, mesh))
         except ValueError as error:
             raise ValueError(f"input {site!r}: {error}") from error
@@ -99,7 +114,8 @@ def moves_to(
 
 def loading_document(store: Store, plan: StoredPlan) -> dict[str, Any] | None:
     """Return what a stored plan pays once, before its first step: for inputs of which the program states what loading
-    takes. None if it states this of none. It is no part of the plan's costs, which are those of every step.
+    takes. None if it states this of none, or of one that a device loads for the others of a plan with stages. It is no
+    part of the plan's costs, which are those of every step.
 
     Raises:
         ValueError: a device that loads one is not on the mesh.
@@ -109,7 +125,8 @@ def loading_document(store: Store, plan: StoredPlan) -> dict[str, Any] | None:
     if summary is not None and not any(source.get("load") for source in summary["sources"]):
         return None
     program = store.graphs.load(request.graph_id)
-    if all(load_of(dict(source.definition.attributes)) is None for source in program.sources):
+    loads = [load for source in program.sources if (load := load_of(dict(source.definition.attributes)))]
+    if not loads or (plan.stages is not None and any(load.device for load in loads)):
         return None
     return moves_document(moves_to(store.plans.load(plan.key), mesh_of(request.mesh), program, {}))
 

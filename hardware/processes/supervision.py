@@ -79,12 +79,13 @@ def run_on_processes(
     which the simulator loses the devices. A run in which no process comes to another slot for `patience_s` is ended.
 
     Raises:
-        ValueError: the mesh is too large or not the one the program was built for, inputs do not fit, or a program with
-            rounds is to lose devices.
+        ValueError: the mesh is too large or not the one the program was built for, inputs do not fit, the program has
+            stages, or one with rounds is to lose devices.
         ProcessError: a process ended that should not have, failed, or did not come on. All have been ended.
         RuntimeError: replicas of an observed value differ.
     """
     check_mesh(program, mesh)
+    program.check_one_stage("running on real processes")
     if failure is not None:
         program.check_no_rounds(
             "losing devices on real processes"

@@ -21,12 +21,12 @@ class Lane(NamedTuple):
 class Clocks:
     """A clock per device for compute, `(devices,)`, and one per communication queue, `(stages, queues)`.
 
-    A copy is a rendezvous of all devices of its stages, in all queues that it takes; a block waits for the copies of its
-    slot, and is slower while others run. `mesh` is that of one stage.
+    A copy is a rendezvous of all devices of its stages, in all queues that it takes; a block waits for the copies of
+    its slot, and is slower while others run. `mesh` is that of one stage.
 
-    Copies between stages begin after those within the two stages that were issued before. They go one after the other for
-    each pair of stages, and do not run beside what the sender sends, or the receiver receives, otherwise. One that waits for
-    a stage holds up nothing else.
+    Copies between stages begin after those within the two stages that were issued before. They go one after the other
+    for each pair of stages, and do not run beside what the sender sends, or the receiver receives, otherwise. One that
+    waits for a stage holds up nothing else.
     """
 
     def __init__(self, mesh: Mesh, stages: int = 1) -> None:
@@ -73,7 +73,7 @@ class Clocks:
     def block(
         self, waited: tuple[str, ...], duration_ticks: np.ndarray, stage: int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Run a block on a stage, `duration_ticks` `(devices,)` long, after these copies; return its starts and ends."""
+        """Run a block on a stage, `duration_ticks` `(devices,)` long, after these copies; return starts and ends."""
         ready = max((self.copy_end_ticks[name] for name in waited), default=0)
         rows = self.rows(stage)
         start = np.maximum(self.compute_ticks[rows], ready)

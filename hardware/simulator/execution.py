@@ -119,7 +119,7 @@ class Execution:
     if they were given, or nothing was computed.
     `state`: the next value of carried state by the tensor of its source, as the part that each device holds (empty
     after a dry run).
-    `recovery`: only if devices were lost.
+    `recovery`: only if devices were lost. `stages`: how many the program has; their devices follow each other.
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -141,6 +141,7 @@ class Execution:
     seed: int | None = None
     state: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     recovery: Recovery | None = None
+    stages: int = 1
 
     def __repr__(self) -> str:
         return shown(

@@ -44,7 +44,7 @@ def simulate_loss(
         ValueError: the mesh is not the one the program was built for, inputs do not fit, or the program has stages.
         OutOfMemory: a survivor has no room for a lost device's share.
     """
-    program.check_one_stage("the loss of devices")
+    program.check_one_stage("losing devices")
     undisturbed: SimulationOptions = {**options, "dry": True, "capacity_check": False, "trace": False}
     slot, at_ticks = moment_of(program, mesh, failure, **undisturbed)
     run = simulation_of(program, mesh, inputs, **options)

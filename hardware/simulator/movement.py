@@ -42,8 +42,8 @@ Arrays = list[Array]
 class ArrayMovement:
     """A copy of a tensor of `shape`; `run` computes the result, and the other fields count along the way.
 
-    `staging_bytes` are the bytes that devices hold besides source and result: the incoming slice of the first
-    step, that step's reduced slice if another scatter step follows, the middle buffer if a fetch does. Of a copy between
+    `staging_bytes` are the bytes that devices hold besides source and result: the incoming slice of the first step,
+    that step's reduced slice if another scatter step follows, the middle buffer if a fetch does. Of a copy between
     stages, the arrays begin on the devices of the sending one and end on those of the other.
     """
 

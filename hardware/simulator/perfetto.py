@@ -11,7 +11,8 @@ TICKS_PER_US = 10**6
 
 def to_perfetto(execution: Execution) -> dict[str, Any]:
     """Convert a run's events to Chrome trace JSON: a process per device, a thread for compute and one per
-    communication queue, times in microseconds. A copy is an event of every queue that it takes.
+    communication queue, times in microseconds. A copy is an event of every queue that it takes. Where the program has
+    stages, the name of a device says on which it is.
 
     Source: Trace Event Format, complete events (`ph` X) and metadata events (`ph` M).
     """
@@ -19,7 +20,7 @@ def to_perfetto(execution: Execution) -> dict[str, Any]:
     devices = sorted({event.device for event in execution.events})
     events: list[dict[str, Any]] = []
     for device in devices:
-        events.append(_named("process_name", f"device {device}", device, 0))
+        events.append(_named("process_name", _device_name(execution, device), device, 0))
         events.extend(_named("thread_name", stream, device, k) for k, stream in enumerate(streams))
     events.extend(
         {
@@ -36,6 +37,11 @@ def to_perfetto(execution: Execution) -> dict[str, Any]:
         for thread in (tuple(q + 1 for q in event.queues) or (0,))
     )
     return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _device_name(execution: Execution, device: int) -> str:
+    per_stage = len(execution.peak_memory_bytes) // execution.stages
+    return f"device {device}" + (f" (stage {device // per_stage})" if execution.stages > 1 else "")
 
 
 def _named(kind: str, name: str, device: int, thread: int) -> dict[str, Any]:

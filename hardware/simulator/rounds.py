@@ -101,7 +101,8 @@ def fetch_exchanges(
 def joined_counts(
     reduced: CopyCounts, fetched: CopyCounts, between_bytes: np.ndarray | None, is_between_stages: bool
 ) -> CopyCounts:
-    """Join the counts of the two phases of a copy, which follow each other: on the same devices, or from stage to stage.
+    """Join the counts of the two phases of a copy, which follow each other: on the same devices, or from stage to
+    stage.
 
     `between_bytes` `(devices, devices)` is what the second phase fetches directly, by `[source, target]`.
     """

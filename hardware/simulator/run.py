@@ -211,6 +211,7 @@ class Simulation:
             queue_names=tuple(self.mesh.queue_name(q) for q in range(self.mesh.queue_count)),
             state=dict(self.backend.next_state),
             recovery=recovery,
+            stages=len(self.clocks.queue_ticks),
         )
 
     def issue_again(self, copy: CopyStep) -> None:

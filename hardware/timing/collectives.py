@@ -83,12 +83,12 @@ def step_ticks(
 ) -> Ticks:
     """Compute the ticks of one step of a collective or fetch among groups of `members` devices on one mesh axis.
 
-    `max_received_bytes`, any shape, is the most that any device receives in the step. For n bytes of full
-    tensor that is (p-1)/p n for `all_gather` and `reduce_scatter`, 2(p-1)/p n for `all_reduce`, and n for `broadcast`,
-    which comes from one member. In `all_to_all` and `fetch` the senders are not known here: the bytes are taken as
-    coming evenly from all members. A `send` is a fetch on the whole axis, of which `axis` may be a part. `stride` is the
-    distance on the axis between neighbors of a group (2 for every second device); the groups in between share the
-    links of a ring, torus or line. Zero bytes, or one member, take 0 ticks.
+    `max_received_bytes`, any shape, is the most that any device receives in the step. For n bytes of full tensor that
+    is (p-1)/p n for `all_gather` and `reduce_scatter`, 2(p-1)/p n for `all_reduce`, and n for `broadcast`, which comes
+    from one member. In `all_to_all` and `fetch` the senders are not known here: the bytes are taken as coming evenly
+    from all members. A `send` is a fetch on the whole axis, of which `axis` may be a part. `stride` is the distance on
+    the axis between neighbors of a group (2 for every second device); the groups in between share the links of a ring,
+    torus or line. Zero bytes, or one member, take 0 ticks.
 
     alpha-beta: latency per round + bytes on the busiest link / bandwidth; rounds and load per topology:
     switch: one round per phase (fits measurements better than log2 p or p-1). fully connected: likewise, the bytes

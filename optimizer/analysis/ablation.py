@@ -15,6 +15,7 @@ from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import PLAN_OPTIONS, Placements
 from tapestry.teg.sharding.rounds import can_run_in
+from tapestry.teg.sharding.stages import StageLayout
 
 # Placement rules that look at other blocks than the one they place.
 READING_OTHERS = frozenset({"follow"})
@@ -88,13 +89,11 @@ def _is_the_same(site: str, graph: Graph, finished: Graph) -> bool:
 
 def _legal(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> Placements:
     """Remove the placements that are not legal for this graph."""
+    placements = _staged(placements, mesh_shape)
     if not check_placements(graph, placements, mesh_shape):
         return placements
     if placements.rounds is not None and not can_run_in(graph, placements.rounds):
         placements = replace(placements, rounds=None)
-    if placements.stages is None:
-        blocks = {site: replace(p, part=0) for site, p in placements.blocks.items()}
-        placements = replace(placements, blocks=blocks)
     kept = {
         site: placement
         for site, placement in placements.blocks.items()
@@ -119,4 +118,19 @@ def _undone(
         if places:
             again.append(replace(move, place=places))
     start = replace(finished[1], blocks=blocks, **changed)
-    return replay_plan(finished[0], again, mesh_shape, placements=start)[1]
+    return _staged(
+        replay_plan(finished[0], again, mesh_shape, placements=_staged(start, mesh_shape))[1], mesh_shape
+    )
+
+
+def _staged(placements: Placements, mesh_shape: MeshShape) -> Placements:
+    """Remove stages for which there is no room, and from blocks the parts of a pipeline that is not there."""
+    if placements.stages is not None:
+        try:
+            StageLayout(mesh_shape, mesh_shape.part(placements.devices), placements.stages.count)
+            return placements
+        except ValueError:
+            placements = replace(placements, stages=None)
+    if not any(p.part for p in placements.blocks.values()):
+        return placements
+    return replace(placements, blocks={site: replace(p, part=0) for site, p in placements.blocks.items()})

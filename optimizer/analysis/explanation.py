@@ -27,6 +27,7 @@ from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.plan_stages import PlanStages, plan_stages
 
 OPTION_DOC = "An option of the whole plan is set."
 
@@ -63,11 +64,15 @@ class ExplanationStep:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The steps of a plan, from the costs of the original program (`start`) on."""
+    """The steps of a plan, from the costs of the original program (`start`) on.
+
+    `devices` is the submesh that works, empty for all; with a `pipeline`, that of each of its stages.
+    """
 
     start: Mapping[str, float]
     steps: tuple[ExplanationStep, ...]
     devices: str
+    pipeline: PlanStages | None = None
 
     def __repr__(self) -> str:
         return shown("Explanation", (counted(len(self.steps), "step"), f"devices={self.devices}"))
@@ -127,7 +132,7 @@ def explain(
         )
         for k, (first, group) in enumerate(groups)
     )
-    return Explanation(costs[0], tuple(steps), states[-1][1].devices)
+    return Explanation(costs[0], tuple(steps), states[-1][1].devices, plan_stages(*states[-1]))
 
 
 def first_line(rule: str) -> str:

@@ -1,8 +1,8 @@
 """Pipelines in a search: which stages plans may have, and what the search begins with for each number of them.
 
-Between `variants` and `starts`. Every pipeline has an entry of its own among the submeshes, with the number of rounds that
-keeps its stages busy most of the time. They are begun one after the other, for as long as the last one holds part of the
-front. What goes into which part follows from the program (`optimizer.structure.division`).
+Between `variants` and `starts`. Every pipeline has an entry of its own among the submeshes, with the number of rounds
+that keeps its stages busy most of the time. They are begun one after the other, for as long as the last one holds part
+of the front. What goes into which part follows from the program (`optimizer.structure.division`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def begin_stages(state: SearchState, start: SearchStart, limit: int | None, chec
 
 
 def _may_pay(state: SearchState, start: SearchStart) -> bool:
-    """Return whether a pipeline may add to the front: the first one may, and others if fewer stages hold a part of it."""
+    """Return whether a pipeline may add to the front: the first one may, others if fewer stages hold a part of it."""
     before = state.submeshes[start.submesh - 1]
     if before.stages is None:
         return True

@@ -23,6 +23,7 @@ from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.known_fields import known_fields
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.plan_stages import plan_stages
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -105,6 +106,12 @@ class Plan:
         """The work done again instead of storing results: `blocks`, `bytes` of their results, `flops`; None: none."""
         found = repeated_work(self.graph)
         return None if found is None else found._asdict()
+
+    @property
+    def stages(self) -> dict[str, Any] | None:
+        """The pipeline: `count` of stages, `schedule`, and how many `blocks` are in each part; None: there is none."""
+        found = plan_stages(self.graph, self.placements)
+        return None if found is None else found.to_json()
 
     @property
     def id(self) -> str:

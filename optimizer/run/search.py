@@ -41,7 +41,6 @@ from tapestry.optimizer.run.initialization import fingerprint_of, initialize, re
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior, begin_with, rates_of
 from tapestry.optimizer.run.lower_bounds import lower_bounds
 from tapestry.optimizer.run.micro_batches import rounds_to_search
-from tapestry.optimizer.run.pipelines import layout_of, pipelines_to_search
 from tapestry.optimizer.run.options import (
     LIMITS,
     OptionError,
@@ -51,6 +50,7 @@ from tapestry.optimizer.run.options import (
     options_and_faults,
 )
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
+from tapestry.optimizer.run.pipelines import layout_of, pipelines_to_search
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.relatives import RelatedPlan

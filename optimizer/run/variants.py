@@ -51,8 +51,8 @@ COARSER = 1.5
 class SubMesh:
     """A submesh that a plan may use (`devices`, empty for the whole mesh), with schedule order and rounds of the plan.
 
-    With `stages`, `devices` and the view are those of one stage, and `mesh` is that in which they lie by their `layout`.
-    `known` are the objectives that plans get values for.
+    With `stages`, `devices` and the view are those of one stage, and `mesh` is that in which they lie by their
+    `layout`. `known` are the objectives that plans get values for.
     """
 
     devices: str

@@ -1,9 +1,11 @@
-"""The division of a program into the parts of a pipeline: equal work for each, and little that goes from one to another.
+"""The division of a program into the parts of a pipeline: equal work for each, and little that goes from one to
+another.
 
 Every block has an *anchor*, the place in the way forward through the program to which it belongs. Blocks on the way
-forward are their own anchors, in program order. The way back begins where most is stored, behind the first use of the last parameter; a block
-there belongs to the earliest of what it reads, such as the weights and the stored values of one layer. Parts are cut
-between anchors, so that forward and backward of a layer, its parameters, their states and their updates are in one part.
+forward are their own anchors, in program order. The way back begins where most is stored, behind the first use of the
+last parameter; a block there belongs to the earliest of what it reads, such as the weights and the stored values of one
+layer. Parts are cut between anchors, so that forward and backward of a layer, its parameters, their states and their
+updates are in one part.
 
 Imported by what compiles variants.
 """
@@ -113,7 +115,9 @@ class _Anchors:
         return self.graph.tensors[tensor].type.size_bytes
 
     def _anchor(self, tensor: str) -> int | None:
-        """Return where a stored tensor belongs; None for what much of the way forward reads, or none, and for no floats."""
+        """Return where a stored tensor belongs; None for what much of the way forward reads, or none, and for no
+        floats.
+        """
         if not self.graph.tensors[tensor].dtype.startswith(("float", "bfloat")):
             return None
         maker = self.graph.producers[tensor]

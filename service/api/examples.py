@@ -118,6 +118,7 @@ _PLAN = {
     "devices": "all",
     "micro_batches": 1,
     "recompute": None,
+    "stages": None,
     "move_count": 1,
     "verified": _VERIFIED,
     "verdict": "verified",
@@ -127,6 +128,7 @@ _EXPLANATION = {
     "plan": PLAN_ID,
     "objectives": ["time_s", "traffic_bytes"],
     "devices": "all",
+    "stages": None,
     "start": {"time_s": 2.1e-05, "traffic_bytes": 0},
     "steps": [
         {

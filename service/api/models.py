@@ -226,6 +226,14 @@ class RecomputeAnswer(Answer):
     flops: int = Field(description="the work that is done twice")
 
 
+class StagesAnswer(Answer):
+    """The stages of a plan: equal parts of the mesh, each of which runs blocks of its own (a pipeline)."""
+
+    count: int
+    schedule: str = Field(description="the order in which stages take turns: gpipe, 1f1b or interleaved")
+    blocks: list[int] = Field(description="how many blocks are in each part; part k is on stage k % count")
+
+
 class PlanAnswer(Answer):
     """A plan of a frontier."""
 
@@ -243,13 +251,14 @@ class PlanAnswer(Answer):
         description="how the time compares with that of the fastest plan; null where there is none to compare with"
     )
     feasible: bool
-    devices: str
+    devices: str = Field(description="the part of the mesh that works, or `all`; with stages, that of each")
     micro_batches: int = Field(
         description="the rounds in which the program runs, each on a slice of the data; 1: none"
     )
     recompute: RecomputeAnswer | None = Field(
         description="what the program computes again for late readers; null where it stores everything"
     )
+    stages: StagesAnswer | None = Field(description="the pipeline; null for a plan without")
     move_count: int
     verified: dict[str, Any] | None
     verdict: Literal["verified", "failed", "untrusted", "unchecked"] = Field(
@@ -346,6 +355,7 @@ class ExplanationAnswer(Answer):
     plan: str
     objectives: list[str]
     devices: str
+    stages: StagesAnswer | None = Field(description="the pipeline; null for a plan without")
     start: dict[str, float | int] = Field(description="with every device computing everything")
     steps: list[ExplainedStep]
     cost: dict[str, float | int]

@@ -132,10 +132,9 @@ def _in_form(form: TableForm) -> Callable[[Request, StoredPlan, Context, GraphPa
     """Return how a table of shardings is answered in one form."""
 
     def answer(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
-        written = parts.pool.do(tasks.write_table, plan.public_id, form.name, parts.settings.database_url)
-        text: str = written[0]
+        written = _written(plan, parts, form)
         ending = {JSON: ".json", "text/plain": ".txt"}.get(form.media_type, ".py")
-        return _file(text, form.media_type, f"{plan.public_id}.{form.name}{ending}")
+        return _file(written.text, form.media_type, f"{plan.public_id}.{form.name}{ending}")
 
     return answer
 
@@ -144,15 +143,23 @@ def into_program(plan: StoredPlan, parts: Context, form: TableForm, program: Upl
     """Answer with the user's own program, into which a plan's table is written.
 
     Raises:
-        Problem: the file is no program of this kind, or not the one that was searched.
+        Problem: the file is no program of this kind, or not the one that was searched; or no table describes the plan.
     """
     with private_file() as path:
         receive(program, path)
-        url = parts.settings.database_url
-        text, refusal = parts.pool.do(tasks.write_table, plan.public_id, form.name, url, str(path))
-    if refusal:
-        raise invalid((Fault("/file", refusal),))
-    return _file(text, form.media_type, f"{plan.public_id}.{form.name}.mlir")
+        written = _written(plan, parts, form, str(path))
+    if written.fault:
+        raise invalid((Fault("/file", written.fault),))
+    return _file(written.text, form.media_type, f"{plan.public_id}.{form.name}.mlir")
+
+
+def _written(
+    plan: StoredPlan, parts: Context, form: TableForm, path: str | None = None
+) -> tasks.WrittenTable:
+    written = parts.pool.do(tasks.write_table, plan.public_id, form.name, parts.settings.database_url, path)
+    if written.refusal:
+        raise Problem(422, "not_expressible", written.refusal)
+    return written
 
 
 def _file(content: str, media_type: str, name: str) -> Response:

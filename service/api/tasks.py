@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.costmodel.resources import ResourceError
@@ -28,7 +28,7 @@ from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
 from tapestry.service.plan_programs import ProgramRefusal, plan_program
-from tapestry.service.plan_tables import FORMS, stored_table
+from tapestry.service.plan_tables import FORMS, TableRefusal, stored_table
 from tapestry.service.store import Store, mesh_of
 from tapestry.teg.document import DocumentError
 from tapestry.teg.drawing import to_dot
@@ -47,7 +47,7 @@ MOST_FAULTS = 100
 LONGEST_NAME = 200
 MOST_SITES = 5  # near ones, of a pin that names none
 # An artifact of this form and cost model; those of earlier ones are rendered again.
-EXPLANATION = f"explanation 3, model {COST_MODEL_VERSION}"
+EXPLANATION = f"explanation 4, model {COST_MODEL_VERSION}"
 DOT_BLOCKS = 2000
 GZIP_LEVEL = 5
 
@@ -275,22 +275,34 @@ def draw(key: int, url: str) -> str:
     return to_dot(store_at(url).plans.load(key).graph, DOT_BLOCKS)
 
 
-def write_table(plan_id: str, form: str, url: str, path: str | None = None) -> tuple[str, str]:
-    """Write a plan's table of shardings; return it, or the reason why the program of a private file is not its own.
+class WrittenTable(NamedTuple):
+    """A table of shardings, or why there is none for the plan (`refusal`), or none in the given file (`fault`)."""
+
+    text: str = ""
+    refusal: str = ""
+    fault: str = ""
+
+
+def write_table(plan_id: str, form: str, url: str, path: str | None = None) -> WrittenTable:
+    """Write a plan's table of shardings, or into the program of a private file, if that is its own.
 
     The program is input from outside, which may break its reader in any way.
     """
     store = store_at(url)
-    table = stored_table(store, store.plans.get(plan_id))
+    try:
+        table = stored_table(store, store.plans.get(plan_id))
+    except TableRefusal as error:
+        return WrittenTable(refusal=str(error))
     written = next(known for known in FORMS if known.name == form)
     if path is None:
-        return written.write(table, ""), ""
+        return WrittenTable(written.write(table, ""))
     try:
-        return written.write(table, Path(path).read_bytes()), ""
+        return WrittenTable(written.write(table, Path(path).read_bytes()))
     except ImportFailure as error:
-        return "", " ".join(str(error).split())
+        return WrittenTable(fault=" ".join(str(error).split()))
     except Exception as error:
-        return "", f"its reader broke on it ({type(error).__name__}: {' '.join(str(error)[:200].split())})"
+        reason = f"{type(error).__name__}: {' '.join(str(error)[:200].split())}"
+        return WrittenTable(fault=f"its reader broke on it ({reason})")
 
 
 def write_program(key: int, run_id: str, library: str, url: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from tapestry.costmodel.known_objectives import objective_called
 from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
 from tapestry.optimizer.run.plan import REASONS
 from tapestry.service.cli.output import column, paint, print_table, quantity, scale_of
-from tapestry.service.presentation import title_of
+from tapestry.service.presentation import stages_text, title_of
 from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, verdict_of
 from tapestry.teg.brief import counted
 
@@ -55,6 +55,9 @@ def print_frontier(
     if any(plan["micro_batches"] > 1 for plan in ordered):
         headers.append("micro-batches")
         columns.append([str(plan["micro_batches"]) for plan in ordered])
+    if any(plan["stages"] for plan in ordered):
+        headers.append("stages")
+        columns.append([stages_text(plan["stages"]) for plan in ordered])
     if any(plan["recompute"] for plan in ordered):
         headers.append("computed again")
         columns.append(

@@ -20,6 +20,7 @@ from tapestry.service.tensor_names import name_fault
 from tapestry.teg.faults import joined, no_such
 from tapestry.teg.graph import Graph
 from tapestry.teg.interface import unpack_outputs
+from tapestry.teg.sharding.stages import check_one_stage
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,19 @@ def check_names(graph: Graph, arguments: Namespace) -> None:
     faults += [f"two outputs would be stored as {name!r}" for name, count in times.items() if count > 1]
     if faults:
         raise CommandError(joined(faults))
+
+
+def check_places(plan: Plan, arguments: Namespace) -> None:
+    """Check that a plan has places for the tensors of --tensor and --save, before anything is computed.
+
+    Raises:
+        CommandError: it has stages.
+    """
+    try:
+        if arguments.tensor or arguments.save:
+            check_one_stage(plan.placements.stages, "--tensor and --save: a stored tensor")
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 def save_outputs(arguments: Namespace, plan: Plan, mesh: Mesh, outputs: Mapping[str, np.ndarray]) -> None:

@@ -21,6 +21,7 @@ from tapestry.service.store import (
     NewExecution,
     Store,
     StoredExecution,
+    TensorPlace,
     TensorRequest,
     TensorValue,
     UnknownId,
@@ -72,7 +73,16 @@ class Executed(NamedTuple):
 
 
 def run_execution(request: ExecutionRequest) -> Executed:
-    """Run the plan and compare with the reference; a pure function, for a process of its own."""
+    """Run the plan and compare with the reference; a pure function, for a process of its own.
+
+    Raises:
+        ExecutionRefused: stored tensors are wanted of a plan that has no places for them.
+    """
+    try:
+        moves = moves_to(request.plan, request.mesh, request.graph, request.named)
+        places = places_of(request.plan, request.mesh, request.tensors.save)
+    except ValueError as error:
+        raise ExecutionRefused(str(error)) from error
     inputs = reference = None
     if request.values and request.tensors.is_seeded:
         inputs, reference = reference_values(request.graph, request.seed or 0)
@@ -90,13 +100,14 @@ def run_execution(request: ExecutionRequest) -> Executed:
         trace=True,
         backend=request.backend,
     )
-    moves = moves_to(request.plan, request.mesh, request.graph, request.named)
     if moves:
         record = replace(record, counts=with_moves(record.counts, moves))
-    return Executed(record, _computed(request, run.outputs))
+    return Executed(record, _computed(request, run.outputs, places))
 
 
-def _computed(request: ExecutionRequest, found: Mapping[str, np.ndarray]) -> ComputedTensors:
+def _computed(
+    request: ExecutionRequest, found: Mapping[str, np.ndarray], places: Mapping[str, TensorPlace]
+) -> ComputedTensors:
     """Return the outputs that the request keeps with the execution or stores under a name."""
     requested, graph = request.tensors, request.plan.graph
     outputs = {
@@ -104,7 +115,6 @@ def _computed(request: ExecutionRequest, found: Mapping[str, np.ndarray]) -> Com
         for site, array in unpack_outputs(graph, found).items()
         if requested.outputs or site in requested.save
     }
-    places = places_of(request.plan, request.mesh, requested.save)
     return ComputedTensors(
         outputs if requested.outputs else {},
         {name: outputs[site] for site, name in requested.save.items()},

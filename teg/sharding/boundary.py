@@ -17,7 +17,8 @@ def with_boundary(graph: Graph, placements: Placements) -> Placements:
     """Place the boundary as convention *Chosen boundaries* states; all other blocks keep their placements.
 
     Where the options say so, inputs are replicated and outputs gathered. A sink that carries state takes strategy,
-    layout and part of the pipeline from its source, so that the next run finds the state where it begins; only the time of its copy is its own.
+    layout and part of the pipeline from its source, so that the next run finds the state where it begins; only the time
+    of its copy is its own.
 
     Raises:
         ValueError: a sink carries a view, which is stored nowhere.

@@ -33,7 +33,7 @@ from tapestry.teg.sharding.sharded_block import (
     shard_in_round,
 )
 from tapestry.teg.sharding.spec import Spec
-from tapestry.teg.sharding.stages import StageLayout
+from tapestry.teg.sharding.stages import StageLayout, check_one_stage
 from tapestry.teg.sharding.turns import Turn, turn_table, turns_of
 from tapestry.teg.views import ViewMap
 
@@ -62,8 +62,8 @@ class Buffer:
 class CopyStep:
     """A copy that makes buffer `result` from buffer `source`, issued at slot `issue`, waited for at slot `wait`.
 
-    Between stages, it is issued when the turn that made its source ends, and the turn that needs it waits for it first of
-    all. Both stages take part when it is issued, and neither goes on past the slot that waits for it before it ends.
+    Between stages, it is issued when the turn that made its source ends, and the turn that needs it waits for it first
+    of all. Both stages take part when it is issued, and neither goes on past the slot that waits for it before it ends.
     """
 
     result: str
@@ -158,8 +158,7 @@ class ExplicitGraph:
         Raises:
             ValueError: it has several, which `what` does not support.
         """
-        if self.stages is not None:
-            raise ValueError(f"{what} does not support plans with stages (pipelines) yet")
+        check_one_stage(self.stages, what)
 
     def __repr__(self) -> str:
         sizes = (counted(len(self.slots), "slot"), counted(len(self.buffers), "buffer"))

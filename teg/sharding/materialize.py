@@ -50,8 +50,9 @@ def materialize(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialize
 
     Raises:
         TooManyNodes: they are more than `limit`.
-        ValueError: a block has no index points at all.
+        ValueError: a block has no index points at all, or the plan has rounds or stages.
     """
+    explicit.check_no_rounds("an explicit graph")
     least = least_nodes(explicit)
     if least > limit:
         raise TooManyNodes(limit, least)

@@ -1,8 +1,8 @@
 """Stages: equal parts of a mesh, side by side, each of which runs its own blocks of a program (a pipeline).
 
-A plan says how many there are, in which order their work comes, and of every block in which *part* of the pipeline it is.
-Parts are dealt to the stages in turn: with more parts than stages a stage has several (an interleaved pipeline). All that a
-plan says of sub-axes is about the devices of one stage.
+A plan says how many there are, in which order their work comes, and of every block in which *part* of the pipeline it
+is. Parts are dealt to the stages in turn: with more parts than stages a stage has several (an interleaved pipeline).
+All that a plan says of sub-axes is about the devices of one stage.
 
 Imported by whatever turns placements into a program, and by those who count or run it.
 """
@@ -52,6 +52,16 @@ def parse_stages(text: str) -> Stages | None:
             f"expected stages such as '4 x 1f1b', the count and a schedule among {', '.join(SCHEDULES)}, not {text!r}"
         )
     return None if found is None else Stages(int(found[1]), found[2])
+
+
+def check_one_stage(stages: object | None, what: str) -> None:
+    """Check that a plan or a program has no `stages`.
+
+    Raises:
+        ValueError: it has some, which `what` does not support.
+    """
+    if stages is not None:
+        raise ValueError(f"{what} does not support plans with stages (pipelines) yet")
 
 
 @dataclass(frozen=True)

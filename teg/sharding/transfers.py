@@ -23,8 +23,8 @@ class Transfer(NamedTuple):
     """A transfer of elements `[start, end)` of the flattened `box` from device `source` to device `target`.
 
     `axis` is the slowest mesh axis crossed (position), -1 for the device's own elements. Between stages, `source` is a
-    device of the sending one, unless `gathered`: the elements are read from the source's result buffer (replicas that split a slow transfer), not from its
-    held part.
+    device of the sending one, unless `gathered`: the elements are read from the source's result buffer (replicas that
+    split a slow transfer), not from its held part.
     """
 
     target: int

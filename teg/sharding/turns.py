@@ -1,8 +1,8 @@
 """Turns: what runs in each slot of a program, in which round and stage; the schedules of pipelines.
 
 The blocks of a segment (a loop of rounds, or what lies between loops) are cut into *pieces*, each on one stage: a piece
-ends where another stage is needed to go on. A turn is one piece in one round. A schedule is an order of its turns for each
-stage; the program's order follows from all of them, as if turns took as long as they have operations.
+ends where another stage is needed to go on. A turn is one piece in one round. A schedule is an order of its turns for
+each stage; the program's order follows from all of them, as if turns took as long as they have operations.
 
 Imported by the expansion, and by the fast cost model.
 """
@@ -26,11 +26,11 @@ class ScheduleError(ValueError):
 
 
 @dataclass(frozen=True)
-class Piece:
+class StagePiece:
     """Blocks of a segment, in schedule order, that one stage runs in one go: those of one part of the pipeline.
 
-    `depth` counts the changes of parts before it, on the way with the most of them; `needs` are the numbers of the pieces
-    of other stages that it waits for; `flops` those of its blocks in all rounds, at least 1.
+    `depth` counts the changes of parts before it, on the way with the most of them; `needs` are the numbers of the
+    pieces of other stages that it waits for; `flops` those of its blocks in all rounds, at least 1.
     """
 
     part: int
@@ -60,7 +60,7 @@ class Turn(NamedTuple):
 class TurnTable:
     """The pieces of all segments, the segment of each, and the turns in order: piece, by number, and round."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StagePiece, ...]
     levels: tuple[int, ...]
     order: tuple[tuple[int, int], ...]
 
@@ -79,14 +79,14 @@ def turn_table(
     Raises:
         ScheduleError: stages wait for each other for ever.
     """
-    found: list[Piece] = []
+    found: list[StagePiece] = []
     levels: list[int] = []
     order: list[tuple[int, int]] = []
     segments = [tuple(blocks)] if time is None else time.segments(blocks)
     for level, segment in enumerate(segments):
         rounds, first = time.count if time is not None and level % 2 else 1, len(found)
         if stages is None:
-            pieces: Sequence[Piece] = (Piece(0, 0, segment, frozenset()),)
+            pieces: Sequence[StagePiece] = (StagePiece(0, 0, segment, frozenset()),)
             turns = [(0, number) for number in range(rounds)]
         else:
             pieces = pieces_of(graph, segment, parts or {})
@@ -111,7 +111,7 @@ def turns_of(table: TurnTable, stages: Stages | None) -> list[Turn]:
     return turns
 
 
-def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) -> tuple[Piece, ...]:
+def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) -> tuple[StagePiece, ...]:
     """Cut blocks, in schedule order, into pieces, those of least depth first.
 
     A block is as deep as what it needs makes it. What nobody in another part waits for is not done by itself, but
@@ -134,7 +134,7 @@ def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) 
     number = {key: k for k, key in enumerate(keys)}
     key_of = {block.site: key for key in keys for block in found[key]}
     return tuple(
-        Piece(
+        StagePiece(
             key[1],
             key[0],
             tuple(found[key]),
@@ -194,7 +194,7 @@ class _Entry(NamedTuple):
     round: int
 
 
-def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list[tuple[int, int]]:
+def pipeline_order(pieces: Sequence[StagePiece], rounds: int, stages: Stages) -> list[tuple[int, int]]:
     """Return pieces, by number, and rounds in an order that agrees with the schedule of every stage.
 
     It is the order in which they begin if each takes as long as it has operations, by stage where they begin together.
@@ -211,7 +211,7 @@ def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list
     waiting: dict[_Entry, list[int]] = {}  # the stages that can go on after a turn
     ready: list[tuple[int, int]] = []  # when stages may begin their next turns
 
-    def offer(stage: int) -> None:
+    def look(stage: int) -> None:
         if not left[stage]:
             return
         entry = left[stage][-1]
@@ -224,7 +224,7 @@ def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list
         heappush(ready, (max(times, default=free[stage]), stage))
 
     for stage in range(stages.count):
-        offer(stage)
+        look(stage)
     while ready:
         begin, stage = heappop(ready)
         if begin < free[stage]:
@@ -235,19 +235,19 @@ def pipeline_order(pieces: Sequence[Piece], rounds: int, stages: Stages) -> list
         begun[entry] = begin
         ends[entry] = free[stage] = begin + pieces[entry.piece].flops
         for other in (*waiting.pop(entry, ()), stage):
-            offer(other)
+            look(other)
     if any(left):
         raise ScheduleError(_waits(pieces, left, set(ends), stages))
     return found
 
 
-def _waits_for(pieces: Sequence[Piece], piece: int) -> frozenset[int]:
+def _waits_for(pieces: Sequence[StagePiece], piece: int) -> frozenset[int]:
     """Return the pieces that begin before another one in each round: those that it needs, and the one before it."""
     return pieces[piece].needs | ({piece - 1} if piece else set())
 
 
 def _waits(
-    pieces: Sequence[Piece], left: Sequence[Sequence[_Entry]], done: set[_Entry], stages: Stages
+    pieces: Sequence[StagePiece], left: Sequence[Sequence[_Entry]], done: set[_Entry], stages: Stages
 ) -> str:
     """Describe the cycle of waits of stages that cannot go on."""
     waits: dict[int, tuple[int, _Entry]] = {}
@@ -269,7 +269,7 @@ def _waits(
     return f"the schedule {stages.schedule!r} cannot go on: {'; '.join(texts)}"
 
 
-def _stage_order(pieces: Sequence[Piece], rounds: int, stages: Stages, stage: int) -> list[_Entry]:
+def _stage_order(pieces: Sequence[StagePiece], rounds: int, stages: Stages, stage: int) -> list[_Entry]:
     """Return the turns of one stage in the order of its schedule."""
     by_part: dict[int, list[int]] = {}
     for k, piece in enumerate(pieces):  # in order of depth

@@ -95,7 +95,8 @@ def run_disturbed(
     """Run a plan on the disturbed mesh, with numbers if there are `inputs`, and compare its outputs.
 
     Raises:
-        CommandError: the plan uses a part of the mesh only, or a survivor has no room for a lost device's share.
+        CommandError: the plan uses a part of the mesh only, a survivor has no room for a lost device's share, or
+            devices of a plan with stages are to be lost.
     """
     program = whole_mesh_program(plan, mesh, "--fail and --slow need")
     known = {source.site for source in plan.graph.sources}
@@ -119,6 +120,8 @@ def run_disturbed(
             )
     except OutOfMemory as error:
         raise CommandError(f"the survivors cannot go on: {error}") from error
+    except ValueError as error:
+        raise CommandError(str(error)) from error
     return DisturbedRun(execution, relative_errors(execution.outputs, reference or {}))
 
 
@@ -129,7 +132,7 @@ def whole_mesh_program(plan: Plan, mesh: Mesh, needing: str) -> ExplicitGraph:
         CommandError: the plan uses a part of the mesh only.
     """
     program = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
-    if program.mesh_shape.axes != mesh.axis_sizes:
+    if program.axes != mesh.axis_sizes or program.device_count != mesh.device_count:
         raise CommandError(f"{needing} a plan that uses all devices of the mesh")
     return program
 

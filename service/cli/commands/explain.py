@@ -272,8 +272,21 @@ def _print(document: Mapping[str, Any]) -> None:
         "what each move changed.\n'without it': what the finished plan would lose without the move "
         f"({title_of(first)}) nor those that build on it, which stand behind it by their numbers."
     )
+    if document["stages"] is not None:
+        print(_pipeline_text(document["stages"], document["devices"]))
     if document["memory"]:
         print(f"The fullest device holds {memory_text(document['memory'])}.")
+
+
+def _pipeline_text(stages: Mapping[str, Any], devices: str) -> str:
+    """Say in how many stages a plan runs, by which schedule, and how many blocks are in each part."""
+    *others, last = map(str, stages["blocks"])
+    blocks = f"{', '.join(others)} and {last}" if others else last
+    where = "all devices" if devices == "all" else f"{devices} each"
+    return (
+        f"It runs in {counted(stages['count'], 'stage')} ({where}), which take turns by the schedule "
+        f"{stages['schedule']}; the parts of this pipeline have {blocks} blocks."
+    )
 
 
 def _effects(document: Mapping[str, Any], name: str) -> tuple[str, list[str]]:

@@ -15,7 +15,7 @@ from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import open_store
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
 from tapestry.service.plan_programs import PROGRAMS, ProgramRefusal, plan_program, program_values, write_npz
-from tapestry.service.plan_tables import FORMS, TableForm, stored_table
+from tapestry.service.plan_tables import FORMS, TableForm, TableRefusal, stored_table
 from tapestry.service.store import Store, StoreError, mesh_of
 from tapestry.teg.brief import counted
 from tapestry.teg.exporters.tables.table import ShardingTable
@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
         else:
             portions = GRAPHS[arguments.to](store, arguments.plan, part)
         values = None if arguments.weights_output is None else _values(store, arguments)
-    except (StoreError, ProgramRefusal) as error:
+    except (StoreError, ProgramRefusal, TableRefusal) as error:
         raise CommandError(str(error)) from error
     except ExplicitRefusal as error:
         raise CommandError(f"--{error.option}: {error}" if error.option else str(error)) from error

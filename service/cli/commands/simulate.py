@@ -47,6 +47,7 @@ from tapestry.service.cli.frontier import unit_of
 from tapestry.service.cli.named_tensors import (
     GivenTensors,
     check_names,
+    check_places,
     request_of,
     save_outputs,
     with_stored,
@@ -234,6 +235,7 @@ def _execute(subject: SimulatedPlan, arguments: Namespace, given: GivenTensors) 
     check_processes(arguments, subject.mesh)
     inputs = reference = None
     check_names(subject.graph, arguments)
+    check_places(subject.plan, arguments)
     if not arguments.dry:
         inputs, reference = _values(subject, arguments.seed, given.values)
     executions: list[NewExecution] = []

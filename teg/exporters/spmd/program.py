@@ -69,8 +69,9 @@ def write_program(explicit: ExplicitGraph, target: ProgramTarget, reserved: Set[
     """Write the statements of a plan for a library; functions of its module do not use `reserved` names.
 
     Raises:
-        ValueError: blocks or element types have no text; all are listed.
+        ValueError: blocks or element types have no text; all are listed. Or the plan has stages.
     """
+    explicit.check_one_stage("an exported program")
     return _Walk(explicit, target, reserved).run()
 
 

@@ -25,6 +25,7 @@ from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
+from tapestry.teg.sharding.stages import check_one_stage
 from tapestry.teg.sharding.strategy import consumer_spec, producer_spec, read_of
 from tapestry.teg.stored_values import StoredValue
 
@@ -54,7 +55,11 @@ def sharding_table(
 
     Inputs, parameters and outputs are all in it, and the intermediate values of the imported program that are whole
     tensors of the rewritten graph. Constants are not: they belong to the program's text.
+
+    Raises:
+        ValueError: the plan has stages; a table does not say on which a tensor is.
     """
+    check_one_stage(placements.stages, "a table of shardings")
     part = mesh_shape.part(placements.devices)
     placed = with_boundary(graph, placements)
     stored = [

@@ -20,7 +20,7 @@ from tapestry.teg.sharding.spec import WHOLE
 from tapestry.teg.sharding.stages import Route, StageLayout, Stages, parse_stages
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.sharding.text import placements_from_document, placements_to_document
-from tapestry.teg.sharding.turns import Piece, ScheduleError, pipeline_order
+from tapestry.teg.sharding.turns import ScheduleError, StagePiece, pipeline_order
 from tapestry.teg.sharding.verify import verify
 from tests.cases import rotating
 from tests.teg.sharding.looped import in_rounds, training
@@ -276,7 +276,8 @@ def test_a_cycle_is_named_without_those_that_wait_for_it() -> None:
     needs = [(), (0,), (1,), (2,), (3,), (2,)]
     parts = [2, 1, 2, 1, 2, 0]
     pieces = [
-        Piece(part, k, (), frozenset(need)) for k, (part, need) in enumerate(zip(parts, needs, strict=True))
+        StagePiece(part, k, (), frozenset(need))
+        for k, (part, need) in enumerate(zip(parts, needs, strict=True))
     ]
     assert len(pipeline_order(pieces, 2, Stages(3, "gpipe"))) == 12
     with pytest.raises(ScheduleError) as raised:

@@ -13,11 +13,14 @@ export function frontierCsv(plans) {
     plan.feasible,
     plan.devices,
     plan.micro_batches,
+    plan.stages?.count ?? 1,
+    plan.stages?.schedule ?? "",
     plan.recompute?.blocks ?? 0,
     plan.move_count,
   ]);
+  const decisions = ["devices", "micro_batches", "stages", "schedule", "recomputed_blocks", "moves"];
   return (
-    [["plan", ...costs, "cost_model", "feasible", "devices", "micro_batches", "recomputed_blocks", "moves"], ...rows]
+    [["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows]
       .map((row) => row.map(cell).join(","))
       .join("\r\n") + "\r\n"
   );

@@ -36,6 +36,7 @@ function gene([name, value]) {
   if (name === "prefetch")
     return `fetches early: ${inputs(value, (slots) => ` by ${slots === 1 ? "a slot" : `${slots} slots`}`)}`;
   if (name === "regather") return `gathers anew: ${inputs(value, () => "")}`;
+  if (name === "part") return `in part ${value} of the pipeline`;
   if (name === "recompute") return value ? "computed anew where it is read" : "";
   return `${name}: ${Array.isArray(value) ? value.join(", ") : value}`;
 }

@@ -21,6 +21,9 @@ export function showDevices(place, counts, trace, capacity) {
   const most = Math.max(1, ...peaks);
   const largest = Math.max(1, ...received);
   const busyBy = trace ? new Map(trace.devices.map((device) => [device.number, device.busy])) : null;
+  const nameBy = trace
+    ? new Map(trace.devices.map(({ number, name }) => [number, name.replace(/^device /, "")]))
+    : null;
   const heads = [
     ["device", ""],
     ...(trace
@@ -45,7 +48,7 @@ export function showDevices(place, counts, trace, capacity) {
     return element(
       "tr",
       {},
-      element("th", { scope: "row" }, String(device)),
+      element("th", { scope: "row" }, nameBy?.get(device) ?? String(device)),
       shares,
       pair(memory.write(peak), peak / most, ""),
       pair(traffic.write(received[device]), received[device] / largest, "second"),

@@ -191,7 +191,8 @@ function hoverText(plan, objectives, marks) {
   const devices = plan.devices === "all" ? [] : [`on ${plan.devices}`];
   const rounds = plan.micro_batches > 1 ? [`in ${plan.micro_batches} micro-batches`] : [];
   const again = plan.recompute ? [`${plain(plan.recompute.blocks)} blocks computed again`] : [];
-  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices, ...rounds, ...again].join("<br>");
+  const stages = plan.stages ? [`in ${plan.stages.count} stages, by the schedule ${plan.stages.schedule}`] : [];
+  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices, ...rounds, ...stages, ...again].join("<br>");
 }
 
 /**

@@ -3,8 +3,10 @@
  * @module marks
  */
 
+/** @typedef {{count: number, schedule: string, blocks: number[]}} Stages */
 /** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, micro_batches: number,
- *   recompute: {blocks: number, bytes: number, flops: number} | null, move_count: number, feasible: boolean, verified: any, cost_model: number, cost_model_note: string | null,
+ *   recompute: {blocks: number, bytes: number, flops: number} | null, stages: Stages | null, move_count: number, feasible: boolean,
+ *   verified: any, cost_model: number, cost_model_note: string | null,
  *   time: import("./time-errors.js").Time | null, lead?: import("./time-errors.js").Lead | null}} Plan */
 
 /** What a mark says. */
@@ -13,6 +15,11 @@ export const MEANINGS = {
   knee: "nearest to the best of all objectives together",
   smallest: "least peak memory",
 };
+
+/** The stages of a plan, such as `4 x 1f1b`; empty for a plan without. @param {Plan} plan */
+export function stagesText({ stages }) {
+  return stages ? `${stages.count} x ${stages.schedule}` : "";
+}
 
 /**
  * Marks by plan id.

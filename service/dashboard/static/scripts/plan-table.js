@@ -6,6 +6,7 @@
 import { pages } from "./api.js";
 import { checkChips, markChip } from "./badges.js";
 import { element, fill } from "./dom.js";
+import { stagesText } from "./marks.js";
 import { leadCell } from "./time-errors.js";
 import { column, plain } from "./units.js";
 
@@ -22,6 +23,16 @@ const MICRO_BATCHES = {
   isNumber: true,
   value: (plan) => plan.micro_batches,
   cell: (plan) => plain(plan.micro_batches),
+};
+
+/** @type {Column} */
+const STAGES = {
+  key: "stages",
+  title: "stages",
+  unit: "",
+  isNumber: true,
+  value: (plan) => plan.stages?.count ?? 1,
+  cell: (plan) => stagesText(plan),
 };
 
 /** @type {Column} */
@@ -193,6 +204,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
       cell: (plan) => plan.devices,
     },
     ...(plans.some((plan) => plan.micro_batches > 1) ? [MICRO_BATCHES] : []),
+    ...(plans.some((plan) => plan.stages) ? [STAGES] : []),
     ...(plans.some((plan) => plan.recompute) ? [COMPUTED_AGAIN] : []),
     {
       key: "moves",

@@ -11,7 +11,8 @@ import { quantity, scaleOf, plain } from "./units.js";
 
 /** @typedef {import("./trace.js").Trace} Trace */
 
-const LABELS = 74;
+const LABELS = 74; // px for `device 12`
+const LETTER = 7; // px for each more
 const AXIS = 26;
 const GAP = 8;
 const CLOSEST = 400; // times the whole
@@ -27,6 +28,7 @@ export class Timeline {
     fill(place, this.place);
     /** @type {Trace | null} */
     this.trace = null;
+    this.labels = LABELS; // the width of the devices' names
     this.from = 0;
     this.to = 1;
     this.isWaiting = false;
@@ -39,6 +41,8 @@ export class Timeline {
   show(trace) {
     this.trace = trace;
     const { devices, end } = trace;
+    const longest = devices.reduce((most, { name }) => Math.max(most, name.length), 10);
+    this.labels = LABELS + LETTER * (longest - 10);
     this.canvas.setAttribute(
       "aria-label",
       `Timeline of ${devices.length} devices over ${quantity(end, "s")}; the table below has each device's figures`,
@@ -88,12 +92,12 @@ export class Timeline {
 
   /** @param {number} time */
   #x(time) {
-    return LABELS + ((time - this.from) / (this.to - this.from)) * (this.width - LABELS);
+    return this.labels + ((time - this.from) / (this.to - this.from)) * (this.width - this.labels);
   }
 
   /** @param {number} x */
   #time(x) {
-    return this.from + ((x - LABELS) / (this.width - LABELS)) * (this.to - this.from);
+    return this.from + ((x - this.labels) / (this.width - this.labels)) * (this.to - this.from);
   }
 
   #draw() {
@@ -114,10 +118,10 @@ export class Timeline {
     devices.forEach((device, k) => {
       const top = AXIS + k * (streams.length * this.lane + GAP);
       pen.fillStyle = ink;
-      pen.fillText(`device ${device.number}`, 0, top + this.lane);
+      pen.fillText(device.name, 0, top + this.lane);
       device.lanes.forEach((lane, j) => {
         pen.fillStyle = sunken;
-        pen.fillRect(LABELS, top + j * this.lane, this.width - LABELS, this.lane - 1);
+        pen.fillRect(this.labels, top + j * this.lane, this.width - this.labels, this.lane - 1);
         this.#drawLane(pen, lane, top + j * this.lane, fills[j], paper);
       });
     });
@@ -126,7 +130,7 @@ export class Timeline {
   /** @param {CanvasRenderingContext2D} pen @param {number} height */
   #drawAxis(pen, height) {
     const { factor, name } = scaleOf([this.to], "s");
-    const step = niceStep(((this.to - this.from) / factor / (this.width - LABELS)) * 110);
+    const step = niceStep(((this.to - this.from) / factor / (this.width - this.labels)) * 110);
     const digits = Math.max(0, -Math.floor(Math.log10(step)));
     const [ink, grid] = ["muted", "grid"].map(color);
     for (
@@ -138,7 +142,7 @@ export class Timeline {
       pen.fillStyle = grid;
       pen.fillRect(x, AXIS - 6, 1, height);
       pen.fillStyle = ink;
-      pen.textAlign = x > this.width - 30 ? "right" : x < LABELS + 8 ? "left" : "center";
+      pen.textAlign = x > this.width - 30 ? "right" : x < this.labels + 8 ? "left" : "center";
       pen.fillText(`${plain(tick, digits)} ${name}`, x, 9);
     }
     pen.textAlign = "left";
@@ -149,7 +153,7 @@ export class Timeline {
     const height = this.lane - 1;
     let right = -1;
     for (let k = firstAfter(lane, this.from); k < lane.starts.length && lane.starts[k] < this.to; k++) {
-      const left = Math.max(LABELS, this.#x(lane.starts[k]));
+      const left = Math.max(this.labels, this.#x(lane.starts[k]));
       const end = Math.min(this.width, this.#x(lane.ends[k]));
       if (end - right < 0.4) continue; // it would be painted where another is
       const width = Math.max(0.6, end - left - (end - left > 3 ? 0.8 : 0));
@@ -192,7 +196,7 @@ export class Timeline {
     canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
       if (dragged) {
         const span = this.to - this.from;
-        this.#look(dragged.from - ((event.offsetX - dragged.x) / (this.width - LABELS)) * span, span);
+        this.#look(dragged.from - ((event.offsetX - dragged.x) / (this.width - this.labels)) * span, span);
       }
       this.#explain(event.offsetX, event.offsetY);
     });
@@ -219,7 +223,7 @@ export class Timeline {
     fill(
       this.tooltip,
       element("strong", {}, lane.names[k]),
-      element("div", { class: "muted" }, `device ${device}, ${stream}`),
+      element("div", { class: "muted" }, `${device}, ${stream}`),
       element(
         "div",
         {},
@@ -236,11 +240,11 @@ export class Timeline {
     const each = streams.length * this.lane + GAP;
     const device = this.trace?.devices[Math.floor((y - AXIS) / each)];
     const stream = Math.floor(((y - AXIS) % each) / this.lane);
-    const lane = x >= LABELS ? device?.lanes[stream] : undefined;
+    const lane = x >= this.labels ? device?.lanes[stream] : undefined;
     if (!device || !lane) return null;
     const k = firstAfter(lane, this.#time(x));
     const isThere = k < lane.starts.length && lane.starts[k] <= this.#time(x + 1);
-    return isThere ? { lane, k, device: device.number, stream: streams[stream] } : null;
+    return isThere ? { lane, k, device: device.name, stream: streams[stream] } : null;
   }
 }
 

@@ -4,18 +4,21 @@
  */
 
 /** @typedef {{starts: Float64Array, ends: Float64Array, names: string[], bytes: Float64Array}} Lane */
-/** @typedef {{number: number, lanes: Lane[], busy: [number, number]}} Device */
+/** @typedef {{number: number, name: string, lanes: Lane[], busy: [number, number]}} Device */
 /** @typedef {{streams: string[], devices: Device[], end: number}} Trace */
 
 /**
  * Times are in seconds. The lanes of a device are in the order of the trace's threads: compute, and one per
- * communication queue. A device is `busy` computing, and with a copy in any of its queues.
+ * communication queue. A device has the name of the trace's process, which says its stage if there are several. It is
+ * `busy` computing, and with a copy in any of its queues.
  * @param {{traceEvents: any[]}} document
  * @returns {Trace}
  */
 export function readTrace(document) {
   const named = document.traceEvents.filter((event) => event.name === "thread_name");
   const streams = named.filter((event) => event.pid === named[0].pid).map((event) => event.args.name);
+  const processes = document.traceEvents.filter((event) => event.name === "process_name");
+  const names = new Map(processes.map((event) => [event.pid, event.args.name]));
   /** @type {Map<number, any[][]>} */
   const byDevice = new Map();
   for (const event of document.traceEvents) {
@@ -31,7 +34,8 @@ export function readTrace(document) {
   const lanes = devices.map((number) => {
     const [blocks = [], ...queues] = byDevice.get(number) ?? [];
     const lanes = [blocks, ...queues].map(laneOf);
-    return { number, lanes, busy: busyOf(lanes[0], laneOf(queues.flat())) };
+    const name = names.get(number) ?? `device ${number}`;
+    return { number, name, lanes, busy: busyOf(lanes[0], laneOf(queues.flat())) };
   });
   const end = lanes
     .flatMap((device) => device.lanes)
