@@ -38,12 +38,8 @@ from tapestry.costmodel.kernel_arrays import (
 from tapestry.costmodel.kernel_copies import around, enlist
 from tapestry.costmodel.kernel_scans import clock, memory
 from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
-from tapestry.costmodel.stage_loops import (
-    begin_stages,
-    clock_in_stages,
-    memory_in_stages,
-    tensor_in_stages,
-)
+from tapestry.costmodel.stage_loops import begin_stages, tensor_in_stages
+from tapestry.costmodel.stage_scans import clock_in_stages, memory_in_stages
 
 
 @njit(_nrt=False)

@@ -145,7 +145,7 @@ class SpaceCompiler:
             columns[name] = columns[name].astype(np.bool_)
         made_on = np.array([stages[producers[t][0]] for t in tensors], dtype=np.int64)
         between = np.array([made_on[t] != stages[slot] for slot, _, t in edges], dtype=np.bool_)
-        by_edge = {
+        by_edge: dict[str, Any] = {
             "edge_needed": edge_needed,
             "edge_pairs": edge_pairs,
             "edge_keys": edge_keys,
@@ -165,7 +165,7 @@ class SpaceCompiler:
         self,
         columns: dict[str, Any],
         edges: list[tuple[int, int, int]],
-        by_edge: dict[str, np.ndarray],
+        by_edge: dict[str, Any],
         number: dict[str, int],
     ) -> tuple[CompiledSpace, np.ndarray]:
         blocks = self.blocks
