@@ -106,7 +106,7 @@ def copy_table(
     mesh_shape: MeshShape,
     route: Route | None = None,
 ) -> ReshardingTable:
-    """Build the table for tensors of `shape` and `item` bytes an element; with a `route`, of copies to another stage."""
+    """Build the table of tensors of `shape`, of `item` bytes an element; with a `route`, of copies to another stage."""
     held, wanted = lowered(made, shape, mesh_shape), lowered(needed, shape, mesh_shape)
     reduced, fetched, ids, holding = _phases(shape, item, held, wanted, mesh, mesh_shape, route)
     reduces = reduced.request >= 0

@@ -74,9 +74,16 @@ class _Anchors:
 
     def run(self) -> dict[str, int]:
         self.turn = self._turn()
+        anywhere = []
         for block in self.blocks:
             at = self.place[block.site]
-            self.anchors[block.site] = at if at <= self.turn else self._back(block)
+            back = at if at <= self.turn else self._back(block)
+            self.anchors[block.site] = self.turn if back is None else back
+            anywhere += [block] if back is None else []
+        for block in reversed(anywhere):
+            first = next((r for tensor in block.outputs for r in self.readers.get(tensor, ())), None)
+            if first is not None:
+                self.anchors[block.site] = self.anchors[first.site]
         carried = {source.site: sink for sink, source in self.graph.carriers.items()}
         for source in self.graph.sources:
             self.anchors[source.site] = self._of_source(source)
@@ -102,12 +109,15 @@ class _Anchors:
         most = int(live.argmax()) * len(self.blocks) // len(live)
         return min(last, max(most, *(places[0] for places in reads)))
 
-    def _back(self, block: Block) -> int:
-        """Return the anchor of a block on the way back: the earliest of what it reads, small things aside."""
+    def _back(self, block: Block) -> int | None:
+        """Return the anchor of a block on the way back: the earliest of what it reads, small things aside.
+
+        None where nothing says it: the block belongs to the first that reads it.
+        """
         read = [(self._anchor(root), self._size(root)) for root in map(self._root, block.inputs)]
         known = [(at, size) for at, size in read if at is not None]
         if not known:
-            return self.turn
+            return None
         largest = max(size for _, size in known)
         return min(at for at, size in known if size >= SMALL * largest)
 

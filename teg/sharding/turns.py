@@ -114,8 +114,8 @@ def turns_of(table: TurnTable, stages: Stages | None) -> list[Turn]:
 def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) -> tuple[StagePiece, ...]:
     """Cut blocks, in schedule order, into pieces, those of least depth first.
 
-    A block is as deep as what it needs makes it. What nobody in another part waits for is not done by itself, but
-    together with what its part does next.
+    A block is as deep as what it needs makes it. What no other part waits for yet is not done by itself, but together
+    with what its part does next.
     """
     makers = {tensor: block for block in segment for tensor in block.outputs}
     depth: dict[str, int] = {}
@@ -126,7 +126,7 @@ def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) 
         needs[block.site] = before
         part = parts.get(block.site, 0)
         depth[block.site] = max((depth[b.site] + (parts.get(b.site, 0) != part) for b in before), default=0)
-    _join_silent(segment, parts, depth, needs)
+    _join_early(segment, parts, depth, needs)
     found: dict[tuple[int, int], list[Block]] = {}
     for block in segment:
         found.setdefault((depth[block.site], parts.get(block.site, 0)), []).append(block)
@@ -157,34 +157,36 @@ def _roots(graph: Graph, block: Block) -> list[str]:
     return found
 
 
-def _join_silent(
+def _join_early(
     segment: Sequence[Block],
     parts: Mapping[str, int],
     depth: dict[str, int],
     needs: Mapping[str, Sequence[Block]],
 ) -> None:
-    """Move what no other part waits for to the next depth at which its part works."""
-    speaks = {
-        (depth[b.site], parts.get(b.site, 0))
-        for block in segment
-        for b in needs[block.site]
-        if parts.get(b.site, 0) != parts.get(block.site, 0)
-    }
-    depths: dict[int, list[int]] = {}
+    """Move what no other part waits for before then to the next depth at which its part works."""
+    length = 1 + max(depth.values(), default=0)
+    members: dict[tuple[int, int], list[Block]] = {}
+    depths: dict[int, set[int]] = {}
     for block in segment:
-        known = depths.setdefault(parts.get(block.site, 0), [])
-        if depth[block.site] not in known:
-            known.append(depth[block.site])
-    moved: dict[tuple[int, int], int] = {}
-    for part, mine in depths.items():
-        mine.sort()
-        target = mine[-1]
-        for each in reversed(mine):
-            if (each, part) in speaks:
-                target = each
-            moved[each, part] = target
+        part = parts.get(block.site, 0)
+        members.setdefault((depth[block.site], part), []).append(block)
+        depths.setdefault(part, set()).add(depth[block.site])
+    readers: dict[str, list[Block]] = {}
     for block in segment:
-        depth[block.site] = moved[depth[block.site], parts.get(block.site, 0)]
+        for needed in needs[block.site]:
+            if parts.get(needed.site, 0) != parts.get(block.site, 0):
+                readers.setdefault(needed.site, []).append(block)
+    for key in sorted(members, reverse=True):
+        at, part = key
+        later = sorted(each for each in depths[part] if each > at)
+        if not later:
+            continue
+        read = (depth[r.site] for block in members[key] for r in readers.get(block.site, ()))
+        first_read = min(read, default=length)
+        following = depth[members[later[0], part][0].site]
+        if following < first_read:
+            for block in members[key]:
+                depth[block.site] = following
 
 
 class _Entry(NamedTuple):
