@@ -8,12 +8,14 @@ of the front. What goes into which part follows from the program (`optimizer.str
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from tapestry.optimizer.run.descendants import descendant
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Begun, Child
+from tapestry.rewrites import Move
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.sharding.stages import StageLayout, Stages
@@ -57,10 +59,15 @@ def layout_of(mesh_shape: MeshShape, kind: PipelineKind) -> StageLayout:
     return StageLayout(mesh_shape, mesh_shape.part(kind.devices), kind.stages.count)
 
 
-def pipeline_starts(state: SearchState) -> list[SearchStart]:
-    """Return the starts of the first program in pipelines, the fewest stages first."""
-    moves = state.variants[0].moves
+def pipeline_starts(state: SearchState, moves: tuple[Move, ...]) -> list[SearchStart]:
+    """Return the starts of a program in pipelines, the fewest stages first."""
     return [SearchStart("stages", k, moves) for k, m in enumerate(state.submeshes) if m.stages is not None]
+
+
+def in_turn(starts: Sequence[SearchStart], others: Sequence[SearchStart]) -> list[SearchStart]:
+    """Return the starts of two lists in turn."""
+    pairs = zip_longest(starts, others)
+    return [start for pair in pairs for start in pair if start is not None]
 
 
 def begin_stages(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:

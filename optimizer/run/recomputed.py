@@ -8,6 +8,7 @@ import numpy as np
 
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.optimizer.run.descendants import descendant
+from tapestry.optimizer.run.pipelines import in_turn, pipeline_starts
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Begun, Child, Variant, keeps_pins, structure_of
 from tapestry.optimizer.structure.recomputation import Recomputed, recomputations
@@ -49,9 +50,9 @@ def begin_recomputation(
         k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
     ]
     following = [SearchStart("recomputed", start.submesh, moves) for moves in reversed(histories)]
-    following += [SearchStart("micro_batches", k, histories[-1]) for k in rounds if histories]
-    in_stages = [k for k, m in enumerate(state.submeshes) if m.stages is not None]
-    following += [SearchStart("stages", k, histories[-1]) for k in in_stages if histories]
+    if histories:
+        in_rounds = [SearchStart("micro_batches", k, histories[-1]) for k in rounds]
+        following += in_turn(in_rounds, pipeline_starts(state, histories[-1]))
     state.insert_next(start, following)
     return []
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
-from tapestry.optimizer.run.pipelines import begin_stages, pipeline_starts
+from tapestry.optimizer.run.pipelines import begin_stages, in_turn, pipeline_starts
 from tapestry.optimizer.run.recomputed import RECOMPUTATIONS, begin_recomputation, begin_recomputed
 from tapestry.optimizer.run.relatives import begin_relative
 from tapestry.optimizer.run.state import SearchStart, SearchState
@@ -103,7 +103,7 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
     again = [SearchStart(RECOMPUTATIONS[1], best)] if state.parts.recomputation else []
-    return [*first, *presearch, *others, *again, *rounds, *pipeline_starts(state), *views]
+    return [*first, *presearch, *others, *again, *in_turn(pipeline_starts(state, moves), rounds), *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
