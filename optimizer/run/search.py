@@ -273,7 +273,7 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     for kind in in_stages:
         layout = layout_of(whole_mesh_shape, kind)
         goal = goal_of(request.objectives, request.bounds, mesh, options.epsilon, request.known)
-        view = default_view(layout.stage)
+        view = default_view(layout.stage_mesh_shape)
         submesh = SubMesh(kind.devices, mesh, view, goal, rounds=kind.rounds, known=request.known)
         submeshes.append(replace(submesh, stages=kind.stages, layout=layout))
     return tuple(submeshes)

@@ -159,7 +159,7 @@ def new_variant(
     """
     space = PlanSpace(
         graph,
-        submesh.mesh if submesh.layout is None else submesh.mesh.part(submesh.layout.stage.axes),
+        submesh.mesh if submesh.layout is None else submesh.mesh.part(submesh.layout.stage_mesh_shape.axes),
         submesh.view,
         schedule_order=submesh.schedule_order,
         rounds=submesh.rounds,

@@ -66,7 +66,9 @@ def _check_rounds(graph: Graph, rounds: Rounds | None) -> Iterator[Issue]:
         yield Issue("placement", "$.micro_batches", str(error), hint)
 
 
-def _check_stages(placements: Placements, whole: MeshShape, stage: MeshShape) -> Iterator[Issue]:
+def _check_stages(
+    placements: Placements, mesh_shape: MeshShape, stage_mesh_shape: MeshShape
+) -> Iterator[Issue]:
     stages = placements.stages
     if stages is None:
         site = next((site for site, p in placements.blocks.items() if p.part), None)
@@ -79,7 +81,7 @@ def _check_stages(placements: Placements, whole: MeshShape, stage: MeshShape) ->
         yield Issue("placement", "$.stages", f"there are {stages.count} stages", "give 1 stage or more")
         return
     try:
-        StageLayout(whole, stage, stages.count)
+        StageLayout(mesh_shape, stage_mesh_shape, stages.count)
     except ValueError as error:
         yield Issue("placement", "$.stages", str(error), "give stages of fewer devices, or fewer stages")
     last = max((p.part for p in placements.blocks.values()), default=0)

@@ -131,7 +131,7 @@ class ExplicitGraph:
     @property
     def axes(self) -> tuple[tuple[str, int], ...]:
         """The axes of the mesh on which the program runs: the one in which its stages lie."""
-        return self.mesh_shape.axes if self.stages is None else self.stages.whole.axes
+        return self.mesh_shape.axes if self.stages is None else self.stages.mesh_shape.axes
 
     @property
     def device_count(self) -> int:

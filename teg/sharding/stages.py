@@ -66,7 +66,7 @@ def check_one_stage(stages: object | None, what: str) -> None:
 
 @dataclass(frozen=True)
 class StageLayout:
-    """Where the stages lie: `count` submeshes of shape `stage` in the mesh `whole`, one after the other.
+    """Where the stages lie: `count` submeshes of one shape in a mesh, one after the other.
 
     Devices are numbered stage by stage, those of a stage as in its own shape.
 
@@ -74,52 +74,57 @@ class StageLayout:
         ValueError: stages do not fit on the mesh without sharing devices.
     """
 
-    whole: MeshShape
-    stage: MeshShape
+    mesh_shape: MeshShape
+    stage_mesh_shape: MeshShape
     count: int
 
     def __post_init__(self) -> None:
-        room = self.whole.device_count // self.stage.device_count
+        room = self.mesh_shape.device_count // self.stage_mesh_shape.device_count
         if not 1 <= self.count <= room:
-            sizes = ", ".join(f"{n}:{s}" for n, s in self.stage.axes)
+            sizes = ", ".join(f"{n}:{s}" for n, s in self.stage_mesh_shape.axes)
             raise ValueError(
-                f"{self.count} stages of {self.stage.device_count} devices ({sizes}) share devices: "
-                f"the mesh has {self.whole.device_count}, room for {room}"
+                f"{self.count} stages of {self.stage_mesh_shape.device_count} devices ({sizes}) share devices: "
+                f"the mesh has {self.mesh_shape.device_count}, room for {room}"
             )
 
     @property
     def device_count(self) -> int:
         """The devices of all stages together."""
-        return self.count * self.stage.device_count
+        return self.count * self.stage_mesh_shape.device_count
 
     @cached_property
     def places(self) -> np.ndarray:
         """The coordinates of each stage among the stages, `(count, axes)`: the last axis runs fastest."""
-        room = [n // m for (_, n), (_, m) in zip(self.whole.axes, self.stage.axes, strict=True)]
+        room = [
+            n // m for (_, n), (_, m) in zip(self.mesh_shape.axes, self.stage_mesh_shape.axes, strict=True)
+        ]
         return np.array(np.unravel_index(np.arange(self.count), room)).T
 
     @cached_property
     def devices(self) -> np.ndarray:
         """The devices of each stage, as the whole mesh numbers them, `(count, devices of a stage)`."""
-        sizes = np.array([n for _, n in self.stage.axes], dtype=np.int64)
-        inside = self.stage.axis_coordinates
+        sizes = np.array([n for _, n in self.stage_mesh_shape.axes], dtype=np.int64)
+        inside = self.stage_mesh_shape.axis_coordinates
         coordinates = self.places[:, None, :] * sizes + inside[None]
         found: np.ndarray = np.ravel_multi_index(
-            tuple(np.moveaxis(coordinates, -1, 0)), [n for _, n in self.whole.axes]
+            tuple(np.moveaxis(coordinates, -1, 0)), [n for _, n in self.mesh_shape.axes]
         )
         return found
 
     def rows(self, stage: int) -> slice:
         """Return where the devices of a stage stand among those of all stages."""
-        size = self.stage.device_count
+        size = self.stage_mesh_shape.device_count
         return slice(stage * size, (stage + 1) * size)
 
     def route(self, source: int, target: int) -> Route:
         """Return the way from one stage to another: over the slowest mesh axis along which they differ."""
         differs = np.flatnonzero(self.places[source] != self.places[target])
         k = int(differs[0])
-        name, size = self.whole.axes[k]
-        steps = abs(int(self.places[source][k]) - int(self.places[target][k])) * dict(self.stage.axes)[name]
+        name, size = self.mesh_shape.axes[k]
+        steps = (
+            abs(int(self.places[source][k]) - int(self.places[target][k]))
+            * dict(self.stage_mesh_shape.axes)[name]
+        )
         return Route(name, max(1, min(steps, size // 2)))
 
 

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from tapestry.costmodel.kernel_arrays import TIME
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.tally import CostTally
+from tapestry.costmodel.time_estimates import estimate_time
 from tapestry.hardware import load_mesh
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate
-from tapestry.hardware.timing import energy_pj
+from tapestry.hardware.timing import TICKS_PER_S, energy_pj
+from tapestry.optimizer.exact.additive import AdditiveCosts
+from tapestry.optimizer.exact.bounds import cost_bounds
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
-from tapestry.teg.sharding.stages import SCHEDULES, Stages
+from tapestry.teg.sharding.stages import SCHEDULES, Pipeline, StageLayout, Stages
 from tests.cases import rotating
+from tests.costmodel.programs import random_genes
+from tests.teg.sharding.looped import in_rounds, training
 from tests.teg.sharding.pipelined import chain, drawn, in_parts, one_layer_each
 
 UNIT = 64 * 64 * 4  # bytes of what a layer makes of 64 rows
@@ -43,6 +51,62 @@ def test_costs_of_random_plans_are_those_of_the_simulator(seed: int) -> None:
     case = drawn(seed, state=seed % 2 == 1)
     tally, run = both(case.graph, case.placements, case.mesh)
     assert tally.time_ticks == pytest.approx(run.makespan_ticks, rel=0.01)
+
+
+WAYS = [
+    ("dgx-h100", "gpu:2", 4, "gpipe", 4, 1),
+    ("2x-dgx-h100", "node:1,gpu:4", 4, "1f1b", 8, 2),
+    ("2x-dgx-h100", "node:2,gpu:2", 3, "1f1b", 3, 2),
+    ("dgx-h100", "gpu:2", 2, "interleaved", 4, 1),
+    ("t3000", "y:1,x:4", 2, "gpipe", 1, 1),
+    ("tpu-v4-2x2x2", "x:1,y:2,z:2", 2, "1f1b", 2, 2),
+]
+# The parts of `training`: forward, the turn, backward, and the updates where the layers are.
+FIRST = ("x", "w1", "hidden", "active", "back", "gated", "step.w1", "new.w1", "updated.w1")
+
+
+def staged_space(mesh: Mesh, way: tuple[str, str, int, str, int, int], rng: np.random.Generator) -> PlanSpace:
+    """Compile a training step: its first layer in the first part and the rest in the last, or in no order at all."""
+    _, devices, count, schedule, rounds, _ = way
+    graph, shape = training(96, "float32"), MeshShape(mesh.axis_sizes)
+    stages = Stages(count, schedule)
+    if schedule == "gpipe":
+        parts = {block.site: int(rng.integers(stages.part_count)) for block in graph.blocks}
+    else:
+        parts = {block.site: 0 if block.site in FIRST else stages.part_count - 1 for block in graph.blocks}
+    layout = StageLayout(shape, shape.part(devices), count)
+    return PlanSpace(
+        graph,
+        mesh.part(layout.stage_mesh_shape.axes),
+        rounds=in_rounds(rounds) if rounds > 1 else None,
+        pipeline=Pipeline(stages, layout, parts),
+    )
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}-{way[3]}-{way[4]}")
+def test_compiled_costs_are_those_of_the_plain_model(way: tuple[str, str, int, str, int, int]) -> None:
+    rng, mesh = np.random.default_rng(way[4]), load_mesh(way[0])
+    mesh = replace(mesh, device=replace(mesh.device, communication_queues=way[5]))
+    space, some = staged_space(mesh, way, rng), 0
+    plans = (space.abstract_genes(), *(random_genes(rng, space) for _ in range(6)))
+    for genes in plans:
+        placements, fast = replace(space.placements(genes), devices=way[1]), space.evaluate(genes)
+        tally, _ = both(space.graph, placements, mesh)
+        assert fast.tolist() == tally.vector().tolist(), placements
+        assert estimate_time(space, genes).seconds == pytest.approx(fast[TIME] / TICKS_PER_S, rel=1e-12)
+        assert space.genes_of(placements).strategies.tolist() == space.with_state(genes.strategies).tolist()
+        some += tally.traffic_bytes > 0
+    assert some == len(plans)
+
+
+@pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way[3])
+def test_no_plan_with_stages_is_below_the_bounds(way: tuple[str, str, int, str, int, int]) -> None:
+    rng = np.random.default_rng(1)
+    space = staged_space(load_mesh(way[0]), way, rng)
+    plans = [random_genes(rng, space) for _ in range(100)]
+    found = np.array([space.evaluate(genes) for genes in plans])
+    bounds = cost_bounds(AdditiveCosts(space.space), space.state, found[0], plans[0].strategies)
+    assert (bounds <= found.min(axis=0)).all() and bounds[TIME] > 0
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

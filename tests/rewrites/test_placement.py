@@ -1,5 +1,7 @@
 """Tests of placement moves: legal plans only, histories that lead back, values that never change."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.stages import Stages
 
 MESH_SHAPE = MeshShape.of(node=2, gpu=3)
 
@@ -41,6 +44,7 @@ MOVES = (
     Move("regather", "y", "1:off"),
     Move("store_as", "x", "0:{0,1}"),
     Move("read_as", "y", "1:{0,1}"),
+    Move("assign", "y", "0"),
     Move("set_option", "order", "depth-first"),
     Move("set_option", "inputs", "replicated"),
     Move("set_option", "inputs", "chosen"),
@@ -107,6 +111,9 @@ def test_one_move_places_tied_blocks_alike() -> None:
         (Move("prefetc", "y", "1:1"), "did you mean prefetch"),
         (Move("set_option", "inputs", "anywhere"), "the options of a plan are order: program"),
         (Move("set_option", "wishes", "granted"), "the options of a plan are"),
+        (Move("assign", "y", "1"), "is in part 1 of a pipeline"),
+        (Move("assign", "y", "last"), "expected the number of a part"),
+        (Move("set_option", "stages", "9 x gpipe"), "share devices"),
     ],
 )
 def test_what_is_not_legal_is_refused_with_its_reason(move: Move, reason: str) -> None:
@@ -174,3 +181,16 @@ def test_names_do_not_meet_those_of_structural_rules() -> None:
 def test_a_placement_rule_explains_itself(rule) -> None:  # type: ignore[no-untyped-def]
     first, blank, form, *_ = rule.doc.splitlines()
     assert first.endswith(".") and not blank and "->" in form and rule.source
+
+
+def test_a_plan_gets_its_stages_before_blocks_are_in_parts() -> None:
+    graph, stages = layer(), Stages(2, "gpipe")
+    after = replace(Placements(), devices="node:1", stages=stages)
+    for site in ("y", "z"):
+        after = apply_placement(graph, after, Move("assign", site, "1"), MESH_SHAPE)
+    moves = placement_moves(graph, Placements(), after)
+    assert [move.rule for move in moves] == ["set_option", "set_option", "assign"]
+    reached = Placements()
+    for move in moves:
+        reached = apply_placement(graph, reached, move, MESH_SHAPE)
+    assert placement_moves(graph, reached, after) == [] and reached.stages == stages

@@ -82,7 +82,7 @@ def test_documents_with_other_stages_or_parts_are_refused(change: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("whole", "stage", "count", "devices"),
+    ("mesh_shape", "stage", "count", "devices"),
     [
         (EIGHT, "gpu:2", 4, [[0, 1], [2, 3], [4, 5], [6, 7]]),
         (EIGHT, "gpu:1", 3, [[0], [1], [2]]),
@@ -95,19 +95,21 @@ def test_documents_with_other_stages_or_parts_are_refused(change: dict[str, Any]
         (CUBE, "x:1,z:1", 4, [[0, 2], [1, 3], [4, 6], [5, 7]]),
     ],
 )
-def test_stages_lie_side_by_side(whole: MeshShape, stage: str, count: int, devices: list[list[int]]) -> None:
-    layout = StageLayout(whole, whole.part(stage), count)
+def test_stages_lie_side_by_side(
+    mesh_shape: MeshShape, stage: str, count: int, devices: list[list[int]]
+) -> None:
+    layout = StageLayout(mesh_shape, mesh_shape.part(stage), count)
     assert layout.devices.tolist() == devices
     assert layout.device_count == len(set(layout.devices.reshape(-1).tolist())) == layout.devices.size
     numbers = np.arange(layout.device_count)
     assert [len(numbers[layout.rows(k)]) for k in range(count)] == [len(devices[0])] * count
-    places = whole.axis_coordinates[layout.devices]
-    assert (places.min(axis=1) % [size for _, size in whole.part(stage).axes] == 0).all()
-    assert ((np.ptp(places, axis=1) + 1) == [size for _, size in whole.part(stage).axes]).all()
+    places = mesh_shape.axis_coordinates[layout.devices]
+    assert (places.min(axis=1) % [size for _, size in mesh_shape.part(stage).axes] == 0).all()
+    assert ((np.ptp(places, axis=1) + 1) == [size for _, size in mesh_shape.part(stage).axes]).all()
 
 
 @pytest.mark.parametrize(
-    ("whole", "stage", "count", "pair", "route"),
+    ("mesh_shape", "stage", "count", "pair", "route"),
     [
         (EIGHT, "gpu:1", 8, (0, 1), Route("gpu", 1)),
         (EIGHT, "gpu:1", 8, (5, 2), Route("gpu", 3)),
@@ -123,9 +125,9 @@ def test_stages_lie_side_by_side(whole: MeshShape, stage: str, count: int, devic
     ],
 )
 def test_a_way_crosses_the_slowest_axis_on_which_stages_differ(
-    whole: MeshShape, stage: str, count: int, pair: tuple[int, int], route: Route
+    mesh_shape: MeshShape, stage: str, count: int, pair: tuple[int, int], route: Route
 ) -> None:
-    assert StageLayout(whole, whole.part(stage), count).route(*pair) == route
+    assert StageLayout(mesh_shape, mesh_shape.part(stage), count).route(*pair) == route
 
 
 # What is refused.

@@ -1,0 +1,97 @@
+"""Tests of searches that choose stages beside structure and placement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Checkpoint, Result, Snapshot, verify_plan
+from tapestry.optimizer.analysis.plan_costs import PlanCosts
+from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.pipelines import pipelines_to_search
+from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.rewrites import placement_moves, replay_plan
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.rounds import Rounds
+from tapestry.teg.sharding.stages import Stages
+from tests.optimizer.run.resumed import reported
+from tests.optimizer.searches import search
+from tests.teg.sharding.pipelined import chain
+
+PROGRAM = chain(8, 64)
+MESH = load_mesh("2x-dgx-h100").part((("node", 2), ("gpu", 2)))
+OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")
+
+
+def searched(evaluations: int = 20_000, **options: Any) -> tuple[Result, list[Snapshot]]:
+    snapshots: list[Snapshot] = []
+    result = search(
+        PROGRAM,
+        mesh=MESH,
+        seed=1,
+        islands=2,
+        evaluations=evaluations,
+        executor=InlineExecutor(),
+        on_checkpoint=snapshots.append,
+        checkpoint_s=0,
+        **({"objectives": OBJECTIVES} | options),
+    )
+    return result, snapshots
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[Result, list[Snapshot]]:
+    return searched()
+
+
+def test_every_number_of_stages_has_rounds_to_keep_it_busy() -> None:
+    rounds = [None, *(Rounds(n, "x", 0) for n in (2, 4, 8, 16, 32))]
+    kinds = pipelines_to_search(MeshShape.of(node=2, gpu=4), RunOptions(), rounds)
+    assert [(k.devices, k.rounds.count, k.stages.count) for k in kinds] == [
+        ("node:1,gpu:4", 8, 2),
+        ("node:1,gpu:2", 16, 4),
+        ("node:1,gpu:1", 32, 8),
+    ]
+    few = pipelines_to_search(MeshShape.of(node=2, gpu=4), RunOptions(), [None, Rounds(4, "x", 0)])
+    assert [k.stages.count for k in few] == [2, 4]
+    assert pipelines_to_search(MeshShape.of(gpu=8), RunOptions(), [None]) == []
+
+
+def test_plans_with_stages_are_proven_and_compute_the_same(found: tuple[Result, list[Snapshot]]) -> None:
+    result, _ = found
+    staged = [plan for plan in result.frontier if plan.placements.stages is not None]
+    assert staged
+    inputs = random_inputs(PROGRAM, np.random.default_rng(0))
+    reference = evaluate(PROGRAM, inputs)
+    for plan in staged[:4]:
+        checked = verify_plan(plan, MESH, inputs=inputs, execute=True, reference=reference)
+        assert checked.ok and checked.executed, checked.to_json()
+        costs = PlanCosts(MESH, compiled=True).costs([(plan.graph, plan.placements)])[0]
+        assert all(costs[name] == value for name, value in plan.cost.items())
+        graph, placements = replay_plan(PROGRAM, plan.moves, MeshShape(MESH.axis_sizes))
+        assert placement_moves(graph, placements, plan.placements) == []
+        assert plan.stages is not None and plan.stages["count"] in (2, 4)
+
+
+@pytest.mark.slow
+def test_stages_extend_the_front(found: tuple[Result, list[Snapshot]]) -> None:
+    alone, _ = searched(micro_batches=1)
+    assert all(plan.placements.stages is None for plan in alone.frontier)
+    assert any(plan.placements.stages == Stages(2) for plan in found[0].frontier)
+
+    def least(result: Result) -> float:
+        return min(p.cost["traffic_bytes"] for p in result.frontier if p.cost["peak_memory_bytes"] < 150_000)
+
+    assert least(found[0]) < least(alone)
+
+
+@pytest.mark.slow
+def test_resumed_anywhere_it_finds_the_same(found: tuple[Result, list[Snapshot]]) -> None:
+    result, snapshots = found
+    saved = Checkpoint.from_bytes(snapshots[len(snapshots) // 2].checkpoint().to_bytes())
+    again, _ = searched(resume=saved)
+    assert reported(again) == reported(result)
