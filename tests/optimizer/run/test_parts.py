@@ -25,7 +25,9 @@ def test_all_parts_are_the_search() -> None:
 
 
 def test_without_the_first_plans_only_the_abstract_plan_is_left() -> None:
-    nothing = SearchParts(propagation=False, exact=False, presearch=False, micro_batches=False)
+    nothing = SearchParts(
+        propagation=False, exact=False, presearch=False, micro_batches=False, pipelines=False
+    )
     assert len(found(layers(1), nothing, search=False, devices="all").frontier) == 1
 
 
