@@ -2,9 +2,9 @@
 
     python -m benchmarks.training GRAPH... [--mesh dgx-a100] [--seconds 30] [--islands 2] [--json FILE]
 
-Each configuration is a choice of data, tensor and sequence parallelism, sharded states, micro-batches and
+Each configuration is a choice of data, tensor, sequence and pipeline parallelism, sharded states, micro-batches and
 recomputation (`benchmarks.training_plans`). It is held if a plan of the frontier is no worse in time and memory, or
-at most 1 % worse in either. Pipelines are not among them. Configurations are of the simplified program.
+at most 1 % worse in either. Configurations are of the simplified program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from tapestry.optimizer.run.search import search
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import read_program
-from tapestry.teg.sharding.mesh_shape import MeshShape
 
 OBJECTIVES = ("time_s", "peak_memory_bytes")
 CLOSE = 0.01
@@ -41,8 +40,8 @@ def costs_by_hand(
 ) -> list[Mapping[str, float]]:
     """Compute the costs of configurations of a program on a mesh."""
     simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
-    forms, mesh_shape = programs(simple, mesh), MeshShape(mesh.axis_sizes)
-    states = [(forms[c.recompute], placed(forms[c.recompute], mesh_shape, sizes, c)) for c in chosen]
+    forms = programs(simple, mesh)
+    states = [(forms[c.recompute], placed(forms[c.recompute], mesh, sizes, c)) for c in chosen]
     return PlanCosts(mesh, compiled=True).costs(states)
 
 

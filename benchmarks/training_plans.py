@@ -1,24 +1,28 @@
-"""Training configurations as placements: data, tensor, sequence parallelism, sharded states, rounds, recomputation.
+"""Training configurations as placements: data, tensor, sequence and pipeline parallelism, sharded states, rounds,
+recomputation.
 
 What Megatron-LM's and DeepSpeed's users set by numbers, applied to a graph by the sizes of its dimensions. Nothing here
-uses the search, except that what is computed again comes from `optimizer.structure.recomputation`.
+uses the search, except that what is computed again comes from `optimizer.structure.recomputation`, and the parts of
+pipelines from `optimizer.structure.division`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import Mesh
+from tapestry.optimizer.structure.division import divided
 from tapestry.optimizer.structure.recomputation import recomputations
 from tapestry.rewrites import apply_all, catalog
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
 from tapestry.teg.sharding.possible_rounds import rounds_of
 from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.stages import StageLayout, Stages
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
@@ -39,7 +43,7 @@ class Configuration:
     """Degrees of data and tensor parallelism, and whether the rest is split along the sequence.
 
     `states` is the depth to which states are sharded over the data (ZeRO): 1 the optimizer's, 3 the parameters, too,
-    which are then gathered for each reader.
+    which are then gathered for each reader. A `pipeline` of so many stages works by 1F1B, on the outermost axes.
     """
 
     data: int
@@ -48,11 +52,16 @@ class Configuration:
     states: int = 0
     rounds: int = 1
     recompute: str = STORED
+    pipeline: int = 1
 
     @property
     def name(self) -> str:
         """The degrees as text: `data 4, tensor 2, sequence, states 1, 2 rounds, selective`."""
-        parts = [f"data {self.data}", f"tensor {self.tensor}" if self.tensor > 1 else ""]
+        parts = [
+            f"pipeline {self.pipeline}" if self.pipeline > 1 else "",
+            f"data {self.data}",
+            f"tensor {self.tensor}" if self.tensor > 1 else "",
+        ]
         parts += ["sequence" if self.sequence else "", f"states {self.states}" if self.states else ""]
         parts += [f"{self.rounds} rounds" if self.rounds > 1 else ""]
         return ", ".join([*filter(None, parts), *([] if self.recompute == STORED else [self.recompute])])
@@ -74,15 +83,23 @@ def programs(graph: Graph, mesh: Mesh) -> dict[str, Graph]:
     return {STORED: graph, **rewritten}
 
 
-def placed(
-    graph: Graph, mesh_shape: MeshShape, sizes: ModelSizes, configuration: Configuration
-) -> Placements:
-    """Compute the placements of a configuration, data parallelism on the outer axes of the mesh.
+def placed(graph: Graph, mesh: Mesh, sizes: ModelSizes, configuration: Configuration) -> Placements:
+    """Compute the placements of a configuration, data parallelism on the outer axes of the mesh, or of a stage.
 
     Raises:
         ValueError: the degrees do not multiply up to the devices, or no dimension allows the rounds.
     """
-    data, tensor = _axes(mesh_shape, configuration)
+    whole = MeshShape(mesh.axis_sizes)
+    fitting = (
+        d for d in whole.parts() if whole.part(d).device_count * configuration.pipeline == whole.device_count
+    )
+    devices = next(fitting, "")
+    data, tensor = _axes(whole.part(devices), configuration)
+    parts = dict[str, int]()
+    if configuration.pipeline > 1:
+        layout = StageLayout(whole, whole.part(devices), configuration.pipeline)
+        axis = mesh.axis(layout.route(0, 1).axis)
+        parts = dict(divided(graph, configuration.pipeline, mesh.device, axis.bandwidth_bytes_per_s))
     updates = _updates(graph)
     lay = partial(_strategy, sizes, configuration, data, tensor)
     depth = configuration.states
@@ -97,13 +114,20 @@ def placed(
         elif block.site in graph.carriers:
             is_spread = states.get(graph.carriers[block.site].definition["role"], False)
         again = tuple(depth >= 3 and _is_parameter(graph, t) for t in block.inputs)
-        placements[block.site] = Placement(lay(block, is_spread), regather=again if any(again) else ())
+        placements[block.site] = Placement(
+            lay(block, is_spread), regather=again if any(again) else (), part=parts.get(block.site, 0)
+        )
+    for site, part in parts.items():  # those that have no dimensions to split
+        placements.setdefault(site, Placement(whole_strategy(graph.by_site[site]), part=part))
+    found = Placements(placements, devices=devices)
+    if configuration.pipeline > 1:
+        found = replace(found, stages=Stages(configuration.pipeline))
     if configuration.rounds == 1:
-        return Placements(placements)
+        return found
     possible = rounds_of(graph, configuration.rounds)
     if not possible:
         raise ValueError(f"{configuration.name}: no dimension can be cut into {configuration.rounds} rounds")
-    return Placements(placements, rounds=possible[0])
+    return replace(found, rounds=possible[0])
 
 
 def _is_parameter(graph: Graph, tensor: str) -> bool:
@@ -169,7 +193,7 @@ def _updates(graph: Graph) -> set[str]:
 
 
 def standard(devices: int, sequence: Sequence[bool] = (False, True)) -> list[Configuration]:
-    """List twelve configurations that people try on so many devices, without pipelines."""
+    """List fifteen configurations that people try on so many devices."""
     half, quarter = devices // 2, devices // 4
     return [
         Configuration(devices),
@@ -184,4 +208,7 @@ def standard(devices: int, sequence: Sequence[bool] = (False, True)) -> list[Con
         Configuration(half, 2, sequence=True, states=1, rounds=2),
         Configuration(quarter, 4, sequence=True, states=3, rounds=2, recompute=SELECTIVE),
         Configuration(quarter, 4, sequence=True, states=3, rounds=4, recompute=FULL),
+        Configuration(half, pipeline=2, rounds=2),
+        Configuration(quarter, 2, sequence=True, states=1, pipeline=2, rounds=4, recompute=SELECTIVE),
+        Configuration(1, 2, sequence=True, pipeline=quarter * 2, rounds=8),
     ]
