@@ -11,7 +11,7 @@ import pytest
 from tapestry.optimizer import Checkpoint
 from tapestry.service.store import LeaseLost
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
-from tests.cases import first
+from tests.cases import first, rotating
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import OBJECTIVES, Bench, plans, values
 
@@ -30,8 +30,7 @@ def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None
     monkeypatch.setattr(bench.store.jobs, "checkpoint", counted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", rotating(2, [1, 3]))
 def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
