@@ -34,9 +34,9 @@ def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None
 def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    undisturbed = bench.run(two_layers(width=256))
+    undisturbed = bench.run(two_layers(width=256), verify="dry")
 
-    disturbed = bench.ask(two_layers(width=256))
+    disturbed = bench.ask(two_layers(width=256), verify="dry")
     first = bench.claim("first")
     with monkeypatch.context() as patch:
         drain_at(patch, bench, number)
@@ -124,7 +124,7 @@ def test_a_run_cancelled_while_it_is_restored_keeps_what_it_had_published(
 def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = bench.ask(two_layers(width=256))
+    run_id = bench.ask(two_layers(width=256), verify="dry")
     first = bench.claim("first")
     with monkeypatch.context() as patch:
         drain_at(patch, bench, 2)
