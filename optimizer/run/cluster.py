@@ -27,7 +27,7 @@ log = logging.getLogger("tapestry.cluster")
 
 T = TypeVar("T")
 ATTEMPTS = 3
-POLL_S, CONNECT_S, PATIENCE_S, REQUEST_S = 0.25, 10.0, 60.0, 10.0
+POLL_S, CONNECT_S, FIRST_WORKER_S, PATIENCE_S, REQUEST_S = 0.25, 10.0, 60.0, 60.0, 10.0
 ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
 
 
@@ -70,8 +70,8 @@ class ClusterIslands(Executor):
     the user whenever workers are missed, refused or back; it is called from another thread.
 
     Raises:
-        ClusterError: the address or the TLS files are wrong, there is no scheduler or no worker there within
-            `connect_s` seconds, or a worker has another release; the package `distributed` is missing.
+        ClusterError: the address or the TLS files are wrong, there is no scheduler within `connect_s` seconds or no
+            worker within `first_worker_s`, or a worker has another release; the package `distributed` is missing.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class ClusterIslands(Executor):
         *,
         tls: Tls | None = None,
         connect_s: float = CONNECT_S,
+        first_worker_s: float = FIRST_WORKER_S,
         patience_s: float = PATIENCE_S,
         on_change: Callable[[str], None] | None = None,
     ) -> None:
@@ -100,7 +101,7 @@ class ClusterIslands(Executor):
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
         self._thread.start()
         try:
-            self.size = self._wait_for(self._connect(connect_s))
+            self.size = self._wait_for(self._connect(connect_s, first_worker_s))
         except BaseException:
             self._end()
             raise
@@ -126,10 +127,20 @@ class ClusterIslands(Executor):
                 "with `dask scheduler`, or give its address to --cluster"
             ) from error
 
-    async def _connect(self, connect_s: float) -> int:
+    async def _connect(self, connect_s: float, first_worker_s: float) -> int:
         """Connect to the scheduler, wait for a first worker, and check all; return the number of workers."""
-        end_s = time.monotonic() + connect_s
         self._client = await self._open(connect_s)
+        workers = await self._workers() or await self._first_workers(first_worker_s)
+        await self._check_releases()
+        return len(workers)
+
+    async def _first_workers(self, first_worker_s: float) -> list[str]:
+        """Wait for workers, which may have been started just before; return the addresses of the first ones."""
+        end_s = time.monotonic() + first_worker_s
+        self._on_change(
+            f"no worker of the cluster at {self.address} is there yet; waiting up to {first_worker_s:g} s for the "
+            "first"
+        )
         while not (workers := await self._workers()):
             if time.monotonic() > end_s:
                 raise ClusterError(
@@ -137,8 +148,7 @@ class ClusterIslands(Executor):
                     f"{self.address}`"
                 )
             await asyncio.sleep(POLL_S)
-        await self._check_releases()
-        return len(workers)
+        return workers
 
     async def _check_releases(self) -> None:
         """Check that all workers have our release, by functions that any Python can look up by name."""

@@ -43,7 +43,7 @@ def with_queues(mesh: Mesh, queues: int) -> Mesh:
 
 
 @pytest.mark.parametrize(
-    ("mesh", "count", "order", "queues"), [COMBINATIONS[0], *rotating(5, COMBINATIONS[1:])]
+    ("mesh", "count", "order", "queues"), [COMBINATIONS[0], *rotating(11, COMBINATIONS[1:])]
 )
 def test_compiled_costs_are_those_of_the_reference_and_the_simulator(
     mesh: str, count: int, order: str, queues: int

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tapestry.optimizer import Budget, verify_plan
 from tapestry.optimizer.run.search import search
 from tapestry.rewrites import placement_moves, replay_plan
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tests.cases import rotating
 from tests.end_to_end.twins import MODELS, load_twin, mesh_of
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mesh", ["8", "2x4"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "mesh"), rotating(3, product(MODELS, ("8", "2x4"))))
 def test_every_plan_of_a_frontier_is_verified_by_execution(model: str, mesh: str) -> None:
     twin = load_twin(model, "")
     result = search(twin.graph, mesh_of(mesh), budget=Budget(evaluations=30_000), islands=1, seed=2)

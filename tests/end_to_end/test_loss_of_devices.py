@@ -83,7 +83,7 @@ def losses_of(name: str, count: int = LOSSES) -> Iterator[tuple[ExplicitGraph, F
         yield expand(graph, space.placements(genes), space.mesh_shape), failure
 
 
-@pytest.mark.parametrize("name", rotating(3, PROGRAMS))
+@pytest.mark.parametrize("name", rotating(5, PROGRAMS))
 def test_outputs_equal_the_recorded_ones(name: str) -> None:
     model = model_of(name)
     for program, failure in losses_of(name):

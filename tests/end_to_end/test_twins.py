@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -89,10 +91,7 @@ def test_training_steps_under_random_plans(model: str, mesh: str) -> None:
         check_plan(model, "", mesh, genes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mesh", MESHES)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "form", "mesh"), rotating(4, product(MODELS, FORMS, MESHES)))
 def test_a_dozen_random_plans(model: str, form: str, mesh: str) -> None:
     """Check a dozen plans for each model and mesh, half in each form; another test shows that the forms are alike."""
     space, half = space_of(model, form, mesh), FORMS.index(form)

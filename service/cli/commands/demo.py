@@ -144,7 +144,7 @@ def _search(client: Client, arguments: Namespace) -> DemoOutcome:
             f"{quantity(summary['flops'], 'flop')}; on {MESH}",
             flush=True,
         )
-    limits = {"seconds": arguments.seconds, "seed": arguments.seed}
+    limits = {name: getattr(arguments, name) for name in ("seconds", "evaluations", "seed")}
     submitted = client.submit(
         graph, MESH, objectives=OBJECTIVES, fresh=True, execution_seconds=DEMO_EXECUTION_SECONDS, **limits
     )

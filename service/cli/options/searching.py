@@ -29,7 +29,9 @@ def demo(parser: Parser) -> None:
         help="end after the frontier; without it a terminal keeps the service up",
     )
     port(parser)
-    run_options(parser, [known for known in OPTIONS if known.name in ("seconds", "seed", "islands")])
+    run_options(
+        parser, [known for known in OPTIONS if known.name in ("seconds", "evaluations", "seed", "islands")]
+    )
     _output(parser)
 
 

@@ -169,7 +169,23 @@ def test_a_cluster_without_workers_is_an_error(own: ClusterProcesses) -> None:
     with pytest.raises(
         ClusterError, match=f"has no worker; start some with `tapestry worker --cluster {own.address}`"
     ):
-        ClusterIslands(own.address, connect_s=1.0)
+        ClusterIslands(own.address, connect_s=30.0, first_worker_s=1.0)
+
+
+@pytest.mark.slow
+def test_a_first_worker_that_is_late_is_waited_for(own: ClusterProcesses) -> None:
+    """Begin with a scheduler alone; the worker is started once the wait for it has been reported."""
+    messages: list[str] = []
+
+    def report(text: str) -> None:
+        messages.append(text)
+        own.add_workers(1)
+
+    with ClusterIslands(own.address, connect_s=30.0, on_change=report) as islands:
+        assert islands.size == 1
+    assert messages == [
+        f"no worker of the cluster at {own.address} is there yet; waiting up to 60 s for the first"
+    ]
 
 
 def test_a_cluster_that_is_not_there_is_an_error_within_seconds() -> None:

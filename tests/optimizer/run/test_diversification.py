@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,17 +100,20 @@ def test_without_a_choice_of_objectives_all_are_restarts(rng: np.random.Generato
 @pytest.fixture(scope="module")
 def converged() -> tuple[Result, list[Snapshot]]:
     snapshots: list[Snapshot] = []
-    result = search(
+    return endless(on_checkpoint=snapshots.append, checkpoint_s=0), snapshots
+
+
+def endless(**options: Any) -> Result:
+    return search(
         GRAPHS["perceptron"](),
         evaluations=ENDLESS,
         rules=(),
-        islands=2,
+        islands=1,
         devices="all",
+        micro_batches=1,
         executor=InlineExecutor(),
-        on_checkpoint=snapshots.append,
-        checkpoint_s=0,
+        **options,
     )
-    return result, snapshots
 
 
 @pytest.mark.slow
@@ -130,13 +133,13 @@ def test_resumed_among_the_turns_a_search_gives_the_same(converged: tuple[Result
     for before in (TURN_ROUNDS + 1, len(KINDS) * TURN_ROUNDS - 2):
         saved = Checkpoint.from_bytes(snapshots[-2 - before].checkpoint().to_bytes())
         assert saved.stale_rounds > STALE_ROUNDS
-        again = search(
-            GRAPHS["perceptron"](),
-            evaluations=ENDLESS,
-            rules=(),
-            islands=2,
-            devices="all",
-            executor=InlineExecutor(),
-            resume=replace(saved),
-        )
-        assert reported(again) == reported(result)
+        assert reported(endless(resume=saved)) == reported(result)
+
+
+@pytest.mark.slow
+def test_a_converged_search_stays_converged(converged: tuple[Result, list[Snapshot]]) -> None:
+    result, snapshots = converged
+    assert result.stopped == snapshots[-1].stopped == "converged"
+    assert result.evaluations < ENDLESS
+    saved = Checkpoint.from_bytes(snapshots[-1].checkpoint().to_bytes())
+    assert reported(endless(resume=saved)) == reported(result)

@@ -9,6 +9,7 @@ import pytest
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot
 from tapestry.optimizer.run.workers import InlineExecutor
+from tests.cases import rotating
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import search
 from tests.teg.sharding.looped import training
@@ -71,8 +72,7 @@ def test_a_search_without_memory_among_its_objectives_keeps_to_whole_batches() -
     assert set(rounds_of(result)) == {1}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("at", (0, 3, -2))
+@pytest.mark.parametrize("at", rotating(3, (0, 3, -2)))
 def test_resumed_anywhere_it_finds_the_same(free: tuple[Result, list[Snapshot]], at: int) -> None:
     result, snapshots = free
     saved = Checkpoint.from_bytes(snapshots[at].checkpoint().to_bytes())

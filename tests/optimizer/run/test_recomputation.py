@@ -13,6 +13,7 @@ from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import catalog
 from tapestry.rewrites.repetition.recomputation import RECOMPUTE
 from tapestry.teg.graph import Graph
+from tests.cases import rotating
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import search
 
@@ -78,8 +79,7 @@ def test_a_search_without_memory_among_its_objectives_stores_everything() -> Non
     assert RECOMPUTE not in {move.rule for plan in result.frontier for move in plan.moves[:1]}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("at", (1, -2))
+@pytest.mark.parametrize("at", rotating(2, (1, -2)))
 def test_resumed_anywhere_it_finds_the_same(free: tuple[Result, list[Snapshot]], at: int) -> None:
     result, snapshots = free
     saved = Checkpoint.from_bytes(snapshots[at].checkpoint().to_bytes())

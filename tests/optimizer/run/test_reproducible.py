@@ -9,7 +9,7 @@ import pytest
 
 from tapestry.optimizer import Budget, Result
 from tapestry.optimizer.run.workers import InlineExecutor
-from tests.cases import first
+from tests.cases import first, rotating
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import frontier, search
 
@@ -57,8 +57,7 @@ def test_processes_give_what_one_process_gives() -> None:
     assert repeats(inline, search(**options)), "and with processes of its own"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", rotating(2, (1, 2)))
 def test_fewer_workers_than_islands_give_the_same(workers: int) -> None:
     """Check that epochs that wait for a worker start from the round's front, not from later results."""
     options = {"seed": 4, "islands": 6, "evaluations": 15 * EPOCH}
@@ -98,8 +97,7 @@ def test_any_executor_will_do() -> None:
     assert watched.tasks >= 6, "one to warm up and one to search per island, in every round"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("evaluations", [1, 40, 700, 5000])
+@pytest.mark.parametrize("evaluations", rotating(2, (1, 40, 700, 5000)))
 def test_as_many_evaluations_as_requested(evaluations: int) -> None:
     found = search(evaluations=evaluations, islands=2, executor=InlineExecutor())
     assert evaluations <= found.evaluations <= max(evaluations * 1.2, evaluations + 1000)

@@ -20,7 +20,14 @@ from tests.service.worker.conftest import OBJECTIVES, Bench, plans
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 # With micro-batches the front has more plans than are published, and others are, depending on when that is done.
-OPTIONS = {"evaluations": 60_000, "islands": 2, "seed": 3, "prior": "none", "micro_batches": 1}
+OPTIONS = {
+    "evaluations": 60_000,
+    "islands": 2,
+    "seed": 3,
+    "prior": "none",
+    "micro_batches": 1,
+    "verify": "dry",
+}
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tapestry.optimizer import Checkpoint
 from tapestry.service.store import LeaseLost
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
-from tests.cases import first
+from tests.cases import first, rotating
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import OBJECTIVES, Bench, plans, values
 
@@ -30,14 +30,13 @@ def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None
     monkeypatch.setattr(bench.store.jobs, "checkpoint", counted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", rotating(2, [1, 3]))
 def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    undisturbed = bench.run(two_layers(width=256))
+    undisturbed = bench.run(two_layers(width=256), verify="dry")
 
-    disturbed = bench.ask(two_layers(width=256))
+    disturbed = bench.ask(two_layers(width=256), verify="dry")
     first = bench.claim("first")
     with monkeypatch.context() as patch:
         drain_at(patch, bench, number)
@@ -125,7 +124,7 @@ def test_a_run_cancelled_while_it_is_restored_keeps_what_it_had_published(
 def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = bench.ask(two_layers(width=256))
+    run_id = bench.ask(two_layers(width=256), verify="dry")
     first = bench.claim("first")
     with monkeypatch.context() as patch:
         drain_at(patch, bench, 2)

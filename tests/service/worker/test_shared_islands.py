@@ -31,7 +31,14 @@ from tests.service.programs import two_layers
 from tests.service.worker.conftest import Bench, plans
 
 pytestmark = pytest.mark.slow
-OPTIONS = {"evaluations": 30_000, "islands": 4, "seed": 3, "prior": "none"}
+OPTIONS = {
+    "evaluations": 30_000,
+    "islands": 4,
+    "seed": 3,
+    "prior": "none",
+    "micro_batches": 1,
+    "verify": "dry",
+}
 
 
 @pytest.fixture(scope="module")

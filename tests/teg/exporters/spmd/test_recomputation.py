@@ -42,7 +42,7 @@ def recomputed(name: str, seed: int) -> tuple[TinyModel, ExplicitGraph]:
     return model, expand(graph, random_placements(np.random.default_rng(seed), graph, mesh_shape), mesh_shape)
 
 
-@pytest.mark.parametrize(("name", "seed"), rotating(4, CASES))
+@pytest.mark.parametrize(("name", "seed"), rotating(7, CASES))
 def test_pytorch_gives_what_other_engines_gave(
     name: str, seed: int, processes: ProcessGroup, tmp_path: Path
 ) -> None:
@@ -51,7 +51,10 @@ def test_pytorch_gives_what_other_engines_gave(
 
 
 # JAX compiles the large one for minutes.
-@pytest.mark.parametrize(("name", "seed"), rotating(4, [case for case in CASES if case[0] != LARGEST]))
+COMPILED = [case for case in CASES if case[0] != LARGEST]
+
+
+@pytest.mark.parametrize(("name", "seed"), rotating(len(COMPILED), COMPILED))
 def test_jax_gives_what_other_engines_gave(
     name: str, seed: int, jax_process: JaxProcess, tmp_path: Path
 ) -> None:

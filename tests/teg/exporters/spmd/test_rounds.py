@@ -47,7 +47,7 @@ def in_rounds(name: str, rounds: str, seed: int) -> tuple[TinyModel, ExplicitGra
     return model, expand(model.graph, replace(placements, rounds=parse_rounds(rounds)), mesh_shape)
 
 
-@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(5, PLANS))
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(7, PLANS))
 def test_pytorch_gives_what_other_engines_gave(
     name: str, rounds: str, seed: int, processes: ProcessGroup, tmp_path: Path
 ) -> None:
@@ -56,7 +56,10 @@ def test_pytorch_gives_what_other_engines_gave(
 
 
 # JAX compiles the large one for minutes.
-@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(5, [p for p in PLANS if p[0] != LARGEST]))
+COMPILED = [plan for plan in PLANS if plan[0] != LARGEST]
+
+
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(len(COMPILED), COMPILED))
 def test_jax_gives_what_other_engines_gave(
     name: str, rounds: str, seed: int, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
@@ -68,7 +71,7 @@ def test_jax_gives_what_other_engines_gave(
 READ = [(name, *rest) for name, *rest in PLANS if name not in (LARGEST, "live/recurrent")]
 
 
-@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(5, READ))
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(len(READ), READ))
 def test_pytorch_modules_come_back_in(
     name: str, rounds: str, seed: int, recording: RecordingProcess, tmp_path: Path
 ) -> None:
