@@ -64,7 +64,7 @@ def clock_in_stages(space, state):
                     state.stage_now[sender] = max(state.stage_now[sender], end)
             e = state.next_waited[e]
         _run(space, state, piece, first, stage, number, arrival)
-        before = turn
+        before = np.int64(turn)
     end = np.int64(0)
     for s in range(space.stage_count):
         end = max(end, state.stage_now[s])
