@@ -36,22 +36,26 @@ class PipelineKind(NamedTuple):
 def pipelines_to_search(
     mesh_shape: MeshShape, options: RunOptions, rounds: Sequence[Rounds | None]
 ) -> list[PipelineKind]:
-    """Return the pipelines that the plans of a search may have, by the number of stages, over all devices of the mesh.
+    """Return the pipelines that the plans of a search may have, over all devices of the mesh.
 
-    Each has the least of the numbers of `rounds` that is several times as large, or the largest.
+    First come those of each number of stages that work by 1F1B, in the least of the numbers of `rounds` that is several
+    times as large, or the largest. Then come those in more rounds, and interleaved ones.
     """
     known = sorted((each for each in rounds if each is not None), key=lambda each: each.count)
     if options.pins or not known:
         return []
-    found = []
+    first, others = list[PipelineKind](), list[PipelineKind]()
     for devices in mesh_shape.parts()[1:]:
         count = mesh_shape.device_count // mesh_shape.part(devices).device_count
         fitting = [each for each in known if each.count >= count]
         if count > MOST_STAGES or not fitting:
             continue
-        enough = (each for each in fitting if each.count >= ROUNDS_PER_STAGE * count)
-        found.append(PipelineKind(devices, next(enough, fitting[-1]), Stages(count, "1f1b")))
-    return found
+        enough = [each for each in fitting if each.count >= ROUNDS_PER_STAGE * count] or fitting[-1:]
+        first.append(PipelineKind(devices, enough[0], Stages(count, "1f1b")))
+        if enough[0].count % count == 0:
+            others.append(PipelineKind(devices, enough[0], Stages(count, "interleaved")))
+        others += (PipelineKind(devices, each, Stages(count, "1f1b")) for each in enough[1:2])
+    return first + others
 
 
 def layout_of(mesh_shape: MeshShape, kind: PipelineKind) -> StageLayout:
@@ -71,16 +75,8 @@ def in_turn(starts: Sequence[SearchStart], others: Sequence[SearchStart]) -> lis
 
 
 def begin_stages(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
-    """Compile a program in a pipeline, and insert its first plans.
-
-    The next number of stages is begun only if the last one holds a part of the front.
-    """
+    """Compile a program in a pipeline, and insert its first plans; nothing if it would add nothing to the front."""
     if not _may_pay(state, start):
-        state.starts = [
-            other
-            for other in state.starts
-            if other is start or (other.kind, other.moves) != (start.kind, start.moves)
-        ]
         return []
     graph = state.graph_of(start.moves)
     made = descendant(state, state.variants[0], start.submesh, graph, start.moves, limit, check_stop)
@@ -88,9 +84,15 @@ def begin_stages(state: SearchState, start: SearchStart, limit: int | None, chec
 
 
 def _may_pay(state: SearchState, start: SearchStart) -> bool:
-    """Return whether a pipeline may add to the front: the first one may, others if fewer stages hold a part of it."""
-    before = state.submeshes[start.submesh - 1]
-    if before.stages is None:
-        return True
-    shares = state.shares()
-    return any(v.submesh is before and share for v, share in zip(state.variants, shares, strict=True))
+    """Return whether a pipeline may add to the front.
+
+    The first one may. Others may if any pipeline holds a part of it; a second one of as many stages, if the first does.
+    """
+    mine, staged = state.submeshes[start.submesh], [m for m in state.submeshes if m.stages is not None]
+    alike = [m for m in staged if m.devices == mine.devices]
+    before = staged if alike[0] is mine else alike[:1]
+    begun = [m for m in before if any(v.submesh is m for v in state.variants)]
+    if not begun:
+        return mine is staged[0]
+    shares = zip(state.variants, state.shares(), strict=True)
+    return any(share and any(v.submesh is m for m in begun) for v, share in shares)
