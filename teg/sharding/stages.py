@@ -66,7 +66,7 @@ def check_one_stage(stages: object | None, what: str) -> None:
 
 @dataclass(frozen=True)
 class StageLayout:
-    """Where the stages lie: `count` submeshes of one shape in a mesh, one after the other.
+    """The places of the stages: `count` submeshes of one shape in a mesh, one after the other.
 
     Devices are numbered stage by stage, those of a stage as in its own shape.
 

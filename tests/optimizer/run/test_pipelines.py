@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot, verify_plan
 from tapestry.optimizer.analysis.plan_costs import PlanCosts
 from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.parts import ALL_PARTS
 from tapestry.optimizer.run.pipelines import pipelines_to_search
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import placement_moves, replay_plan
@@ -24,16 +26,18 @@ from tests.teg.sharding.pipelined import chain
 
 PROGRAM = chain(8, 64)
 MESH = load_mesh("2x-dgx-h100").part((("node", 2), ("gpu", 2)))
+PARTS = replace(ALL_PARTS, presearch=False, recomputation=False, structure=False, schedule_orders=False)
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")
 
 
-def searched(evaluations: int = 20_000, **options: Any) -> tuple[Result, list[Snapshot]]:
+def searched(evaluations: int = 6_000, **options: Any) -> tuple[Result, list[Snapshot]]:
     snapshots: list[Snapshot] = []
     result = search(
         PROGRAM,
         mesh=MESH,
         seed=1,
-        islands=2,
+        islands=1,
+        parts=PARTS,
         evaluations=evaluations,
         executor=InlineExecutor(),
         on_checkpoint=snapshots.append,

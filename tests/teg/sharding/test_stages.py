@@ -233,7 +233,7 @@ def test_with_few_rounds_all_go_forward_first() -> None:
 
 
 def test_all_forward_then_all_back() -> None:
-    """The last stage has no reason to wait: a round is forward and back in one go there."""
+    """Check that the last stage does not wait: a round is forward and back in one go there."""
     assert schedule(Stages(4, "gpipe"), 4, 4) == ["F0 F1 F2 F3 B0 B1 B2 B3"] * 3 + ["F0 B0 F1 B1 F2 B2 F3 B3"]
 
 
