@@ -38,7 +38,7 @@ def test_a_pair_and_odds_are_measured(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(learning, "warm_up", lambda contenders: None)
     file, name = tmp_path / "learning.json", "tiny_gpt2_small_b1_s1024"
     pair = f"{name}@dgx-h100:{name}@2x-dgx-h100"
-    options = {"pairs": pair, "seconds": 1, "graphs": name, "evaluations": 3000, "seeds": 1, "json": file}
+    options = {"pairs": pair, "seconds": 6, "graphs": name, "evaluations": 3000, "seeds": 1, "json": file}
     learning.main([text for option, value in options.items() for text in (f"--{option}", str(value))])
     document = json.loads(file.read_text())
     assert document["pairs"][0]["related"] and document["pairs"][0]["warm_hypervolume"] > 0

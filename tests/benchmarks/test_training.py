@@ -29,6 +29,8 @@ CONFIGURATIONS = [
     Configuration(2, 2, sequence=True, states=1),
     Configuration(2, 2, sequence=True, states=3, recompute=FULL),
     Configuration(1, 4, sequence=True, states=3),
+    Configuration(2, pipeline=2),
+    Configuration(1, 2, sequence=True, states=1, pipeline=2, recompute=FULL),
 ]
 
 
@@ -41,7 +43,7 @@ def step() -> Graph:
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda c: c.name)
 def test_a_configuration_is_legal_and_computes_the_step(step: Graph, configuration: Configuration) -> None:
     graph = programs(step, FOUR)[configuration.recompute]
-    assert_computes(step, graph, placed(graph, SHAPE, SIZES, configuration))
+    assert_computes(step, graph, placed(graph, FOUR, SIZES, configuration))
 
 
 def assert_computes(step: Graph, graph: Graph, placements: Placements) -> None:
@@ -55,11 +57,14 @@ def assert_computes(step: Graph, graph: Graph, placements: Placements) -> None:
 
 def test_rounds_are_over_the_batch(step: Graph) -> None:
     graph, sizes = training(96, "float32"), ModelSizes(96, (), (4,))
-    placements = placed(graph, SHAPE, sizes, Configuration(2, 2, rounds=4))
+    placements = placed(graph, FOUR, sizes, Configuration(2, 2, rounds=4))
     assert placements.rounds is not None and placements.rounds.count == 4
     assert_computes(graph, graph, placements)
+    placements = placed(graph, FOUR, sizes, Configuration(1, 2, pipeline=2, rounds=4))
+    assert placements.stages is not None and {p.part for p in placements.blocks.values()} == {0, 1}
+    assert_computes(graph, graph, placements)
     with pytest.raises(ValueError, match="no dimension can be cut into 2 rounds"):
-        placed(step, SHAPE, SIZES, Configuration(2, 2, rounds=2))
+        placed(step, FOUR, SIZES, Configuration(2, 2, rounds=2))
 
 
 def test_sharded_states_and_recomputation_save_memory(step: Graph) -> None:
@@ -71,12 +76,12 @@ def test_sharded_states_and_recomputation_save_memory(step: Graph) -> None:
 
 
 def test_degrees_must_multiply_up_to_the_devices(step: Graph) -> None:
-    with pytest.raises(ValueError, match="data 2 is not for 4 devices"):
-        placed(step, SHAPE, SIZES, Configuration(2))
+    with pytest.raises(ValueError, match="data 2 is not for"):
+        placed(step, FOUR, SIZES, Configuration(2))
 
 
 def test_standard_configurations_differ() -> None:
-    assert len({c.name for c in standard(8)}) == 12
+    assert len({c.name for c in standard(8)}) == 15
 
 
 def test_a_configuration_is_held_by_a_plan_that_is_as_good(step: Graph) -> None:
