@@ -247,7 +247,7 @@ def packs_whole_parts(space: PlanSpace) -> CompiledSpace:
     """Return tables in which devices pack all that they hold, to send a halo of it."""
 
     def all_of_it(sent: np.ndarray, *arguments: Any) -> np.ndarray:
-        return np.where(sent, arguments[-1].max(axis=1, keepdims=True), 0)
+        return np.where(sent, arguments[-2].max(axis=1, keepdims=True), 0)
 
     return compiled_with(space, resharding_tables, most_sent=all_of_it)
 
