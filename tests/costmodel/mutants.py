@@ -109,7 +109,8 @@ def forgets_the_second_slice(space: PlanSpace) -> CompiledSpace:
 
     def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
         scattered = {a for split in needed.dims for a in split.axes} & set(made.partial)
-        if row[PAIR_STAGING] and len(space.mesh_shape.by_axis(scattered)) > 1:
+        is_changed = row[PAIR_STAGING] >= len(whole)  # another tensor has the same table
+        if row[PAIR_STAGING] and not is_changed and len(space.mesh_shape.by_axis(scattered)) > 1:
             row[PAIR_STAGING] += len(whole)
 
     return change_pairs(space, change)._replace(staging_rows=np.concatenate([whole, whole // 2]))
