@@ -75,7 +75,7 @@ def brief() -> tuple[Result, Watcher]:
 def test_the_search_below_rewrites_the_program(leftovers: tuple[Result, Watcher]) -> None:
     last = leftovers[1].snapshots[-1].checkpoint()
     assert max(len(variant.moves) for variant in last.variants) >= 2
-    assert sum(len(variant.taken) for variant in last.variants) > 3
+    assert sum(len(variant.taken) for variant in last.variants) > 1
 
 
 @pytest.mark.slow
