@@ -68,7 +68,8 @@ class Checkpoint:
 
     `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
     `best` are the least values of costs with a relative bound; `views` are the cuts of each submesh's view, `starts`
-    what is left to begin; `proven` are bounds of the first objective by the number of a variant.
+    what is left to begin; `numbered` counts the numbers that variants were given, `proven` are bounds of the first
+    objective by such a number.
     """
 
     fingerprint: Mapping[str, str]
@@ -77,6 +78,7 @@ class Checkpoint:
     stopped: str
     evaluations: int
     rounds: int
+    numbered: int
     timings: Mapping[str, float]
     history: tuple[Progress, ...]
     rng: Mapping[str, Any]
@@ -109,7 +111,17 @@ class Checkpoint:
 
     def _header(self) -> dict[str, Any]:
         plain = (
-            *("fingerprint", "islands", "seed", "stopped", "evaluations", "rounds", "timings", "rng"),
+            *(
+                "fingerprint",
+                "islands",
+                "seed",
+                "stopped",
+                "evaluations",
+                "rounds",
+                "numbered",
+                "timings",
+                "rng",
+            ),
             *(
                 "structural",
                 "credits",
@@ -192,6 +204,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         stopped=state.stopped,
         evaluations=state.evaluations,
         rounds=state.rounds,
+        numbered=state.numbered,
         timings=dict(state.timings),
         history=tuple(state.history),
         rng=rng,

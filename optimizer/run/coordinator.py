@@ -324,7 +324,7 @@ class Coordinator:
                 *(
                     state.structural,
                     parent,
-                    state.next_number,
+                    state.new_number(),
                     state.options,
                     state.rng,
                     left,

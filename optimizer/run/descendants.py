@@ -38,7 +38,7 @@ def descendant(
     """
     try:
         variant = new_variant(
-            state.next_number, state.submeshes[submesh], graph, moves, state.options, check_stop
+            state.new_number(), state.submeshes[submesh], graph, moves, state.options, check_stop
         )
     except (OutOfRange, PinError, RoundsError, ScheduleError):
         return None

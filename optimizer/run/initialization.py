@@ -116,7 +116,8 @@ def _first_variant(state: SearchState, check_stop: CheckStop) -> Variant:
     if not (is_possible and keeps_pins(simple, state.options.pins)):
         simple, moves = graph, ()
     structural.known.update({graph.structural_hash, simple.structural_hash})
-    state.variants.append(new_variant(0, state.submeshes[0], simple, moves, state.options, check_stop))
+    number = state.new_number()
+    state.variants.append(new_variant(number, state.submeshes[0], simple, moves, state.options, check_stop))
     return state.variants[0]
 
 
@@ -176,6 +177,7 @@ def restore(
         submesh.goal.epsilon[:] = epsilon
         submesh.goal.best[:] = saved.best
     state.variants = [_restored(state, variant, check_stop) for variant in saved.variants]
+    state.numbered = saved.numbered
     structural = state.structural
     structural.start(state.graph)
     structural.refused = dict(saved.refused)

@@ -73,7 +73,7 @@ def begin_relative(state: SearchState, start: SearchStart, limit: int | None, ch
     known = next((v for v in state.variants if v.submesh is submesh and v.structure == structure), None)
     if known is None:
         try:
-            variant = new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
+            variant = new_variant(state.new_number(), submesh, graph, moves, state.options, check_stop)
         except (
             OutOfRange,
             RoundsError,

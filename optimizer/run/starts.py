@@ -124,7 +124,7 @@ def _begin_views(state: SearchState, start: SearchStart, limit: int | None, chec
 
 def _begin_program(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
     """Compile a program on a submesh, and insert its first plans; exact ones may be a start of their own."""
-    moves, number = start.moves, state.next_number
+    moves, number = start.moves, state.new_number()
     graph = state.graph_of(moves)
     with_exact = start._replace(kind="exact") not in state.starts
     try:
@@ -199,9 +199,9 @@ def _begin_presearch(
     alone = [k for k, m in enumerate(state.submeshes) if m.mesh.device_count == 1 and not is_alone]
     parts = [(k, s) for k in alone for s in _spread(front, MOST_REWRITTEN)]
     begun = []
-    for number, (k, s) in enumerate(parts, start=state.next_number):
+    for k, s in parts:
         with suppress(OutOfRange, RoundsError, ScheduleError):
-            variant = _placed(state, number, k, s.graph, s.moves, limit, check_stop)
+            variant = _placed(state, state.new_number(), k, s.graph, s.moves, limit, check_stop)
             begun.append(Child(variant, state.structural.rule_behind(s.moves)))
     return begun
 

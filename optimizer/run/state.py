@@ -57,9 +57,9 @@ class SearchState:
     own operators made, and those of them that entered the front. `timings` are in seconds; `reference` is the corner of
     the hypervolume, `best_volume` what it was when the front last improved, `stale_rounds` ago; as long as no plan
     keeps all bounds, it is minus the least violation. `anchors` `(n, m)` are the values of plans the search was started
-    from. `starts` are what the search is still to begin, in this order. `proven` are bounds of the first objective by
-    variant number, where a gap was asked for. `stopped` is the reason why the search has ended, a word of
-    `plan.REASONS`; empty while it runs.
+    from. `numbered` counts the numbers that variants were given. `starts` are what the search is still to begin, in
+    this order. `proven` are bounds of the first objective by variant number, where a gap was asked for. `stopped` is
+    the reason why the search has ended, a word of `plan.REASONS`; empty while it runs.
     """
 
     graph: Graph
@@ -74,6 +74,7 @@ class SearchState:
     parts: SearchParts = ALL_PARTS
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     variants: list[Variant] = field(default_factory=list)
+    numbered: int = 0
     statistics: Statistics = field(default_factory=new_statistics)
     recent: Statistics = field(default_factory=lambda: new_statistics(np.float64))
     first_odds: np.ndarray = field(default_factory=first_odds)
@@ -98,10 +99,10 @@ class SearchState:
             self.rng
         )  # of the epochs that only load code; the rounds draw after it
 
-    @property
-    def next_number(self) -> int:
-        """The number of the next variant."""
-        return 1 + max((variant.number for variant in self.variants), default=-1)
+    def new_number(self) -> int:
+        """Return a number for a variant that none has had: files and candidate moves are kept by it."""
+        self.numbered += 1
+        return self.numbered - 1
 
     def graph_of(self, moves: tuple[Move, ...]) -> Graph:
         """Return the program that some moves make of the given one, from a variant whose history they begin with.

@@ -96,7 +96,7 @@ def _variant(
         if variant.submesh is submesh and variant.structure == structure:
             return variant
     try:
-        return new_variant(state.next_number, submesh, graph, moves, state.options, check_stop)
+        return new_variant(state.new_number(), submesh, graph, moves, state.options, check_stop)
     except (OutOfRange, PinError, RoundsError, ScheduleError):
         if (submesh.rounds, submesh.stages) == (first.submesh.rounds, first.submesh.stages):
             raise

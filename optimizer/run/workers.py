@@ -15,7 +15,13 @@ from tapestry.optimizer.archive.rows import ArchiveChange, change_of, changed, w
 from tapestry.optimizer.placement.credits import Odds, Statistics, new_statistics
 from tapestry.optimizer.placement.island import SEEN_SIZE, run_epoch
 from tapestry.optimizer.run.stopping import POLL_S
-from tapestry.optimizer.run.variant_arrays import UnknownVariant, VariantArrays, load_variant, with_content
+from tapestry.optimizer.run.variant_arrays import (
+    UnknownVariant,
+    VariantArrays,
+    VariantError,
+    load_variant,
+    with_content,
+)
 from tapestry.teg.stopping import CheckStop
 
 
@@ -74,10 +80,16 @@ def preload() -> None:
 
 
 def run(epoch: Epoch) -> Answer:
-    """Run an epoch; a pure function of `epoch`, but that a process may not know the arrays of its variant."""
+    """Run an epoch; a pure function of `epoch`, but that a process may not know the arrays of its variant.
+
+    Raises:
+        VariantError: the archive is not of this variant; compiled code would read past its rows.
+    """
     loaded = load_variant(epoch.variant)
     if isinstance(loaded, UnknownVariant):
         return loaded
+    if epoch.archive.genes.shape[1] != len(loaded.state.genes):
+        raise VariantError(f"the archive is of another variant than {epoch.variant.token[:12]}")
     archive, goal = with_capacity(epoch.archive, *epoch.capacity), epoch.goal.own_best()
     statistics = new_statistics()
     seen = np.zeros(SEEN_SIZE, np.uint64)

@@ -45,13 +45,28 @@ def test_parts_of_the_mesh_stay_though_they_hold_nothing_yet() -> None:
     assert parts >= {0, 1, 2, 3}
 
 
-def test_what_is_near_stays_for_a_while() -> None:
-    saved = begun(evaluations=60_000)
-    left = [{v.number: v.probation for v in each.variants if v.probation} for each in saved]
+@pytest.fixture(scope="module")
+def long_search() -> list[Checkpoint]:
+    """The checkpoints of a search in which variants come and go."""
+    return begun(evaluations=60_000)
+
+
+def test_what_is_near_stays_for_a_while(long_search: list[Checkpoint]) -> None:
+    left = [{v.number: v.probation for v in each.variants if v.probation} for each in long_search]
     assert max(map(len, left)) in range(1, MOST_ON_PROBATION + 1)
     assert all(0 < epochs <= PROBATION for each in left for epochs in each.values())
     for before, after in pairwise(left):
         assert all(after[number] <= before[number] for number in before.keys() & after.keys())
+
+
+def test_a_number_is_one_variants_even_after_it_was_dropped(long_search: list[Checkpoint]) -> None:
+    """Check that no file of a dropped variant is taken for that of a later one."""
+    kinds = {(v.number, v.submesh, v.structure) for each in long_search for v in each.variants}
+    numbers = [{v.number for v in each.variants} for each in long_search]
+    assert len(kinds) == len({number for number, _, _ in kinds}) > len(numbers[-1])
+    for before, mine, after in zip(long_search, numbers, numbers[1:], strict=False):
+        assert max(mine) < before.numbered
+        assert all(number >= before.numbered for number in after - mine)
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tapestry.optimizer.run import variant_arrays
-from tapestry.optimizer.run.workers import Epoch, EpochAnswer, InlineExecutor
+from tapestry.optimizer.run.workers import Epoch, EpochAnswer, InlineExecutor, run
 from tests.optimizer.run.test_reproducible import repeats
 from tests.optimizer.searches import search
 
@@ -63,3 +64,20 @@ def test_workers_without_the_files_give_the_same(most: int, monkeypatch: pytest.
     if most > 1:
         assert remote.requests < len(remote.sent) / 3, "a worker keeps what it was sent"
     assert remote.changes > 0
+
+
+class Widening(InlineExecutor):
+    """An executor that widens the plans of an archive by a gene, as if they were of a larger program."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:
+        if fn is run and args[0].archive.size[0]:
+            archive = args[0].archive
+            args = (
+                replace(args[0], archive=archive._replace(genes=np.pad(archive.genes, ((0, 0), (0, 1))))),
+            )
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_an_archive_of_another_variant_is_refused() -> None:
+    with pytest.raises(variant_arrays.VariantError, match="is of another variant"):
+        search(executor=Widening(), islands=1, evaluations=2_000)
