@@ -5,7 +5,9 @@
 A file is `{"entries": [{id, group, kind, device_id, inputs, predict, predictable, quality}]}`. A row becomes a
 program, placements and a mesh of the catalog (`benchmarks/measurements/`), and the device simulator times the plan.
 The predictor is given `inputs`, quantity and unit, never the value. Only rows that are predictable and of quality
-"ok" count. Those without a prediction are listed with the reason; training iterations have a total of their own.
+"ok" count. Those without a prediction are listed with the reason. Training iterations, which are predicted by the
+compiled cost model (`benchmarks/measurements/training_step.py` states the defaults), have totals of their own:
+`iterations_mean_error`, beside the error of each table's best constant, and `ranking_tau` of alternatives.
 Errors are relative to the measured value; `bias` is the mean logarithm of predicted over measured, and `inside_90` the
 share of measured values inside the 90 % interval that the residuals of their classes give. `in_sample` says whether
 the figures may have been fitted to these very rows, as the catalog's are to the published ones.
@@ -25,11 +27,11 @@ from benchmarks.measurements import Measurement, Prediction, predict
 from benchmarks.measurements.command_line import read_command_line
 from benchmarks.measurements.scores import (
     TRAINING,
-    errors_of,
     left_out,
     sources_of,
     tables_of,
     totals_of,
+    training_scores,
     unpredicted,
 )
 from benchmarks.setting import write
@@ -73,7 +75,7 @@ def fidelity(
         **totals_of(scored),
         "tables": tables_of(scored),
         "sources": sources_of(scored),
-        "training_iterations": errors_of(training),
+        **training_scores(training),
         "unpredicted": unpredicted(found),
         "left_out": left_out(rows),
     }
@@ -83,6 +85,10 @@ def lines_of(report: dict[str, Any]) -> list[str]:
     """Write a report as lines of text."""
     head = ("table", "family", *COLUMNS)
     body = [head, *((t["name"], t["family"], *(t[c] for c in COLUMNS)) for t in report["tables"])]
+    body += [
+        (t["name"], f"training, constant {t['constant_error']}", *(t[c] for c in COLUMNS))
+        for t in report["training_tables"]
+    ]
     texts = [["-" if value is None else str(value) for value in line] for line in body]
     widths = [max(len(line[k]) for line in texts) for k in range(len(head))]
     lines = ["  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in texts]

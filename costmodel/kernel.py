@@ -37,14 +37,20 @@ from tapestry.costmodel.kernel_arrays import (
 )
 from tapestry.costmodel.kernel_copies import around, enlist
 from tapestry.costmodel.kernel_scans import clock, memory
+from tapestry.costmodel.resources import LARGEST
 from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
 from tapestry.costmodel.stage_loops import begin_stages, tensor_in_stages
 from tapestry.costmodel.stage_scans import clock_in_stages, memory_in_stages
 
+MOST = float(LARGEST)
+
 
 @njit(_nrt=False)
 def evaluate(space, state, genes, prefetch, regather, cost):
-    """Fill `cost` `(columns,)` int64 with the plan's time (ticks), bytes, flops, dynamic energy (pJ) and resources."""
+    """Fill `cost` `(columns,)` int64 with the plan's time (ticks), bytes, flops, dynamic energy (pJ) and resources.
+
+    Flops and energy of all devices together are at most `LARGEST`.
+    """
     if state.filled[0] and _near(state, genes):
         _advance(space, state, genes, prefetch, regather)
     else:
@@ -57,11 +63,19 @@ def evaluate(space, state, genes, prefetch, regather, cost):
     else:
         cost[TIME] = clock_in_rounds(space, state) if space.round_count > 1 else clock(space, state)
         memory(space, state, cost)
-    classes = space.classes.shape[0]
+    classes, flops = space.classes.shape[0], 0.0
     for c in range(state.flops.shape[0]):
+        flops += float(state.flops[c]) * space.classes[c % classes]
         cost[FLOPS] += state.flops[c] * space.classes[c % classes]
         cost[PEAK_FLOPS] = max(cost[PEAK_FLOPS], state.flops[c])
     cost[FLOPS_WASTE] = cost[FLOPS] - space.base_flops
+    if flops > MOST:
+        cost[FLOPS] = LARGEST
+        cost[FLOPS_WASTE] = (
+            LARGEST if flops - space.exact_flops > MOST else np.int64(flops - space.exact_flops)
+        )
+    if space.energy_shift > 0:
+        cost[ENERGY] = min(cost[ENERGY], LARGEST >> space.energy_shift) << space.energy_shift
     for r in range(min(state.resources.shape[0], (cost.shape[0] - COSTS) // 2)):
         total, most = np.int64(0), np.int64(0)
         for c in range(state.flops.shape[0]):

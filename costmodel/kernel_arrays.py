@@ -60,7 +60,11 @@ class CompiledSpace(NamedTuple):
 
     slot_count: int
     source_count: int
-    base_flops: int
+    base_flops: int  # of the unsharded program, as far as an integer of 64 bits counts
+    exact_flops: float
+    energy_shift: (
+        int  # energies are in units of 2^shift pJ: above 0 where a sum of all could be more than is counted
+    )
     cores: int  # of a device
     communication_cores: int  # of those, taken by copies while they run
     queue_count: int  # communication queues
@@ -83,6 +87,9 @@ class CompiledSpace(NamedTuple):
     stage_count: int
     pieces: np.ndarray  # (pieces, 5): first and end of the slots, stage, the row of the first lap, laps
     turns: np.ndarray  # (turns, 3): piece, round, lap
+    first_before: (
+        np.ndarray
+    )  # (pieces, stages): the first piece of a stage in a round, if before this one; else -1
     row_start: np.ndarray  # (rows,): the first position
     row_length: np.ndarray  # positions, with the one behind the slots
     row_laps: np.ndarray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts, base_flops
 from tapestry.costmodel.classes import device_classes
-from tapestry.costmodel.kernel_arrays import CompiledSpace
+from tapestry.costmodel.kernel_arrays import BLOCK_ENERGY, PAIR_ENERGY, RELAYOUT_ENERGY, CompiledSpace
 from tapestry.costmodel.resources import LARGEST, Resource, too_much
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.costmodel.table_rows import TableRows
@@ -177,11 +178,21 @@ class SpaceCompiler:
         )
         staging_rows, staging_ids = self.rows.staging(representative)
         pair_ids, pair_rows = self.rows.pairs(staging_ids)
+        relayout_rows, block_rows = self.rows.relayouts(), self._block_rows(representative)
         rounds: dict[str, Any] = _round_arrays(blocks) if blocks.turns is None else _stage_arrays(blocks)
+        copies = [pair_rows[:, PAIR_ENERGY], relayout_rows[:, RELAYOUT_ENERGY]]
+        most = sum(float(costs.energy_pj.max(initial=0)) for costs in blocks.costs)
+        most += len(edges) * sum(float(energy.max(initial=0)) for energy in copies)
+        shift = _shift_of(most * rounds["round_count"])
+        for energy in (block_rows[:, BLOCK_ENERGY], *copies) if shift else ():
+            energy[:] = -(-energy >> shift)
+        flops = base_flops(blocks.graph)
         space = CompiledSpace(
             slot_count=slot_count,
             source_count=len(blocks.sources),
-            base_flops=base_flops(blocks.graph),
+            base_flops=min(flops, LARGEST),
+            exact_flops=float(flops),
+            energy_shift=shift,
             cores=self.rows.mesh.device.cores,
             communication_cores=self.rows.mesh.device.communication_cores,
             queue_count=self.rows.mesh.queue_count,
@@ -202,12 +213,12 @@ class SpaceCompiler:
             has_dimension_orders=any(len(f.dimension_orders) > 1 for f in blocks.families),
             spec_ids=np.concatenate(self.rows.spec_ids),
             inside=self.rows.inside(),
-            relayout_rows=self.rows.relayouts(),
+            relayout_rows=relayout_rows,
             pair_ids=pair_ids,
             pair_rows=pair_rows,
             staging_rows=staging_rows,
             size_rows=self.rows.sizes(representative),
-            block_rows=self._block_rows(representative),
+            block_rows=block_rows,
         )
         # One memory order for all: numba compiles every loop again for another one.
         ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
@@ -230,6 +241,11 @@ class SpaceCompiler:
             most = sum(int(costs.resources[r].max(initial=0)) for costs in self.blocks.costs)
             if most * self.rows.mesh_shape.device_count > LARGEST:
                 raise too_much(resource)
+
+
+def _shift_of(most: float) -> int:
+    """Return by how many bits energies of at most so many picojoules together are to be shifted to be counted."""
+    return max(0, math.ceil(math.log2(max(most, 1.0) / LARGEST)))
 
 
 def _other_genes(pairs: np.ndarray, count: int) -> np.ndarray:
@@ -284,11 +300,23 @@ _NO_STAGES: Mapping[str, Any] = {
     "stage_count": 1,
     "pieces": np.zeros((0, 5), dtype=np.int64),
     "turns": np.zeros((0, 3), dtype=np.int64),
+    "first_before": np.zeros((0, 1), dtype=np.int64),
     "row_start": np.zeros(0, dtype=np.int64),
     "row_length": np.zeros(0, dtype=np.int64),
     "row_laps": np.zeros(0, dtype=np.int64),
 }
 MOST_LAPS_OF_PIECES = 3
+
+
+def _first_before(table: TurnTable, stages: int) -> np.ndarray:
+    """Return the first piece that each stage does in a round before another one, `(pieces, stages)`; -1 for none."""
+    found = np.full((len(table.pieces), stages), -1, dtype=np.int64)
+    first: dict[tuple[int, int], int] = {}
+    for k, piece in enumerate(table.pieces):
+        for stage in range(stages):
+            found[k, stage] = first.get((table.levels[k], stage), -1)
+        first.setdefault((table.levels[k], piece.part % stages), k)
+    return found
 
 
 def _stage_arrays(blocks: SpaceBlocks) -> dict[str, Any]:
@@ -341,6 +369,7 @@ def _stage_arrays(blocks: SpaceBlocks) -> dict[str, Any]:
         "stage_count": pipeline.stages.count,
         "pieces": np.array(pieces, dtype=np.int64),
         "turns": np.array(turns, dtype=np.int64),
+        "first_before": _first_before(table, pipeline.stages.count),
         "row_start": by_row[0],
         "row_length": by_row[1],
         "row_laps": by_row[2],

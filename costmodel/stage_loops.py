@@ -149,8 +149,8 @@ def _around(space, state, t, need, segments, k):
 def _sent_copy(space, state, t, row, relayout, size, k, e, own, once, sign):
     """Add or subtract the copies of an edge from stage `own` to that of slot `k`.
 
-    They begin when the turn ends that made the tensor, or with the turn that reads a source, which waits for them
-    first.
+    They begin when the turn ends that made the tensor, or the first one that a sliced source's stage has in the round,
+    or with the turn that reads them, which waits for them first.
     """
     alike = space.lap[k] > 0 and not once
     times = sign * (space.round_count if alike else 1)
@@ -166,8 +166,12 @@ def _sent_copy(space, state, t, row, relayout, size, k, e, own, once, sign):
     first = space.pieces[reader, PIECE_FIRST]
     read_row, laps = space.pieces[reader, PIECE_ROW], space.pieces[reader, PIECE_LAPS] if alike else 1
     begin_row, changes = read_row, state.begun
+    maker = np.int64(-1)
     if made_at >= 0:
         maker = space.slot_piece[made_at]
+    elif space.is_sliced[t]:
+        maker = space.first_before[reader, own]
+    if maker >= 0:
         begin_row, changes = space.pieces[maker, PIECE_ROW], state.sent
         if not alike:  # complete after the last round
             begin_row += space.pieces[maker, PIECE_LAPS] - 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tapestry.costmodel.kernel_arrays import COLUMNS
-from tapestry.costmodel.resources import Resource, whole_amount
+from tapestry.costmodel.resources import LARGEST, Resource, whole_amount
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -18,7 +18,10 @@ from tapestry.teg.sharding.strategy import index_boxes
 
 @dataclass
 class CostTally:
-    """The costs of a plan as they are counted, as integers: bytes, flops, pJ and ticks; `resources` by column."""
+    """The costs of a plan as they are counted, as integers: bytes, flops, pJ and ticks; `resources` by column.
+
+    A vector of them has at most `LARGEST` of each: 4.6 exaflops, and 4.6 MJ.
+    """
 
     time_ticks: int = 0
     peak_memory_bytes: int = 0
@@ -34,9 +37,8 @@ class CostTally:
 
     def vector(self) -> np.ndarray:
         """Return the costs in the order of `costmodel.kernel_arrays.COLUMNS`, then those of the resources."""
-        return np.array(
-            [*(getattr(self, name) for name in COLUMNS), *self.resources.values()], dtype=np.int64
-        )
+        columns = (min(getattr(self, name), LARGEST) for name in COLUMNS)
+        return np.array([*columns, *self.resources.values()], dtype=np.int64)
 
 
 def amounts_per_device(

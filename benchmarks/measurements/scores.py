@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from math import log
 
 import numpy as np
@@ -34,6 +35,7 @@ TOTALS = {
     "memory_bound_mean_error": ("memory_bound",),
     "collectives_mean_error": ("collectives", "links"),
 }
+MODEL_INPUTS = ("model", "layers", "hidden", "heads", "gpus", "seq_len")  # the same of alternatives
 SIGMAS_90 = 1.6449  # half the width of the interval that holds 90 % of a normal distribution
 
 
@@ -78,6 +80,44 @@ def tables_of(predictions: Iterable[Prediction]) -> list[dict[str, object]]:
     return [
         {"name": name, "family": family, **errors_of(members)} for (name, family), members in tables.items()
     ]
+
+
+def training_scores(predictions: Sequence[Prediction]) -> dict[str, object]:
+    """Score training iterations: in total, by table beside the best constant, and how alternatives are ranked.
+
+    The constant of a table is the best that knows all its values. `ranking_tau` is Kendall's over pairs of rows of a
+    table that run one model on as many devices in different ways; a tie counts half.
+    """
+    tables: dict[str, list[Prediction]] = {}
+    for p in predictions:
+        tables.setdefault(p.row.group, []).append(p)
+    found: list[dict[str, object]] = [
+        {"name": name, **errors_of(members), "constant_error": _constant_error(members)}
+        for name, members in tables.items()
+    ]
+    agree = [_agrees(a, b) for members in tables.values() for a, b in combinations(members, 2)]
+    ranked = [value for value in agree if value is not None]
+    return {
+        "iterations_mean_error": errors_of(predictions)["mean_error"],
+        "ranking_tau": round(float(np.mean(ranked)), 4) if ranked else None,
+        "ranked_pairs": len(ranked),
+        "training_iterations": errors_of(predictions),
+        "training_tables": found,
+    }
+
+
+def _constant_error(members: Sequence[Prediction]) -> float:
+    """Return the mean relative error of the constant for which it is least: one of the values."""
+    values = np.array([p.row.value for p in members])
+    return round(float(min(np.abs(constant / values - 1).mean() for constant in values)), 4)
+
+
+def _agrees(a: Prediction, b: Prediction) -> float | None:
+    """Return 1 if two alternatives are ranked as they were measured, -1 if not; None if they are none."""
+    first, second = a.row.question.inputs, b.row.question.inputs
+    if a.value is None or b.value is None or any(first.get(key) != second.get(key) for key in MODEL_INPUTS):
+        return None
+    return float(np.sign(a.value - b.value) * np.sign(a.row.value - b.row.value))
 
 
 def sources_of(predictions: Iterable[Prediction]) -> list[dict[str, object]]:

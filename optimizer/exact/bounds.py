@@ -29,6 +29,7 @@ from tapestry.costmodel.kernel_arrays import (
     TRAFFIC,
     EvaluationState,
 )
+from tapestry.costmodel.resources import LARGEST
 from tapestry.optimizer.exact.additive import AdditiveCosts, Weights
 from tapestry.optimizer.exact.loops import largest_between
 from tapestry.optimizer.exact.memory_bounds import memory_bound
@@ -63,11 +64,11 @@ def cost_bounds(
         found[TIME] = _least(costs, Weights(compute_ticks=1.0)) / stages
         found[PEAK] = _least(costs, Weights(resident=1.0)) / stages
     found[TRAFFIC] = _least(costs, Weights(least_traffic=1.0))
-    found[ENERGY] = _least(costs, Weights(least_energy=1.0))
+    found[ENERGY] = min(_least(costs, Weights(least_energy=1.0)), LARGEST)
     work = _least_work(costs)
-    found[FLOPS] = work[0]
-    found[PEAK_FLOPS] = found[FLOPS] / devices
-    found[FLOPS_WASTE] = max(found[FLOPS] - space.base_flops, 0.0)
+    found[FLOPS] = min(work[0], LARGEST)
+    found[PEAK_FLOPS] = work[0] / devices
+    found[FLOPS_WASTE] = max(work[0] - space.exact_flops, 0.0)
     found[TOTAL] = devices * found[PEAK]
     found[COSTS::2] = work[1:]
     found[COSTS + 1 :: 2] = work[1:] / devices

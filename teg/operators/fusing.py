@@ -85,13 +85,19 @@ def _work(body: FusedBody, space: FusedIndexSpace) -> Work:
 
 
 def _kernel(step: FusedStep, along: Sequence[int], space: FusedIndexSpace, work: Work) -> StepKernel:
-    """Find the rows of a step in the block's dimensions; the others of its own are whole in every part."""
+    """Find the rows of a step in the block's dimensions; the others of its own are whole in every part.
+
+    A step that reads nothing, such as a mask from random numbers, is no function that a class of kernels has.
+    """
     assert step.definition.signature is not None
     places = {d.name: (k, d.size) for d, k in zip(step.definition.signature.dims, along, strict=True)}
     mine = [places[name] for name in work.row_dims]
     row = work.row * math.prod(size for k, size in mine if k < 0)
     return StepKernel(
-        work.kernel_class, work.flops, row, tuple(space.signature.dims[k].name for k, _ in mine if k >= 0)
+        work.kernel_class,
+        work.flops if step.reads else 0.0,
+        row,
+        tuple(space.signature.dims[k].name for k, _ in mine if k >= 0),
     )
 
 

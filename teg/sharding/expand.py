@@ -228,6 +228,8 @@ class _Expansion:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     made_at: dict[str, int] = field(default_factory=dict)
     sent_at: dict[str, int] = field(default_factory=dict)  # when copies to other stages are issued
+    # When the first turn ends that a stage has in a round, by stage, level and round.
+    first_ends: dict[tuple[int, int, int], int] = field(default_factory=dict)
     segments: dict[str, list[_Segment]] = field(default_factory=dict)
     # What a read of a tensor that is there for all rounds got in the first round, and the copies of the last round.
     first_reads: dict[tuple[str, int], _Segment] = field(default_factory=dict)
@@ -306,6 +308,7 @@ class _Expansion:
     def _step(self, slot: int, turn: Turn) -> ComputeStep:
         block = turn.block
         numbered, sharded = self.forms[block.site], self._sharded(block, turn.round)
+        self.first_ends.setdefault((turn.stage, turn.level, turn.round), turn.end)
         reads = []
         for k, (tensor, form, read) in enumerate(
             zip(numbered.roots, numbered.form.reads, sharded.reads, strict=True)
@@ -353,10 +356,9 @@ class _Expansion:
         if same:
             earliest = max(earliest, same[-1].last_read + 1)
         issue, wait, order = max(earliest, slot - placement.prefetch_of(position), 0), slot, WITHIN_STAGE
-        if route is not None and self.made_at[root.key] >= 0:
-            issue, wait, order = self.sent_at[root.key], turn.first, SENT_AT_END
-        elif route is not None:
-            issue, wait, order = turn.first, turn.first, SENT_AT_BEGIN
+        if route is not None:
+            issue, order = self._sent(root, tensor, turn)
+            wait = turn.first
         key = f"{root.key}>{needed}{layout}" + (f"~{len(same)}" if same else "")
         key += "" if route is None else f" (stage {turn.stage})"
         made = _Segment(
@@ -368,6 +370,19 @@ class _Expansion:
         place = self._place(tensor, turn.round)
         self.buffers[key] = Buffer(key, tensor, needed, read.part, root.dtype, *place, layout, turn.stage)
         return key
+
+    def _sent(self, root: Buffer, tensor: str, turn: Turn) -> tuple[int, int]:
+        """Return the slot in which a turn's copy from another stage is issued, and its place among others there.
+
+        It is issued at the end of the turn that made the value, and for a slice of a source at the end of the first
+        turn that its stage has in the round. Other sources are sent when they are needed.
+        """
+        if self.made_at[root.key] >= 0:
+            return self.sent_at[root.key], SENT_AT_END
+        end = self.first_ends.get((root.stage, turn.level, turn.round))
+        if end is None or root.key == tensor:
+            return turn.first, SENT_AT_BEGIN
+        return end, SENT_AT_END
 
     def _in_later_round(self, slot: int, turn: Turn, position: int, root: Buffer) -> str:
         """Return what a block reads as it did in the first round: the same copy, or one that is made again."""

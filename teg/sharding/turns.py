@@ -114,8 +114,8 @@ def turns_of(table: TurnTable, stages: Stages | None) -> list[Turn]:
 def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) -> tuple[StagePiece, ...]:
     """Cut blocks, in schedule order, into pieces, those of least depth first.
 
-    A block is as deep as what it needs makes it. What no other part waits for yet is not done by itself, but together
-    with what its part does next.
+    A block is as deep as what it needs makes it, or as its readers, where it comes as late as they do: so does what is
+    computed again. What no other part waits for yet is not done by itself, but together with what its part does next.
     """
     makers = {tensor: block for block in segment for tensor in block.outputs}
     depth: dict[str, int] = {}
@@ -126,6 +126,7 @@ def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) 
         needs[block.site] = before
         part = parts.get(block.site, 0)
         depth[block.site] = max((depth[b.site] + (parts.get(b.site, 0) != part) for b in before), default=0)
+    _postpone(segment, parts, depth, needs)
     _join_early(segment, parts, depth, needs)
     found: dict[tuple[int, int], list[Block]] = {}
     for block in segment:
@@ -155,6 +156,25 @@ def _roots(graph: Graph, block: Block) -> list[str]:
             root = maker.inputs[0]
         found.append(root)
     return found
+
+
+def _postpone(
+    segment: Sequence[Block],
+    parts: Mapping[str, int],
+    depth: dict[str, int],
+    needs: Mapping[str, Sequence[Block]],
+) -> None:
+    """Move blocks to the depth at which they are first needed, if they come after what makes that so deep."""
+    reached = list(accumulate((depth[block.site] for block in segment), max))
+    latest: dict[str, int] = {}
+    for block, before in zip(reversed(segment), reversed([0, *reached][:-1]), strict=True):
+        site, part = block.site, parts.get(block.site, 0)
+        needed = latest.get(site, 0)
+        if depth[site] < needed <= before + 1:
+            depth[site] = needed
+        for other in needs[site]:
+            most = depth[site] - (parts.get(other.site, 0) != part)
+            latest[other.site] = min(latest.get(other.site, most), most)
 
 
 def _join_early(

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernel_arrays import TIME
+from tapestry.costmodel.kernel_arrays import COLUMNS, TIME
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
+from tapestry.costmodel.resources import LARGEST
 from tapestry.costmodel.tally import CostTally
 from tapestry.costmodel.time_estimates import estimate_time
 from tapestry.hardware import load_mesh
@@ -22,13 +23,16 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
-from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.stages import SCHEDULES, Pipeline, StageLayout, Stages
+from tapestry.teg.sharding.strategy import Strategy
 from tests.cases import rotating
 from tests.costmodel.programs import random_genes
 from tests.teg.sharding.looped import in_rounds, training
 from tests.teg.sharding.pipelined import chain, drawn, in_parts, one_layer_each
 
+EIGHT = MeshShape.of(gpu=8)
 UNIT = 64 * 64 * 4  # bytes of what a layer makes of 64 rows
 
 
@@ -155,6 +159,29 @@ def test_a_weight_of_two_stages_is_sent_once() -> None:
         weight, forth, back = 4 * 4 * 4, 8 * 4 * 4, 8 * 4 * 4  # bytes; what is observed is in the first part
         assert run.received_bytes.tolist() == [back, weight + forth]
         assert tally.time_ticks == run.makespan_ticks
+
+
+def test_what_is_more_than_can_be_counted_is_counted_as_the_most() -> None:
+    """Check products of 1.2e19 flops together: a sum of 64 bits would begin again below zero."""
+    b, size, count = GraphBuilder("large"), 1 << 20, 20
+    x, w = b.source("x", (size, size), "bfloat16"), b.source("w", (size, size // 4), "bfloat16")
+    for k in range(count):
+        b.apply("contract", [x, w], site=f"y{k}", labels=(("i", "j"), ("j", "k")), output=("i", "k"))
+        b.sink(f"y{k}", site=f"out{k}")
+    graph, mesh = b.build(), load_mesh("dgx-h100")
+    split = Placement(Strategy((Split(tuple(axis.name for axis in EIGHT.sub_axes)), WHOLE, WHOLE)))
+    placements = Placements({f"y{k}": split for k in range(count)})
+    space = PlanSpace(graph, mesh)
+    found = dict(zip(COLUMNS, space.evaluate(space.genes_of(placements)).tolist(), strict=False))
+    plain = reference_cost(graph, placements, mesh)
+    assert plain.compute_flops == count * size**3 // 2 > 2 * LARGEST and plain.energy_pj > LARGEST
+    assert (
+        found["compute_flops"] == LARGEST and plain.compute_waste_flops == found["compute_waste_flops"] == 0
+    )
+    assert found["energy_pj"] == pytest.approx(LARGEST, rel=1e-6)
+    assert plain.vector()[COLUMNS.index("energy_pj")] == LARGEST
+    assert found["time_ticks"] == plain.time_ticks
+    assert found["peak_compute_flops"] == plain.peak_compute_flops == plain.compute_flops // 8
 
 
 def test_stages_add_the_energy_of_their_copies() -> None:

@@ -20,6 +20,17 @@ ATTENTION = (
     ("softmax", attributes(axes=(1,)), (3,)),
     ("contract", attributes(labels=(SCORES, ("t", "e")), output=("s", "e")), (4, 2)),
 )
+KEPT = ("lt", ("random_uniform", ("const", 1), ("index", "b")), ("const", 0.9))
+DROPOUT = (  # what is kept is drawn, not read: no activation gates it
+    ("cell", attributes(expr=KEPT, labels=(), dims=DIMS, dtype="bool"), ()),
+    (
+        "cell",
+        attributes(
+            expr=("add", Y, ("mul", X, ("input", 2))), labels=(NAMES,) * 3, dims=DIMS, dtype="float16"
+        ),
+        (0, 1, 2),
+    ),
+)
 SCORING = (ATTENTION[0], ("softmax", attributes(axes=(1,)), (2,)))
 
 
@@ -69,6 +80,13 @@ def work(operator: str, inputs: int, **attrs: object) -> tuple[Work, dict[str, n
             3,
             {"body": ATTENTION, "types": ((SHAPE, "float16"),) * 3, "results": (5,)},
             "attention",
+            {},
+        ),
+        (
+            "fused",
+            2,
+            {"body": DROPOUT, "types": ((SHAPE, "float16"),) * 2, "results": (3, 2)},
+            "elementwise",
             {},
         ),
         (

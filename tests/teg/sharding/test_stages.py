@@ -296,6 +296,59 @@ def test_what_only_its_part_needs_is_no_turn_of_its_own() -> None:
     assert mine == ["f1", "f1", *["d1", "b1", "c1", "f1"] * 2, *["d1", "b1", "c1"] * 2, "s1"]
 
 
+def recomputed(rounds: int, order: tuple[str, ...]) -> tuple[Graph, Placements]:
+    """Build two layers with gradients, the first computed again, as `again`, before the last of `order` in turn."""
+    b = GraphBuilder("recomputed")
+    x, target = b.source("x", (2 * rounds, 4), "float32"), b.source("target", (2 * rounds, 4), "float32")
+    dims = (("b", 2 * rounds), ("i", 4))
+    reads = {"f0": (x, x), "again": (x, x), "f1": ("f0", target), "b0": ("f1", "again"), "out": ("b0",)}
+    for site in order:
+        labels = (("b", "i"),) * len(reads[site])
+        expr = ("mul", ("input", 0), ("input", 1))
+        if site == "out":
+            b.sink("b0", site=site)
+        else:
+            b.apply("cell", reads[site], site=site, expr=expr, labels=labels, dims=dims, dtype="float32")
+    graph = b.build()
+    return graph, in_parts(graph, {0: 0, 1: 1}, Stages(2), rounds)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (("f0", "f1", "again", "b0", "out"), ["f0", "again", "b0"]),
+        (("f0", "again", "f1", "b0", "out"), ["f0", "again", "b0"]),
+    ],
+)
+def test_what_is_computed_again_is_done_as_late_as_in_the_program(
+    order: tuple[str, ...], expected: list[str]
+) -> None:
+    """Check that a stage computes again in the turn of what needs it, if the program does, and else with the first."""
+    graph, placements = recomputed(4, order)
+    program = expand(graph, placements, EIGHT)
+    mine = [(s.step.site, s.step.round) for s in program.slots if s.step.stage == 0 and s.step.site != "out"]
+    is_late = order.index("again") > order.index("f1")
+    before = mine.index(("f0", 1)), mine.index(("again", 0)), mine.index(("b0", 0))
+    assert [site for site, number in mine if number == 0] == expected
+    assert before == tuple(sorted(before)) if is_late else before[1] < before[0]
+    assert verify(graph, program) == []
+
+
+def test_a_slice_of_a_source_is_sent_when_its_stage_has_begun_the_round() -> None:
+    """Check a source on the first stage that the last one reads: it does not wait until both have time."""
+    graph, placements = recomputed(4, ("f0", "f1", "again", "b0", "out"))
+    program = expand(graph, placements, EIGHT)
+    steps = [s.step for s in program.slots]
+    for slot in program.slots:
+        for copy in slot.issued:
+            if copy.source.startswith(("target", "f0")):
+                number = int(copy.source.partition("round ")[2][0])
+                first = next(k for k, s in enumerate(steps) if (s.site, s.round) == ("f0", number))
+                assert copy.issue == first + 1 <= copy.wait
+                assert (steps[copy.wait].site, steps[copy.wait].round) == ("f1", number)
+    assert sum(copy.source.startswith("target") for slot in program.slots for copy in slot.issued) == 4
+
+
 # The proof.
 
 
