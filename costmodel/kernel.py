@@ -22,20 +22,15 @@ from tapestry.costmodel.kernel_arrays import (
     FLOPS_WASTE,
     FOREVER,
     ORDER,
-    PAIR_ENERGY,
-    PAIR_QUEUES,
     PAIR_STAGING,
     PAIR_TICKS,
-    PAIR_TRAFFIC,
     PEAK_FLOPS,
     PLACED,
-    RELAYOUT_ENERGY,
     RELAYOUT_TICKS,
     SPEC,
     TIME,
-    TRAFFIC,
 )
-from tapestry.costmodel.kernel_copies import around, enlist
+from tapestry.costmodel.kernel_copies import around, count_copy, enlist
 from tapestry.costmodel.kernel_scans import clock, memory
 from tapestry.costmodel.resources import LARGEST
 from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
@@ -268,13 +263,7 @@ def _tensor(space, state, t, sign):
 @njit(_nrt=False, inline="always")
 def _copy(space, state, row, relayout, size, issue, k, e, sign):
     """Add or subtract one copy: its bytes from its issue on, staging until its reader's slot `k`, its queue place."""
-    state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
-    state.totals[ENERGY] += sign * (
-        space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY]
-    )
-    between, again = space.pair_rows[row, PAIR_TICKS], space.relayout_rows[relayout, RELAYOUT_TICKS]
-    state.copy_ticks[e] = max(between, 0) + max(again, 0)
-    state.copy_queues[e] = space.pair_rows[row, PAIR_QUEUES]
+    count_copy(space, state, row, relayout, e, sign)
     staging = space.pair_rows[row, PAIR_STAGING]
     for c in range(space.classes.shape[0]):
         state.before[issue, c] += sign * space.size_rows[size, c]

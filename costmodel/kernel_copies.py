@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.kernel_arrays import ORDER, SPEC
+from tapestry.costmodel.kernel_arrays import (
+    ENERGY,
+    ORDER,
+    PAIR_ENERGY,
+    PAIR_QUEUES,
+    PAIR_TICKS,
+    PAIR_TRAFFIC,
+    RELAYOUT_ENERGY,
+    RELAYOUT_TICKS,
+    SPEC,
+    TRAFFIC,
+)
 
 
 @njit(_nrt=False, inline="always")
@@ -43,3 +54,15 @@ def enlist(state, issue, e, sign):
         state.first_due[issue] = following
     else:
         state.next_due[previous] = following
+
+
+@njit(_nrt=False, inline="always")
+def count_copy(space, state, row, relayout, e, times):
+    """Add so many copies of edge `e` to traffic and energy (or take them back), and note its ticks and queues."""
+    state.totals[TRAFFIC] += times * space.pair_rows[row, PAIR_TRAFFIC]
+    state.totals[ENERGY] += times * (
+        space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY]
+    )
+    between, again = space.pair_rows[row, PAIR_TICKS], space.relayout_rows[relayout, RELAYOUT_TICKS]
+    state.copy_ticks[e] = max(between, 0) + max(again, 0)
+    state.copy_queues[e] = space.pair_rows[row, PAIR_QUEUES]

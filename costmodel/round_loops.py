@@ -16,21 +16,15 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel_arrays import (
-    ENERGY,
     FOREVER,
     ORDER,
-    PAIR_ENERGY,
-    PAIR_QUEUES,
     PAIR_STAGING,
     PAIR_TICKS,
-    PAIR_TRAFFIC,
     PLACED,
-    RELAYOUT_ENERGY,
     RELAYOUT_TICKS,
     SPEC,
-    TRAFFIC,
 )
-from tapestry.costmodel.kernel_copies import enlist, serves
+from tapestry.costmodel.kernel_copies import count_copy, enlist, serves
 from tapestry.costmodel.kernel_scans import step_clock
 
 
@@ -41,7 +35,7 @@ def tensor_in_rounds(space, state, t, sign):
     Lifetimes end at 2 * position while waiting, or at 2 * position + 1 after the block there; FOREVER is added to those
     of sinks. Of a slot in a loop, the position is that in the last lap.
     """
-    made_at, sliced = space.made_at[t], space.is_sliced[t]
+    sliced = space.is_sliced[t]
     made = space.made_offset[t] + state.genes[space.made_gene[t]]
     pairs = space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t]
     relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
@@ -64,14 +58,7 @@ def tensor_in_rounds(space, state, t, sign):
             continue
         key = space.key_offset[t] + n
         known = state.stamp[key] - generation
-        same = known >= 0
-        issue = max(made_at + 1, k - state.prefetch[e], space.first_slot[k])
-        if same:
-            issue = max(issue, space.slot_at[(state.segment_last[known] & (FOREVER - 1)) >> 1] + 1)
-            if not is_there(space, state, known, k):
-                known = np.int64(-1)
-        else:
-            known = _around(space, state, t, need, segments, k)
+        known, issue = known_copy(space, state, t, need, segments, k, e, known)
         read = (state.segment_last[known] & (FOREVER - 1)) >> 1 if known >= 0 else np.int64(-1)
         if known >= 0 and not (state.regather[e] and read < late):
             state.segment_last[known] = (state.segment_last[known] & FOREVER) | after
@@ -113,11 +100,25 @@ def is_there(space, state, e, k):
 
 
 @njit(_nrt=False, inline="always")
+def known_copy(space, state, t, need, segments, k, e, same):
+    """Return the copy that edge `e` to slot `k` may share, or -1, and the slot in which one of its own is issued.
+
+    `same` is the last copy in what it asks for, row `need` of `spec_ids`; -1: there is none.
+    """
+    issue = max(space.made_at[t] + 1, k - state.prefetch[e], space.first_slot[k])
+    if same < 0:
+        return _around(space, state, t, need, segments, k), issue
+    issue = max(issue, space.slot_at[(state.segment_last[same] & (FOREVER - 1)) >> 1] + 1)
+    return (same if is_there(space, state, same, k) else np.int64(-1)), issue
+
+
+@njit(_nrt=False, inline="always")
 def _around(space, state, t, need, segments, k):
-    """Find the last copy of tensor `t` that serves slot `k` by what row `need` of `spec_ids` asks for; -1: none."""
+    """Find the last copy of tensor `t` on the stage of slot `k` that serves it by row `need`; -1: none."""
     for r in range(segments):
         e = state.segments[segments - 1 - r]
-        if is_there(space, state, e, k) and serves(space, state, t, need, e):
+        is_here = space.gene_stage[space.edge_slot[e]] == space.gene_stage[k]
+        if is_here and is_there(space, state, e, k) and serves(space, state, t, need, e):
             return e
     return np.int64(-1)
 
@@ -136,14 +137,7 @@ def copy_in_rounds(space, state, row, relayout, size, issue, k, e, once, sign):
     """Add or subtract the copies of one edge: their bytes from their issue on, staging until slot `k`, queue places."""
     lap = space.lap[k]
     alike = lap > 0 and not once
-    times = space.round_count if alike else 1
-    state.totals[TRAFFIC] += sign * times * space.pair_rows[row, PAIR_TRAFFIC]
-    state.totals[ENERGY] += (
-        sign * times * (space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY])
-    )
-    between, again = space.pair_rows[row, PAIR_TICKS], space.relayout_rows[relayout, RELAYOUT_TICKS]
-    state.copy_ticks[e] = max(between, 0) + max(again, 0)
-    state.copy_queues[e] = space.pair_rows[row, PAIR_QUEUES]
+    count_copy(space, state, row, relayout, e, sign * (space.round_count if alike else 1))
     staging = space.pair_rows[row, PAIR_STAGING]
     for j in range(space.laps if alike else 1):
         begin, end = space.position[issue] + j * lap, space.position[k] + j * lap

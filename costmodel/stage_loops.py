@@ -16,26 +16,20 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel_arrays import (
-    ENERGY,
     FOREVER,
     ORDER,
-    PAIR_ENERGY,
     PAIR_LANDING,
-    PAIR_QUEUES,
     PAIR_STAGING,
     PAIR_TICKS,
-    PAIR_TRAFFIC,
     PIECE_FIRST,
     PIECE_LAPS,
     PIECE_ROW,
     PLACED,
-    RELAYOUT_ENERGY,
     RELAYOUT_TICKS,
     SPEC,
-    TRAFFIC,
 )
-from tapestry.costmodel.kernel_copies import serves
-from tapestry.costmodel.round_loops import change, copy_in_rounds, is_there, last_position
+from tapestry.costmodel.kernel_copies import count_copy
+from tapestry.costmodel.round_loops import change, copy_in_rounds, known_copy, last_position
 
 
 @njit(_nrt=False)
@@ -58,7 +52,7 @@ def tensor_in_stages(space, state, t, sign):
     The last use of its own buffer is a read on its stage, or the begin of a turn of another stage, which waits for a
     copy: at a position, or at -1 - the row of such a turn.
     """
-    made_at, sliced, own = space.made_at[t], space.is_sliced[t], space.gene_stage[space.made_gene[t]]
+    sliced, own = space.is_sliced[t], space.gene_stage[space.made_gene[t]]
     made = space.made_offset[t] + state.genes[space.made_gene[t]]
     made_spec = space.spec_ids[made, SPEC] * space.needed_specs[t]
     relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
@@ -87,14 +81,7 @@ def tensor_in_stages(space, state, t, sign):
             continue
         key = space.edge_keys[e] + n
         known = state.stamp[key] - generation
-        same = known >= 0
-        issue = max(made_at + 1, k - state.prefetch[e], space.first_slot[k])
-        if same:
-            issue = max(issue, space.slot_at[(state.segment_last[known] & (FOREVER - 1)) >> 1] + 1)
-            if not is_there(space, state, known, k):
-                known = np.int64(-1)
-        else:
-            known = _around(space, state, t, need, segments, k)
+        known, issue = known_copy(space, state, t, need, segments, k, e, known)
         read = (state.segment_last[known] & (FOREVER - 1)) >> 1 if known >= 0 else np.int64(-1)
         cuts = state.regather[e] > 0 and not sent
         if known >= 0 and not (cuts and read < late):
@@ -135,17 +122,6 @@ def tensor_in_stages(space, state, t, sign):
 
 
 @njit(_nrt=False, inline="always")
-def _around(space, state, t, need, segments, k):
-    """Find the last copy of tensor `t` on the stage of slot `k` that serves it by row `need`; -1: none."""
-    for r in range(segments):
-        e = state.segments[segments - 1 - r]
-        is_here = space.gene_stage[space.edge_slot[e]] == space.gene_stage[k]
-        if is_here and is_there(space, state, e, k) and serves(space, state, t, need, e):
-            return e
-    return np.int64(-1)
-
-
-@njit(_nrt=False, inline="always")
 def _sent_copy(space, state, t, row, relayout, size, k, e, own, once, sign):
     """Add or subtract the copies of an edge from stage `own` to that of slot `k`.
 
@@ -153,14 +129,7 @@ def _sent_copy(space, state, t, row, relayout, size, k, e, own, once, sign):
     or with the turn that reads them, which waits for them first.
     """
     alike = space.lap[k] > 0 and not once
-    times = sign * (space.round_count if alike else 1)
-    state.totals[TRAFFIC] += times * space.pair_rows[row, PAIR_TRAFFIC]
-    state.totals[ENERGY] += times * (
-        space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY]
-    )
-    between, again = space.pair_rows[row, PAIR_TICKS], space.relayout_rows[relayout, RELAYOUT_TICKS]
-    state.copy_ticks[e] = max(between, 0) + max(again, 0)
-    state.copy_queues[e] = space.pair_rows[row, PAIR_QUEUES]
+    count_copy(space, state, row, relayout, e, sign * (space.round_count if alike else 1))
     staging, landing = space.pair_rows[row, PAIR_STAGING], space.pair_rows[row, PAIR_LANDING]
     other, reader, made_at = space.gene_stage[k], space.slot_piece[k], space.made_at[t]
     first = space.pieces[reader, PIECE_FIRST]
