@@ -3,10 +3,11 @@
 What a row does not state has these defaults. Of the degrees of parallelism and the samples in a micro-batch, the
 fastest that fit in memory count, as people report their best. Tensor parallelism stays within a node, on the fastest
 links; data parallelism comes next, stages of the pipeline are farthest apart. Pipelines work by 1F1B; where they are
-said to be interleaved, in as many parts as are fastest. With recomputation, attention stores its scores, as Megatron-LM
-did then, and states of the optimizer are everywhere; without, attention is one kernel, and positions and states are
-divided, too (sequence parallelism, distributed optimizer), as in Megatron-Core. The backward pass reduces gradients of
-inputs while it computes those of weights. Copies between stages are divided among tensor-parallel devices.
+said to be interleaved, in as many parts as are fastest. Stages have the same number of layers, or one more. With
+recomputation, attention stores its scores, as Megatron-LM did then, and states of the optimizer are everywhere;
+without, attention is one kernel, and positions and states are divided, too (sequence parallelism, distributed
+optimizer), as in Megatron-Core. The backward pass reduces gradients of inputs while it computes those of weights.
+Copies between stages are divided among tensor-parallel devices.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ from tapestry.teg.sharding.stages import Stages
 NODE = 8  # devices
 MOST_TRIED = 4  # ways to divide the work for which several sizes of micro-batches are tried
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
+SHARDING = (
+    "intra_only",
+    "auto",
+)  # methods that shard states over the data by themselves (arXiv:2201.12023, 4.2)
 RECOMPUTE = {
     "none": STORED,
     "full": FULL,
@@ -95,8 +100,10 @@ def model_of(inputs: Mapping[str, Any]) -> Model:
     named = str(inputs.get("dtype", "")).split(" ")[0]
     dtype = DTYPES.get(named, "float16" if recompute != STORED else "bfloat16")
     sizes = [whole(inputs, key) for key in ("layers", "hidden", "heads", "seq_len", "vocab", "global_batch")]
-    states = 3 if "zero-3" in str(inputs.get("scheme", "")).lower() else int(recompute == STORED)
     is_late = recompute == STORED
+    states = int(is_late or inputs.get("method") in SHARDING)
+    if "zero-3" in str(inputs.get("scheme", "")).lower():
+        states = 3
     return Model(*sizes, dtype, recompute, "sequence" in stated or is_late, is_late, states)
 
 
@@ -177,7 +184,7 @@ class TrainingStep:
             return None if is_stated or most % (2 * number) else replace(way, samples=2 * number)
         per_stage, rounds = model.layers // way.pipeline, model.batch // way.data // way.samples
         is_open = "interleaved" in str(self.inputs.get("schedule", "")) and way.pipeline > 1
-        if not is_open or rounds % way.pipeline:
+        if not is_open or rounds % way.pipeline or model.layers % way.pipeline:
             return None
         more = (n for n in range(number + 1, per_stage + 1) if per_stage % n == 0)
         found = next(more, None)
@@ -195,7 +202,8 @@ class TrainingStep:
             samples = int(self.inputs.get("microbatch") or 1)
             parts = int(self.inputs.get("interleave_stages") or 1)
             model = self.model
-            is_whole = model.heads % tensor == 0 and model.layers % (pipeline * parts) == 0
+            is_whole = model.heads % tensor == 0 and model.layers >= pipeline * parts
+            is_whole &= parts == 1 or model.layers % (pipeline * parts) == 0
             if is_whole and data and model.batch % (data * samples) == 0:
                 found = True
                 yield Degrees(tensor, pipeline, data, samples, parts)
@@ -242,8 +250,7 @@ class TrainingStep:
         )
         sizes = layer_sizes(model.hidden, model.heads, model.length, model.batch) | {"v": model.words}
         b = NamedBuilder("gpt", sizes, model.dtype, axes)
-        per_part = model.layers // (pipeline * degrees.parts)
-        parts = [k // per_part for k in range(model.layers)]
+        parts = [k * pipeline * degrees.parts // model.layers for k in range(model.layers)]
         Step(b, parts, model.recompute, model.is_fused, tensor if pipeline > 1 else ()).append()
         rounds = model.batch // degrees.data // degrees.samples
         schedule = "interleaved" if degrees.parts > 1 else "1f1b"

@@ -284,10 +284,13 @@ def _waits(
         path.append(k)
         k = waits[k][0]
     cycle = path[path.index(k) :]
-    texts = [
-        f"stage {s} waits in round {waits[s][1].round} of part {pieces[waits[s][1].piece].part} for stage {waits[s][0]}"
-        for s in cycle
-    ]
+    texts = []
+    for s in cycle:
+        other, entry = waits[s]
+        needed = "a turn of its own that comes later" if other == s else f"stage {other}"
+        texts.append(
+            f"stage {s} waits in round {entry.round} of part {pieces[entry.piece].part} for {needed}"
+        )
     return f"the schedule {stages.schedule!r} cannot go on: {'; '.join(texts)}"
 
 

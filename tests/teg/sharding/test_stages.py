@@ -288,6 +288,16 @@ def test_a_cycle_is_named_without_those_that_wait_for_it() -> None:
     assert str(raised.value).count("waits") == 2
 
 
+def test_a_stage_that_waits_for_itself_says_so() -> None:
+    pieces = [StagePiece(2, 0, (), frozenset()), StagePiece(0, 1, (), frozenset((0,)))]
+    with pytest.raises(ScheduleError) as raised:
+        pipeline_order(pieces, 2, Stages(2, "interleaved"))
+    assert str(raised.value) == (
+        "the schedule 'interleaved' cannot go on: "
+        "stage 0 waits in round 0 of part 0 for a turn of its own that comes later"
+    )
+
+
 def test_what_only_its_part_needs_is_no_turn_of_its_own() -> None:
     """Check gradients of weights: they come with that of the input, whichever is first in the program."""
     graph = chain(3, 4, width=4)
