@@ -2,8 +2,9 @@
 
 Kernels are fused as Megatron-LM fuses them: scale, mask and softmax; dropout and residual; the update of a parameter
 with its moments. Biases, which take no time of their own, are left out. With `fused` attention nothing of one element
-per pair of positions is stored. Dimensions are: b batch, s and t positions, h width, a heads, d and e width of a head
-and of its queries, keys and values, f features, v words.
+per pair of positions is stored. Programs are timed, never run: a derivative, or a constant, may stand for one of as
+much work. Dimensions are: b batch, s and t positions, h width, a heads, d and e width of a head and of its queries,
+keys and values, f features, v words.
 """
 
 from __future__ import annotations
@@ -25,9 +26,8 @@ KEPT = ("lt", ("random_uniform", ("const", 1), ("index", "s")), ("const", 0.9))
 DROPPED = ("mul", X, Y)
 HIT = ("eq", ("index", "v"), Y)
 
-_CORE = frozenset(
-    ("e", "p", "u", "u.kept")
-)  # the core of attention, which selective recomputation computes again
+# The core of attention, which selective recomputation computes again, and all that a layer makes.
+_CORE = frozenset(("e", "p", "u", "u.kept"))
 _MADE = _CORE | frozenset(
     ("n1", "qkv", "q", "k", "v", "c", "o", "r1", "r1.kept", "n2", "f1", "g", "f2", "y", "y.kept")
 )
