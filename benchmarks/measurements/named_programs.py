@@ -20,7 +20,7 @@ AHEAD = 4  # blocks, by which parameters that are split are gathered before they
 
 @dataclass(frozen=True)
 class Axes:
-    """How devices divide a program: sub-axes for each dimension, by its letter.
+    """The sub-axes of devices that divide each dimension of a program, by its letter.
 
     `along` divides the dimension `among` in blocks that have none of `by_letter` but the batch (sequence
     parallelism). `spread` are sub-axes, of so many devices, that divide what belongs to states of the optimizer, and

@@ -12,18 +12,18 @@ from benchmarks.measurements.layers import layer_operator
 from benchmarks.measurements.rows import Measurement, Question
 from benchmarks.measurements.systems import Systems
 from benchmarks.measurements.training_layer import training_layer
-from benchmarks.measurements.training_step import TrainingStep
+from benchmarks.measurements.training_step import Iteration
 from benchmarks.measurements.workload import UnpredictedError, Workload
 
 # Kind of a row -> how its workload is built. Rows of other kinds have no prediction.
-KINDS: Mapping[str, Callable[[Question, Systems], Workload | TrainingStep]] = {
+KINDS: Mapping[str, Callable[[Question, Systems], Workload | Iteration]] = {
     "gemm": gemm,
     "memory_bound_op": memory_bound,
     "attention": attention,
     "memory_bandwidth": stream,
     "operator": layer_operator,
     "layer_time": training_layer,
-    "training_iteration": TrainingStep,
+    "training_iteration": Iteration,
     "collective": collective,
     "link_bandwidth": link_bandwidth,
 }
@@ -55,7 +55,7 @@ class Prediction:
         return self.value / self.row.value - 1
 
 
-def workload_of(question: Question, systems: Systems) -> Workload | TrainingStep:
+def workload_of(question: Question, systems: Systems) -> Workload | Iteration:
     """Build the workload whose time answers a question.
 
     Raises:

@@ -48,7 +48,7 @@ RECOMPUTE = {
 
 @dataclass(frozen=True)
 class Degrees:
-    """How a step is divided: degrees of parallelism, samples in a micro-batch, and parts of the model per stage."""
+    """A way to divide a step: degrees of parallelism, samples in a micro-batch, and parts of the model per stage."""
 
     tensor: int
     pipeline: int
@@ -58,7 +58,7 @@ class Degrees:
 
 
 @dataclass(frozen=True)
-class Model:
+class HyperParameters:
     """The hyper-parameters of a step: sizes of the model and the batch, and what the row says of how it ran."""
 
     layers: int
@@ -85,7 +85,7 @@ class Model:
         return layers + 6 * tokens * self.hidden * self.words
 
 
-def model_of(inputs: Mapping[str, Any]) -> Model:
+def model_of(inputs: Mapping[str, Any]) -> HyperParameters:
     """Return the hyper-parameters that inputs state.
 
     Raises:
@@ -104,10 +104,10 @@ def model_of(inputs: Mapping[str, Any]) -> Model:
     states = int(is_late or inputs.get("method") in SHARDING)
     if "zero-3" in str(inputs.get("scheme", "")).lower():
         states = 3
-    return Model(*sizes, dtype, recompute, "sequence" in stated or is_late, is_late, states)
+    return HyperParameters(*sizes, dtype, recompute, "sequence" in stated or is_late, is_late, states)
 
 
-class TrainingStep:
+class Iteration:
     """The iteration that a question is about, in the fastest way that fits in memory."""
 
     def __init__(self, question: Question, systems: Systems) -> None:

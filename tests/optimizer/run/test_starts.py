@@ -47,7 +47,7 @@ def test_parts_of_the_mesh_stay_though_they_hold_nothing_yet() -> None:
 
 @pytest.fixture(scope="module")
 def long_search() -> list[Checkpoint]:
-    """The checkpoints of a search in which variants come and go."""
+    """Return the checkpoints of a search in which variants come and go."""
     return begun(evaluations=60_000)
 
 

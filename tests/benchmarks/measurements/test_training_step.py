@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.measurements import Measurement, Prediction, Question, Systems
 from benchmarks.measurements.scores import training_scores
-from benchmarks.measurements.training_step import Degrees, TrainingStep
+from benchmarks.measurements.training_step import Degrees, Iteration
 from benchmarks.measurements.workload import UnpredictedError
 from tapestry.costmodel.block_cost import base_flops
 from tapestry.teg.sharding.expand import expand
@@ -19,9 +19,9 @@ SAMPLES = 4
 LAYER = {"hidden": 512, "heads": 16, "seq_len": 256, "vocab": 1024}
 
 
-def step_of(layers: int = 2, gpus: int = 8, batch: int = 8, **inputs: Any) -> TrainingStep:
+def step_of(layers: int = 2, gpus: int = 8, batch: int = 8, **inputs: Any) -> Iteration:
     given = {**LAYER, "layers": layers, "gpus": gpus, "global_batch": batch, "dtype": "fp16", **inputs}
-    return TrainingStep(
+    return Iteration(
         Question("training_iteration", "a100-sxm4-80gb", given, "iteration_time", "s"), Systems.of_catalog()
     )
 
