@@ -287,9 +287,9 @@ def _waits(
     texts = []
     for s in cycle:
         other, entry = waits[s]
-        needed = "a turn of its own that comes later" if other == s else f"stage {other}"
+        awaited = "a turn of its own that comes later" if other == s else f"stage {other}"
         texts.append(
-            f"stage {s} waits in round {entry.round} of part {pieces[entry.piece].part} for {needed}"
+            f"stage {s} waits in round {entry.round} of part {pieces[entry.piece].part} for {awaited}"
         )
     return f"the schedule {stages.schedule!r} cannot go on: {'; '.join(texts)}"
 

@@ -101,7 +101,7 @@ def run_script(module: Path, *options: object, ranks: int = 2) -> subprocess.Com
         "--standalone",
     ]
     return subprocess.run(
-        [*command, str(module), *map(str, options)], capture_output=True, text=True, timeout=60
+        [*command, str(module), *map(str, options)], capture_output=True, text=True, timeout=180
     )
 
 
