@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from benchmarks.measurements.gpt import FULL, SELECTIVE, STORED
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import Mesh
 from tapestry.optimizer.structure.division import divided
@@ -25,8 +26,6 @@ from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.stages import StageLayout, Stages
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
-
-STORED, SELECTIVE, FULL = "stored", "selective", "full"
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.measurements.exchanges import exchange
+from benchmarks.measurements.gpt import EXPANSION
 from benchmarks.measurements.kernels import dtype_of, on_elements, product, program_of
 from benchmarks.measurements.rows import Question
 from benchmarks.measurements.systems import RankGroup, Systems
 from benchmarks.measurements.workload import UnpredictedError, Workload, stated, whole
 from tapestry.teg.dtypes import item_bytes
-
-EXPANSION = (
-    4  # width of the feed-forward part over that of the layer, in GPT-3 (arXiv:2005.14165, section 2.1)
-)
 
 
 def layer_operator(question: Question, systems: Systems) -> Workload:

@@ -39,7 +39,7 @@ class Axes:
 class NamedBuilder:
     """A builder of programs whose dimensions have names of one letter, and of their placements.
 
-    `part` is that of the pipeline which the next blocks are in. Blocks that begin with `wait` happen after a site.
+    `part` is that of the pipeline which the next blocks are in.
     """
 
     def __init__(self, name: str, sizes: Mapping[str, int], dtype: str, axes: Axes) -> None:
@@ -92,16 +92,18 @@ class NamedBuilder:
         shape = [self.sizes[name] for name in names]
         self.builder.source(site, shape, dtype or self.dtype, role)
         self.roles[site] = role
-        is_spread = role == STATE or (role == "parameter" and self.axes.with_parameters)
-        return self._made(site, {site: names}, names, is_spread=is_spread)
+        return self._made(site, {site: names}, names, is_spread=self._is_spread(role))
 
     def sink(self, tensor: str, carries: str | None = None) -> None:
         """Make a tensor an output, or the next value of a source."""
         site = f"{tensor}.out"
         self.builder.sink(tensor, site=site, carries=carries)
-        role = self.roles.get(carries or "", "")
-        is_spread = role == STATE or (role == "parameter" and self.axes.with_parameters)
+        is_spread = self._is_spread(self.roles.get(carries or "", ""))
         self._made(site, {}, self.names[tensor], is_spread=is_spread)
+
+    def _is_spread(self, role: str) -> bool:
+        """Return whether sources of a role are spread over the data."""
+        return role == STATE or (role == "parameter" and self.axes.with_parameters)
 
     def contract(self, site: str, left: str, right: str, form: str, again: str = "") -> str:
         """Append a product: `form` has the names of both operands and of the result, as `bsh,hf->bsf`."""

@@ -33,11 +33,15 @@ from tapestry.teg.sharding.stages import Stages
 
 NODE = 8  # devices
 MOST_TRIED = 4  # ways to divide the work for which several sizes of micro-batches are tried
+UNITS = (
+    ("iteration_time", "s"),
+    ("achieved_flops_per_gpu", "FLOP/s"),
+    ("tokens_per_s_per_gpu", "token/s"),
+    ("mfu", "fraction"),
+)
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
-SHARDING = (
-    "intra_only",
-    "auto",
-)  # methods that shard states over the data by themselves (arXiv:2201.12023, 4.2)
+# Methods that shard states over the data by themselves (arXiv:2201.12023, section 4.2).
+SHARDING = ("intra_only", "auto")
 RECOMPUTE = {
     "none": STORED,
     "full": FULL,
@@ -85,7 +89,7 @@ class HyperParameters:
         return layers + 6 * tokens * self.hidden * self.words
 
 
-def model_of(inputs: Mapping[str, Any]) -> HyperParameters:
+def hyper_parameters_of(inputs: Mapping[str, Any]) -> HyperParameters:
     """Return the hyper-parameters that inputs state.
 
     Raises:
@@ -112,7 +116,7 @@ class Iteration:
 
     def __init__(self, question: Question, systems: Systems) -> None:
         inputs = question.inputs
-        self.inputs, self.model, self.gpus = inputs, model_of(inputs), whole(inputs, "gpus")
+        self.inputs, self.model, self.gpus = inputs, hyper_parameters_of(inputs), whole(inputs, "gpus")
         if self.gpus > NODE and self.gpus % NODE:
             raise UnpredictedError(f"{self.gpus} devices are no whole nodes of {NODE}")
         self.mesh: Mesh = systems.joined(question, RankGroup(-(-self.gpus // NODE), min(self.gpus, NODE)))
@@ -125,18 +129,18 @@ class Iteration:
         Raises:
             UnpredictedError: no way of those that are possible fits in memory, or an unknown quantity.
         """
-        time_s, tokens = self.best[1], self.model.batch * self.model.length
-        flops = self.model.step_flops / time_s / self.gpus
-        peak = self.mesh.device.peak_flops_per_s[PRECISIONS[self.model.dtype]]
-        values = {
-            ("iteration_time", "s"): time_s,
-            ("achieved_flops_per_gpu", "FLOP/s"): flops,
-            ("tokens_per_s_per_gpu", "token/s"): tokens / time_s / self.gpus,
-            ("mfu", "fraction"): flops / peak,
-        }
-        if (quantity, unit) not in values:
+        if (quantity, unit) not in UNITS:
             raise UnpredictedError(f"unknown quantity {quantity!r} in {unit}")
-        return values[quantity, unit]
+        device, precision = self.mesh.device, PRECISIONS.get(self.model.dtype, "")
+        if quantity == "mfu" and precision not in device.peak_flops_per_s:
+            raise UnpredictedError(f"{device.name} has no peak for {self.model.dtype}")
+        time_s = self.best[1]
+        if quantity == "iteration_time":
+            return time_s
+        if quantity == "tokens_per_s_per_gpu":
+            return self.model.batch * self.model.length / time_s / self.gpus
+        flops = self.model.step_flops / time_s / self.gpus
+        return flops / device.peak_flops_per_s[precision] if quantity == "mfu" else flops
 
     def error(self) -> float:
         """Return the standard deviation of the logarithm of measured over predicted."""
@@ -196,12 +200,10 @@ class Iteration:
         Raises:
             UnpredictedError: it allows none.
         """
-        found = False
+        found, model = False, self.model
+        samples, parts = self._stated("microbatch") or 1, self._stated("interleave_stages") or 1
         for tensor, pipeline in self._degrees():
             data = self.gpus // (tensor * pipeline)
-            samples = int(self.inputs.get("microbatch") or 1)
-            parts = int(self.inputs.get("interleave_stages") or 1)
-            model = self.model
             is_whole = model.heads % tensor == 0 and model.layers >= pipeline * parts
             is_whole &= parts == 1 or model.layers % (pipeline * parts) == 0
             if is_whole and data and model.batch % (data * samples) == 0:
@@ -210,22 +212,26 @@ class Iteration:
         if not found:
             raise UnpredictedError(f"{self.gpus} devices divide the step in no way that the inputs allow")
 
+    def _stated(self, key: str) -> int | None:
+        """Return a degree that the row states, None if it states none."""
+        return None if self.inputs.get(key) is None else whole(self.inputs, key)
+
     def _degrees(self) -> Iterator[tuple[int, int]]:
         """Yield ways of tensor and pipeline parallelism."""
-        inputs, method = self.inputs, str(self.inputs.get("method", ""))
+        method = str(self.inputs.get("method", ""))
         if self.model.states == 3:
             yield 1, 1
             return
-        tensor, pipeline = inputs.get("tensor_parallel"), inputs.get("pipeline_parallel")
-        together = inputs.get("model_parallel_size")
-        for t in (1, 2, 4, 8) if tensor is None else (int(tensor),):
+        tensor, pipeline = self._stated("tensor_parallel"), self._stated("pipeline_parallel")
+        together = self._stated("model_parallel_size")
+        for t in (1, 2, 4, 8) if tensor is None else (tensor,):
             if t > self.gpus or (method == "inter_only" and t > 1):
                 continue
             if together is not None:
-                if t == min(NODE, int(together)):
-                    yield t, int(together) // t
+                if t == min(NODE, together):
+                    yield t, together // t
                 continue
-            stages = range(1, self.gpus // t + 1) if pipeline is None else (int(pipeline),)
+            stages = range(1, self.gpus // t + 1) if pipeline is None else (pipeline,)
             for p in stages:
                 is_allowed = {"intra_only": p == 1, "inter_only": p == self.gpus}.get(method, True)
                 if is_allowed and self.gpus % (t * p) == 0:

@@ -112,6 +112,8 @@ def test_quantities_follow_from_the_time() -> None:
         ({"recompute": "some"}, "unknown recomputation 'some'; known are none, full"),
         ({"gpus": 12}, "12 devices are no whole nodes of 8"),
         ({"tensor_parallel": 3}, "8 devices divide the step in no way that the inputs allow"),
+        ({"tensor_parallel": 0}, "tensor_parallel: expected a whole number above zero, not 0"),
+        ({"microbatch": 1.5}, "microbatch: expected a whole number above zero, not 1.5"),
         ({"batch": 12, "microbatch": 5}, "divide the step in no way that the inputs allow"),
         (
             {"hidden": 65536, "layers": 8, "tensor_parallel": 8, "pipeline_parallel": 1},
@@ -123,6 +125,13 @@ def test_quantities_follow_from_the_time() -> None:
 def test_a_step_without_an_answer_says_why(inputs: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnpredictedError, match=re.escape(reason)):
         step_of(**inputs).value("iteration_time", "s")
+
+
+def test_a_quantity_without_an_answer_is_refused_before_any_work() -> None:
+    with pytest.raises(UnpredictedError, match="unknown quantity 'patience' in h"):
+        step_of(hidden=1 << 20).value("patience", "h")
+    with pytest.raises(UnpredictedError, match="has no peak for float8_e4m3fn"):
+        step_of(dtype="fp8").value("mfu", "fraction")
 
 
 def test_alternatives_are_ranked_as_they_were_measured_or_not() -> None:
