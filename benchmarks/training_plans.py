@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks.measurements.gpt import FULL, SELECTIVE, STORED
+from benchmarks.measurements.named_programs import outer_and_inner
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import Mesh
 from tapestry.optimizer.structure.division import divided
@@ -139,16 +140,10 @@ def _is_parameter(graph: Graph, tensor: str) -> bool:
 
 def _axes(mesh_shape: MeshShape, configuration: Configuration) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Divide the sub-axes of the mesh: the outer ones for the data, the inner ones for tensors."""
-    left, data, tensor = configuration.data, list[str](), list[str]()
-    for sub_axis in mesh_shape.sub_axes:
-        if left > 1:
-            left //= sub_axis.size
-            data.append(sub_axis.name)
-        else:
-            tensor.append(sub_axis.name)
-    if configuration.data * configuration.tensor != mesh_shape.device_count:
+    found = outer_and_inner(mesh_shape, configuration.tensor)
+    if found is None or configuration.data * configuration.tensor != mesh_shape.device_count:
         raise ValueError(f"{configuration.name} is not for {mesh_shape.device_count} devices")
-    return tuple(data), tuple(tensor)
+    return found
 
 
 def _strategy(

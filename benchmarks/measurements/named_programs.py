@@ -9,6 +9,7 @@ from typing import Any
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import attributes
 from tapestry.teg.operators.selectors import sliced, view_attributes
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
@@ -34,6 +35,14 @@ class Axes:
     spread: tuple[str, ...] = ()
     spread_count: int = 1
     with_parameters: bool = False
+
+
+def outer_and_inner(mesh_shape: MeshShape, inner: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Divide sub-axes into outer and inner ones, the inner ones of so many devices; None if they cannot be."""
+    names = tuple(s.name for s in mesh_shape.sub_axes)
+    cuts = range(len(names), -1, -1)
+    at = next((k for k in cuts if mesh_shape.size_of(names[k:]) == inner), None)
+    return None if at is None else (names[:at], names[at:])
 
 
 class NamedBuilder:

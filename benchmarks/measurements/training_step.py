@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from benchmarks.measurements.gpt import FULL, SELECTIVE, STORED, Step, layer_sizes
-from benchmarks.measurements.named_programs import Axes, NamedBuilder
+from benchmarks.measurements.named_programs import Axes, NamedBuilder, outer_and_inner
 from benchmarks.measurements.rows import Question
 from benchmarks.measurements.systems import RankGroup, Systems
 from benchmarks.measurements.workload import DTYPES, UnpredictedError, whole
@@ -245,7 +245,10 @@ class Iteration:
         """
         model, pipeline = self.model, degrees.pipeline
         devices = self._stage(pipeline)
-        data, tensor = self._axes(self.mesh_shape.part(devices), degrees)
+        found = outer_and_inner(self.mesh_shape.part(devices), degrees.tensor)
+        if found is None:
+            raise UnpredictedError(f"no axes of {self.mesh_shape} divide tensors {degrees.tensor} ways")
+        data, tensor = found
         by_letter = {"b": data, **dict.fromkeys("afv", tensor)}
         axes = Axes(
             by_letter,
@@ -279,19 +282,3 @@ class Iteration:
         if left > 1:
             raise UnpredictedError(f"{self.gpus} devices are not divided into {pipeline} stages")
         return "" if pipeline == 1 else ",".join(sizes)
-
-    def _axes(self, mesh_shape: MeshShape, degrees: Degrees) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Divide the sub-axes of a stage: the inner ones for tensors, the outer ones for the data."""
-        subs = mesh_shape.sub_axes
-        count = next(
-            (
-                n
-                for n in range(len(subs) + 1)
-                if prod(s.size for s in subs[len(subs) - n :]) == degrees.tensor
-            ),
-            None,
-        )
-        if count is None:
-            raise UnpredictedError(f"no axes of {mesh_shape} divide tensors {degrees.tensor} ways")
-        names = tuple(s.name for s in subs)
-        return names[: len(names) - count], names[len(names) - count :]
