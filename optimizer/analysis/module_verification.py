@@ -71,6 +71,12 @@ class ModuleVerification:
         }
 
 
+def rank_count(plan: Plan, mesh: Mesh) -> int:
+    """Count the ranks that a plan's program runs on: one for each device that the plan uses."""
+    stages, used = plan.placements.stages, MeshShape(mesh.axis_sizes).part(plan.placements.devices)
+    return used.device_count * (1 if stages is None else stages.count)
+
+
 def verify_lowered(
     plan: Plan, mesh: Mesh, module: str | bytes | Path, program: Graph, inputs: Mapping[str, np.ndarray]
 ) -> ModuleVerification:
@@ -124,5 +130,5 @@ def _compared(
         {site: np.concatenate([part.reshape(-1) for part in parts]) for site, parts in side.items()}
         for side in (found, wanted)
     ]
-    count = explicit.mesh_shape.device_count
+    count = explicit.device_count
     return ModuleVerification(count, blocks, relative_errors(*flat), tolerance, double)

@@ -20,7 +20,9 @@ from tapestry.teg.signature import PARALLEL, Row, Signature, rows_of
 from tapestry.teg.views import RootRow
 
 MOST_LOOPS = 2
-DATA_ROLES = ("activation",)  # of sources that rounds may slice: all others are there for all rounds
+DATA_ROLES = ("activation",)  # of inputs whose dimensions rounds may be over
+# Of sources of which rounds may have slices: all others are there for all rounds.
+SLICED_ROLES = (*DATA_ROLES, "constant")
 
 
 class RoundsError(ValueError):
@@ -221,7 +223,7 @@ class _Following:
         size = self.graph.tensors[tensor].shape[dim]
         if maker.operator == "source":
             role = maker.definition.get("role")
-            if role not in DATA_ROLES or maker.site in {s.site for s in self.graph.carriers.values()}:
+            if role not in SLICED_ROLES or maker.site in {s.site for s in self.graph.carriers.values()}:
                 why = f"input {maker.site!r} is read in slices, but as {role or 'state'} it belongs to all rounds"
                 raise RoundsError(maker.site, why)
             if maker.signature is not None:

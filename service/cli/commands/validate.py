@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
     if find_spec("torch") is None:
         raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
     plans, mesh = _stored_plan(arguments) if arguments.plan else _programs(arguments)
-    ranks = max(explicit.mesh_shape.device_count for explicit in plans.values())
+    ranks = max(explicit.device_count for explicit in plans.values())
     setting = Setting(arguments.device, arguments.threads, ranks)
     with reporter(arguments.quiet) as progress:
         try:

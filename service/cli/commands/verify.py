@@ -13,6 +13,7 @@ from tapestry.optimizer import canonicalize
 from tapestry.optimizer.analysis.affordability import fits_in_memory
 from tapestry.optimizer.analysis.module_verification import (
     ModuleVerification,
+    rank_count,
     verify_lowered,
     verify_recorded,
 )
@@ -51,7 +52,7 @@ def run(arguments: Namespace) -> int:
     inputs = random_inputs(graph, np.random.default_rng(arguments.seed))
     try:
         if path.suffix == ".py":
-            ranks = record(path, mesh.device_count, arguments.backend)
+            ranks = record(path, rank_count(plan, mesh), arguments.backend)
             result = verify_recorded(plan, mesh, ranks, graph, inputs)
         else:
             result = verify_lowered(plan, mesh, path, graph, inputs)

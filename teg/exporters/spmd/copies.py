@@ -60,11 +60,61 @@ class CopyWriter:
         self._rest(result, text, others, comment)
         return None
 
+    def send(
+        self, result: str, source: str, plan: CopyPlan, shape: tuple[int, ...], stage: int
+    ) -> Callable[[], None]:
+        """Append the statements that begin to send what another stage needs; the function returned waits for it."""
+        text = self.reduced(source, plan, shape)
+        going = started(result)
+        self.statements.assign(going, f"send({text}, {self._sent(plan, shape, stage)})")
+        return partial(self.statements.do, f"{variable(going)}.wait()")
+
+    def reduced(self, source: str, plan: CopyPlan, shape: tuple[int, ...]) -> str:
+        """Append the statements that leave a stage what it holds of what another one needs; return its text."""
+        text = source
+        for phase in self._reductions(plan, shape):
+            text = variable(self.statements.temporary(phase(text)))
+        return text
+
+    def hand_over(self, text: str, plan: CopyPlan, shape: tuple[int, ...], stage: int) -> str:
+        """Return the call by which one process gives a stage what another one holds."""
+        return f"hand_over({text}, {self._sent(plan, shape, stage)})"
+
+    def receive(
+        self,
+        result: str,
+        dtype: str,
+        plan: CopyPlan,
+        shape: tuple[int, ...],
+        stage: int,
+        comment: str,
+        early: bool,
+    ) -> Callable[[], None] | None:
+        """Append the statements that make a buffer of what another stage sends; see `write`."""
+        arguments = f"{self.xp.dtype_text(dtype)}, {self._sent(plan, shape, stage)}"
+        if not early:
+            self.statements.receive(result, f"receive({arguments})", comment)
+            return None
+        coming = started(result)
+        self.statements.receive(coming, f"receive.start({arguments})")
+        return partial(self._rest, result, f"{variable(coming)}.wait()", [], comment)
+
+    def _sent(self, plan: CopyPlan, shape: tuple[int, ...], stage: int) -> str:
+        """Return what both stages state of a copy: what is held, what is needed, the other stage, and who shares."""
+        assert plan.route is not None
+        held, needed = (self.specs.text(spec, shape) for spec in (plan.middle, plan.needed))
+        axes = [name for name, _ in self.mesh_shape.axes]
+        slow = axes[: axes.index(plan.route.axis) + 1]
+        apart = len({s.axis for s in self.mesh_shape.sub_axes if s.axis in slow})
+        return f"{held}, {needed}, {stage}, {apart}"
+
     def _phases(self, plan: CopyPlan, shape: tuple[int, ...]) -> list[Phase]:
         """Return the phases of a copy, in order: each writes one call, of the text that it is given."""
+        return self._reductions(plan, shape) + (self._fetched(plan, shape) if plan.fetch else [])
+
+    def _reductions(self, plan: CopyPlan, shape: tuple[int, ...]) -> list[Phase]:
         phases = self._scattered(plan, shape) if plan.scatter else []
-        phases += [partial(self._reduced, plan, shape)] if plan.reduce else []
-        return phases + (self._fetched(plan, shape) if plan.fetch else [])
+        return phases + ([partial(self._reduced, plan, shape)] if plan.reduce else [])
 
     def _rest(self, result: str, text: str, phases: Sequence[Phase], comment: str) -> None:
         """Append what follows the first phase of a copy, whose text is given."""

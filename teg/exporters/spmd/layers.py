@@ -90,6 +90,8 @@ def constants_first(statements: Sequence[Statement]) -> list[Statement]:
     makers = {key: k for k, s in enumerate(statements) for key in s.sets}
     pure: set[int] = set()
     for k, s in enumerate(statements):
+        if s.receives:
+            continue
         if not any(is_source for _, is_source in s.marks) and all(makers[key] in pure for key in s.reads):
             pure.add(k)
     moved: set[int] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Set
 
+from tapestry.teg.brief import counted
 from tapestry.teg.exporters.spmd.dictionaries import dictionary_lines, dictionary_of_names, range_text
 from tapestry.teg.exporters.spmd.folding import INDENT, fold
 from tapestry.teg.exporters.spmd.guards import with_joined_guards
@@ -12,12 +13,13 @@ from tapestry.teg.exporters.spmd.layers import constants_first, with_loops
 from tapestry.teg.exporters.spmd.naming import families
 from tapestry.teg.exporters.spmd.nesting import nested
 from tapestry.teg.exporters.spmd.per_rank import axes_text
-from tapestry.teg.exporters.spmd.program import RankProgram, SourceText, write_program
+from tapestry.teg.exporters.spmd.program import RankProgram, SourceText, write_programs
 from tapestry.teg.exporters.spmd.runtime_source import STATED, RuntimeSource, words_of
 from tapestry.teg.exporters.spmd.scopes import ScopeWriter
-from tapestry.teg.exporters.spmd.shared_functions import with_shared_functions
+from tapestry.teg.exporters.spmd.shared_functions import share, with_shared_functions
+from tapestry.teg.exporters.spmd.stage_turns import driven
 from tapestry.teg.exporters.spmd.statements import named, variables_in
-from tapestry.teg.exporters.spmd.target import JAX, TORCH, ProgramTarget
+from tapestry.teg.exporters.spmd.target import JAX, JAX_STAGES, TORCH, TORCH_STAGES, ProgramTarget
 from tapestry.teg.graph import Graph
 from tapestry.teg.python_text import docstring, quoted, template, visible
 from tapestry.teg.sharding.expand import ExplicitGraph
@@ -29,7 +31,7 @@ def to_torch(explicit: ExplicitGraph, about: str = "") -> str:
     Raises:
         ValueError: operators or element types have no text there; all are listed.
     """
-    return _module(explicit, TORCH, about)
+    return _module(explicit, TORCH if explicit.stages is None else TORCH_STAGES, about)
 
 
 def to_jax(explicit: ExplicitGraph, about: str = "") -> str:
@@ -38,47 +40,55 @@ def to_jax(explicit: ExplicitGraph, about: str = "") -> str:
     Raises:
         ValueError: operators or element types have no text there; all are listed.
     """
-    return _module(explicit, JAX, about)
+    return _module(explicit, JAX if explicit.stages is None else JAX_STAGES, about)
 
 
 def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     graph = explicit.abstract
     runtime = RuntimeSource.read(target)
     reserved = {*runtime.parts, *STATED, *target.aliases, *runtime.imports}
-    program = write_program(explicit, target, reserved)
-    runtime = runtime if program.has_early_copies else runtime.synchronous()
+    programs = write_programs(explicit, target, reserved)
+    has_stages = explicit.stages is not None
+    # What one stage sends another is always under way while the program goes on.
+    is_early = has_stages or any(program.has_early_copies for program in programs)
+    runtime = runtime if is_early else runtime.synchronous()
+    runtime = runtime if has_stages else runtime.of_one_stage()
     # A program that is traced reads the table for its arguments, too.
-    has_constants = target.traced or any(s.literal is not None for s in program.sources.values())
+    literals = (s.literal for program in programs for s in program.sources.values())
+    has_constants = target.traced or any(literal is not None for literal in literals)
     runtime = runtime if has_constants else runtime.without("CONSTANTS")
-    outputs = {site: variables_in(text) for site, text in program.outputs.items()}
-    kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
-    statements = nested(with_joined_guards(program.statements, kept), kept)
-    items = with_loops(constants_first(statements), kept)
-    items, functions = with_shared_functions(items, kept)
-    called = (*program.functions.names.values(), *(function.name for function in functions))
-    scopes = ScopeWriter({*reserved, *called}, not target.traced, program.sizes)
-    for function in functions:
-        scopes.shared(function)
-    body, names = scopes.step(items, outputs)
-    body += _returned(program, names)
-    top = _tables(program, graph, reserved, has_constants)
-    for k, text in enumerate(scopes.tables):
+    top = _numbers(programs[0])
+    step: list[str] = []
+    own_functions: list[list[str]] = []
+    tables: list[str] = []
+    is_driven, is_split = has_stages and target.traced, has_stages and not target.traced
+    taken = {*reserved, *(f"stage_{k}" for k in range(len(programs)) if is_split)}
+    for k, program in enumerate(programs):
+        name = f"stage_{k}" if is_split else "step"
+        scopes = ScopeWriter(taken, not target.traced, program.sizes, own_functions, tables=tables)
+        step += _driven_step(program, graph, scopes) if is_driven else _step(name, program, graph, scopes)
+        top += _tables(program, graph, reserved, has_constants, f"_{k}" if is_split else "")
+    if is_driven:
+        places = {site: str(stack.stage) for site, stack in programs[0].given.items()}
+        top += dictionary_lines("PLACES", places, reserved)
+    if is_split:
+        top += _of_own_stage(len(programs), has_constants)
+        names = ", ".join(f"stage_{k}" for k in range(len(programs)))
+        step += ["", "", "def step(w):", f'{INDENT}"""Run one step of this rank\'s stage."""']
+        step += fold(1, f"return ({names})[STAGE](w)")
+    for k, text in enumerate(tables):
         top += fold(0, f"NAMES_{k} = {text}")
     layers = [
-        line for lines in (*program.functions.written(), *scopes.functions) for line in ("", "", *lines)
-    ]
-    step = [
-        "",
-        "",
-        "def step(w):",
-        INDENT + docstring(f"Run one step of {visible(graph.name)}: from sources `w` to outputs by name."),
-        *body,
+        line for lines in (*programs[0].functions.written(), *own_functions) for line in ("", "", *lines)
     ]
     stated = [f"MESH = {_mesh(explicit)}"]
+    if explicit.stages is not None:
+        stated += [f"STAGES = {explicit.stages.count}"]
     used = words_of([*top, *layers, *step])
-    first = runtime.closure([w for w in words_of(top) if w in runtime.parts] + ["RANK"])
+    begins = ["RANK", *(["FIRST", "WORLD"] if is_split else ["on_stage"] if is_driven else [])]
+    first = runtime.closure([w for w in words_of(top) if w in runtime.parts] + begins)
     rest = [n for n in runtime.closure([*(w for w in used if w in runtime.parts), "main"]) if n not in first]
-    code = [*_joined(runtime.parts[n] for n in first), "", "", *top, *layers, *step]
+    code = [*_without_end(_joined(runtime.parts[n] for n in first)), "", "", *top, *layers, *step]
     code += _joined(runtime.parts[n] for n in rest)
     code += ["", "", 'if __name__ == "__main__":', "    main()"]
     imports = runtime.imports_for(
@@ -89,6 +99,45 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     return "\n".join([document, "", *imports, "", *stated, *code[2:]]) + "\n"
 
 
+def _step(name: str, program: RankProgram, graph: Graph, scopes: ScopeWriter) -> list[str]:
+    """Write the function of a stage, and into `scopes` those that it calls."""
+    outputs = {site: variables_in(text) for site, text in program.outputs.items()}
+    kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
+    statements = nested(with_joined_guards(program.statements, kept), kept)
+    items = with_loops(constants_first(statements), kept)
+    items, functions = with_shared_functions(items, kept, "block" if name == "step" else f"{name}_block")
+    scopes.reserved |= {*program.functions.names.values(), *(function.name for function in functions)}
+    for function in functions:
+        scopes.shared(function)
+    body, names = scopes.step(items, outputs)
+    of_what = "step" if name == "step" else f"stage {name.rpartition('_')[2]} in a step"
+    about = f"Run one {of_what} of {visible(graph.name)}: from sources `w` to outputs by name."
+    about = about.replace("Run one stage", "Run stage")
+    return ["", "", f"def {name}(w):", INDENT + docstring(about), *body, *_returned(program, names)]
+
+
+def _driven_step(program: RankProgram, graph: Graph, scopes: ScopeWriter) -> list[str]:
+    """Write the step of a process that drives all stages, and into `scopes` the turns that it calls."""
+    outputs = {site: variables_in(text) for site, text in program.outputs.items()}
+    kept = list(dict.fromkeys(key for keys in outputs.values() for key in keys))
+    statements, turns = driven(program.turns, kept)
+    bodies = [turn.function.body for turn in turns]
+    functions = share(bodies, "block")
+    called = [*(turn.function.name for turn in turns), *(function.name for function in functions)]
+    scopes.reserved |= {*program.functions.names.values(), *called}
+    for function in functions:
+        scopes.shared(function)
+    for turn in turns:
+        count = len(turn.function.body.rounds)
+        doc = f"Run a turn of stage {turn.stage}, which has it {counted(count, 'time')}."
+        scopes.shared(turn.function, doc, f"@on_stage({turn.stage})")
+    written = {turn.function.name for turn in turns}  # by the compiler, which holds all that they are given
+    scopes = ScopeWriter(scopes.reserved, True, {}, scopes.functions, written, scopes.tables)
+    body, names = scopes.step(statements, outputs)
+    about = f"Run one step of {visible(graph.name)}: from rows of sources `w` to rows of outputs by name."
+    return ["", "", "def step(w):", INDENT + docstring(about), *body, *_returned(program, names)]
+
+
 def _mesh(explicit: ExplicitGraph) -> str:
     sizes = ", ".join(f"{quoted(s.name)}: {s.size}" for s in explicit.mesh_shape.sub_axes)
     return f"{{{sizes}}}"
@@ -96,7 +145,7 @@ def _mesh(explicit: ExplicitGraph) -> str:
 
 def _about(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     mesh = ", ".join(f"{visible(name)}={size}" for name, size in explicit.mesh_shape.axes)
-    count = explicit.mesh_shape.device_count
+    count, stages = explicit.device_count, explicit.stages
     lines = [
         f"{visible(explicit.abstract.name)} on {count} devices ({mesh}).",
         "",
@@ -104,6 +153,12 @@ def _about(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
         f"It needs: pip install {target.packages}",
         "Arrays have the shapes of their local parts, which comments state.",
     ]
+    if stages is not None:
+        lines[0] = f"{lines[0].partition(' (')[0]}, in {stages.count} stages of {mesh}."
+        lines.append(f"{'Devices' if target.traced else 'Ranks'} are numbered by stages.")
+        places = stages.devices.ravel().tolist()
+        if places != list(range(count)):
+            lines.append(f"Of the mesh, these are devices {', '.join(map(str, places))}.")
     if any(b.layout for b in explicit.buffers.values()):
         lines.append("The plan's physical layouts of tiles mean nothing here and are left out.")
     if about:
@@ -123,8 +178,8 @@ def _joined(parts: Iterable[str]) -> list[str]:
     return [*lines, ""] if plain else lines
 
 
-def _tables(program: RankProgram, graph: Graph, reserved: Set[str], has_constants: bool) -> list[str]:
-    """Return the lines at the top: positions, numbers by rank, specs, sources, outputs, carried state."""
+def _numbers(program: RankProgram) -> list[str]:
+    """Return the lines at the top that all stages share: positions, numbers by rank, specs."""
     numbers = program.numbers
     stated = [
         f"{name} = int(position({axes_text(axes, numbers.mesh_shape)})[RANK])"
@@ -132,7 +187,18 @@ def _tables(program: RankProgram, graph: Graph, reserved: Set[str], has_constant
     ]
     stated += [f"{name} = {text}" for text, name in numbers.tables.items()]
     stated += [f"{name} = {text}" for text, name in program.specs.names.items()]
-    lines = [line for text in stated for line in fold(0, text)]
+    return [line for text in stated for line in fold(0, text)]
+
+
+def _without_end(lines: list[str]) -> list[str]:
+    """Return lines without the empty ones at their end."""
+    return lines if lines[-1] else _without_end(lines[:-1])
+
+
+def _tables(
+    program: RankProgram, graph: Graph, reserved: Set[str], has_constants: bool, end: str
+) -> list[str]:
+    """Return the lines about sources, outputs and carried state of a stage; names of tables have an `end`."""
     files = {
         site: _source(graph, site, s, program.given[site].shape)
         for site, s in program.sources.items()
@@ -147,11 +213,20 @@ def _tables(program: RankProgram, graph: Graph, reserved: Set[str], has_constant
         site: _result(graph, site, text, program.observed[site].shape)
         for site, text in program.output_specs.items()
     }
-    carried = {sink: source.site for sink, source in graph.carriers.items()}
-    lines += dictionary_lines("SOURCES", files, reserved)
-    lines += dictionary_lines("CONSTANTS", constants, reserved) if has_constants else []
-    lines += dictionary_lines("OUTPUTS", results, reserved)
-    return [*lines, *dictionary_of_names("CARRIED", carried, reserved)]
+    carried = {sink: source.site for sink, source in graph.carriers.items() if sink in results}
+    lines = dictionary_lines(f"SOURCES{end}", files, reserved)
+    lines += dictionary_lines(f"CONSTANTS{end}", constants, reserved) if has_constants else []
+    lines += dictionary_lines(f"OUTPUTS{end}", results, reserved)
+    return [*lines, *dictionary_of_names(f"CARRIED{end}", carried, reserved)]
+
+
+def _of_own_stage(count: int, has_constants: bool) -> list[str]:
+    """Return the lines that choose the tables of a rank's own stage."""
+    lines = fold(0, f"ALL_SOURCES = {{{', '.join(f'**SOURCES_{k}' for k in range(count))}}}")
+    lines += fold(0, f"OUTPUTS = {{{', '.join(f'**OUTPUTS_{k}' for k in range(count))}}}")
+    for name in ("SOURCES", *(["CONSTANTS"] if has_constants else []), "CARRIED"):
+        lines += fold(0, f"{name} = ({', '.join(f'{name}_{k}' for k in range(count))})[STAGE]")
+    return lines
 
 
 def _source(graph: Graph, site: str, source: SourceText, shape: tuple[int, ...]) -> str:

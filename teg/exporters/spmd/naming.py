@@ -27,6 +27,9 @@ ENDINGS = {
     "all_reduce": "reduced",
     "exchange": "fetched",
     "shared_exchange": "fetched",
+    "send": "sent",
+    "receive": "received",
+    "hand_over": "received",
 }
 
 

@@ -18,12 +18,15 @@ from tapestry.teg.exporters.spmd.part_functions import PartFunctions, is_even
 from tapestry.teg.exporters.spmd.per_rank import NumberTexts
 from tapestry.teg.exporters.spmd.specs import SpecTexts, boxes_text, spec_text
 from tapestry.teg.exporters.spmd.stacks import Stack, sink_stacks, source_stacks
+from tapestry.teg.exporters.spmd.stage_turns import TurnStatements
 from tapestry.teg.exporters.spmd.statements import (
     Statement,
     StatementList,
     source_value,
+    sources_in,
     taken_source,
     variable,
+    variables_in,
 )
 from tapestry.teg.exporters.spmd.target import ProgramTarget
 from tapestry.teg.graph import Graph
@@ -46,13 +49,15 @@ class SourceText:
 
 @dataclass(frozen=True)
 class RankProgram:
-    """Statements in execution order, what they read from outside, and the texts of their results by sink.
+    """Statements of a stage in execution order, what they read from outside, and the texts of their results by sink.
 
-    `given` and `observed` are what devices have of sources and results, by site. With `has_early_copies`, some copies
-    are only started where they are issued.
+    `given` and `observed` are what devices of the stage have of sources and results, by site. With `has_early_copies`,
+    some copies are only started where they are issued. The stages of a plan share `numbers`, `specs` and `functions`.
+    Where one process drives all stages, the statements are those of `turns`.
     """
 
     statements: tuple[Statement, ...]
+    turns: tuple[TurnStatements, ...]
     sources: Mapping[str, SourceText]
     outputs: Mapping[str, str]
     output_specs: Mapping[str, str]
@@ -65,14 +70,33 @@ class RankProgram:
     sizes: BufferBytes
 
 
-def write_program(explicit: ExplicitGraph, target: ProgramTarget, reserved: Set[str]) -> RankProgram:
-    """Write the statements of a plan for a library; functions of its module do not use `reserved` names.
+def write_programs(
+    explicit: ExplicitGraph, target: ProgramTarget, reserved: Set[str]
+) -> tuple[RankProgram, ...]:
+    """Write the statements of each stage of a plan for a library; functions of the module use no `reserved` names.
 
     Raises:
-        ValueError: blocks or element types have no text; all are listed. Or the plan has stages.
+        ValueError: blocks or element types have no text; all are listed. Or the plan has stages that the library
+            does not support.
     """
-    explicit.check_one_stage("an exported program")
-    return _Walk(explicit, target, reserved).run()
+    sums = _sums(explicit)
+    explicit = _with_terms(explicit, sums)
+    numbers = target.numbers(explicit.mesh_shape)
+    functions = PartFunctions(explicit.mesh_shape, numbers.tables, reserved)
+    common = (explicit, sums, target, numbers, SpecTexts(numbers), functions)
+    count = 1 if explicit.stages is None else explicit.stages.count
+    # One process drives all stages of a program that is traced.
+    stages: list[int | None] = [None] if target.traced else list(range(count))
+    walks = [_Walk(*common, stage) for stage in stages]
+    programs = tuple(walk.run() for walk in walks)
+    refused: dict[str, list[str]] = {}
+    for walk in walks:
+        for reason, sites in walk.refused.items():
+            refused.setdefault(reason, []).extend(sites)
+    if refused:
+        issues = [f"{reason}: {_some(sites)}" for reason, sites in refused.items()]
+        raise ValueError(f"the program cannot be written for {target.text.title}: {'; '.join(issues)}")
+    return programs
 
 
 def file_sources(graph: Graph) -> tuple[str, ...]:
@@ -87,18 +111,27 @@ def _is_read(graph: Graph, site: str) -> bool:
 
 
 class _Walk:
-    def __init__(self, explicit: ExplicitGraph, target: ProgramTarget, reserved: Set[str]) -> None:
-        self.sums = _sums(explicit)
-        self.explicit = explicit = _with_terms(explicit, self.sums)
+    def __init__(
+        self,
+        explicit: ExplicitGraph,
+        sums: Mapping[str, tuple[str, str]],
+        target: ProgramTarget,
+        numbers: NumberTexts,
+        specs: SpecTexts,
+        functions: PartFunctions,
+        stage: int | None,
+    ) -> None:
+        self.explicit, self.sums, self.stage = explicit, sums, stage
         self.graph, self.target = explicit.abstract, target
-        self.given, self.observed = source_stacks(explicit), sink_stacks(explicit)
+        self.given, self.observed = (
+            {site: stack for site, stack in stacks(explicit).items() if stage in (None, stack.stage)}
+            for stacks in (source_stacks, sink_stacks)
+        )
         self.mesh_shape = explicit.mesh_shape
-        self.numbers = target.numbers(self.mesh_shape)
-        self.specs = SpecTexts(self.numbers)
+        self.numbers, self.specs, self.functions = numbers, specs, functions
         self.statements = StatementList()
         everywhere = np.ones(self.mesh_shape.device_count, bool)
         xp = target.text(self.numbers, self.statements, everywhere)
-        self.functions = PartFunctions(self.mesh_shape, self.numbers.tables, reserved)
         self.copies = CopyWriter(self.mesh_shape, self.specs, xp, self.functions if target.traced else None)
         self.blocks = BlockWriter(explicit, xp, self._read_text)
         self.repeats = False
@@ -114,11 +147,15 @@ class _Walk:
         self.latest = ""
         self.uneven: list[ComputeStep] = []
         self.readers = _readers(explicit)
+        self.turns: list[TurnStatements] = []
+        self.at: int | None = None
 
     def run(self) -> RankProgram:
-        sources = {block.site: self._source(block.site) for block in self.graph.sources}
+        sources = {site: self._source(site) for site in self.given}
         for site in self.inputs:
+            self._turn_to(self.given[site].stage)
             self._name_input(site, self.given[site])
+            self._turn_to(None)
         for number, slot in enumerate(self.explicit.slots):
             first = len(self.statements.done)
             if slot.issued:
@@ -128,17 +165,16 @@ class _Walk:
             for key in slot.waited:
                 if key in self.started:
                     self.started.pop(key)()
-            self._step(slot.step)
+            if self.stage in (None, slot.step.stage):
+                self._turn_to(slot.step.stage)
+                self._step(slot.step)
             for site in self.given_up.get(number, ()):
                 self.statements.take(first, site)
+        self._turn_to(None)
         self._flush()
-        if self.refused:
-            issues = [f"{reason}: {_some(sites)}" for reason, sites in self.refused.items()]
-            raise ValueError(
-                f"the program cannot be written for {self.target.text.title}: {'; '.join(issues)}"
-            )
         return RankProgram(
             tuple(self.statements.done),
+            tuple(self.turns),
             sources,
             self.outputs,
             self.output_specs,
@@ -148,8 +184,19 @@ class _Walk:
             self.specs,
             self.functions,
             self.has_early_copies,
-            {**_sizes(self.explicit), **self.statements.sizes},
+            {**_sizes(self.explicit, self.stage), **self.statements.sizes},
         )
+
+    def _turn_to(self, stage: int | None) -> None:
+        """Begin the turn of a stage, or of none, in a program of which one process drives all stages."""
+        if self.stage is not None or self.explicit.stages is None or stage == self.at:
+            return
+        self._flush()
+        if self.statements.done:
+            self.turns.append(TurnStatements(self.at, tuple(self.statements.done)))
+            self.statements.done.clear()
+        self.at, self.latest = stage, ""
+        self.seen.clear()
 
     def _name_input(self, site: str, stack: Stack) -> None:
         """Give an input a variable, or each round's slice of it one."""
@@ -161,7 +208,14 @@ class _Walk:
             self.statements.assign(key, text, self.blocks.comment(key))
 
     def _issue(self, copy: CopyStep) -> None:
-        """Write a copy; what follows the wait for one that is issued early comes with the wait."""
+        """Write this stage's part of a copy; what follows the wait for one issued early comes with the wait."""
+        here, there = (self.explicit.buffers[key].stage for key in (copy.source, copy.result))
+        if here != there:
+            self._issue_between(copy, here, there)
+            return
+        if self.stage not in (None, here):
+            return
+        self._turn_to(here)
         shape = self.explicit.buffers[copy.result].shape
         comment = self.blocks.comment(copy.result)
         early = copy.issue < copy.wait and not self.target.traced
@@ -170,12 +224,38 @@ class _Walk:
             self.has_early_copies = True
             self.started[copy.result] = rest
 
+    def _issue_between(self, copy: CopyStep, here: int, there: int) -> None:
+        """Write what this stage does of a copy from one stage to another."""
+        buffer, rest = self.explicit.buffers[copy.result], None
+        if self.stage is None:
+            self._turn_to(here)
+            text = self._named(self.copies.reduced(self._copied(copy), copy.plan, buffer.shape))
+            self._turn_to(None)
+            text = self.copies.hand_over(text, copy.plan, buffer.shape, there)
+            self.statements.assign(copy.result, text, self.blocks.comment(copy.result))
+        elif here == self.stage:
+            rest = self.copies.send(copy.result, self._copied(copy), copy.plan, buffer.shape, there)
+        elif there == self.stage:
+            early, comment = copy.issue < copy.wait, self.blocks.comment(copy.result)
+            rest = self.copies.receive(
+                copy.result, buffer.dtype, copy.plan, buffer.shape, here, comment, early
+            )
+        if rest is not None:
+            self.has_early_copies = True
+            self.started[copy.result] = rest
+
+    def _named(self, text: str) -> str:
+        """Return a variable for a text, which then is a result of its turn."""
+        known = [*map(variable, variables_in(text)), *map(source_value, sources_in(text))]
+        return text if text in known else variable(self.statements.temporary(text))
+
     def _copied(self, copy: CopyStep) -> str:
         """Return the text of a copy's source; a compiler must not join the copy with an equal earlier one."""
         text, form = self._text(copy.source), (copy.source, copy.plan)
         repeated = form in self.seen
         self.seen.add(form)
-        return f"after({text}, {variable(self.latest)})" if repeated and self.target.traced else text
+        is_late = repeated and self.target.traced and self.latest
+        return f"after({text}, {variable(self.latest)})" if is_late else text
 
     def _source(self, site: str) -> SourceText:
         block = self.graph.by_site[site]
@@ -301,7 +381,7 @@ class _Walk:
             text = variable(
                 self.statements.temporary(f"{xp.function('stack')}([{', '.join(parts)}], {along})")
             )
-        self.outputs[step.site] = text
+        self.outputs[step.site] = text if self.at is None else self._named(text)
         self.output_specs[step.site] = boxes_text(stack.boxes, stack.shape, self.mesh_shape)
 
     def _viewed(self, read: InputRead, xp: ArrayText, values: Sequence[TextValue]) -> list[str]:
@@ -355,14 +435,14 @@ def _with_terms(explicit: ExplicitGraph, sums: Mapping[str, tuple[str, str]]) ->
 
 
 def _named_inputs(graph: Graph, given: Mapping[str, Stack]) -> frozenset[str]:
-    """Return the inputs that get a variable: the first layer reads it as others read the layer before them.
+    """Return the `given` inputs that get a variable: the first layer reads it as others read the layer before them.
 
     Many inputs of which the names differ in a number are read where they are needed, as parameters are; not those of
     which rounds have slices.
     """
-    inputs = _inputs(graph)
+    inputs = [site for site in _inputs(graph) if site in given]
     alone = [names[0] for _, _, names in families(inputs) if len(names) == 1] if inputs else []
-    return frozenset({*alone, *(site for site in inputs if given[site].dim is not None)})
+    return frozenset({*alone, *(site for site, stack in given.items() if stack.dim is not None)})
 
 
 def _inputs(graph: Graph) -> list[str]:
@@ -381,7 +461,7 @@ def _given_up(explicit: ExplicitGraph, given: Mapping[str, Stack]) -> dict[int, 
             last[key] = len(explicit.slots) if slot.step.definition.operator == "sink" else number
     found: dict[int, list[str]] = {}
     for site in (*_inputs(graph), *(block.site for block in graph.carriers.values())):
-        key = given[site].keys[0]
+        key = given[site].keys[0] if site in given else ""
         if key in last and given[site].dim is None:
             found.setdefault(last[key], []).append(site)
     return found
@@ -400,10 +480,11 @@ def _readers(explicit: ExplicitGraph) -> dict[str, set[int]]:
     return found
 
 
-def _sizes(explicit: ExplicitGraph) -> dict[str, np.ndarray]:
-    """Return the bytes that devices hold of buffers, by key, and of sources, by site."""
-    sizes = {key: volumes(b.boxes) * item_bytes(b.dtype) for key, b in explicit.buffers.items()}
-    stacks = source_stacks(explicit)
+def _sizes(explicit: ExplicitGraph, stage: int | None) -> dict[str, np.ndarray]:
+    """Return the bytes that devices of a stage, or of all, hold of buffers, by key, and of sources, by site."""
+    buffers = {key: b for key, b in explicit.buffers.items() if stage in (None, b.stage)}
+    sizes = {key: volumes(b.boxes) * item_bytes(b.dtype) for key, b in buffers.items()}
+    stacks = {s: stack for s, stack in source_stacks(explicit).items() if stage in (None, stack.stage)}
     return sizes | {
         site: np.sum([sizes[key] for key in stack.keys], axis=0) for site, stack in stacks.items()
     }

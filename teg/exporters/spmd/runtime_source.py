@@ -12,7 +12,26 @@ from tapestry.teg.exporters.spmd.folding import WIDTH
 from tapestry.teg.exporters.spmd.target import ProgramTarget
 
 # What a program states itself in place of the runtime's own.
-STATED = ("MESH", "SOURCES", "CONSTANTS", "OUTPUTS", "CARRIED", "step")
+STATED = (
+    "MESH",
+    "STAGES",
+    "SOURCES",
+    "CONSTANTS",
+    "OUTPUTS",
+    "CARRIED",
+    "ALL_SOURCES",
+    "PLACES",
+    "step",
+)
+
+# What the source says of several stages, and what is left of it in a program of one.
+_ONE_STAGE = (
+    (r"\n    for name in ALL_SOURCES:\n[^\n]*", ""),
+    (r"\[FIRST \+ rank for rank in (.*)\]", r"\1"),
+    (r"\bFIRST \+ ", ""),
+    (r"\bWORLD\b", "COUNT"),
+    (r"^(RANK = .*) % COUNT$", r"\1"),
+)
 
 # What makes a function of steps a collective that can be started.
 _ASYNCHRONOUS = "@AsyncCollective"
@@ -53,6 +72,10 @@ class RuntimeSource:
         """Return the source with collectives that wait for each of their steps."""
         return RuntimeSource(self.imports, {name: _waiting(text) for name, text in self.parts.items()})
 
+    def of_one_stage(self) -> RuntimeSource:
+        """Return the source without what is about several stages."""
+        return RuntimeSource(self.imports, {name: _of_one_stage(text) for name, text in self.parts.items()})
+
     def without(self, table: str) -> RuntimeSource:
         """Return the source without the loops over a table of which a program has no entries."""
         loops = re.compile(rf"\n    for [^\n]* in {table}\.items\(\)[^\n]*:(\n {{8}}[^\n]*)+")
@@ -83,6 +106,12 @@ class RuntimeSource:
         standard = [t for t in texts if _import_order(t).partition(".")[0] in sys.stdlib_module_names]
         others = [t for t in texts if t not in standard]
         return [*standard, "", *others]
+
+
+def _of_one_stage(text: str) -> str:
+    for pattern, left in _ONE_STAGE:
+        text = re.sub(pattern, left, text)
+    return text
 
 
 def _waiting(text: str) -> str:

@@ -238,7 +238,7 @@ class ScopeWriter:
             if even and not sources_read([first]):
                 known = dict(zip(outside, arguments, strict=True)) | dict.fromkeys(kept, "_")
                 ((_, text),) = first.rendered(known, [], [str(formula)])
-                return counted, text.partition(" = ")[2]
+                return counted, text.rpartition(" = ")[2]
         name = names.fresh("layer")
         self.reserved.add(name)
         scope = FunctionScope([list(r) for r in loop.rounds], rounds, set())
@@ -246,16 +246,18 @@ class ScopeWriter:
         self._function(name, leading, doc, scope, outside, (), kept)
         return rounds, f"{name}({arguments_text(leading, arguments)})"
 
-    def shared(self, function: SharedFunction) -> None:
+    def shared(self, function: SharedFunction, doc: str = "", decorator: str = "") -> None:
         """Write a function that several places call."""
         leading = [*(["w"] if function.reads_sources else []), *(["i"] if function.is_numbered else [])]
-        doc = f"Compute what {len(function.body.rounds)} layers have in common."
+        doc = doc or f"Compute what {len(function.body.rounds)} layers have in common."
         outside, given = function.parameters, function.source_parameters
         items = function.body.rounds[0]
         dying = last_reads(items, set(function.returned))
         if may_be_held(items, dying, outside, outside, self.sizes, self.undemanding):
             self.undemanding.add(function.name)
         self._function(function.name, leading, doc, function.body, outside, given, function.returned)
+        if decorator:
+            self.functions[-1].insert(0, decorator)
 
     def _function(
         self,

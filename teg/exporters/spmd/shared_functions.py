@@ -85,24 +85,36 @@ class Stretch(NamedTuple):
 
 
 def with_shared_functions(
-    items: Sequence[Item], kept: Sequence[str]
+    items: Sequence[Item], kept: Sequence[str], called: str = "block"
 ) -> tuple[list[Item], list[SharedFunction]]:
-    """Replace stretches that stand in several places by calls; variables `kept` are read at the end."""
+    """Replace stretches that stand in several places by calls; variables `kept` are read at the end.
+
+    Functions are `called` so, and numbered where there are several.
+    """
     scopes = [FunctionScope([list(items)], [0], set(kept))]
     of_loops = {id(item): _loop_scope(item) for item in items if isinstance(item, Loop)}
     scopes += of_loops.values()
-    functions: list[SharedFunction] = []
-    while len(functions) < MOST_FUNCTIONS and (found := _best(scopes)) is not None:
-        stretch, function = found
-        name = f"block_{len(functions) + 1}" if functions else "block"
-        functions.append(replace(function, name=name))
-        _call(scopes, stretch, functions[-1])
-        scopes.append(functions[-1].body)
+    functions = share(scopes, called)
     written = [
         _rebuilt(item, of_loops[id(item)]) if isinstance(item, Loop) else item for item in scopes[0].rounds[0]
     ]
+    return written, functions
+
+
+def share(scopes: list[FunctionScope], called: str) -> list[SharedFunction]:
+    """Replace stretches that stand in several places of some scopes by calls, in place; return the functions.
+
+    What one of them calls comes before it.
+    """
+    functions: list[SharedFunction] = []
+    while len(functions) < MOST_FUNCTIONS and (found := _best(scopes)) is not None:
+        stretch, function = found
+        name = f"{called}_{len(functions) + 1}" if functions else called
+        functions.append(replace(function, name=name))
+        _call(scopes, stretch, functions[-1])
+        scopes.append(functions[-1].body)
     # What is found later stands inside what was found before.
-    return written, functions[::-1]
+    return functions[::-1]
 
 
 def _loop_scope(loop: Loop) -> FunctionScope:
@@ -181,10 +193,10 @@ def _alike(
     """Yield the places at which a stretch is wired in the same way, as a function, if it saves enough."""
     groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[StretchPlace]] = {}
     for place in places:
-        wiring = _wiring(scopes[place.scope], reads[place.scope], place.start, length)
+        wiring = wiring_of(scopes[place.scope], reads[place.scope], place.start, length)
         groups.setdefault(wiring, []).append(place)
     for (_, returned), alike in groups.items():
-        function = _function(scopes, alike, length, returned) if len(alike) > 1 else None
+        function = function_of(scopes, alike, length, returned) if len(alike) > 1 else None
         if function is None:
             continue
         values = (*function.parameters, *function.source_parameters, *returned)
@@ -198,7 +210,7 @@ def _stretch(scope: FunctionScope, start: int, length: int, number: int = 0) -> 
     return _statements(scope.rounds[number][start : start + length])
 
 
-def _wiring(
+def wiring_of(
     scope: FunctionScope, reads: Mapping[str, int], start: int, length: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return what a stretch reads, its own by position and others by appearance, and what it returns."""
@@ -210,7 +222,7 @@ def _wiring(
     return wired, tuple(q for key, q in own.items() if reads.get(key, -1) >= start + length)
 
 
-def _function(
+def function_of(
     scopes: Sequence[FunctionScope], places: Sequence[StretchPlace], length: int, returned: Sequence[int]
 ) -> SharedFunction | None:
     """Return the function of stretches that are wired alike; None where numbers of layers do not fit together."""
@@ -299,7 +311,7 @@ def _call(scopes: Sequence[FunctionScope], stretch: Stretch, function: SharedFun
     returned = [variables_set(first).index(key) for key in function.returned]
     given = function.source_parameters
     calls = iter(
-        _call_statement(function, given, body, number, returned)
+        call_of(function, given, body, number, returned)
         for body, number in zip(function.body.rounds, function.body.numbers, strict=True)
     )
     written = {place: [next(calls) for _ in scopes[place.scope].rounds] for place in stretch.places}
@@ -308,13 +320,14 @@ def _call(scopes: Sequence[FunctionScope], stretch: Stretch, function: SharedFun
             statements[place.start : place.start + stretch.length] = [call]
 
 
-def _call_statement(
+def call_of(
     function: SharedFunction,
     given: Sequence[int],
     body: Sequence[Item],
     number: int,
     returned: Sequence[int],
 ) -> Statement:
+    """Return the statement that calls a function in the place of one of its bodies."""
     statements = _statements(body)
     own, sources = variables_set(statements), sources_read(statements)
     leading = ["w"] if function.reads_sources else []
@@ -324,6 +337,7 @@ def _call_statement(
     values += [taken_source(sources[k]) if taken[k] else source_value(sources[k]) for k in given]
     made = tuple(own[q] for q in returned)
     results = ", ".join(map(variable, made))
-    text = f"{results} = {function.name}({arguments_text(leading, values)})"
+    call = f"{function.name}({arguments_text(leading, values)})"
+    text = f"{results} = {call}" if made else call
     inside = frozenset(site for s in statements for site in s.given_up)
     return Statement(((0, text),), made, calls=function.name, taken_inside=inside)

@@ -16,15 +16,21 @@ from tapestry.teg.sharding.expand import ExplicitGraph
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The parts that devices have of an array of `shape`: `boxes` `(devices, rank, 2)`, of all `keys`, one per round.
+    """The parts that devices of a stage have of an array of `shape`: `boxes` `(devices, rank, 2)`, by round.
 
-    The rounds are along `dim`; there is none where there is but one key.
+    There is a key of a buffer for each round. The rounds are along `dim`; there is none where there is but one key.
     """
 
     keys: tuple[str, ...]
     shape: tuple[int, ...]
     boxes: np.ndarray
     dim: int | None
+    stage: int = 0
+
+    @property
+    def devices(self) -> range:
+        """The devices of the stage, as those of all stages are numbered: one for each of the boxes."""
+        return range(self.stage * len(self.boxes), (self.stage + 1) * len(self.boxes))
 
     def parts_of(self, value: np.ndarray) -> list[np.ndarray]:
         """Cut a whole value into the parts that devices have."""
@@ -41,21 +47,25 @@ def source_stacks(explicit: ExplicitGraph) -> dict[str, Stack]:
     for block in explicit.abstract.sources:
         (tensor,) = block.outputs
         shape = explicit.abstract.tensors[tensor].shape
-        found[block.site] = _stack(keys[tensor], shape, explicit.buffers[keys[tensor][0]].boxes)
+        buffer = explicit.buffers[keys[tensor][0]]
+        found[block.site] = _stack(keys[tensor], shape, buffer.boxes, buffer.stage)
     return found
 
 
 def sink_stacks(explicit: ExplicitGraph) -> dict[str, Stack]:
     """Return what devices have of each output, by its site; keys are those of the buffers that its reads are from."""
     steps: dict[str, list[tuple[str, np.ndarray]]] = {}
+    stages: dict[str, int] = {}
     for slot in explicit.slots:
         if slot.step.definition.operator == "sink":
             (read,) = slot.step.reads
             steps.setdefault(slot.step.site, []).append((read.buffer, read.wanted))
+            stages[slot.step.site] = slot.step.stage
     tensors = explicit.abstract.tensors
     shapes = {block.site: tensors[block.inputs[0]].shape for block in explicit.abstract.sinks}
     return {
-        site: _stack([key for key, _ in found], shapes[site], found[0][1]) for site, found in steps.items()
+        site: _stack([key for key, _ in found], shapes[site], found[0][1], stages[site])
+        for site, found in steps.items()
     }
 
 
@@ -68,13 +78,14 @@ def given_parts(explicit: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> di
     }
 
 
-def _stack(keys: Sequence[str], shape: tuple[int, ...], boxes: np.ndarray) -> Stack:
+def _stack(keys: Sequence[str], shape: tuple[int, ...], boxes: np.ndarray, stage: int) -> Stack:
     """Return the stack of slices of a tensor of `shape`, the first of which is in `boxes` on the devices."""
     count = len(keys)
     if count == 1:
-        return Stack(tuple(keys), shape, boxes, None)
+        return Stack(tuple(keys), shape, boxes, None, stage)
     last = boxes[:, :, 1].max(axis=0)
     dim = next(k for k, size in enumerate(shape) if last[k] == size // count and size > last[k])
     rounds = np.broadcast_to((0, count), (len(boxes), 1, 2))
     stacked = np.concatenate([boxes[:, :dim], rounds, boxes[:, dim:]], axis=1)
-    return Stack(tuple(keys), (*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :]), stacked, dim)
+    whole = (*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :])
+    return Stack(tuple(keys), whole, stacked, dim, stage)

@@ -94,7 +94,7 @@ class Statement:
 
     `comment` is about the last one, `notes` about others, by position. The variables `inner` live inside the lines
     only. `calls` names the function of the program that a statement calls, and does nothing else; that gives up the
-    sources `taken_inside`.
+    sources `taken_inside`. One that `receives` what another stage sends stays where it is.
     """
 
     lines: tuple[tuple[int, str], ...]
@@ -105,6 +105,7 @@ class Statement:
     guard: Guard | None = None
     calls: str = ""
     taken_inside: frozenset[str] = frozenset()
+    receives: bool = False
 
     @cached_property
     def marks(self) -> tuple[tuple[str, bool], ...]:
@@ -258,6 +259,15 @@ class StatementList:
     def assign_all(self, keys: tuple[str, ...], text: str, comment: str = "") -> None:
         """Append the assignment of several results at once."""
         self.done.append(Statement(((0, f"{', '.join(map(variable, keys))} = {text}"),), keys, comment))
+
+    def receive(self, key: str, text: str, comment: str = "") -> None:
+        """Append `key = text`, in which another stage takes part."""
+        self.assign(key, text, comment)
+        self.done[-1] = replace(self.done[-1], receives=True)
+
+    def do(self, text: str) -> None:
+        """Append a statement that sets nothing."""
+        self.done.append(Statement(((0, text),), ()))
 
     def new_key(self) -> str:
         """Return the key of a new temporary variable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tapestry.teg.exporters.spmd.array_text import ArrayText
 from tapestry.teg.exporters.spmd.jax_text import JaxText, TracedNumberTexts
@@ -48,6 +48,9 @@ TORCH = ProgramTarget(
     "torchrun --nproc-per-node {count} FILE --inputs IN --outputs OUT",
 )
 
+# Where programs have stages, functions of the last module take the places of others.
+TORCH_STAGES = replace(TORCH, runtime=(*TORCH.runtime, "torch_stages"))
+
 JAX = ProgramTarget(
     JaxText,
     TracedNumberTexts,
@@ -70,3 +73,4 @@ JAX = ProgramTarget(
     "python FILE --inputs IN --outputs OUT, on {count} devices; --cpu makes virtual ones",
     traced=True,
 )
+JAX_STAGES = replace(JAX, runtime=(*JAX.runtime, "jax_stages"))

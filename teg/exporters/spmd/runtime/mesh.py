@@ -1,4 +1,8 @@
-"""Ranks on the mesh, and the parts of tensors that they hold."""
+"""Ranks on the mesh, and the parts of tensors that they hold.
+
+Where a program has stages, all of this is about the ranks of one of them: `FIRST` is the number that the first of them
+has among all. A program of one stage gets the source without what is about several (`RuntimeSource.of_one_stage`).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,12 @@ from typing import Any
 import numpy as np
 
 MESH: dict[str, int] = {}
+STAGES = 1
 COUNT = int(np.prod([*MESH.values()]))
-RANK = int(os.environ.get("RANK", "0"))
+WORLD = STAGES * COUNT
+STAGE = int(os.environ.get("RANK", "0")) // COUNT
+FIRST = STAGE * COUNT
+RANK = int(os.environ.get("RANK", "0")) % COUNT
 Dims = tuple[Any, ...]
 
 

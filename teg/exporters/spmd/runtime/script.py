@@ -1,7 +1,7 @@
 """A program as a script: its options, the files of its sources and outputs, and its steps.
 
-An exported program states `SOURCES`, `CONSTANTS`, `OUTPUTS` and `CARRIED` in place of the empty ones here; `part`
-and `whole` are those of its library.
+An exported program states `SOURCES`, `CONSTANTS`, `OUTPUTS` and `CARRIED` in place of the empty ones here, of a program
+with stages those of one of them, but `OUTPUTS` and `ALL_SOURCES` of all; `part` and `whole` are those of its library.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tapestry.teg.exporters.spmd.runtime.mesh import RANK, Dims, sizes
+from tapestry.teg.exporters.spmd.runtime.mesh import FIRST, RANK, Dims, sizes
 
 SOURCES: dict[str, Any] = {}
 CONSTANTS: dict[str, Any] = {}
 OUTPUTS: dict[str, Any] = {}
 CARRIED: dict[str, str] = {}
+ALL_SOURCES: dict[str, Any] = {}
 
 
 def part(value: np.ndarray, dims: Dims, dtype: str) -> Any:
@@ -92,7 +93,9 @@ def load(options: argparse.Namespace, *known: str) -> tuple[dict[str, Any], list
             faults.append(f"cannot read {name!r}: {error!r}")
     for name, (dtype, dims, values) in CONSTANTS.items() if not faults else ():
         found[name] = part(np.array(values).reshape(sizes(dims)), dims, dtype)
-    if files and RANK == 0:
+    for name in ALL_SOURCES:
+        files.pop(name, None)
+    if files and FIRST + RANK == 0:
         print("warning: the program does not read", *map(repr, files), file=sys.stderr)
     return found, faults
 
@@ -110,9 +113,9 @@ def run_steps(step: Any, w: dict[str, Any], count: int) -> Any:
 
 def save(outputs: dict[str, Any], path: str) -> None:
     """Write whole outputs by name; the file appears when it is complete."""
-    found = {name: whole(outputs[name], *entry[:1]) for name, entry in OUTPUTS.items()}
+    found = {n: whole(outputs.get(n), *entry[:1]) for n, entry in OUTPUTS.items()}
     unfinished = Path(f"{path}.{os.getpid()}.partial")
-    if RANK > 0:
+    if FIRST + RANK > 0:
         return
     try:
         with zipfile.ZipFile(unfinished, "w") as archive:

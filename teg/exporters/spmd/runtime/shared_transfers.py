@@ -27,16 +27,18 @@ class SharedPiece(NamedTuple):
 
 @cache
 def shared_transfers(
-    held: Dims, needed: Dims
+    held: Dims, needed: Dims, apart: int | None = None
 ) -> tuple[list[SharedPiece], list[SharedPiece]]:
     """Return what goes where: each missing element once, from the nearest holder.
 
     Nearest is who differs along the fewest slow axes, then the next one round. Ranks
     near each other that need the same each fetch a slice from afar, then pass it on.
+    What ranks of another stage hold, those share that are `apart` on none of as many
+    slow axes.
     """
     have, want = boxes(held), boxes(needed)
     axes = dict.fromkeys(name.partition(".")[0] for name in MESH)
-    places = np.stack([position(axis) for axis in axes], axis=1)
+    places = np.reshape([position(axis) for axis in axes], (len(axes), COUNT)).T
     rounds: tuple[list[SharedPiece], list[SharedPiece]] = ([], [])
     for target in range(COUNT):
         far = (places != places[target]).tolist()
@@ -45,6 +47,7 @@ def shared_transfers(
             box = have[source].clip(want[target, :, :1], want[target, :, 1:])
             volume = int(np.prod(lengths(box)))
             near = [*far[source], True].index(True) + 1
+            near = near if apart is None else min(near, apart)
             team = [r for r in range(COUNT) if not any(far[r][:near])]
             team = [r for r in team if (want[r] == want[target]).all()]
             size = -(-volume // len(team))

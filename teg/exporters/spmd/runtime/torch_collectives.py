@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from tapestry.teg.exporters.spmd.runtime.mesh import (
     COUNT,
+    FIRST,
     MESH,
     RANK,
     Dims,
@@ -53,13 +54,13 @@ def swap(sends: list[Any], receives: list[Any]) -> Steps:
     own, works, rows = [x for x, rank in sends if rank == RANK], list[Any](), []
     for x, rank in sends:
         if rank != RANK and x.numel():
-            works.append(dist.P2POp(dist.isend, packed(x), rank))
+            works.append(dist.P2POp(dist.isend, packed(x), FIRST + rank))
     for place, rank in receives:
         if rank == RANK:
             place.copy_(own.pop(0))
         elif place.numel():
             row = place if place.is_contiguous() else place.new_empty(place.shape)
-            works.append(dist.P2POp(dist.irecv, packed(row), rank))
+            works.append(dist.P2POp(dist.irecv, packed(row), FIRST + rank))
             rows.append((place, row))
     works = dist.batch_isend_irecv(works) if works else []
     yield works

@@ -11,7 +11,9 @@ import torch
 import torch.distributed as dist
 from tapestry.teg.exporters.spmd.runtime.mesh import (
     COUNT,
+    FIRST,
     RANK,
+    WORLD,
     Dims,
     boxes,
     inside,
@@ -58,23 +60,24 @@ def main() -> None:
     parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo")
     arguments = parser.parse_args()
     world, local = (int(os.environ.get(n, "0")) for n in ("WORLD_SIZE", "LOCAL_RANK"))
-    if max(world, 1) != COUNT:
-        message = f"this plan runs on {COUNT} processes, not {max(world, 1)}"
-        advice = f"{message}: torchrun --nproc-per-node {COUNT}"
-        sys.exit(advice if RANK == 0 else 1)
+    if max(world, 1) != WORLD:
+        message = f"this plan runs on {WORLD} processes, not {max(world, 1)}"
+        advice = f"{message}: torchrun --nproc-per-node {WORLD}"
+        sys.exit(advice if FIRST + RANK == 0 else 1)
     if arguments.backend == "nccl":
         if torch.cuda.device_count() <= local:
-            sys.exit(f"rank {RANK} has no GPU; --backend gloo runs on processors")
+            sys.exit(f"rank {local} has no GPU; --backend gloo runs on processors")
         torch.cuda.set_device(local)
         torch.set_default_device("cuda")
     w, faults = load(arguments)
     store = None if world else dist.HashStore()
-    dist.init_process_group(arguments.backend, rank=RANK, world_size=COUNT, store=store)
-    everywhere: list[Any] = [None] * COUNT
+    place = {"rank": FIRST + RANK, "world_size": WORLD}
+    dist.init_process_group(arguments.backend, store=store, **place)
+    everywhere: list[Any] = [None] * WORLD
     dist.all_gather_object(everywhere, faults)
     found = dict.fromkeys(fault for each in everywhere for fault in each)
     if not found:
         save(run_steps(step, w, arguments.steps), arguments.outputs)
     dist.destroy_process_group()
     if found:
-        sys.exit("\n".join(found) if RANK == 0 else 1)
+        sys.exit("\n".join(found) if FIRST + RANK == 0 else 1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from tapestry.teg.exporters.spmd.runtime.mesh import (
     RANK,
@@ -10,7 +13,10 @@ from tapestry.teg.exporters.spmd.runtime.mesh import (
     inside,
     lengths,
 )
-from tapestry.teg.exporters.spmd.runtime.shared_transfers import shared_transfers
+from tapestry.teg.exporters.spmd.runtime.shared_transfers import (
+    SharedPiece,
+    shared_transfers,
+)
 from tapestry.teg.exporters.spmd.runtime.torch_async import AsyncCollective, Steps
 from tapestry.teg.exporters.spmd.runtime.torch_collectives import swap, swap_in_turns
 from tapestry.teg.exporters.spmd.runtime.torch_exchange import is_run
@@ -20,21 +26,39 @@ from tapestry.teg.exporters.spmd.runtime.torch_exchange import is_run
 def shared_exchange(x: torch.Tensor, held: Dims, needed: Dims) -> Steps:
     """Fetch this rank's part piece by piece; those from afar are shared."""
     have, want = boxes(held), boxes(needed)
-    result, start = x.new_empty(lengths(want[RANK])), want[RANK, :, 0]
+    result = x.new_empty(lengths(want[RANK]))
     for pieces in shared_transfers(held, needed):
-        sends, receives = [], []
-        for target, source, box, part in pieces:
-            if source == RANK:
-                given = runs(x[inside(box, have[RANK, :, 0])], part.start, part.stop)
-                sends += [(run, target) for run in given]
-            if target == RANK:
-                places = runs(result[inside(box, start)], part.start, part.stop)
-                receives += [(run, source) for run in places]
-        in_one = all(is_run(piece.box, have[piece.source]) for piece in pieces)
-        exchanged = swap if in_one else swap_in_turns
-        yield from exchanged(sends, receives)
+        sends = outgoing(x, have, pieces)
+        receives = incoming(result, want, pieces)
+        yield from exchanged(pieces, have)(sends, receives)
         x, have = result, want
     return result
+
+
+def outgoing(x: torch.Tensor, have: np.ndarray, pieces: list[SharedPiece]) -> Any:
+    """Return what this rank sends of its part, and to whom."""
+    found = []
+    for target, source, box, part in pieces:
+        if source == RANK:
+            given = x[inside(box, have[RANK, :, 0])]
+            found += [(run, target) for run in runs(given, part.start, part.stop)]
+    return found
+
+
+def incoming(x: torch.Tensor, want: np.ndarray, pieces: list[SharedPiece]) -> Any:
+    """Return the places of what this rank receives, and from whom."""
+    found = []
+    for target, source, box, part in pieces:
+        if target == RANK:
+            place = x[inside(box, want[RANK, :, 0])]
+            found += [(run, source) for run in runs(place, part.start, part.stop)]
+    return found
+
+
+def exchanged(pieces: list[SharedPiece], have: np.ndarray) -> Any:
+    """Return how all ranks swap pieces: in turns where these are no runs of memory."""
+    in_one = all(is_run(piece.box, have[piece.source]) for piece in pieces)
+    return swap if in_one else swap_in_turns
 
 
 def runs(x: torch.Tensor, start: int, stop: int) -> list[torch.Tensor]:

@@ -78,7 +78,8 @@ def _loaded(path: str, name: str) -> Any:
 def _part(module: Any, entry: Any, rank: int, kind: str) -> dict[str, Any]:
     """Return the box of a tensor that a rank has; of a constant also its values."""
     dtype, spec = ("", entry[0]) if kind == "OUTPUTS" else entry[:2]
-    box = np.asarray(module.boxes(spec)[rank]).reshape(-1, 2).tolist()
+    every = module.boxes(spec)  # those of the ranks of one stage
+    box = np.asarray(every[rank % len(every)]).reshape(-1, 2).tolist()
     found = {"box": box, "dtype": dtype}
     if kind == "CONSTANTS":
         at = tuple(slice(a, b) for a, b in box)

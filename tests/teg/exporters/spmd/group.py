@@ -115,9 +115,8 @@ def _run(
         return "\n".join(faults)
     counted[0] = 0
     tracker = StorageTracker(str(path))
-    for name, value in sources.items():
-        tracker.watch(value, f"source {name}")
-    del value
+    for name in sources:
+        tracker.watch(sources[name], f"source {name}")
     with tracker:
         results = module.run_steps(module.step, sources, steps)
     received = counted[0]

@@ -47,7 +47,7 @@ def errors(
     backend: str = "gloo",
 ) -> dict[str, float]:
     """Return how far the outputs of a module are from the reference's, on any rank."""
-    ranks = recording.record(module, explicit.mesh_shape.device_count, backend)
+    ranks = recording.record(module, explicit.device_count, backend)
     program, double = read_recorded(explicit, ranks), True
     try:
         program, reference = program.in_double(), in_double(reference)
