@@ -57,6 +57,7 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     literals = (s.literal for program in programs for s in program.sources.values())
     has_constants = target.traced or any(literal is not None for literal in literals)
     runtime = runtime if has_constants else runtime.without("CONSTANTS")
+    runtime = runtime if has_stages and not target.traced else runtime.without("ALL_SOURCES")
     top = _numbers(programs[0])
     step: list[str] = []
     own_functions: list[list[str]] = []

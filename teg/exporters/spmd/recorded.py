@@ -74,6 +74,8 @@ def _faults(explicit: ExplicitGraph, ranks: Sequence[Mapping[str, Any]]) -> Iter
             if planned_box and box != planned_box:
                 held = "is missing" if box is None else f"is {_shown('', box)}"
                 yield f"output {site!r} {held} on rank {rank}, not {_shown('', planned_box)}"
+            elif planned_box and site not in own["outputs"]:
+                yield f"output {site!r} is not computed on rank {rank}"
 
 
 def _box(stack: Stack, rank: int) -> list[list[int]]:

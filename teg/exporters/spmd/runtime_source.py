@@ -26,7 +26,6 @@ STATED = (
 
 # What the source says of several stages, and what is left of it in a program of one.
 _ONE_STAGE = (
-    (r"\n    for name in ALL_SOURCES:\n[^\n]*", ""),
     (r"\[FIRST \+ rank for rank in (.*)\]", r"\1"),
     (r"\bFIRST \+ ", ""),
     (r"\bWORLD\b", "COUNT"),
@@ -78,7 +77,7 @@ class RuntimeSource:
 
     def without(self, table: str) -> RuntimeSource:
         """Return the source without the loops over a table of which a program has no entries."""
-        loops = re.compile(rf"\n    for [^\n]* in {table}\.items\(\)[^\n]*:(\n {{8}}[^\n]*)+")
+        loops = re.compile(rf"\n    for [^\n]* in {table}\b[^\n]*:(\n {{8}}[^\n]*)+")
         return RuntimeSource(self.imports, {name: loops.sub("", text) for name, text in self.parts.items()})
 
     def closure(self, wanted: Iterable[str]) -> list[str]:

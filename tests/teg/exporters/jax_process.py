@@ -46,6 +46,10 @@ class JaxProcess:
         """Run an exported module on a file; return the bytes that devices receive in a step, by kind."""
         return self.do(_run, module, inputs, outputs, steps)
 
+    def drive(self, module: Path, inputs: Path, outputs: Path, steps: int = 1) -> int:
+        """Run an exported module with stages on a file; return the bytes that the process hands over."""
+        return self.do(_drive, module, inputs, outputs, steps)
+
     def lower(self, module: Path, lowered: Path) -> None:
         """Let an exported module write what its step lowers to."""
         self.do(_lower, module, lowered)
@@ -129,6 +133,28 @@ def _run(path: Path, inputs: Path, outputs: Path, steps: int) -> Counter[str]:
     lowered = module.program().lower(sources)
     module.save(module.run_steps(lowered.compile(QUICKLY), sources, steps), str(outputs))
     return received_bytes(lowered.compiler_ir("stablehlo"))
+
+
+def _drive(path: Path, inputs: Path, outputs: Path, steps: int) -> int:
+    import jax
+
+    module, moved, put = load_module(path), [0], jax.device_put
+    given = {"inputs": str(inputs), "weights": "", "outputs": str(outputs)}
+    sources, faults = module.load(Namespace(**given, steps=steps))
+    if faults:
+        raise Failed("\n".join(faults))
+    sources = module.placed(sources)
+
+    def counted(x: Any, device: Any) -> Any:
+        moved[0] += x.nbytes if x.devices() != {device} else 0
+        return put(x, device)
+
+    jax.device_put = counted
+    try:
+        module.save(module.run_steps(module.step, sources, steps), str(outputs))
+    finally:
+        jax.device_put = put
+    return moved[0]
 
 
 def received_bytes(module: Any) -> Counter[str]:

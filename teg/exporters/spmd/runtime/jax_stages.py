@@ -80,16 +80,17 @@ def hand_over(x: jax.Array, held: Dims, needed: Dims, stage: int, apart: int) ->
     have, want = boxes(held), boxes(needed)
     devices = list(rows(stage).mesh.devices.flat)
     given = by_row(x)
-    parts = [
-        jax.device_put(jnp.zeros(room(needed), x.dtype), device) for device in devices
-    ]
+    parts = [jnp.zeros(room(needed), x.dtype, device=device) for device in devices]
     for pieces in shared_transfers(held, needed, apart):
+        coming = []
         for target, source, box, part in pieces:
             first, place = ((box - at)[:, 0] for at in (have[source], want[target]))
-            shape = (tuple(lengths(box)), part.start, part.stop)
-            piece = cut(given[source], tuple(map(int, first)), *shape)
+            form = (tuple(lengths(box)), part.start, part.stop)
+            piece = cut(given[source], tuple(map(int, first)), *form)
             piece = jax.device_put(piece, devices[target])
-            parts[target] = put(parts[target], piece, tuple(map(int, place)), *shape)
+            coming.append((target, piece, tuple(map(int, place)), *form))
+        for target, *row in coming:
+            parts[target] = put(parts[target], *row)
         given, have = dict(enumerate(parts)), want
     whole = (COUNT, *room(needed))
     return jax.make_array_from_single_device_arrays(

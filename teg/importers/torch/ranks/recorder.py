@@ -90,12 +90,15 @@ def _part(module: Any, entry: Any, rank: int, kind: str) -> dict[str, Any]:
 
 def _traced(module: Any, parts: Mapping[str, Any], recording: Recording) -> dict[str, Any]:
     """Trace the step of a module: views and writes in place become functions of values."""
-    given, outputs = {**parts["SOURCES"], **parts["CONSTANTS"]}, list(parts["OUTPUTS"])
+    given, outputs = {**parts["SOURCES"], **parts["CONSTANTS"]}, list[str]()
 
     def values(*inputs: Any) -> list[Any]:
         with FunctionalTensorMode(), RecordingMode(recording):
             w = {name: FunctionalTensor.to_functional(x) for name, x in zip(given, inputs, strict=True)}
             results = module.step(w)
+            outputs[:] = [
+                name for name in parts["OUTPUTS"] if name in results
+            ]  # those of the rank's own stage
             for name in outputs:
                 recording.check(results[name], writes=False)
             found = [*(results[name] for name in outputs), *recording.sent]

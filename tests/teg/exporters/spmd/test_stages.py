@@ -11,16 +11,19 @@ import pytest
 
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.evaluate import evaluate, random_inputs
-from tapestry.teg.exporters.spmd import to_torch
+from tapestry.teg.exporters.spmd import to_jax, to_torch
 from tapestry.teg.graph import Graph
 from tapestry.teg.interface import pack_inputs, unpack_outputs
-from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.rounds import parse_rounds
 from tapestry.teg.sharding.stages import SCHEDULES, Stages
+from tapestry.teg.sharding.transfers import fetch_transfers
 from tapestry.teg.sharding.turns import ScheduleError
 from tests.cases import rotating
+from tests.teg.exporters.jax_process import JaxProcess
 from tests.teg.exporters.spmd.group import ProcessGroup
 from tests.teg.exporters.spmd.models import MODELS, TinyModel, with_values
 from tests.teg.exporters.spmd.test_execution import assert_close
@@ -100,17 +103,56 @@ def test_pytorch_gives_what_other_engines_gave(
     assert_close(run(processes, explicit, dict(model.inputs), seed, tmp_path), model.outputs)
 
 
+# JAX compiles each turn by itself.
+DRIVEN = [plan for plan in PLANS if plan[0] in ("live/mlp", "live/training_step")]
+
+
+@pytest.mark.parametrize(("name", "rounds", "seed"), rotating(4, DRIVEN))
+def test_jax_gives_what_other_engines_gave(
+    name: str, rounds: str, seed: int, jax_process: JaxProcess, tmp_path: Path
+) -> None:
+    model, explicit = pipelined(name, rounds, seed)
+    assert_close(drive(jax_process, explicit, dict(model.inputs), seed, tmp_path), model.outputs)
+
+
+def drive(
+    jax_process: JaxProcess,
+    explicit: ExplicitGraph,
+    inputs: dict[str, np.ndarray],
+    seed: int,
+    folder: Path,
+    steps: int = 1,
+) -> dict[str, np.ndarray]:
+    """Run the exported program in one process; it hands over the bytes that copies between stages have by the plan."""
+    module, given, outputs = folder / "plan.py", folder / "inputs.npz", folder / "outputs.npz"
+    module.write_text(to_jax(explicit))
+    np.savez(given, **with_values(explicit.abstract, inputs))  # type: ignore[arg-type]
+    moved = jax_process.drive(module, given, outputs, steps)
+    assert moved == steps * sum(sent_bytes(explicit, copy) for slot in explicit.slots for copy in slot.issued)
+    with np.load(outputs) as found:
+        return dict(found)
+
+
+def sent_bytes(explicit: ExplicitGraph, copy: CopyStep) -> int:
+    """Count the bytes that a copy between stages moves, from its transfers; one within a stage is compiled."""
+    if copy.plan.route is None:
+        return 0
+    buffer = explicit.buffers[copy.result]
+    transfers = fetch_transfers(copy.plan, buffer.shape, explicit.mesh_shape)
+    return sum(t.end - t.start for t in transfers) * item_bytes(buffer.dtype)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_state_stays_on_its_stage_from_step_to_step(
-    seed: int, processes: ProcessGroup, tmp_path: Path
+    seed: int, processes: ProcessGroup, jax_process: JaxProcess, tmp_path: Path
 ) -> None:
     graph = training(24, "float32", state=True)
     _, axes, devices, stage_count = PLACES[seed]
     stages = Stages(stage_count, SCHEDULES[seed % 3])
     explicit = drawn_plan(graph, axes, devices, stages, str(in_rounds(4)), seed)
     inputs = random_inputs(graph, np.random.default_rng(seed))
-    values, steps = dict(inputs), 3
+    values, steps = dict(inputs), 2
     for _ in range(steps):
         wanted = unpack_outputs(graph, evaluate(graph, values))
         values |= {
@@ -118,6 +160,7 @@ def test_state_stays_on_its_stage_from_step_to_step(
             for sink, source in graph.carriers.items()
         }
     assert_close(run(processes, explicit, inputs, seed, tmp_path, steps), wanted)
+    assert_close(drive(jax_process, explicit, inputs, seed, tmp_path, steps), wanted)
 
 
 @pytest.mark.parametrize(("name", "rounds", "seed"), rotating(6, PLANS[:12]))
