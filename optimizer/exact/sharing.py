@@ -28,15 +28,16 @@ def _first_sharing(space: CompiledSpace, t: int, edges: np.ndarray) -> np.ndarra
 
     Two share copies where a spec that one may need holds one that the other may need, or both do with a third.
     """
-    needed = []
-    for e in edges:
-        values = np.arange(space.strategy_count[space.edge_slot[e]])
-        needed.append(np.unique(space.spec_ids[space.edge_needed[e] + values, SPEC]))
     holds, first = holding_specs(space, t), np.arange(len(edges))
-    for k, other in enumerate(needed):
-        for j, one in enumerate(needed[:k]):
-            if holds[np.ix_(one, other)].any() or holds[np.ix_(other, one)].any():
-                first[first == first[k]] = first[j]
+    needs = np.zeros((len(edges), len(holds)), np.float32)
+    for k, e in enumerate(edges):
+        values = np.arange(space.strategy_count[space.edge_slot[e]])
+        needs[k, space.spec_ids[space.edge_needed[e] + values, SPEC]] = 1
+    serves = needs @ holds.astype(np.float32) @ needs.T > 0
+    shares = serves | serves.T
+    for k in range(len(edges)):
+        for j in np.flatnonzero(shares[k, :k]):
+            first[first == first[k]] = first[j]
     return first
 
 

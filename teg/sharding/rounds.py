@@ -164,6 +164,27 @@ def can_run_in(graph: Graph, rounds: Rounds) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class _Reads:
+    """The reads of a program: of each tensor by block and position, and of each block in the order of its inputs."""
+
+    of_tensor: Mapping[str, Sequence[tuple[Block, int, Read]]]
+    of_block: Mapping[str, Sequence[Read]]
+
+
+@lru_cache(maxsize=4)
+def _reads(graph: Graph) -> _Reads:
+    of_tensor: dict[str, list[tuple[Block, int, Read]]] = {}
+    of_block: dict[str, list[Read]] = {}
+    for block in graph.blocks:
+        if block.is_view:
+            continue
+        own = of_block[block.site] = [read_of(graph, block.site, k) for k in range(len(block.inputs))]
+        for k, read in enumerate(own):
+            of_tensor.setdefault(read.root, []).append((block, k, read))
+    return _Reads(of_tensor, of_block)
+
+
 @dataclass
 class _Following:
     graph: Graph
@@ -185,22 +206,11 @@ class _Following:
             )
         if rounds.count < 2:
             raise RoundsError(rounds.source, f"there are 2 rounds or more, not {rounds.count}")
-        self.reads = self._reads()
+        self.reads = _reads(graph)
         self._slice(source.outputs[0], rounds.dim, source.site)
         while self.waiting:
             self._follow(*self.waiting.pop())
         return TimeAxis(rounds, self.dims, self.slices, self.accumulated, self._levels())
-
-    def _reads(self) -> dict[str, list[tuple[Block, int, Read]]]:
-        """Return the reads of every stored tensor: block, position, and rows over it."""
-        found: dict[str, list[tuple[Block, int, Read]]] = {}
-        for block in self.graph.blocks:
-            if block.is_view:
-                continue
-            for k in range(len(block.inputs)):
-                read = read_of(self.graph, block.site, k)
-                found.setdefault(read.root, []).append((block, k, read))
-        return found
 
     def _slice(self, tensor: str, dim: int, site: str) -> None:
         """State that each round has a slice of a stored tensor along a dimension."""
@@ -230,7 +240,7 @@ class _Following:
                 self.dims[maker.site] = self._dim_of_output(maker, tensor, dim, size)
         else:
             self._run_on(maker, self._dim_of_output(maker, tensor, dim, size))
-        for block, position, read in self.reads.get(tensor, ()):
+        for block, position, read in self.reads.of_tensor.get(tensor, ()):
             self._run_on(block, self._dim_of_read(block, position, read.rows[dim], size))
 
     def _dim_of_output(self, maker: Block, tensor: str, dim: int, size: int) -> int:
@@ -276,8 +286,7 @@ class _Following:
             for k, made in enumerate(rows_of(block.signature.outputs[position])):
                 if made is not None and made.dim == dim:
                     self._slice(tensor, k, block.site)
-        for k in range(len(block.inputs)):
-            read = read_of(self.graph, block.site, k)
+        for k, read in enumerate(self.reads.of_block[block.site]):
             for axis, row in enumerate(read.rows):
                 if row.dim == dim:
                     self._dim_of_read(block, k, row, self.graph.tensors[read.root].shape[axis])
