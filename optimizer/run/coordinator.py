@@ -58,7 +58,8 @@ STRUCTURAL_SLOTS = 256
 # it is placed to the last detail.
 FIRST_EVALUATIONS, OPENING_ROUNDS = 256, 3
 # While there are starts other than further views epochs are shorter: those bring more, and need some of a small budget.
-STARTING_EVALUATIONS = 64
+# A start takes time in proportion to the program's slots. So do epochs beside it, of such a share of a budget at most.
+STARTING_EVALUATIONS, STARTING_SLOTS, STARTING_SHARE = 64, 32, 1 / 32
 # A child whose plans, so much better, would add to the front is near: it stays for so many epochs, if no more are near.
 NEAR, PROBATION, MOST_ON_PROBATION = 0.95, 3, 3
 
@@ -210,7 +211,7 @@ class Coordinator:
         for variant in [self._choose_variant() for _ in range(islands)]:
             if not variant.has_choice:
                 continue
-            first = STARTING_EVALUATIONS if self._is_starting else FIRST_EVALUATIONS
+            first = self._starting_evaluations(variant) if self._is_starting else FIRST_EVALUATIONS
             amount = min(epoch_evaluations(variant), opening_evaluations(self.state.rounds, first))
             if left is not None:
                 amount = min(amount, left - planned)
@@ -219,6 +220,13 @@ class Coordinator:
                 tasks.append((variant, task if turn is None else self._apart(variant, task, turn)))
                 planned += amount
         return tasks
+
+    def _starting_evaluations(self, variant: Variant) -> int:
+        """Return the evaluations of an epoch beside a start."""
+        most = STARTING_EVALUATIONS * max(1, len(variant.space.slots) // STARTING_SLOTS)
+        if self.budget.evaluations is None:
+            return most
+        return max(STARTING_EVALUATIONS, min(most, int(STARTING_SHARE * self.budget.evaluations)))
 
     def _apart(self, variant: Variant, task: Epoch, turn: int) -> Epoch:
         """Give an epoch an archive and a goal of its own; plans evaluated for that are some of its evaluations."""

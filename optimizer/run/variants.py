@@ -42,6 +42,7 @@ MOVES = prod(SHAPE)
 POOL_CAPACITY = 32
 LARGEST_VARIANTS = 8
 INHERITED = 24
+MOST_ANSWERS = 10_000_000  # blocks that are costed for the best responses of a program's plans
 SEED_BATCH = 256
 FULL_SHARE = 0.75
 COARSER = 1.5
@@ -227,6 +228,8 @@ def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
 def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     """Pass the parent's plans to a child: surviving blocks keep their genes, new blocks take their best response.
 
+    In a large program with many new blocks, some plans take that of the plan before them.
+
     Returns: plans evaluated, at most `limit`.
     """
     goal = child.submesh.goal
@@ -240,7 +243,8 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     near: dict[tuple[int, int, int], int] = {}
     respond = (child.space.space, child.space.state, goal)
     each = 1 + sum(_choices(child.search, child.space, c) for c in new_classes)
-    for i in order if limit is None else order[: limit // each]:
+    answered = max(1, MOST_ANSWERS // max(1, each * child.space.gene_count))
+    for number, i in enumerate(order if limit is None else order[: limit // each]):
         genes = np.zeros(child.space.gene_count, np.int16)
         known = origin >= 0
         genes[known] = [table[g][int(parent.archive.genes[i, origin[g]])] for g in np.flatnonzero(known)]
@@ -257,7 +261,10 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
         )
         for c in new_classes:
             members = child.search.gene_members[child.search.gene_start[c] : child.search.gene_start[c + 1]]
-            evaluated += best_response(*respond, genes, pre, cut, members)
+            if number < answered:
+                evaluated += best_response(*respond, genes, pre, cut, members)
+            else:
+                genes[members] = rows[-1][members]
         rows.append(genes)
         prefetch.append(pre)
         regather.append(cut)

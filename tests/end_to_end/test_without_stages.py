@@ -12,9 +12,7 @@ from tapestry.hardware.simulator.failure import Failure
 from tapestry.hardware.simulator.loss import simulate_loss
 from tapestry.optimizer import Plan
 from tapestry.service.plan_graphs import explicit_portions
-from tapestry.service.plan_programs import plan_program
 from tapestry.service.tensor_moves import HeldTensor, moves_to, places_of
-from tapestry.teg.exporters.spmd import to_jax, to_torch
 from tapestry.teg.exporters.tables.build import sharding_table
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.explicit_document import explicit_document
@@ -40,9 +38,6 @@ def on_processes(program: ExplicitGraph) -> None:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
-    "a module of torch": lambda: to_torch(PROGRAM),
-    "a module of jax": lambda: to_jax(PROGRAM),
-    "a program of a stored plan": lambda: plan_program(PLAN, MESH, "jax"),
     "a table of shardings": lambda: sharding_table(GRAPH, GRAPH, PLACED, SHAPE),
     "nodes": lambda: materialize(PROGRAM),
     "a document of nodes": lambda: explicit_document(PROGRAM, GraphPart()),

@@ -1,4 +1,4 @@
-"""The step of a program with stages that one process drives: turns as functions, and what is handed over between them.
+"""The step of a program with stages that one process drives: turns as functions, and the copies between them.
 
 A turn is what a stage does in one go. Turns that do the same, as those of most rounds do, are one function.
 

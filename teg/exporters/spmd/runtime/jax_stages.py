@@ -1,4 +1,4 @@
-"""Stages that one process drives: turns of a stage on its devices, and what is handed over to those of another one.
+"""Stages that one process drives: turns of a stage on its devices, and copies to those of another one.
 
 A program states `SOURCES` and `CONSTANTS` of all stages, and in `PLACES` the stage of each, in place of the empty one.
 """

@@ -1,4 +1,4 @@
-"""What goes from stage to stage, and what the first of all ranks gets of the outputs of all stages."""
+"""Copies from stage to stage, and what the first of all ranks gets of the outputs of all stages."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ def _part(module: Any, entry: Any, rank: int, kind: str) -> dict[str, Any]:
     dtype, spec = ("", entry[0]) if kind == "OUTPUTS" else entry[:2]
     every = module.boxes(spec)  # those of the ranks of one stage
     box = np.asarray(every[rank % len(every)]).reshape(-1, 2).tolist()
-    found = {"box": box, "dtype": dtype}
+    found: dict[str, Any] = {"box": box, "dtype": dtype}
+    if kind == "OUTPUTS":
+        found["is_of_all"] = len(every) >= dist.get_world_size()
     if kind == "CONSTANTS":
         at = tuple(slice(a, b) for a, b in box)
         whole = torch.tensor(entry[-1], dtype=getattr(torch, dtype)).reshape(module.sizes(spec))
@@ -96,9 +98,7 @@ def _traced(module: Any, parts: Mapping[str, Any], recording: Recording) -> dict
         with FunctionalTensorMode(), RecordingMode(recording):
             w = {name: FunctionalTensor.to_functional(x) for name, x in zip(given, inputs, strict=True)}
             results = module.step(w)
-            outputs[:] = [
-                name for name in parts["OUTPUTS"] if name in results
-            ]  # those of the rank's own stage
+            outputs[:] = [name for name, x in parts["OUTPUTS"].items() if name in results or x["is_of_all"]]
             for name in outputs:
                 recording.check(results[name], writes=False)
             found = [*(results[name] for name in outputs), *recording.sent]

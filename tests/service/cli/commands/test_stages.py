@@ -94,10 +94,18 @@ def test_a_plan_with_stages_is_run_and_its_trace_names_them(
     assert names == [f"device {k} (stage {k // 2})" for k in range(4)]
 
 
-@pytest.mark.parametrize("form", ["table", "jax-specs", "dtensor", "ttnn", "tt", "teg", "jax", "torch"])
-def test_exports_refuse_a_plan_with_stages(tapestry: Run, run_id: str, form: str) -> None:
+@pytest.mark.parametrize("form", ["table", "jax-specs", "dtensor", "ttnn", "tt", "teg"])
+def test_tables_refuse_a_plan_with_stages(tapestry: Run, run_id: str, form: str) -> None:
     two = plan_of(tapestry("show", run_id, "--json").json, 2)
     assert UNSUPPORTED in complaint(tapestry("export", two, "--to", form))
+
+
+@pytest.mark.parametrize("form", ["jax", "torch"])
+def test_modules_of_a_plan_with_stages_are_exported(tapestry: Run, run_id: str, form: str) -> None:
+    two = plan_of(tapestry("show", run_id, "--json").json, 2)
+    module = tapestry("export", two, "--to", form).out
+    assert module.startswith('"""two_layers on 4 devices, in 2 stages of gpu=2.')
+    compile(module, form, "exec")
 
 
 @pytest.mark.parametrize(
