@@ -28,6 +28,7 @@ def device_classes(
     label = np.zeros(devices, dtype=np.int64)
     sizes = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
     sizes += [t.staging_bytes for t in sent]
+    sizes += [t.host_bytes for t in tables]
     amounts = [a for b in blocks for a in (b.flops, *b.resources)]
     for table in (*sizes, *amounts):
         if len(np.unique(label)) == devices:

@@ -24,13 +24,14 @@ from tapestry.costmodel.kernel_arrays import (
     ORDER,
     PAIR_STAGING,
     PAIR_TICKS,
+    PEAK,
     PEAK_FLOPS,
     PLACED,
     RELAYOUT_TICKS,
     SPEC,
     TIME,
 )
-from tapestry.costmodel.kernel_copies import around, count_copy, enlist
+from tapestry.costmodel.kernel_copies import add_on_host, around, count_copy, enlist, host_staging, overflow
 from tapestry.costmodel.kernel_scans import clock, memory
 from tapestry.costmodel.resources import LARGEST
 from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
@@ -58,6 +59,8 @@ def evaluate(space, state, genes, prefetch, regather, cost):
     else:
         cost[TIME] = clock_in_rounds(space, state) if space.round_count > 1 else clock(space, state)
         memory(space, state, cost)
+    if space.has_host:
+        cost[PEAK] += overflow(space, state)
     classes, flops = space.classes.shape[0], 0.0
     for c in range(state.flops.shape[0]):
         flops += float(state.flops[c]) * space.classes[c % classes]
@@ -94,6 +97,7 @@ def _fill(space, state, genes, prefetch, regather):
     """Add the contributions of all blocks and tensors, starting from zero."""
     state.totals[:] = 0
     state.flops[:] = 0
+    state.host[:] = 0
     state.resources[:] = 0
     state.before[:] = 0
     state.during[:] = 0
@@ -214,6 +218,7 @@ def _tensor(space, state, t, sign):
     classes = space.classes.shape[0]
     made_at = space.made_at[t]
     made = space.made_offset[t] + state.genes[space.made_gene[t]]
+    made_row = space.made_bytes_offset[t] + space.spec_ids[made, PLACED]
     pairs = space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t]
     relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
     state.generation[0] += 1
@@ -249,7 +254,8 @@ def _tensor(space, state, t, sign):
         state.segment_last[e] = after
         state.segments[segments] = e
         segments += 1
-        _copy(space, state, pair, relayout, space.needed_bytes_offset[t] + n, issue, k, e, sign)
+        size = space.needed_bytes_offset[t] + n
+        _copy(space, state, pair, relayout, made_row, size, issue, k, e, sign)
     for r in range(segments):
         e = state.segments[r]
         if state.segment_last[e] < FOREVER:
@@ -257,13 +263,15 @@ def _tensor(space, state, t, sign):
             row = space.needed_bytes_offset[t] + n
             for c in range(classes):
                 state.before[(state.segment_last[e] >> 1) + 1, c] -= sign * space.size_rows[row, c]
-    _buffer(space, state, t, space.spec_ids[made, PLACED], last_use, last_seen, sign)
+    if space.has_host:
+        add_on_host(space, state, made_row, 0, sign)
+    _buffer(space, state, t, made_row, last_use, last_seen, sign)
 
 
 @njit(_nrt=False, inline="always")
-def _copy(space, state, row, relayout, size, issue, k, e, sign):
+def _copy(space, state, row, relayout, made, size, issue, k, e, sign):
     """Add or subtract one copy: its bytes from its issue on, staging until its reader's slot `k`, its queue place."""
-    count_copy(space, state, row, relayout, e, sign)
+    count_copy(space, state, row, relayout, made, size, e, sign)
     staging = space.pair_rows[row, PAIR_STAGING]
     for c in range(space.classes.shape[0]):
         state.before[issue, c] += sign * space.size_rows[size, c]
@@ -271,15 +279,19 @@ def _copy(space, state, row, relayout, size, issue, k, e, sign):
         for c in range(space.classes.shape[0]):
             state.before[issue, c] += sign * space.staging_rows[staging, c]
             state.during[k, c] -= sign * space.staging_rows[staging, c]
+    if space.has_host and space.pair_rows[row, PAIR_TICKS] >= 0:
+        for c in range(space.classes.shape[0]):
+            coming, going = host_staging(space, made, size, c)
+            state.before[issue, c] += sign * (coming + going)
+            state.during[k, c] -= sign * (coming + going)
     enlist(state, issue, e, sign)
 
 
 @njit(_nrt=False, inline="always")
-def _buffer(space, state, t, p, last_use, last_seen, sign):
+def _buffer(space, state, t, row, last_use, last_seen, sign):
     """Add (or take back) the tensor's own buffer, from its producer (sources: from the start) to its last use."""
     classes = space.classes.shape[0]
     made_at = space.made_at[t]
-    row = space.made_bytes_offset[t] + p
     if made_at < 0:
         for c in range(classes):
             state.before[0, c] += sign * space.size_rows[row, c]

@@ -15,6 +15,8 @@ PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_QUEUES, PAIR_STAGING, PAIR_LANDING =
 PAIR_COLUMNS = 6
 # Columns of `relayout_rows`; `ticks` is -1 where a tensor is read in the order in which it is stored.
 RELAYOUT_TICKS, RELAYOUT_ENERGY = 0, 1
+# Columns of `host_rows`: a copy of the part to or from the host, and whether the part lies there.
+HOST_TICKS, HOST_ENERGY, ON_HOST = 0, 1, 2
 # Columns of `spec_ids`: the number of a spec in its order, of the spec, of the order.
 PLACED, SPEC, ORDER = 0, 1, 2
 # Columns of `block_rows` before the flops per class, which the program's own resources follow, each per class.
@@ -67,7 +69,10 @@ class CompiledSpace(NamedTuple):
     )
     cores: int  # of a device
     communication_cores: int  # of those, taken by copies while they run
-    queue_count: int  # communication queues
+    communication_queues: int
+    queue_count: int  # with those of the host's link, to it and from it, where something may lie there
+    has_host: bool  # whether something may
+    host_memory_bytes: int  # of one device
     classes: np.ndarray  # (classes,)
     # per gene
     strategy_count: np.ndarray
@@ -137,6 +142,8 @@ class CompiledSpace(NamedTuple):
     )  # (rows, 6), distinct in each class of tensors, the last two columns rows of staging_rows
     staging_rows: np.ndarray  # (rows, classes); row 0 is zero
     size_rows: np.ndarray  # (rows, classes)
+    host_rows: np.ndarray  # (rows, 3), as `size_rows`; empty if nothing may lie on the host
+    host_bytes: np.ndarray  # (rows, classes), likewise
     block_rows: np.ndarray  # (rows, 2 + classes * (1 + resources))
 
 
@@ -155,6 +162,7 @@ class EvaluationState(NamedTuple):
     regather: np.ndarray
     totals: np.ndarray  # (COSTS,): traffic and energy
     flops: np.ndarray  # (stages * classes,)
+    host: np.ndarray  # (stages * classes,): bytes on the host
     resources: np.ndarray  # (resources, stages * classes)
     slot_ticks: np.ndarray
     before: np.ndarray  # (positions + 1, classes)
@@ -226,6 +234,7 @@ def new_state(space: CompiledSpace) -> EvaluationState:
         regather=zeros(edges),
         totals=zeros(COSTS),
         flops=zeros(stages * classes),
+        host=zeros(stages * classes),
         resources=zeros((space.block_rows.shape[1] - BLOCK_FLOPS) // classes - 1, stages * classes),
         slot_ticks=zeros(slots),
         before=zeros(positions + 1, classes),

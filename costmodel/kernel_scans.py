@@ -12,8 +12,9 @@ from tapestry.costmodel.kernel_arrays import MEMORY_WASTE, PEAK, TOTAL
 def clock(space, state):
     """Compute the makespan in ticks: one compute queue, communication queues, copies issued slot by slot.
 
-    A copy starts when all queues that it takes are free. `link` is when all copies issued so far are done.
-    Blocks that run beside copies lack the cores that these take (`hardware.timing.slowed_ticks`).
+    A copy starts when all queues that it takes are free. `link` is when all copies between devices are done.
+    Blocks that run beside copies lack the cores that these take (`hardware.timing.slowed_ticks`), but for copies that
+    use the host's link alone.
     """
     state.queue_ticks[:] = 0
     return step_clock(space, state, 0, space.slot_count, np.int64(0), np.int64(0), True)[0]
@@ -36,7 +37,8 @@ def step_clock(space, state, begin, end_slot, now, link, is_first):
                 end = max(link, now) + state.copy_ticks[e]
             else:
                 end = _queued(state, state.copy_queues[e], now, state.copy_ticks[e])
-            link = max(link, end)
+            if not space.has_host or state.copy_queues[e] & ((1 << space.communication_queues) - 1):
+                link = max(link, end)
             reader = space.edge_slot[e]
             state.ready[reader] = max(state.ready[reader], end)
             e = state.next_due[e]

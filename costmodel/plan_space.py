@@ -28,6 +28,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import cold_tensors
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.sharding.boundary import stays_whole, with_boundary
+from tapestry.teg.sharding.host import is_on_host, may_begin_on_host
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
 from tapestry.teg.sharding.rounds import Rounds, time_axis
@@ -97,6 +98,7 @@ class PlanSpace:
         )
         self.mesh_shape = MeshShape(mesh.axis_sizes)
         self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.mesh_shape, layouts)
+        self._uses_host = any(map(is_on_host, graph.blocks))
         self.view = view or default_view(self.mesh_shape)
         self.cache = cache or TableCache()
         self.pins, self.given = pins_of_state(graph, pins or {}), given or {}
@@ -161,13 +163,15 @@ class PlanSpace:
         granules = self._granules.get(block.site, ())
         shapes = tuple((shape, r.rows) for shape, r in reads)
         cold = tuple(k for k, tensor in enumerate(block.inputs) if tensor in self._cold)
-        choices = (pin, whole, block.definition.carries, self.storage.layouts, known, self.resources, cold)
+        may_wait = self._uses_host and may_begin_on_host(graph, block)
+        stored = self.storage.layouts, may_wait
+        choices = (pin, whole, block.definition.carries, *stored, known, self.resources, cold)
         kind = (shapes, inputs, outputs, granules, accumulates, *choices)
         key = (_without_state(definition), *kind)
         if key not in self.cache.families:
             kinds = BlockKinds(block.definition, reads, inputs, self.made_types(block))
             given = _of_source(known) if isinstance(known, StrategyFamily) else known
-            strategies, orders = given or ((), self.storage.dimension_orders(kinds))
+            strategies, orders = given or ((), self.storage.dimension_orders(kinds, may_wait))
             ranks = tuple(len(t.shape) for t in outputs)
             family = StrategyFamily(definition, reads, ranks, granules, self.view, orders, strategies)
             if accumulates:

@@ -19,7 +19,14 @@ from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally, amounts_per_device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import block_ticks, cold_tensors, energy_pj, slowed_ticks
+from tapestry.hardware.timing import (
+    block_ticks,
+    cold_tensors,
+    energy_pj,
+    host_energy_pj,
+    host_ticks,
+    slowed_ticks,
+)
 from tapestry.teg.costs import amounts, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph, TensorType
@@ -27,8 +34,10 @@ from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, expand
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.spec import volumes
 
 Counted = dict[tuple[CopyPlan, tuple[int, ...], int], CopyCost]
 Held = dict[tuple[int, int], int]
@@ -100,7 +109,7 @@ class _Plain:
             self._allocate((key, "buffer"), self._sizes(key))
         self._sample()
         compute = [0 for _ in self.stages]
-        free = [[0] * self.mesh.queue_count for _ in self.stages]
+        free = [[0] * (1 + max(self.mesh.host_queues)) for _ in self.stages]
         sent: dict[tuple[int, int], tuple[int, int]] = {}  # begin and end of the last copy by pair of stages
         done: dict[str, int] = {}
         sender: dict[str, int] = {}
@@ -110,7 +119,7 @@ class _Plain:
                 self._allocate((copy.result, "buffer"), self._sizes(copy.result))
                 ticks, axes, traffic, staging = self._copy(copy)
                 self._allocate((copy.result, "staging"), staging)
-                queues = self.mesh.queues_of(axes)
+                queues = self._queues(copy, axes)
                 begin = max(max(compute[s], *(free[s][q] for q in queues)) for s in both)
                 if both[0] == both[1]:
                     free[both[0]] = [
@@ -135,13 +144,22 @@ class _Plain:
             for out in slot.step.outputs:
                 self._allocate((out, "buffer"), self._sizes(out))
             self._sample()
-            copying = max(free[stage]) - compute[stage]
+            copying = max(free[stage][: self.mesh.queue_count]) - compute[stage]
             compute[stage] += int(slowed_ticks(self.mesh.device, self._block(slot.step), copying))
             self._free(k, last_read, last_copied, waiting=False)
         return self._totals(max(compute))
 
     def _stage(self, key: str) -> int:
         return self.program.buffers[key].stage
+
+    def _queues(self, copy: CopyStep, axes: frozenset[str]) -> list[int]:
+        """Return the queues that a copy takes: of communication unless it is to or from the host alone, of the host."""
+        source, result = self.program.buffers[copy.source], self.program.buffers[copy.result]
+        to_host, from_host = self.mesh.host_queues
+        host = [to_host] if result.layout == HOST else []
+        host += [from_host] if source.layout == HOST else []
+        alone = copy.plan.relayout and host
+        return host if alone else [*self.mesh.queues_of(axes), *host]
 
     def _last_uses(self) -> tuple[dict[str, int], dict[str, int]]:
         """Find per buffer the last slot whose block reads it, and the last slot that waits for a copy of it."""
@@ -215,12 +233,49 @@ class _Plain:
         if self.mesh.device.missing_energy_figure is None:
             moved = 2 * counts.moved_bytes
             self.tally.energy_pj += int(energy_pj(self.mesh.device, "float32", 0, moved, 0, kind="vector"))
-        ticks = counts.ticks + self._relayout(source, self.program.buffers[copy.result])
+        result = self.program.buffers[copy.result]
         staging = {(self._stage(copy.source), d): size for d, size in enumerate(counts.staging_bytes)}
         if copy.plan.route is not None:
             landing = enumerate(counts.landing_bytes)
             staging |= {(self._stage(copy.result), d): size for d, size in landing}
+        if HOST not in (source.layout, result.layout):
+            ticks = counts.ticks + self._relayout(source, result)
+        elif copy.plan.relayout:
+            ticks = self._carried(result)
+        else:
+            on_host = [buffer for buffer in (source, result) if buffer.layout == HOST]
+            ticks = counts.ticks + sum(map(self._carried, on_host))
+            for buffer in on_host:
+                for place, size in self._parts(buffer).items():
+                    staging[place] = staging.get(place, 0) + size
         return ticks, counts.axes, counts.traffic_bytes, staging
+
+    def _carried(self, buffer: Buffer) -> int:
+        """Compute the ticks of carrying every device's part over the link to its host; count the energy."""
+        sizes = self._parts(buffer).values()
+        self.tally.energy_pj += sum(int(host_energy_pj(self.mesh.device, size)) for size in sizes)
+        return max(int(host_ticks(self.mesh.device, size)) for size in sizes)
+
+    def _parts(self, buffer: Buffer) -> Held:
+        """Return the bytes of the elements of every device's part."""
+        item = item_bytes(buffer.dtype)
+        return {(buffer.stage, d): item * int(volumes(box)) for d, box in enumerate(buffer.boxes)}
+
+    def _overflow(self) -> int:
+        """Return by how much what lies on the host of one device exceeds its memory.
+
+        Without stages, one round's parts are there at a time; parts that copies bring for sinks replace others.
+        """
+        held: dict[tuple[int, int], dict[str, int]] = {}
+        made = {key for slot in self.program.slots for key in slot.step.outputs}
+        for key in (*self.program.sources, *made):
+            buffer = self.program.buffers[key]
+            if buffer.layout == HOST:
+                for place, size in self._parts(buffer).items():
+                    name = key if self.program.stages is not None else buffer.tensor
+                    held.setdefault(place, {})[name] = size
+        most = max((sum(sizes.values()) for sizes in held.values()), default=0)
+        return max(0, most - (self.mesh.device.host_memory_bytes or 0))
 
     def _relayout(self, source: Buffer, result: Buffer) -> int:
         """Compute the ticks of reading a copy's data in one layout and writing it in another; count its energy."""
@@ -306,7 +361,7 @@ class _Plain:
     def _totals(self, makespan: int) -> CostTally:
         tally = self.tally
         tally.time_ticks = makespan
-        tally.peak_memory_bytes = self.highest
+        tally.peak_memory_bytes = self.highest + self._overflow()
         tally.peak_per_device = self.peak
         tally.total_memory_bytes = sum(self.peak)
         tally.compute_flops = sum(self.flops)

@@ -24,7 +24,7 @@ from tapestry.costmodel.kernel_arrays import (
     RELAYOUT_TICKS,
     SPEC,
 )
-from tapestry.costmodel.kernel_copies import count_copy, enlist, serves
+from tapestry.costmodel.kernel_copies import add_on_host, count_copy, enlist, host_staging, serves
 from tapestry.costmodel.kernel_scans import step_clock
 
 
@@ -37,6 +37,7 @@ def tensor_in_rounds(space, state, t, sign):
     """
     sliced = space.is_sliced[t]
     made = space.made_offset[t] + state.genes[space.made_gene[t]]
+    made_row = space.made_bytes_offset[t] + space.spec_ids[made, PLACED]
     pairs = space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t]
     relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
     state.generation[0] += 1
@@ -73,9 +74,8 @@ def tensor_in_rounds(space, state, t, sign):
         state.is_once[e] = once
         state.segments[segments] = e
         segments += 1
-        copy_in_rounds(
-            space, state, pair, relayout, space.needed_bytes_offset[t] + n, issue, k, e, once, sign
-        )
+        size = space.needed_bytes_offset[t] + n
+        copy_in_rounds(space, state, pair, relayout, made_row, size, issue, k, e, once, sign)
     for r in range(segments):
         e = state.segments[r]
         if state.segment_last[e] < FOREVER:
@@ -84,7 +84,9 @@ def tensor_in_rounds(space, state, t, sign):
             change(
                 space, state.before, state.segment_last[e] >> 1, 1, row, sliced or state.is_again[e], -sign
             )
-    _buffer(space, state, t, space.spec_ids[made, PLACED], last_use, last_seen, sign)
+    if space.has_host:
+        add_on_host(space, state, made_row, 0, sign)
+    _buffer(space, state, t, made_row, last_use, last_seen, sign)
 
 
 @njit(_nrt=False, inline="always")
@@ -133,25 +135,30 @@ def change(space, changes, last, behind, row, in_laps, sign):
 
 
 @njit(_nrt=False, inline="always")
-def copy_in_rounds(space, state, row, relayout, size, issue, k, e, once, sign):
+def copy_in_rounds(space, state, row, relayout, made, size, issue, k, e, once, sign):
     """Add or subtract the copies of one edge: their bytes from their issue on, staging until slot `k`, queue places."""
     lap = space.lap[k]
     alike = lap > 0 and not once
-    count_copy(space, state, row, relayout, e, sign * (space.round_count if alike else 1))
+    count_copy(space, state, row, relayout, made, size, e, sign * (space.round_count if alike else 1))
     staging = space.pair_rows[row, PAIR_STAGING]
+    is_staged = space.has_host and space.pair_rows[row, PAIR_TICKS] >= 0
     for j in range(space.laps if alike else 1):
         begin, end = space.position[issue] + j * lap, space.position[k] + j * lap
         for c in range(space.classes.shape[0]):
             state.before[begin, c] += sign * (space.size_rows[size, c] + space.staging_rows[staging, c])
             state.during[end, c] -= sign * space.staging_rows[staging, c]
+            if is_staged:
+                coming, going = host_staging(space, made, size, c)
+                state.before[begin, c] += sign * (coming + going)
+                state.during[end, c] -= sign * (coming + going)
     enlist(state, issue, e, sign)
 
 
 @njit(_nrt=False, inline="always")
-def _buffer(space, state, t, p, last_use, last_seen, sign):
+def _buffer(space, state, t, row, last_use, last_seen, sign):
     """Add (or take back) the tensor's own buffers, from their producer (sources: from the start) to their last use."""
     made_at, sliced = space.made_at[t], space.is_sliced[t]
-    row, logical = space.made_bytes_offset[t] + p, sign * space.logical_bytes[t]
+    logical = sign * space.logical_bytes[t]
     if made_at < 0:
         times = space.round_count if sliced else 1
         for c in range(space.classes.shape[0]):

@@ -12,7 +12,13 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts, base_flops
 from tapestry.costmodel.classes import device_classes
-from tapestry.costmodel.kernel_arrays import BLOCK_ENERGY, PAIR_ENERGY, RELAYOUT_ENERGY, CompiledSpace
+from tapestry.costmodel.kernel_arrays import (
+    BLOCK_ENERGY,
+    HOST_ENERGY,
+    PAIR_ENERGY,
+    RELAYOUT_ENERGY,
+    CompiledSpace,
+)
 from tapestry.costmodel.resources import LARGEST, Resource, too_much
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.costmodel.table_rows import TableRows
@@ -178,9 +184,10 @@ class SpaceCompiler:
         )
         staging_rows, staging_ids = self.rows.staging(representative)
         pair_ids, pair_rows = self.rows.pairs(staging_ids)
+        uses_host, (host_rows, host_bytes) = self.rows.uses_host, self.rows.on_host(representative)
         relayout_rows, block_rows = self.rows.relayouts(), self._block_rows(representative)
         rounds: dict[str, Any] = _round_arrays(blocks) if blocks.turns is None else _stage_arrays(blocks)
-        copies = [pair_rows[:, PAIR_ENERGY], relayout_rows[:, RELAYOUT_ENERGY]]
+        copies = [pair_rows[:, PAIR_ENERGY], relayout_rows[:, RELAYOUT_ENERGY], host_rows[:, HOST_ENERGY]]
         most = sum(float(costs.energy_pj.max(initial=0)) for costs in blocks.costs)
         most += len(edges) * sum(float(energy.max(initial=0)) for energy in copies)
         shift = _shift_of(most * rounds["round_count"])
@@ -195,7 +202,10 @@ class SpaceCompiler:
             energy_shift=shift,
             cores=self.rows.mesh.device.cores,
             communication_cores=self.rows.mesh.device.communication_cores,
-            queue_count=self.rows.mesh.queue_count,
+            communication_queues=self.rows.mesh.queue_count,
+            queue_count=self.rows.mesh.queue_count + (len(self.rows.mesh.host_queues) if uses_host else 0),
+            has_host=uses_host,
+            host_memory_bytes=self.rows.mesh.device.host_memory_bytes or 0,
             classes=classes,
             strategy_count=np.array([f.count for f in blocks.families], dtype=np.int64),
             state_gene=_other_genes(blocks.state_genes, len(blocks.all)),
@@ -210,7 +220,7 @@ class SpaceCompiler:
             **by_edge,
             **_edge_arrays(edges, slot_count, len(number)),
             **columns,
-            has_dimension_orders=any(len(f.dimension_orders) > 1 for f in blocks.families),
+            has_dimension_orders=uses_host or any(len(f.dimension_orders) > 1 for f in blocks.families),
             spec_ids=np.concatenate(self.rows.spec_ids),
             inside=self.rows.inside(),
             relayout_rows=relayout_rows,
@@ -218,6 +228,8 @@ class SpaceCompiler:
             pair_rows=pair_rows,
             staging_rows=staging_rows,
             size_rows=self.rows.sizes(representative),
+            host_rows=host_rows,
+            host_bytes=host_bytes,
             block_rows=block_rows,
         )
         # One memory order for all: numba compiles every loop again for another one.

@@ -28,7 +28,7 @@ from tapestry.costmodel.kernel_arrays import (
     RELAYOUT_TICKS,
     SPEC,
 )
-from tapestry.costmodel.kernel_copies import count_copy
+from tapestry.costmodel.kernel_copies import add_on_host, count_copy, host_staging
 from tapestry.costmodel.round_loops import change, copy_in_rounds, known_copy, last_position
 
 
@@ -54,6 +54,7 @@ def tensor_in_stages(space, state, t, sign):
     """
     sliced, own = space.is_sliced[t], space.gene_stage[space.made_gene[t]]
     made = space.made_offset[t] + state.genes[space.made_gene[t]]
+    row = space.made_bytes_offset[t] + space.spec_ids[made, PLACED]
     made_spec = space.spec_ids[made, SPEC] * space.needed_specs[t]
     relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
     state.generation[0] += 1
@@ -104,32 +105,33 @@ def tensor_in_stages(space, state, t, sign):
             if order > last_order:
                 lap = 0 if once else space.pieces[piece, PIECE_LAPS] - 1
                 last_order, last_at = order, -1 - (space.pieces[piece, PIECE_ROW] + lap)
-            _sent_copy(space, state, t, pair, relayout, size, k, e, own, once, sign)
+            _sent_copy(space, state, t, pair, relayout, row, size, k, e, own, once, sign)
         else:
             if order > last_order:
                 last_order, last_at = order, space.position[k] if once else late
-            copy_in_rounds(space, state, pair, relayout, size, issue, k, e, once, sign)
+            copy_in_rounds(space, state, pair, relayout, row, size, issue, k, e, once, sign)
     for r in range(segments):
         e = state.segments[r]
         if state.segment_last[e] < FOREVER:
             n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]], PLACED]
-            row = space.needed_bytes_offset[t] + n
+            size = space.needed_bytes_offset[t] + n
             in_laps = sliced or state.is_again[e]
-            change(space, state.before, state.segment_last[e] >> 1, 1, row, in_laps, -sign)
-    row = space.made_bytes_offset[t] + space.spec_ids[made, PLACED]
+            change(space, state.before, state.segment_last[e] >> 1, 1, size, in_laps, -sign)
+    if space.has_host:
+        add_on_host(space, state, row, own, sign * (space.round_count if sliced else 1))
     _buffer(space, state, t, row, own, last_order, last_at, stays, seen_at < 0, sign)
     _logical(space, state, t, seen_at, is_seen_forever, sign)
 
 
 @njit(_nrt=False, inline="always")
-def _sent_copy(space, state, t, row, relayout, size, k, e, own, once, sign):
+def _sent_copy(space, state, t, row, relayout, made, size, k, e, own, once, sign):
     """Add or subtract the copies of an edge from stage `own` to that of slot `k`.
 
     They begin when the turn ends that made the tensor, or the first one that a sliced source's stage has in the round,
     or with the turn that reads them, which waits for them first.
     """
     alike = space.lap[k] > 0 and not once
-    count_copy(space, state, row, relayout, e, sign * (space.round_count if alike else 1))
+    count_copy(space, state, row, relayout, made, size, e, sign * (space.round_count if alike else 1))
     staging, landing = space.pair_rows[row, PAIR_STAGING], space.pair_rows[row, PAIR_LANDING]
     other, reader, made_at = space.gene_stage[k], space.slot_piece[k], space.made_at[t]
     first = space.pieces[reader, PIECE_FIRST]
@@ -151,6 +153,9 @@ def _sent_copy(space, state, t, row, relayout, size, k, e, own, once, sign):
     for j in range(laps):
         for c in range(space.classes.shape[0]):
             staged, landed = space.staging_rows[staging, c], space.staging_rows[landing, c]
+            if space.has_host:
+                coming, going = host_staging(space, made, size, c)
+                staged, landed = staged + coming, landed + going
             changes[begin_row + j, other, c] += sign * (space.size_rows[size, c] + landed)
             changes[begin_row + j, own, c] += sign * staged
             state.freed[read_row + j, own, c] -= sign * staged

@@ -24,6 +24,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import work_of
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.sharding.strategy import Read
@@ -46,8 +47,15 @@ class StorageChoice:
     mesh_shape: MeshShape
     layouts: str = "chosen"
 
-    def dimension_orders(self, kinds: BlockKinds) -> list[DimensionOrders]:
-        """List the choices of dimension orders, the program's own first."""
+    def dimension_orders(self, kinds: BlockKinds, may_begin_on_host: bool = False) -> list[DimensionOrders]:
+        """List the choices of dimension orders, the program's own first; of what may begin on the host, that last."""
+        definition = kinds.definition
+        if definition.operator == "waypoint" and definition.get("memory") == HOST:
+            return [DimensionOrders((HOST,), (HOST,))]
+        found = self._on_device(kinds)
+        return [*found, DimensionOrders((), (HOST,))] if may_begin_on_host else found
+
+    def _on_device(self, kinds: BlockKinds) -> list[DimensionOrders]:
         definition, reads, inputs, outputs = kinds
         if self.layouts != "chosen":
             return [program_dimension_orders(len(inputs), len(outputs))]
@@ -56,8 +64,9 @@ class StorageChoice:
         return dimension_order_choices(definition, work, rows, inputs, outputs, self.native)
 
     def of_block(self, kinds: BlockKinds, family: StrategyFamily) -> list[BlockStorage]:
-        """Compute the storage of the parts of inputs and outputs; empty where devices store no padding."""
-        if self.native.tiles is None or not (kinds.inputs or kinds.outputs):
+        """Compute the storage of the parts of inputs and outputs; empty where all choices take the bytes of rows."""
+        is_plain = self.native.tiles is None and len(family.dimension_orders) == 1
+        if is_plain or not (kinds.inputs or kinds.outputs):
             return []
         stored = []
         for k, (kind, (shape, _)) in enumerate(zip(kinds.inputs, kinds.reads, strict=True)):

@@ -18,7 +18,9 @@ from tapestry.costmodel.resharding_tables import ReshardingTable
 from tapestry.hardware.layouts.native import Native, stored_bytes
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 
@@ -48,7 +50,8 @@ class StorageTable:
 
     `made_bytes` and `needed_bytes` `(placed, devices)` are those of specs in their dimension orders. `relayout_ticks`
     (-1: the same order) and `relayout_energy_pj` `(made orders, placed needs)` are of storing the needed part in a new
-    order.
+    order; zero for a copy to or from the host. Of that, `host_bytes` `(placed, devices)`, those made before those
+    needed, are what the host's memory has of each part, or its link carries; empty where nothing lies on the host.
     """
 
     between: ReshardingTable
@@ -56,6 +59,8 @@ class StorageTable:
     needed_bytes: np.ndarray
     relayout_ticks: np.ndarray
     relayout_energy_pj: np.ndarray
+    host_bytes: np.ndarray
+    is_on_host: np.ndarray
 
     @property
     def staging_bytes(self) -> np.ndarray:
@@ -74,30 +79,50 @@ def stored_table(
 ) -> StorageTable:
     """Build the table for tensors of a type, whose resharding costs `between`."""
     same = np.full((len(made.dimension_orders), needed.count), -1, dtype=np.int64)
-    if native.tiles is None:
-        return StorageTable(between, between.made_bytes, between.needed_bytes, same, np.zeros_like(same))
-    have = _sizes(
-        native, made.dimension_orders, part_shapes(made.specs, kind.shape, mesh_shape), kind
-    ).reshape(made.count, -1)
+    uses_host = HOST in (*made.dimension_orders, *needed.dimension_orders)
+    if native.tiles is None and not uses_host:
+        plain = between.made_bytes, between.needed_bytes, same, np.zeros_like(same)
+        return StorageTable(between, *plain, *_NOTHING_ON_HOST)
+    has = part_shapes(made.specs, kind.shape, mesh_shape)
+    have = _sizes(native, made.dimension_orders, has, kind).reshape(made.count, -1)
     if not needed.count:
-        return StorageTable(between, have, between.needed_bytes, same, same)
+        on_host = _on_host(kind, made, has) if uses_host else _NOTHING_ON_HOST
+        return StorageTable(between, have, between.needed_bytes, same, same, *on_host)
     want = part_shapes(needed.specs, kind.shape, mesh_shape)
     reads = _sizes(native, made.dimension_orders, want, kind)
     writes = _sizes(native, needed.dimension_orders, want, kind)
     # (made orders, needed specs, needed orders, devices)
     moved = reads.transpose(1, 0, 2)[:, :, None] + writes[None]
-    other = np.array([[a != b for b in needed.dimension_orders] for a in made.dimension_orders])[:, None]
-    ticks = block_ticks(device, "move", 0, moved, kind.dtype).max(axis=-1)
+    pairs = [[(a, b) for b in needed.dimension_orders] for a in made.dimension_orders]
+    other = np.array([[a != b for a, b in row] for row in pairs])[:, None]
+    stays = np.array([[HOST not in pair for pair in row] for row in pairs])[:, None]
+    ticks = np.where(stays, block_ticks(device, "move", 0, moved, kind.dtype).max(axis=-1), 0)
     energy = np.zeros_like(ticks)
     if device.missing_energy_figure is None:
-        energy = energy_pj(device, kind.dtype, 0, moved, 0, kind="vector").sum(axis=-1)
+        energy = np.where(stays, energy_pj(device, kind.dtype, 0, moved, 0, kind="vector").sum(axis=-1), 0)
+    on_host = _NOTHING_ON_HOST
+    if uses_host:
+        on_host = tuple(map(np.concatenate, zip(_on_host(kind, made, has), _on_host(kind, needed, want), strict=True)))
     return StorageTable(
         between,
         have,
         writes.reshape(needed.count, -1),
         np.where(other, ticks, -1).reshape(same.shape),
         np.where(other, energy, 0).reshape(same.shape),
+        *on_host,
     )
+
+
+_NOTHING_ON_HOST = np.zeros((0, 0), dtype=np.int64), np.zeros(0, dtype=np.bool_)
+
+
+def _on_host(
+    kind: TensorType, placed: SpecsWithDimensionOrders, shapes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the bytes of parts of `shapes` on the host, `(placed, devices)`, and which of them lie there."""
+    orders = placed.dimension_orders
+    size_bytes = np.repeat(shapes.prod(axis=-1, dtype=np.int64) * item_bytes(kind.dtype), len(orders), axis=0)
+    return size_bytes, np.tile([order == HOST for order in orders], len(placed.specs))
 
 
 def _sizes(native: Native, orders: Sequence[str], shapes: np.ndarray, kind: TensorType) -> np.ndarray:

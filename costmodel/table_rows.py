@@ -19,7 +19,7 @@ from tapestry.costmodel.storage_choice import StorageChoice
 from tapestry.costmodel.storage_tables import SpecsWithDimensionOrders, StorageTable, stored_table
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.timing import TimeClass, Weights
+from tapestry.hardware.timing import TimeClass, Weights, host_energy_pj, host_ticks
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -185,6 +185,31 @@ class TableRows:
         """Collect the stored bytes of produced and consumed parts, `(rows, classes)`."""
         rows = [np.concatenate([t.made_bytes, t.needed_bytes]) for t in self.tables]
         return np.concatenate([r[:, representative] for r in rows])
+
+    @property
+    def uses_host(self) -> bool:
+        """Whether something may lie on the host."""
+        return any(t.is_on_host.any() for t in self.tables)
+
+    def on_host(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Collect for produced and consumed parts what their copies to or from the host are, and their bytes.
+
+        Returns: ticks, energy and whether they lie there, `(rows, 3)`, and bytes `(rows, classes)`; empty if nothing
+        may lie there.
+        """
+        if not self.uses_host:
+            return np.zeros((0, 3), dtype=np.int64), np.zeros((0, len(representative)), dtype=np.int64)
+        device, rows, sizes = self.mesh.device, list[np.ndarray](), list[np.ndarray]()
+        for table in self.tables:
+            count = len(table.made_bytes) + len(table.needed_bytes)
+            size = np.zeros((count, self.mesh_shape.device_count), dtype=np.int64)
+            is_there = np.zeros(count, dtype=np.int64)
+            if table.is_on_host.any():
+                size, is_there = table.host_bytes, table.is_on_host.astype(np.int64)
+            energy = host_energy_pj(device, size).sum(axis=1)
+            rows.append(np.stack([host_ticks(device, size.max(axis=1, initial=0)), energy, is_there], axis=-1))
+            sizes.append(size[:, representative])
+        return np.concatenate(rows), np.concatenate(sizes)
 
     def staging(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and those of every row of pairs,

@@ -4,7 +4,7 @@ All columns of a plan's costs (`costmodel.kernel_arrays.COLUMNS`) and the progra
 to those of the reference cost model for the same program on one device that stores rows: time, flops, energy and
 resources are sums over the blocks, the peak that of the live bytes in schedule order. A search that rewrites many
 graphs evaluates them here first, and compiles those that are worth it. Padded layouts and windows that read less than
-all are ignored.
+all are ignored, and so are copies to and from the host.
 
 Columns that compare devices are what they are on one:
 
@@ -35,6 +35,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, kernel_sizes, part_amounts, work_dtype, work_of
+from tapestry.teg.sharding.host import is_on_host
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, scheduled_blocks
 from tapestry.teg.sharding.rounds import Rounds, time_axis
 
@@ -203,14 +204,17 @@ def _read(
 
 
 def buffers_of(graph: Graph) -> tuple[dict[str, int], Mapping[str, str]]:
-    """Return the bytes of every buffer, and the buffer of each tensor: a view shares the buffer of its input."""
+    """Return the bytes of every buffer, and the buffer of each tensor: a view shares the buffer of its input.
+
+    What lies on the host takes none of the device.
+    """
     sizes: dict[str, int] = {}
     roots: dict[str, str] = {}
     for block in graph.blocks:
         for t in block.outputs:
             roots[t] = roots[block.inputs[0]] if block.is_view else t
             if roots[t] == t:
-                sizes[t] = graph.tensors[t].type.size_bytes
+                sizes[t] = 0 if is_on_host(block) else graph.tensors[t].type.size_bytes
     return sizes, roots
 
 

@@ -120,6 +120,8 @@ def read_device(table: Table) -> Device:
         workspace_bytes=table.optional_whole("workspace_bytes"),
         allocator_bytes=table.optional_whole("allocator_bytes"),
         communicator_bytes=table.optional_whole("communicator_bytes"),
+        host_bytes_per_s=table.optional("host_bytes_per_s"),
+        host_memory_bytes=table.optional_whole("host_memory_bytes"),
         tdp_w=table.optional("tdp_w"),
         idle_power_w=table.optional("idle_power_w", zero=True),
         joules_per_flop=table.rates("joules_per_flop") if table.has("joules_per_flop", RATES) else None,

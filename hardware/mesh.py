@@ -64,7 +64,8 @@ class Device:
     collectives while they run; `communication_queues` is how many copies over links of their own run side by side.
     A process holds memory beside its tensors: `context_bytes` for driver, runtime and code, `workspace_bytes` for
     the scratch memory of libraries, `allocator_bytes` lost to rounding at most, `communicator_bytes` for the
-    buffers of the collectives along one axis of a mesh. `layouts` names the physical layouts that its kernels work
+    buffers of the collectives along one axis of a mesh. The link to the host carries `host_bytes_per_s` each way at
+    once, and `host_memory_bytes` of the host's memory are for this device. `layouts` names the physical layouts that its kernels work
     in, the default one first. Times are medians, or the `quantile` of each class of kernels by its error. `sources`
     gives the origin of every figure by field name. A device has one memory: a board with two chips is two devices.
     """
@@ -95,6 +96,8 @@ class Device:
     workspace_bytes: int | None = None
     allocator_bytes: int | None = None
     communicator_bytes: int | None = None
+    host_bytes_per_s: float | None = None
+    host_memory_bytes: int | None = None
     tdp_w: float | None = None
     idle_power_w: float | None = None
     joules_per_flop: Mapping[str, float] | None = field(default=None, hash=False)
@@ -106,6 +109,11 @@ class Device:
     quantile: float | None = None
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def has_host(self) -> bool:
+        """Whether tensors may be stored in the memory of the host: its link and its memory are known."""
+        return self.host_bytes_per_s is not None and self.host_memory_bytes is not None
 
     def __repr__(self) -> str:
         return shown(
@@ -324,8 +332,15 @@ class Mesh:
         taken = {max(k - shared, 0) for k, axis in enumerate(self.axes) if axis.name in axes}
         return tuple(sorted(taken)) or (self.queue_count - 1,)
 
+    @property
+    def host_queues(self) -> tuple[int, int]:
+        """The queues of copies to the host, and of copies from it, behind those of communication."""
+        return self.queue_count, self.queue_count + 1
+
     def queue_name(self, queue: int) -> str:
-        """Return the name of a communication queue: where there are several, with the axes that it serves."""
+        """Return the name of a queue: where there are several for communication, with the axes that it serves."""
+        if queue in self.host_queues:
+            return ("to the host", "from the host")[self.host_queues.index(queue)]
         served = [axis.name for axis in self.axes if queue in self.queues_of((axis.name,))]
         return "communication" if self.queue_count == 1 else f"communication ({', '.join(served)})"
 

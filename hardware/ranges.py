@@ -113,6 +113,8 @@ RANGES: Mapping[str, Range] = {
     "workspace_bytes": Range(0.0, 1e12, "bytes", "scratch memory of the libraries"),
     "allocator_bytes": Range(0.0, 1e12, "bytes", "memory lost to the allocator's rounding, at most"),
     "communicator_bytes": Range(0.0, 1e12, "bytes", "buffers of collectives, per axis of a mesh"),
+    "host_bytes_per_s": Range(1e5, 1e15, "bytes/s", "rate of one device's link to its host, each way"),
+    "host_memory_bytes": Range(1e3, 1e16, "bytes", "memory of the host that is for one device"),
     "tdp_w": Range(1e-3, 1e6, "W", "thermal design power"),
     "idle_power_w": Range(0.0, 1e6, "W", "power drawn without work"),
     "joules_per_flop": Range(1e-20, 1e-3, "J", "energy of one operation, by precision"),

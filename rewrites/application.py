@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from tapestry.rewrites.finding import first_root
@@ -55,6 +56,9 @@ def resolve(edited: MutableGraph, move: Move, rules: Rules) -> tuple[Rule, Match
     for other, match in alternatives(TrackedGraph(edited), rules[move.rule], root):
         if other == move:
             return rules[move.rule], match, move
+        further = rules[move.rule].further
+        if further is not None and further(match, move.choice):
+            return rules[move.rule], replace(match, choice=move.choice), move
         offered.append(other)
     if not offered:
         operator = edited.blocks[root].operator

@@ -1,6 +1,6 @@
 """Sides of rules that stand for more than one block: all blocks that produce a tensor, and fused blocks.
 
-On the left `above`, on the right `fuse()`, `ExpandFused()` and `Repeat()`.
+On the left `above`, on the right `fuse()`, `ExpandFused()`, `Repeat()` and `Offload()`.
 """
 
 from __future__ import annotations
@@ -55,6 +55,16 @@ class Repeat:
     """A right side: the matched block stays, and a repetition of it is added for its late readers.
 
     The choice says how many readers are early (`rewrites.repeating`). `changed` may change the repetition's block.
+    """
+
+    changed: Callable[[Block], Block] = lambda block: block
+
+
+@dataclass(frozen=True, eq=False)
+class Offload:
+    """A right side: the matched block stays, and its late readers read a waypoint on the host (`rewrites.offloading`).
+
+    `changed` may change the waypoint's block.
     """
 
     changed: Callable[[Block], Block] = lambda block: block

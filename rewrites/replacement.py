@@ -19,7 +19,8 @@ from tapestry.rewrites.fusing import put_expanded, put_fused
 from tapestry.rewrites.match import late_blocks
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.mutable_graph import MutableGraph
-from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Repeat
+from tapestry.rewrites.offloading import put_waypoint
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Offload, Repeat
 from tapestry.rewrites.repeating import put_repetition
 from tapestry.rewrites.rule import (
     Attribute,
@@ -57,6 +58,8 @@ def apply_match(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> N
         put_expanded(edited, match)
     elif isinstance(rule.right, Repeat):
         put_repetition(edited, rule.right, match)
+    elif isinstance(rule.right, Offload):
+        put_waypoint(edited, rule.right, match)
     else:
         targets = _replace(edited, rule, match, move)
     _store_state(edited, (*targets, *(t for block in edited.put_in[before:] for t in block.outputs)))

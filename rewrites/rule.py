@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Repeat
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Offload, Repeat
 from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 
@@ -159,7 +159,7 @@ Result = TensorPattern | Op | Case | NoOperand
 # A left side: its terms, or a function that makes them, asked when they are first needed.
 LeftSide = Op | tuple[Op, ...] | Callable[[], tuple[Op, ...]]
 # Right sides that make all results at once.
-WholeSide = Computed | Fuse | ExpandFused | Repeat
+WholeSide = Computed | Fuse | ExpandFused | Repeat | Offload
 
 
 def tensor(name: str) -> TensorPattern:
@@ -284,7 +284,8 @@ class Rule:
     `doc`: first line the change; then before -> after; then when it is allowed and why it preserves
     meaning. `source` names its origin. `where` adds conditions and binds more names (None: the
     rule does not match here); `when` is the guard, evaluated after it; `choices` lists the alternatives of one
-    match as short texts (`m.choice` on the right side). `kind`: "semantic" rules say what an operator means,
+    match as short texts (`m.choice` on the right side); `further` says of another text whether it is one, too, which
+    nobody lists. `kind`: "semantic" rules say what an operator means,
     "optimization" rules how to do it better. `domain`: "exact" keeps every bit (up to the sign of zero),
     "real" holds for real numbers and so up to rounding. `saturating`: applying it wherever it matches ends
     (`rewrites.measure` falls). `example` builds a small graph in which the rule fires. `together`: with two or more
@@ -313,6 +314,7 @@ class Rule:
     where: Callable[[Match], Mapping[str, Any] | None] | None = None
     when: Callable[[Match], bool] | None = None
     choices: Callable[[Match], Sequence[str]] | None = None
+    further: Callable[[Match, str], bool] | None = None
     kind: str = "optimization"
     domain: str = "exact"
     saturating: bool = False
@@ -328,7 +330,7 @@ class Rule:
         for name, known in (("kind", KINDS), ("domain", DOMAINS)):
             if (came := getattr(self, name)) not in known:
                 raise RuleError(self.name, f"{name} is one of {', '.join(known)}, not {came!r}")
-        if isinstance(self.right, Repeat) or (isinstance(self.right, Fuse) and self.right.recomputes):
+        if isinstance(self.right, Repeat | Offload) or (isinstance(self.right, Fuse) and self.right.recomputes):
             object.__setattr__(self, "duplicates", True)
         if not callable(self.left):
             self._make()

@@ -29,7 +29,7 @@ from tapestry.rewrites.finding import find
 from tapestry.rewrites.fused_form import FusedForm, expanded_steps
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
-from tapestry.rewrites.regions import ExpandFused, Fuse, Repeat
+from tapestry.rewrites.regions import ExpandFused, Fuse, Offload, Repeat
 from tapestry.rewrites.rule import NOTHING, Computed, ExampleSizes, Match, NoOperand, Rule, computed, op
 from tapestry.rewrites.rule_contract import RuleContractError, expect, falls, same_values
 from tapestry.rewrites.tracked_graph import TrackedGraph
@@ -245,6 +245,8 @@ def wrong(rule: Rule, only: int | None = None) -> Rule:
 
     if isinstance(rule.right, Repeat):
         return with_right(rule, Repeat(_of_first_input))
+    if isinstance(rule.right, Offload):
+        return with_right(rule, Offload(_one_more))
 
     def altered(results: Sequence[Any]) -> list[Any]:
         return [_wrong_term(r, k) if only in (None, k) else r for k, r in enumerate(results)]
@@ -279,6 +281,15 @@ def _of_first_input(block: Block) -> Block:
     definition, _ = define("cell", attributes(**_plus_one(kind)), [kind])
     assert tuple(name for name, _ in shape) == labels
     return replace(block, definition=definition, inputs=block.inputs[:1])
+
+
+def _one_more(waypoint: Block) -> Block:
+    """Return a block that adds one to what a waypoint passes on."""
+    assert waypoint.signature is not None
+    shape = tuple(d.size for d in waypoint.signature.dims)
+    kind = TensorType(shape, "float32")
+    definition, _ = define("cell", attributes(**_plus_one(kind)), [kind])
+    return replace(waypoint, definition=definition)
 
 
 def _off_by_one(m: Match, k: int) -> Mapping[str, Any]:

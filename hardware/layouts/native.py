@@ -23,6 +23,7 @@ from tapestry.hardware.layouts.dimension_order import (
 )
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.sharding.host import HOST
 
 Counts = NDArray[np.int64]
 DIMENSION_ORDERS_PER_TENSOR = 4  # orders offered per tensor, the program's included
@@ -92,9 +93,14 @@ def native_named(name: str) -> Native:
 
 
 def stored_bytes(native: Native, dimension_order: str, shapes: Counts, dtype: str) -> Counts:
-    """Compute the bytes of parts of `shapes` `(..., rank)` of a tensor in a dimension order, padded, `(...)`."""
+    """Compute the bytes of parts of `shapes` `(..., rank)` of a tensor in a dimension order, padded, `(...)`.
+
+    What lies on the host takes none of the device's.
+    """
     item, rank = item_bytes(dtype), shapes.shape[-1]
     elements = np.prod(shapes, axis=-1, dtype=np.int64)
+    if dimension_order == HOST:
+        return np.zeros_like(elements)
     if native.tiles is None:
         plain: Counts = elements * item
         return plain

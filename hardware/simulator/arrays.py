@@ -26,6 +26,7 @@ from tapestry.teg.arrays import NUMPY, Array, ArrayNamespace
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
+from tapestry.teg.sharding.host import HOST
 
 # The part of a tensor on every device, by the site of the source that begins as it.
 State = Mapping[str, Sequence[np.ndarray]]
@@ -142,7 +143,7 @@ class ArrayBackend:
         for memory, part in zip(self.memory, packed, strict=True):
             memory[key] = part
         self.unpacked[key] = Memo()
-        return per_device([part.slots.nbytes for part in packed])
+        return per_device([0 if buffer.layout == HOST else part.slots.nbytes for part in packed])
 
     def held(self, key: str, device: int) -> Array:
         """Return the elements of a device's part of a buffer; equal memory is unpacked once."""

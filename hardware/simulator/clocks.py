@@ -19,10 +19,10 @@ class Lane(NamedTuple):
 
 
 class Clocks:
-    """A clock per device for compute, `(devices,)`, and one per communication queue, `(stages, queues)`.
+    """A clock per device for compute, `(devices,)`, and one per queue: of communication, and of the host's link.
 
     A copy is a rendezvous of all devices of its stages, in all queues that it takes; a block waits for the copies of
-    its slot, and is slower while others run. `mesh` is that of one stage.
+    its slot, and is slower while others run between devices. `mesh` is that of one stage.
 
     Copies between stages begin after those within the two stages that were issued before. They go one after the other
     for each pair of stages, and do not run beside what the sender sends, or the receiver receives, otherwise. One that
@@ -32,7 +32,7 @@ class Clocks:
     def __init__(self, mesh: Mesh, stages: int = 1) -> None:
         self.mesh = mesh
         self.compute_ticks = np.zeros(stages * mesh.device_count, dtype=np.int64)
-        self.queue_ticks = np.zeros((stages, mesh.queue_count), dtype=np.int64)
+        self.queue_ticks = np.zeros((stages, 1 + max(mesh.host_queues)), dtype=np.int64)
         self.lanes: dict[tuple[int, int], Lane] = {}
         self.copy_end_ticks: dict[str, int] = {}
 
@@ -77,6 +77,6 @@ class Clocks:
         ready = max((self.copy_end_ticks[name] for name in waited), default=0)
         rows = self.rows(stage)
         start = np.maximum(self.compute_ticks[rows], ready)
-        copying_ticks = self.queue_ticks[stage].max() - start
+        copying_ticks = self.queue_ticks[stage, : self.mesh.queue_count].max() - start
         self.compute_ticks[rows] = start + slowed_ticks(self.mesh.device, duration_ticks, copying_ticks)
         return start, self.compute_ticks[rows].copy()

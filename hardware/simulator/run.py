@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -21,10 +21,11 @@ from tapestry.hardware.simulator.lifetimes import Lifetimes
 from tapestry.hardware.simulator.liveness import Liveness
 from tapestry.hardware.simulator.rounds import CopyCounts, no_links
 from tapestry.hardware.simulator.storage import ShardStorage
-from tapestry.hardware.simulator.work import known_work, relayout_ticks
-from tapestry.hardware.timing import cold_tensors
+from tapestry.hardware.simulator.work import carried_parts, known_work, relayout_ticks
+from tapestry.hardware.timing import cold_tensors, host_ticks
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, Slot
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.stopping import CheckStop, never_stop
 
@@ -208,11 +209,16 @@ class Simulation:
             accessed_bytes=self.accessed_bytes,
             events=tuple(event for each in self.spans for event in each.events()) if self.trace else (),
             spans=tuple(self.spans),
-            queue_names=tuple(self.mesh.queue_name(q) for q in range(self.mesh.queue_count)),
+            queue_names=tuple(self.mesh.queue_name(q) for q in self._used_queues()),
             state=dict(self.backend.next_state),
             recovery=recovery,
             stages=len(self.clocks.queue_ticks),
         )
+
+    def _used_queues(self) -> range:
+        """Return the numbers of all queues; those of the host's link only if something lies on the host."""
+        uses_host = any(buffer.layout == HOST for buffer in self.program.buffers.values())
+        return range(1 + max(self.mesh.host_queues) if uses_host else self.mesh.queue_count)
 
     def issue_again(self, copy: CopyStep) -> None:
         """Issue a copy again that was interrupted."""
@@ -226,10 +232,14 @@ class Simulation:
         self.in_flight[copy.result] = copy
         exchange_ticks, move_ticks = counts.phases_ticks(self.mesh, self.slowdown.axes)
         move_ticks += relayout_ticks(self.program, copy, self.mesh.device, self.storage)
-        queues = self.mesh.queues_of({each.axis for each, most in counts.busiest if most})
+        carried = carried_parts(self.program, copy)
+        move_ticks += sum(int(host_ticks(self.mesh.device, part).max()) for _, part in carried)
+        queues = self._queues(copy, {each.axis for each, most in counts.busiest if most})
         stages = self._stages(copy)
         start, end = self.clocks.copy(copy.result, queues, exchange_ticks + move_ticks, stages)
         staging_bytes = self._spread(counts.staging_bytes, stages)
+        for key, part in () if copy.plan.relayout else carried:
+            staging_bytes = staging_bytes + self._spread(part, (self._stage(key),))
         result_bytes = self._spread(counts.result_bytes, (self._stage(copy.result),))
         self._allocate(copy.result, result_bytes, start)
         self._allocate(_staging(copy.result), staging_bytes, start)
@@ -250,6 +260,13 @@ class Simulation:
                 devices=devices if self.program.stages is not None else None,
             )
         )
+
+    def _queues(self, copy: CopyStep, axes: Collection[str]) -> tuple[int, ...]:
+        """Return the queues of a copy that crosses these axes: those of the host's link, too, or only."""
+        to_host, from_host = self.mesh.host_queues
+        ends = (copy.result, to_host), (copy.source, from_host)
+        host = tuple(q for key, q in ends if self.program.buffers[key].layout == HOST)
+        return host if host and copy.plan.relayout else (*self.mesh.queues_of(axes), *host)
 
     def _stage(self, key: str) -> int:
         """Return the stage of a buffer."""

@@ -18,6 +18,7 @@ from tapestry.hardware.simulator.parts import frozen
 from tapestry.teg.arrays import Array, arrays_of
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.expand import Buffer
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.spec import volumes
 
 
@@ -46,8 +47,10 @@ class ShardStorage:
 
         Counted in the slots of each part's layout, not by the closed formula of the cost model.
         """
-        if self.native.tiles is None:
-            slots: np.ndarray = _shapes(boxes).prod(axis=-1, dtype=np.int64)
+        if buffer.layout == HOST:
+            slots: np.ndarray = np.zeros(len(boxes), dtype=np.int64)
+        elif self.native.tiles is None:
+            slots = _shapes(boxes).prod(axis=-1, dtype=np.int64)
         else:
             shapes = _shapes(boxes).tolist()
             slots = np.array([_slots(self.native, buffer.layout, tuple(s), buffer.dtype) for s in shapes])
@@ -60,7 +63,7 @@ class ShardStorage:
 
     def pack(self, array: Array, buffer: Buffer) -> Packed:
         """Pack a part in the layout of its buffer, on the host."""
-        if self.native.tiles is None or 0 in array.shape:
+        if self.native.tiles is None or buffer.layout == HOST or 0 in array.shape:
             return Packed(array, None)
         xp, layout = arrays_of(array), bind(self.native, buffer.layout, tuple(array.shape), buffer.dtype)
         return Packed(frozen(xp.from_numpy(layout.pack(xp.to_numpy(array)))), layout)

@@ -18,6 +18,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import Work, flops_of, kernel_sizes, part_amounts, work_dtype, work_of
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.result_cache import ResultCache
 from tapestry.teg.sharding.spec import volumes
 
@@ -136,12 +137,28 @@ def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | 
 
 
 def relayout_ticks(program: ExplicitGraph, copy: CopyStep, device: Device, storage: ShardStorage) -> int:
-    """Compute the time of a copy to read its part in one layout and write it in another; 0 where both are the same."""
+    """Compute the time of a copy to read its part in one layout and write it in another in the device's memory.
+
+    0 where both are the same, or one is on the host.
+    """
     source, result = program.buffers[copy.source], program.buffers[copy.result]
-    if source.layout == result.layout:
+    if source.layout == result.layout or HOST in (source.layout, result.layout):
         return 0
     moved = storage.part_bytes(source, result.boxes) + storage.part_bytes(result, result.boxes)
     return int(block_ticks(device, "move", 0, moved, result.dtype).max())
+
+
+def carried_parts(program: ExplicitGraph, copy: CopyStep) -> list[tuple[str, np.ndarray]]:
+    """Return what a copy carries over the links to the hosts: the keys of buffers, and the bytes of parts `(devices,)`.
+
+    Where it moves nothing between devices, that is the part that is needed; else what is sent comes from the host
+    first, and what arrives goes there last.
+    """
+    ends = [key for key in (copy.source, copy.result) if program.buffers[key].layout == HOST]
+    if ends and copy.plan.relayout:
+        ends = [copy.result]
+    buffers = ((key, program.buffers[key]) for key in ends)
+    return [(key, volumes(b.boxes) * item_bytes(b.dtype)) for key, b in buffers]
 
 
 def _read_bytes(

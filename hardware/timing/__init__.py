@@ -24,6 +24,7 @@ from tapestry.hardware.timing.errors import (
     move_class,
 )
 from tapestry.hardware.timing.estimates import PROBABILITY, ClassTime, TimeDifference, TimeEstimate
+from tapestry.hardware.timing.host_link import host_energy_pj, host_ticks
 from tapestry.hardware.timing.units import LARGEST, PICOJOULES_PER_J, TICKS_PER_S, Ticks, seconds, ticks
 from tapestry.hardware.timing.working_set import cold_tensors
 
@@ -49,6 +50,8 @@ __all__ = [
     "copy_ticks",
     "energy_pj",
     "exchange_classes",
+    "host_energy_pj",
+    "host_ticks",
     "move_class",
     "move_ticks",
     "pipelined_ticks",

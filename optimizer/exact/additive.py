@@ -202,7 +202,7 @@ class AdditiveCosts:
         follows = self.follows
         pairs = np.unique(np.stack([self.spans[:, 1], self.sharing], axis=1)[follows], axis=0)
         count = np.bincount(pairs[:, 0], minlength=self.space.slot_count)
-        return np.where(follows, np.clip(count[self.spans[:, 1]], 1, self.space.queue_count), 1)
+        return np.where(follows, np.clip(count[self.spans[:, 1]], 1, self.space.communication_queues), 1)
 
     def _fill_unary(self) -> None:
         space, names = self.space, Weights._fields
@@ -336,8 +336,8 @@ class AdditiveCosts:
 
     def _queued_share(self, queues: np.ndarray) -> np.ndarray:
         """Return the share of all communication queues that copies take, which name theirs by a bit each."""
-        taken = sum((queues >> q) & 1 for q in range(self.space.queue_count))
-        return np.asarray(taken / self.space.queue_count)
+        taken = sum((queues >> q) & 1 for q in range(self.space.communication_queues))
+        return np.asarray(taken / self.space.communication_queues)
 
     def least_holding(self, t: int, costs: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Return for each made and needed spec of a tensor the least cost of a copy that holds what is needed.

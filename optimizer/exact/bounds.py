@@ -154,7 +154,7 @@ def counted_shares(
 
     Where both blocks count and nothing is between them, all of a copy does, or of several the mean.
     """
-    follows, queues = costs.follows, costs.space.queue_count
+    follows, queues = costs.follows, costs.space.communication_queues
     ends = np.maximum(costs.spans, 0)
     low = np.where(mix.slots[ends[:, 0]] <= mix.slots[ends[:, 1]], ends[:, 0], ends[:, 1])
     alone = 1.0 / costs.side_by_side() - 1.0 / queues

@@ -5,8 +5,13 @@ Imported by what begins them: `micro_batches`, `pipelines` and `recomputed`.
 
 from __future__ import annotations
 
+import numpy as np
+
+from tapestry.costmodel.plan_space import Genes
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.placement.host_copies import in_time, with_state_on_host
+from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import (
     Variant,
@@ -21,6 +26,9 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.rounds import RoundsError
 from tapestry.teg.sharding.turns import ScheduleError
 from tapestry.teg.stopping import CheckStop
+
+# Plans of a variant that use the host, and how much slower than its blocks their clocks are (`host_copies.in_time`).
+MOST_ON_HOST, SLOWNESS = 6, (1.0, 4.0)
 
 
 def descendant(
@@ -47,6 +55,7 @@ def descendant(
         return variant
     left = None if limit is None else max(0, limit - state.evaluations)
     state.evaluations += inherit(variant, parent, left)
+    state.evaluations += insert_on_host(variant, None if limit is None else max(0, limit - state.evaluations))
     check_stop()
     # What a parent in other rounds, or on other devices, splits, this variant may be unable to.
     is_other = (variant.space.rounds, variant.space.mesh_shape) != (
@@ -59,3 +68,28 @@ def descendant(
             state.evaluations += count
             check_stop()
     return variant
+
+
+def insert_on_host(variant: Variant, limit: int | None) -> int:
+    """Insert plans whose copies to and from the host are in time, with state on the devices and with state there.
+
+    Returns: plans evaluated, at most `limit`; none where nothing may lie on the host.
+    """
+    space, archive = variant.space, variant.archive
+    if not space.space.has_host:
+        return 0
+    order = np.argsort(-archive.weight[: int(archive.size[0])], kind="stable")[:MOST_ON_HOST]
+    plans = [
+        in_time(space, Genes(strategies, *(values[i].astype(np.int64) for values in edges)), slowness)
+        for i in order
+        for edges in ((archive.prefetch, archive.regather),)
+        for own in (archive.genes[i].astype(np.int64),)
+        for strategies in (own, with_state_on_host(space, own))
+        for slowness in SLOWNESS
+    ][:limit]
+    if plans:
+        rows = (np.array([getattr(plan, name) for plan in plans]) for name in Genes._fields)
+        kinds = (archive.genes.dtype, archive.prefetch.dtype, archive.regather.dtype)
+        arrays = (row.astype(kind) for row, kind in zip(rows, kinds, strict=True))
+        insert_all(space.space, space.state, archive, variant.submesh.goal, *arrays)
+    return len(plans)

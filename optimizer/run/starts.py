@@ -16,6 +16,7 @@ import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
+from tapestry.optimizer.run.offloaded import OFFLOADING, begin_offloaded, begin_offloading
 from tapestry.optimizer.run.pipelines import begin_stages, in_turn, pipeline_starts
 from tapestry.optimizer.run.recomputed import RECOMPUTATIONS, begin_recomputation, begin_recomputed
 from tapestry.optimizer.run.relatives import begin_relative
@@ -50,6 +51,7 @@ def first_starts(state: SearchState) -> list[SearchStart]:
     exact = [SearchStart("exact", 0, state.variants[0].moves)] if state.parts.exact else []
     parts = _parts(state)
     again = [SearchStart(RECOMPUTATIONS[0])] if state.parts.recomputation else []
+    again += [SearchStart(OFFLOADING)] if state.parts.offloading and state.graph.carried else []
     first = [*exact, *again, *parts, *(part._replace(kind="exact") for part in parts if exact)]
     if state.parts.views and has_views(state.submeshes[0], state.options):
         return [*first, SearchStart("views")]
@@ -68,8 +70,8 @@ def begin(state: SearchState, start: SearchStart, limit: int | None, check_stop:
         state.evaluations = before
         raise
     state.starts.remove(start)
-    # What may be computed again is only what to begin next: no round is spent on finding it.
-    if start.kind in RECOMPUTATIONS and state.starts:
+    # What may be computed again, or wait on the host, is only what to begin next: no round is spent on finding it.
+    if start.kind in (*RECOMPUTATIONS, OFFLOADING) and state.starts:
         return begin(state, state.starts[0], limit, check_stop)
     return found
 
@@ -243,6 +245,8 @@ def _placed(
 KINDS: Mapping[str, Begin] = {
     "exact": _begin_exact,
     "micro_batches": begin_micro_batches,
+    OFFLOADING: begin_offloading,
+    "offloaded": begin_offloaded,
     "presearch": _begin_presearch,
     "program": _begin_program,
     **dict.fromkeys(RECOMPUTATIONS, begin_recomputation),

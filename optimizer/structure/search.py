@@ -32,6 +32,7 @@ from tapestry.rewrites import (
     find_tied,
     saturate,
 )
+from tapestry.rewrites.repetition.offloading import OFFLOAD
 from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
@@ -42,6 +43,9 @@ from tapestry.teg.stopping import CheckStop, never_stop
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
 # A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
 MOST_BLOCKS_TIMES, MOST_BLOCKS_MORE, MOST_FLOPS_TIMES = 32, 4096, 1e7
+
+# Rules that pay in many places at once, which `recomputation.py` and `offloading.py` choose.
+PLANNED = (POSTPONE, OFFLOAD)
 
 # Exact plans of a child, beside those that it inherits.
 EXACT_PLANS = 16
@@ -60,7 +64,7 @@ class StructuralSearch:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
         self.saturating = tuple(r for r in self.rules if r.saturating)
-        self.endless = tuple(r for r in self.rules if not r.saturating and r.name != POSTPONE)
+        self.endless = tuple(r for r in self.rules if not r.saturating and r.name not in PLANNED)
         self.recompositions = tuple(r for r in self.rules if r in RECOMPOSITION)
         self.known: set[str] = set()
         self.applied = {r.name: 0 for r in self.rules}

@@ -1,4 +1,4 @@
-"""Rules that compute a value again for its late readers instead of storing it meanwhile, and that take this back.
+"""Rules that spare memory: late readers of a value have it computed again, or from the host; and that take this back.
 
 Activation recomputation (gradient checkpointing) is many such moves, one per block that the backward pass needs again.
 """

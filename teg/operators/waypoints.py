@@ -1,19 +1,26 @@
-"""Waypoints: a value passes through unchanged, so that a plan may specify its placement on the way."""
+"""Waypoints: a value passes through unchanged, so that a plan may specify its placement on the way.
+
+With `memory="host"` the value lies in the memory of the host on the way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tapestry.teg.arrays import Array, ArrayNamespace
-from tapestry.teg.graph import Attributes, Definition, TensorType
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
 from tapestry.teg.operators.reading import axiswise, expect_inputs, settings
 from tapestry.teg.signature import Signature, projection
 from tapestry.teg.zspace import ZRange
 
+HOST = "host"
+
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-    settings(attrs, ())
+    given = settings(attrs, (), ("memory",))
+    if given.get("memory", HOST) != HOST:
+        raise ValueError(f"attribute 'memory' must be {HOST!r}, or left out, not {given['memory']!r}")
     expect_inputs(inputs, ("value",))
     dims, rows = axiswise(inputs[0].shape)
     same = projection(rows, len(dims))
@@ -39,6 +46,7 @@ WAYPOINT = Operator(
     examples=(
         OperatorExample((), (TensorType((4, 6), "float32"),)),
         OperatorExample((), (TensorType((), "int64"),)),
+        OperatorExample(attributes(memory=HOST), (TensorType((3, 5), "bfloat16"),)),
     ),
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from tapestry.teg.faults import near_hint
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue, key_path
+from tapestry.teg.sharding.host import HOST, misplaced
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.possible_rounds import possible_rounds
@@ -18,6 +19,9 @@ from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
 INPUT_OPTIONS = ("chosen", "replicated")
+HOST_HINT = (
+    f"state that is carried, and waypoints of memory {HOST!r}, lie on the host, with {HOST!r} among their layouts"
+)
 OUTPUT_OPTIONS = ("sharded", "gathered")
 
 
@@ -151,6 +155,8 @@ def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issu
     if len(placement.layouts) > len(block.outputs):
         message = f"{len(placement.layouts)} entries for block {block.site!r} of {len(block.outputs)} outputs"
         yield Issue("placement", f"{path}.layouts", message, "give at most one entry per output")
+    for message in misplaced(block, placement.layouts, placement.read_layouts):
+        yield Issue("placement", f"{path}.layouts", message, HOST_HINT)
     for k, distance in enumerate(placement.prefetch):
         if distance < 0:
             expected = "a copy is issued 0 or more blocks ahead of its reader"

@@ -8,6 +8,7 @@ from typing import Any
 
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.host import HOST, is_on_host
 from tapestry.teg.sharding.rounds import Rounds, parse_rounds
 from tapestry.teg.sharding.spec import WHOLE
 from tapestry.teg.sharding.stages import Stages, parse_stages
@@ -110,7 +111,14 @@ class Placements:
         known = self.blocks.get(block.site)
         if known is not None:
             return known
-        return Placement(whole_strategy(block))
+        return whole_placement(block)
+
+
+def whole_placement(block: Block) -> Placement:
+    """Build the placement of a block by which every device computes everything, in the default layouts."""
+    if is_on_host(block):
+        return Placement(whole_strategy(block), layouts=(HOST,), read_layouts=(HOST,))
+    return Placement(whole_strategy(block))
 
 
 def whole_strategy(block: Block) -> Strategy:

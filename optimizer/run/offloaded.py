@@ -1,0 +1,96 @@
+"""Programs whose values wait on the host, as starts of a search of a training step where memory counts.
+
+Between `variants` and `starts`. Plans of such programs may have state on the host, too.
+"""
+
+from __future__ import annotations
+
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.optimizer.run.descendants import descendant
+from tapestry.optimizer.run.state import SearchStart, SearchState
+from tapestry.optimizer.run.variants import Begun, Child, Variant, keeps_pins, structure_of
+from tapestry.optimizer.structure.offloading import offloads, peak_of
+from tapestry.rewrites import Move, Saturated
+from tapestry.rewrites.repetition.offloading import OFFLOAD
+from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
+from tapestry.teg.stopping import CheckStop
+
+OFFLOADING = "offloading"
+# How much slower than the program the link may be: what is hidden; and of the program that stores most, nearly all.
+HIDDEN, WAITING = 1.0, 8.0
+EARLY = "update-early"
+
+
+def begin_offloading(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+    """Find what of programs may wait on the host instead of on the devices; those programs are begun next.
+
+    The programs are the first, and those that compute values again.
+    """
+    structural, device = state.structural, state.criteria.device
+    needed = {OFFLOAD, RECOMPUTE, POSTPONE}
+    if not state.counts_memory or not device.has_host or not needed <= structural.applied.keys():
+        return []
+    first = state.variants[0]
+    parents = [first, *(v for v in state.variants[1:] if _is_recomputed(v, first))]
+    following = []
+    for parent, slowness in ((first, WAITING), *((parent, HIDDEN) for parent in parents)):
+        check_stop()
+        made = _waiting(state, parent, slowness)
+        if made is None or not keeps_pins(made.graph, state.options.pins):
+            continue
+        key = structure_of(made.graph)
+        if key not in structural.known:
+            structural.known.add(key)
+            following.append(SearchStart("offloaded", _submesh(state), (*parent.moves, *made.moves)))
+    state.insert_next(start, following)
+    return []
+
+
+def _waiting(state: SearchState, parent: Variant, slowness: float) -> Saturated | None:
+    """Rewrite a variant's program so that values wait on the host; None where nothing may."""
+    device, structural = state.criteria.device, state.structural
+    costs, before = UnshardedCosts(device, state.options.compute_dtype), list[Move]()
+    graph, peak = parent.graph, peak_of(parent.graph, costs)
+    if peak is None:
+        return None
+    if peak.moves:
+        moved = structural.rewritten(graph, *peak.moves)
+        if moved is None:
+            return None
+        graph, before = moved.graph, [*moved.moves]
+    moves = offloads(graph, costs, device, slowness, peak.site)
+    made = structural.rewritten(graph, *moves) if moves else None
+    return None if made is None else made._replace(moves=[*before, *made.moves])
+
+
+def _is_recomputed(variant: Variant, first: Variant) -> bool:
+    """Return whether a variant of the whole mesh computes values again, and keeps all on the devices."""
+    rules = {move.rule for move in variant.moves}
+    own, whole = variant.submesh, first.submesh
+    return RECOMPUTE in rules and OFFLOAD not in rules and (own.devices, own.rounds, own.stages) == (
+        whole.devices, whole.rounds, whole.stages
+    )
+
+
+def _submesh(state: SearchState) -> int:
+    """Return the whole mesh where updates come early, if there is one: state on the host is carried as it is updated."""
+    whole = state.submeshes[0]
+    return next(
+        (
+            k
+            for k, m in enumerate(state.submeshes)
+            if (m.devices, m.rounds, m.stages, m.schedule_order) == (whole.devices, whole.rounds, None, EARLY)
+        ),
+        0,
+    )
+
+
+def begin_offloaded(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+    """Compile a program whose values wait on the host, and insert its first plans: its own, and those of its parent."""
+    graph = state.graph_of(start.moves)
+    parent = max(
+        (v for v in state.variants if v.moves == start.moves[: len(v.moves)] and not v.submesh.stages),
+        key=lambda v: (len(v.moves), v.submesh.devices == state.submeshes[0].devices),
+    )
+    made = descendant(state, parent, start.submesh, graph, start.moves, limit, check_stop)
+    return [] if made is None else [Child(made, state.structural.rule_behind(start.moves))]

@@ -1,0 +1,43 @@
+"""The memory of the host as a physical layout: what a device stores there takes no memory of its own.
+
+State may begin and end on the host, and a waypoint may lie there: it is made by a copy to the host, and each reader has
+a copy from there. Nothing else is computed on, written to or read from the host. Imported by whatever turns placements
+into sizes and copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tapestry.teg.graph import Block, Graph
+
+# The layout of what is stored on the host; XLA writes it `S(5)`, JAX calls this memory `pinned_host`.
+HOST = "host"
+# Roles of sources that may begin there.
+HOST_ROLES = ("parameter", "optimizer_state")
+
+
+def is_on_host(block: Block) -> bool:
+    """Return whether a block is a waypoint on the host."""
+    return block.operator == "waypoint" and block.definition.get("memory") == HOST
+
+
+def may_begin_on_host(graph: Graph, block: Block) -> bool:
+    """Return whether a block is a source that may begin on the host: state with which the next step begins."""
+    return _is_state(block) and block.outputs[0] in graph.carried
+
+
+def _is_state(block: Block) -> bool:
+    return block.operator == "source" and block.definition["role"] in HOST_ROLES
+
+
+def misplaced(block: Block, layouts: tuple[str, ...], read_layouts: tuple[str, ...]) -> Iterator[str]:
+    """Yield what is wrong with the places of a block's tensors on the host, as sentences."""
+    if is_on_host(block):
+        if layouts != (HOST,) or read_layouts != (HOST,):
+            yield f"block {block.site!r} is a waypoint on the host, but does not lie there"
+        return
+    if HOST in layouts and not _is_state(block):
+        yield f"block {block.site!r} leaves a tensor on the host"
+    if HOST in read_layouts and not block.definition.carries:
+        yield f"block {block.site!r} reads a tensor on the host"
