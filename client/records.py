@@ -235,6 +235,7 @@ class PlanRecord(Record):
     devices: str
     micro_batches: int
     recompute: Mapping[str, int] | None
+    offload: Mapping[str, int] | None
     stages: Mapping[str, Any] | None
     move_count: int
     verified: Mapping[str, Any] | None

@@ -102,7 +102,8 @@ def stored_table(
         energy = np.where(stays, energy_pj(device, kind.dtype, 0, moved, 0, kind="vector").sum(axis=-1), 0)
     on_host = _NOTHING_ON_HOST
     if uses_host:
-        on_host = tuple(map(np.concatenate, zip(_on_host(kind, made, has), _on_host(kind, needed, want), strict=True)))
+        there, wanted = _on_host(kind, made, has), _on_host(kind, needed, want)
+        on_host = np.concatenate([there[0], wanted[0]]), np.concatenate([there[1], wanted[1]])
     return StorageTable(
         between,
         have,
@@ -113,7 +114,10 @@ def stored_table(
     )
 
 
-_NOTHING_ON_HOST = np.zeros((0, 0), dtype=np.int64), np.zeros(0, dtype=np.bool_)
+_NOTHING_ON_HOST: tuple[np.ndarray, np.ndarray] = (
+    np.zeros((0, 0), dtype=np.int64),
+    np.zeros(0, dtype=np.bool_),
+)
 
 
 def _on_host(

@@ -207,7 +207,9 @@ class TableRows:
             if table.is_on_host.any():
                 size, is_there = table.host_bytes, table.is_on_host.astype(np.int64)
             energy = host_energy_pj(device, size).sum(axis=1)
-            rows.append(np.stack([host_ticks(device, size.max(axis=1, initial=0)), energy, is_there], axis=-1))
+            rows.append(
+                np.stack([host_ticks(device, size.max(axis=1, initial=0)), energy, is_there], axis=-1)
+            )
             sizes.append(size[:, representative])
         return np.concatenate(rows), np.concatenate(sizes)
 

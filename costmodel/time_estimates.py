@@ -101,7 +101,10 @@ def _issued(space: PlanSpace, strategies: np.ndarray, state: EvaluationState) ->
             issue(slot, edge, start, end)
             edge = next_due[edge]
         now, ready[slot] = max(now, ready[slot]), 0
-        ticks, link = _block_ticks(space, slot, int(state.slot_ticks[slot])), max(free[: arrays.communication_queues])
+        ticks, link = (
+            _block_ticks(space, slot, int(state.slot_ticks[slot])),
+            max(free[: arrays.communication_queues]),
+        )
         if link > now and taken > 0:
             ticks += min(ticks * taken // left, (link - now) * taken // arrays.cores)
         issue(slot, -1, now, now + ticks)
@@ -209,7 +212,10 @@ class _StageClocks:
                 self.ready[reader] = max(self.ready.get(reader, 0), done)
                 self._issue(slot, edge, start, done)
             now = max(now, self.ready.pop(slot, 0))
-            ticks, link = _block_ticks(self.space, slot, int(state.slot_ticks[slot])), max(free[: arrays.communication_queues])
+            ticks, link = (
+                _block_ticks(self.space, slot, int(state.slot_ticks[slot])),
+                max(free[: arrays.communication_queues]),
+            )
             if link > now and taken > 0:
                 ticks += min(ticks * taken // left, (link - now) * taken // arrays.cores)
             self._issue(slot, -1, now, now + ticks)

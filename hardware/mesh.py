@@ -65,9 +65,10 @@ class Device:
     A process holds memory beside its tensors: `context_bytes` for driver, runtime and code, `workspace_bytes` for
     the scratch memory of libraries, `allocator_bytes` lost to rounding at most, `communicator_bytes` for the
     buffers of the collectives along one axis of a mesh. The link to the host carries `host_bytes_per_s` each way at
-    once, and `host_memory_bytes` of the host's memory are for this device. `layouts` names the physical layouts that its kernels work
-    in, the default one first. Times are medians, or the `quantile` of each class of kernels by its error. `sources`
-    gives the origin of every figure by field name. A device has one memory: a board with two chips is two devices.
+    once, and `host_memory_bytes` of the host's memory are for this device. `layouts` names the physical layouts that
+    its kernels work in, the default one first. Times are medians, or the `quantile` of each class of kernels by its
+    error. `sources` gives the origin of every figure by field name. A device has one memory: a board with two chips is
+    two devices.
     """
 
     name: str

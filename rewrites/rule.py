@@ -330,7 +330,9 @@ class Rule:
         for name, known in (("kind", KINDS), ("domain", DOMAINS)):
             if (came := getattr(self, name)) not in known:
                 raise RuleError(self.name, f"{name} is one of {', '.join(known)}, not {came!r}")
-        if isinstance(self.right, Repeat | Offload) or (isinstance(self.right, Fuse) and self.right.recomputes):
+        if isinstance(self.right, Repeat | Offload) or (
+            isinstance(self.right, Fuse) and self.right.recomputes
+        ):
             object.__setattr__(self, "duplicates", True)
         if not callable(self.left):
             self._make()

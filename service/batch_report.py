@@ -22,7 +22,7 @@ from tapestry.teg.html_table import html_table
 OF_AN_ENTRY = ("model", "mesh", "seed", "run", "status", "problem", "stopped", "evaluations")
 OF_A_PLAN = (
     *("model", "mesh", "seed", "run", "plan", "devices"),
-    *("micro_batches", "stages", "schedule", "recomputed_blocks"),
+    *("micro_batches", "stages", "schedule", "recomputed_blocks", "offloaded_bytes"),
 )
 OF_A_RULE = ("rule", "runs", "applied", "improved")
 LONGEST = 2**63 - 1
@@ -104,6 +104,7 @@ def frontier_rows(results: Sequence[EntryResult]) -> list[dict[str, Any]]:
             "stages": 1 if plan.stages is None else plan.stages["count"],
             "schedule": "" if plan.stages is None else plan.stages["schedule"],
             "recomputed_blocks": 0 if plan.recompute is None else plan.recompute["blocks"],
+            "offloaded_bytes": 0 if plan.offload is None else plan.offload["bytes"],
             **{name: plan.cost[name] for name in result.run.summary.options.objectives},
         }
         for result in results

@@ -28,6 +28,7 @@ def plan_document(
     time: Mapping[str, Any] | None,
     feasible: bool,
     recompute: Mapping[str, int] | None,
+    offload: Mapping[str, int] | None,
     stages: Mapping[str, Any] | None,
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
@@ -35,7 +36,7 @@ def plan_document(
     """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`.
 
     `micro_batches` is the number of rounds, 1 for a plan without; `recompute` is null for one that stores everything,
-    and `stages` for one without, of which `devices` is the submesh of each stage. `cost_model` is the version of the
+    `offload` for one that does so on the devices, and `stages` for one without, of which `devices` is the submesh of each stage. `cost_model` is the version of the
     cost model; `cost_model_note` is null unless it is another than this program's. `time` is the time with its error.
     Its `lead` comes from `with_leads`.
     """
@@ -46,6 +47,7 @@ def plan_document(
         "devices": options.get("devices", "all"),
         "micro_batches": 1 if rounds is None else rounds.count,
         "recompute": None if recompute is None else dict(recompute),
+        "offload": None if offload is None else dict(offload),
         "stages": None if stages is None else dict(stages),
         "cost": dict(cost),
         **cost_model_document(cost_model),
@@ -101,6 +103,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
                     None if plan.time is None else plan.time.to_json(),
                     plan.feasible,
                     plan.recompute,
+                    plan.offload,
                     plan.stages,
                     [move.to_json() for move in plan.moves],
                     checked.verified.get(plan.id),
@@ -126,6 +129,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
         "devices": plan.devices,
         "micro_batches": plan.micro_batches,
         "recompute": None if plan.recompute is None else dict(plan.recompute),
+        "offload": None if plan.offload is None else dict(plan.offload),
         "stages": None if plan.stages is None else dict(plan.stages),
         "move_count": plan.move_count,
         "verified": None if plan.verified is None else dict(plan.verified),
@@ -153,7 +157,9 @@ def objective_document(objective: Objective) -> dict[str, str]:
 def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     """Convert a stored plan to JSON, in the form of a frontier's plans."""
     figures = (plan.cost, plan.cost_model, plan.time, plan.feasible)
-    return plan_document(plan.id, *figures, plan.recompute, plan.stages, plan.moves, plan.verified)
+    return plan_document(
+        plan.id, *figures, plan.recompute, plan.offload, plan.stages, plan.moves, plan.verified
+    )
 
 
 def options_document(options: RunOptions) -> list[dict[str, str]]:

@@ -27,6 +27,7 @@ from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.plan_offload import Offload, plan_offload
 from tapestry.teg.sharding.plan_stages import PlanStages, plan_stages
 
 OPTION_DOC = "An option of the whole plan is set."
@@ -66,13 +67,15 @@ class ExplanationStep:
 class Explanation:
     """The steps of a plan, from the costs of the original program (`start`) on.
 
-    `devices` is the submesh that works, empty for all; with a `pipeline`, that of each of its stages.
+    `devices` is the submesh that works, empty for all; with a `pipeline`, that of each of its stages. `offload` is what
+    lies on the hosts.
     """
 
     start: Mapping[str, float]
     steps: tuple[ExplanationStep, ...]
     devices: str
     pipeline: PlanStages | None = None
+    offload: Offload | None = None
 
     def __repr__(self) -> str:
         return shown("Explanation", (counted(len(self.steps), "step"), f"devices={self.devices}"))
@@ -132,7 +135,9 @@ def explain(
         )
         for k, (first, group) in enumerate(groups)
     )
-    return Explanation(costs[0], tuple(steps), states[-1][1].devices, plan_stages(*states[-1]))
+    return Explanation(
+        costs[0], tuple(steps), states[-1][1].devices, plan_stages(*states[-1]), plan_offload(*states[-1])
+    )
 
 
 def first_line(rule: str) -> str:

@@ -80,16 +80,19 @@ def insert_on_host(variant: Variant, limit: int | None) -> int:
         return 0
     order = np.argsort(-archive.weight[: int(archive.size[0])], kind="stable")[:MOST_ON_HOST]
     plans = [
-        in_time(space, Genes(strategies, *(values[i].astype(np.int64) for values in edges)), slowness)
-        for i in order
-        for edges in ((archive.prefetch, archive.regather),)
-        for own in (archive.genes[i].astype(np.int64),)
+        in_time(space, Genes(strategies, *edges), slowness)
+        for own, *edges in (
+            [values[i].astype(np.int64) for values in (archive.genes, archive.prefetch, archive.regather)]
+            for i in order
+        )
         for strategies in (own, with_state_on_host(space, own))
         for slowness in SLOWNESS
     ][:limit]
     if plans:
-        rows = (np.array([getattr(plan, name) for plan in plans]) for name in Genes._fields)
-        kinds = (archive.genes.dtype, archive.prefetch.dtype, archive.regather.dtype)
-        arrays = (row.astype(kind) for row, kind in zip(rows, kinds, strict=True))
-        insert_all(space.space, space.state, archive, variant.submesh.goal, *arrays)
+        rows = (
+            np.array([plan.strategies for plan in plans], archive.genes.dtype),
+            np.array([plan.prefetch for plan in plans], archive.prefetch.dtype),
+            np.array([plan.regather for plan in plans], archive.regather.dtype),
+        )
+        insert_all(space.space, space.state, archive, variant.submesh.goal, *rows)
     return len(plans)

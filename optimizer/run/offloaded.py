@@ -15,25 +15,29 @@ from tapestry.rewrites.repetition.offloading import OFFLOAD
 from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
 from tapestry.teg.stopping import CheckStop
 
-OFFLOADING = "offloading"
-# How much slower than the program the link may be: what is hidden; and of the program that stores most, nearly all.
+# How much slower than the program the link may be: what is hidden; where nothing is computed again, nearly all.
 HIDDEN, WAITING = 1.0, 8.0
+# Programs that are begun at once, and in all; the others come after all other starts.
+AT_ONCE, MOST_OFFLOADED = 1, 3
 EARLY = "update-early"
 
 
-def begin_offloading(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+def begin_offloading(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
     """Find what of programs may wait on the host instead of on the devices; those programs are begun next.
 
-    The programs are the first, and those that compute values again.
+    The programs are those that compute most values again, and the first.
     """
     structural, device = state.structural, state.criteria.device
     needed = {OFFLOAD, RECOMPUTE, POSTPONE}
     if not state.counts_memory or not device.has_host or not needed <= structural.applied.keys():
         return []
     first = state.variants[0]
-    parents = [first, *(v for v in state.variants[1:] if _is_recomputed(v, first))]
+    recomputed = [(v, HIDDEN) for v in state.variants[1:] if _is_recomputed(v, first)]
+    parents = [*recomputed[: MOST_OFFLOADED - 1], (first, HIDDEN)]
     following = []
-    for parent, slowness in ((first, WAITING), *((parent, HIDDEN) for parent in parents)):
+    for parent, slowness in parents if recomputed else [(first, WAITING), (first, HIDDEN)]:
         check_stop()
         made = _waiting(state, parent, slowness)
         if made is None or not keeps_pins(made.graph, state.options.pins):
@@ -42,7 +46,8 @@ def begin_offloading(state: SearchState, start: SearchStart, limit: int | None, 
         if key not in structural.known:
             structural.known.add(key)
             following.append(SearchStart("offloaded", _submesh(state), (*parent.moves, *made.moves)))
-    state.insert_next(start, following)
+    state.insert_next(start, following[:AT_ONCE])
+    state.starts += following[AT_ONCE:]
     return []
 
 
@@ -67,13 +72,15 @@ def _is_recomputed(variant: Variant, first: Variant) -> bool:
     """Return whether a variant of the whole mesh computes values again, and keeps all on the devices."""
     rules = {move.rule for move in variant.moves}
     own, whole = variant.submesh, first.submesh
-    return RECOMPUTE in rules and OFFLOAD not in rules and (own.devices, own.rounds, own.stages) == (
-        whole.devices, whole.rounds, whole.stages
+    return (
+        RECOMPUTE in rules
+        and OFFLOAD not in rules
+        and (own.devices, own.rounds, own.stages) == (whole.devices, whole.rounds, whole.stages)
     )
 
 
 def _submesh(state: SearchState) -> int:
-    """Return the whole mesh where updates come early, if there is one: state on the host is carried as it is updated."""
+    """Return the whole mesh where updates come early, if there is one: state is carried as it is updated."""
     whole = state.submeshes[0]
     return next(
         (
@@ -85,7 +92,9 @@ def _submesh(state: SearchState) -> int:
     )
 
 
-def begin_offloaded(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
+def begin_offloaded(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
     """Compile a program whose values wait on the host, and insert its first plans: its own, and those of its parent."""
     graph = state.graph_of(start.moves)
     parent = max(

@@ -23,6 +23,7 @@ from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.known_fields import known_fields
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.plan_offload import plan_offload
 from tapestry.teg.sharding.plan_stages import plan_stages
 
 if TYPE_CHECKING:
@@ -105,6 +106,12 @@ class Plan:
     def recompute(self) -> dict[str, int] | None:
         """The work done again instead of storing results: `blocks`, `bytes` of their results, `flops`; None: none."""
         found = repeated_work(self.graph)
+        return None if found is None else found._asdict()
+
+    @property
+    def offload(self) -> dict[str, int] | None:
+        """What lies on the hosts: numbers of `values` and `states`, and the `bytes` of all; None: nothing does."""
+        found = plan_offload(self.graph, self.placements)
         return None if found is None else found._asdict()
 
     @property

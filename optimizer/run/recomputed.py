@@ -18,6 +18,7 @@ from tapestry.teg.stopping import CheckStop
 
 # Programs with which a search begins that compute values again.
 MOST_RECOMPUTED = 3
+OFFLOADING = "offloading"
 RECOMPUTATIONS = ("recomputation", "recomputation of the best")
 
 
@@ -50,10 +51,12 @@ def begin_recomputation(
         k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
     ]
     following = [SearchStart("recomputed", start.submesh, moves) for moves in reversed(histories)]
-    if histories:
-        in_rounds = [SearchStart("micro_batches", k, histories[-1]) for k in rounds]
-        following += in_turn(in_rounds, pipeline_starts(state, histories[-1]))
     state.insert_next(start, following)
+    if histories:
+        # What may wait on the host comes between, for it pays in one round already.
+        last = next((s for s in state.starts if s.kind == OFFLOADING), [start, *following][-1])
+        in_rounds = [SearchStart("micro_batches", k, histories[-1]) for k in rounds]
+        state.insert_next(last, in_turn(in_rounds, pipeline_starts(state, histories[-1])))
     return []
 
 

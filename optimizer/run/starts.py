@@ -16,9 +16,14 @@ import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
-from tapestry.optimizer.run.offloaded import OFFLOADING, begin_offloaded, begin_offloading
+from tapestry.optimizer.run.offloaded import begin_offloaded, begin_offloading
 from tapestry.optimizer.run.pipelines import begin_stages, in_turn, pipeline_starts
-from tapestry.optimizer.run.recomputed import RECOMPUTATIONS, begin_recomputation, begin_recomputed
+from tapestry.optimizer.run.recomputed import (
+    OFFLOADING,
+    RECOMPUTATIONS,
+    begin_recomputation,
+    begin_recomputed,
+)
 from tapestry.optimizer.run.relatives import begin_relative
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (

@@ -126,6 +126,4 @@ class _Link:
     def _is_read_late(self, view: Block) -> bool:
         """Return whether what a view shows is read after the peak."""
         readers = [reader for t in view.outputs for reader, _ in self.graph.readers[t]]
-        return any(
-            self.place[r.site] > self.peak or (r.is_view and self._is_read_late(r)) for r in readers
-        )
+        return any(self.place[r.site] > self.peak or (r.is_view and self._is_read_late(r)) for r in readers)

@@ -118,6 +118,7 @@ _PLAN = {
     "devices": "all",
     "micro_batches": 1,
     "recompute": None,
+    "offload": None,
     "stages": None,
     "move_count": 1,
     "verified": _VERIFIED,
@@ -129,6 +130,7 @@ _EXPLANATION = {
     "objectives": ["time_s", "traffic_bytes"],
     "devices": "all",
     "stages": None,
+    "offload": None,
     "start": {"time_s": 2.1e-05, "traffic_bytes": 0},
     "steps": [
         {

@@ -226,6 +226,14 @@ class RecomputeAnswer(Answer):
     flops: int = Field(description="the work that is done twice")
 
 
+class OffloadAnswer(Answer):
+    """What a plan has in the memory of the hosts, of the whole program, unsharded."""
+
+    values: int = Field(description="the number of values that wait there for late readers")
+    states: int = Field(description="the number of tensors of state that lie there between steps")
+    bytes: int = Field(description="the size of all of them")
+
+
 class StagesAnswer(Answer):
     """The stages of a plan: equal parts of the mesh, each of which runs blocks of its own (a pipeline)."""
 
@@ -257,6 +265,9 @@ class PlanAnswer(Answer):
     )
     recompute: RecomputeAnswer | None = Field(
         description="what the program computes again for late readers; null where it stores everything"
+    )
+    offload: OffloadAnswer | None = Field(
+        description="what waits on the hosts for late readers, and state there; null where all is on the devices"
     )
     stages: StagesAnswer | None = Field(description="the pipeline; null for a plan without")
     move_count: int
@@ -356,6 +367,7 @@ class ExplanationAnswer(Answer):
     objectives: list[str]
     devices: str
     stages: StagesAnswer | None = Field(description="the pipeline; null for a plan without")
+    offload: OffloadAnswer | None = Field(description="what lies on the hosts; null where nothing does")
     start: dict[str, float | int] = Field(description="with every device computing everything")
     steps: list[ExplainedStep]
     cost: dict[str, float | int]

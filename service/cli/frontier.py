@@ -63,6 +63,11 @@ def print_frontier(
         columns.append(
             [counted(plan["recompute"]["blocks"], "block") if plan["recompute"] else "" for plan in ordered]
         )
+    if any(plan["offload"] for plan in ordered):
+        headers.append("on the host")
+        columns.append(
+            [quantity(plan["offload"]["bytes"], "B") if plan["offload"] else "" for plan in ordered]
+        )
     headers += ["devices", "verified", ""]
     columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])

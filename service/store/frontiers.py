@@ -24,6 +24,7 @@ _KEPT = (
     "devices",
     "micro_batches",
     "recompute",
+    "offload",
     "stages",
     "move_count",
     "verified",

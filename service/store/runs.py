@@ -76,6 +76,7 @@ _SHOWN = (
     PlanRow.devices,
     PlanRow.micro_batches,
     PlanRow.recompute,
+    PlanRow.offload,
     PlanRow.stages,
     PlanRow.move_count,
     PlanRow.verified,

@@ -182,6 +182,7 @@ class PlanRow(Base):
     devices: Mapped[str] = mapped_column(Text)
     micro_batches: Mapped[int] = mapped_column(Integer, server_default="1")
     recompute: Mapped[dict[str, int] | None] = mapped_column(JSON(none_as_null=True))
+    offload: Mapped[dict[str, int] | None] = mapped_column(JSON(none_as_null=True))
     stages: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     move_count: Mapped[int] = mapped_column(Integer)
     moves: Mapped[list[dict[str, Any]]] = mapped_column(CompressedJson)

@@ -19,9 +19,7 @@ from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
 INPUT_OPTIONS = ("chosen", "replicated")
-HOST_HINT = (
-    f"state that is carried, and waypoints of memory {HOST!r}, lie on the host, with {HOST!r} among their layouts"
-)
+HOST_HINT = f"state, and waypoints of memory {HOST!r}, lie on the host, with {HOST!r} among their layouts"
 OUTPUT_OPTIONS = ("sharded", "gathered")
 
 

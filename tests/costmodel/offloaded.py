@@ -24,7 +24,9 @@ def offloaded(graph: Graph, *places: tuple[str, int, str]) -> Graph:
                 blocks.append(waypoint)
             late = block.site in readers[early:]
             blocks.append(
-                replace(block, inputs=tuple(stored if t == made else t for t in block.inputs)) if late else block
+                replace(block, inputs=tuple(stored if t == made else t for t in block.inputs))
+                if late
+                else block
             )
         graph = graph.replace(tuple(blocks), [replace(tensor, site=stored)])
     return graph

@@ -68,7 +68,11 @@ def test_compiled_costs_are_those_of_the_reference_and_the_simulator(
 def test_stages_have_hosts_of_their_own(way: tuple[str, str, int, str, int, int]) -> None:
     rng, mesh = np.random.default_rng(way[4]), with_host(load_mesh(way[0]))
     _, devices, count, schedule, rounds, _ = way
-    graph, shape, stages = offloaded_training(96, state=True), MeshShape(mesh.axis_sizes), Stages(count, schedule)
+    graph, shape, stages = (
+        offloaded_training(96, state=True),
+        MeshShape(mesh.axis_sizes),
+        Stages(count, schedule),
+    )
     first = {*FIRST, "active~host"}
     parts = {block.site: 0 if block.site in first else stages.part_count - 1 for block in graph.blocks}
     layout = StageLayout(shape, shape.part(devices), count)

@@ -20,7 +20,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import memory_text, unit_of
 from tapestry.service.cli.history import History, is_file, read_history
 from tapestry.service.cli.marginal import print_marginal
-from tapestry.service.cli.output import column, paint, print_json, print_table
+from tapestry.service.cli.output import column, paint, print_json, print_table, quantity
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.explaining import block_history_document, explanation_document, moves_of, unlike
@@ -274,6 +274,8 @@ def _print(document: Mapping[str, Any]) -> None:
     )
     if document["stages"] is not None:
         print(_pipeline_text(document["stages"], document["devices"]))
+    if document["offload"] is not None:
+        print(_host_text(document["offload"]))
     if document["memory"]:
         print(f"The fullest device holds {memory_text(document['memory'])}.")
 
@@ -286,6 +288,15 @@ def _pipeline_text(stages: Mapping[str, Any], devices: str) -> str:
     return (
         f"It runs in {counted(stages['count'], 'stage')} ({where}), which take turns by the schedule "
         f"{stages['schedule']}; the parts of this pipeline have {blocks} blocks."
+    )
+
+
+def _host_text(offload: Mapping[str, int]) -> str:
+    """Say what of a plan lies in the memory of the hosts."""
+    values, states = counted(offload["values"], "value"), counted(offload["states"], "tensor")
+    return (
+        f"The hosts hold {quantity(offload['bytes'], 'B')}, unsharded: {values} until late readers need them, and "
+        f"{states} of state between steps."
     )
 
 

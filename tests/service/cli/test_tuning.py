@@ -173,7 +173,9 @@ def test_a_report_without_plans_has_its_columns(tapestry: Run, batch: Path) -> N
     (batch.parent / "batch.report/frontiers.parquet").write_bytes(b"of an earlier batch")
     assert tapestry("tune", batch, "--islands", 1, "--quiet").code == 1
     lines = (batch.parent / "batch.report/frontiers.csv").read_text().splitlines()
-    assert lines == ["model,mesh,seed,run,plan,devices,micro_batches,stages,schedule,recomputed_blocks"]
+    assert lines == [
+        "model,mesh,seed,run,plan,devices,micro_batches,stages,schedule,recomputed_blocks,offloaded_bytes"
+    ]
     assert not (batch.parent / "batch.report/frontiers.parquet").exists()
 
 

@@ -16,9 +16,13 @@ export function frontierCsv(plans) {
     plan.stages?.count ?? 1,
     plan.stages?.schedule ?? "",
     plan.recompute?.blocks ?? 0,
+    plan.offload?.bytes ?? 0,
     plan.move_count,
   ]);
-  const decisions = ["devices", "micro_batches", "stages", "schedule", "recomputed_blocks", "moves"];
+  const decisions = [
+    ...["devices", "micro_batches", "stages", "schedule"],
+    ...["recomputed_blocks", "offloaded_bytes", "moves"],
+  ];
   return (
     [["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows]
       .map((row) => row.map(cell).join(","))

@@ -191,8 +191,9 @@ function hoverText(plan, objectives, marks) {
   const devices = plan.devices === "all" ? [] : [`on ${plan.devices}`];
   const rounds = plan.micro_batches > 1 ? [`in ${plan.micro_batches} micro-batches`] : [];
   const again = plan.recompute ? [`${plain(plan.recompute.blocks)} blocks computed again`] : [];
+  const host = plan.offload ? [`${plain(plan.offload.values + plan.offload.states)} tensors on the host`] : [];
   const stages = plan.stages ? [`in ${plan.stages.count} stages, by the schedule ${plan.stages.schedule}`] : [];
-  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices, ...rounds, ...stages, ...again].join("<br>");
+  return [`<b>${plan.plan}</b>`, ...heads, ...lines, ...devices, ...rounds, ...stages, ...again, ...host].join("<br>");
 }
 
 /**

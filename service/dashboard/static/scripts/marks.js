@@ -5,7 +5,8 @@
 
 /** @typedef {{count: number, schedule: string, blocks: number[]}} Stages */
 /** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, micro_batches: number,
- *   recompute: {blocks: number, bytes: number, flops: number} | null, stages: Stages | null, move_count: number, feasible: boolean,
+ *   recompute: {blocks: number, bytes: number, flops: number} | null, stages: Stages | null,
+ *   offload: {values: number, states: number, bytes: number} | null, move_count: number, feasible: boolean,
  *   verified: any, cost_model: number, cost_model_note: string | null,
  *   time: import("./time-errors.js").Time | null, lead?: import("./time-errors.js").Lead | null}} Plan */
 

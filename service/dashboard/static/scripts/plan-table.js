@@ -45,6 +45,16 @@ const COMPUTED_AGAIN = {
   cell: (plan) => plain(plan.recompute?.blocks ?? 0),
 };
 
+/** @type {Column} */
+const ON_THE_HOST = {
+  key: "offload",
+  title: "on the host",
+  unit: "GiB",
+  isNumber: true,
+  value: (plan) => plan.offload?.bytes ?? 0,
+  cell: (plan) => ((plan.offload?.bytes ?? 0) / 2 ** 30).toFixed(3),
+};
+
 /** Rows keep their place in memory: only what changed is written. */
 export class PlanTable {
   /**
@@ -206,6 +216,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
     ...(plans.some((plan) => plan.micro_batches > 1) ? [MICRO_BATCHES] : []),
     ...(plans.some((plan) => plan.stages) ? [STAGES] : []),
     ...(plans.some((plan) => plan.recompute) ? [COMPUTED_AGAIN] : []),
+    ...(plans.some((plan) => plan.offload) ? [ON_THE_HOST] : []),
     {
       key: "moves",
       title: "moves",
