@@ -36,9 +36,9 @@ def plan_document(
     """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`.
 
     `micro_batches` is the number of rounds, 1 for a plan without; `recompute` is null for one that stores everything,
-    `offload` for one that does so on the devices, and `stages` for one without, of which `devices` is the submesh of each stage. `cost_model` is the version of the
-    cost model; `cost_model_note` is null unless it is another than this program's. `time` is the time with its error.
-    Its `lead` comes from `with_leads`.
+    `offload` for one that does so on the devices, and `stages` for one without, of which `devices` is the submesh of
+    each stage. `cost_model` is the version of the cost model; `cost_model_note` is null unless it is another than this
+    program's. `time` is the time with its error. Its `lead` comes from `with_leads`.
     """
     options = {m["place"]: m["choice"] for m in moves if m["rule"] == "set_option"}
     rounds = parse_rounds(options.get("micro_batches", ""))

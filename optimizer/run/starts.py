@@ -56,7 +56,8 @@ def first_starts(state: SearchState) -> list[SearchStart]:
     exact = [SearchStart("exact", 0, state.variants[0].moves)] if state.parts.exact else []
     parts = _parts(state)
     again = [SearchStart(RECOMPUTATIONS[0])] if state.parts.recomputation else []
-    again += [SearchStart(OFFLOADING)] if state.parts.offloading and state.graph.carried else []
+    if state.parts.offloading and state.graph.carried and state.criteria.device.has_host:
+        again.append(SearchStart(OFFLOADING))
     first = [*exact, *again, *parts, *(part._replace(kind="exact") for part in parts if exact)]
     if state.parts.views and has_views(state.submeshes[0], state.options):
         return [*first, SearchStart("views")]

@@ -210,8 +210,8 @@ class StoredPlan:
 
     `moves` is empty where only its frontier was read; `move_count` is their number. `devices` is the submesh
     that works, such as `gpu:4`, or `all`; `micro_batches` are 1 for a plan without,
-    `recompute` is None for one that stores everything, `offload` for one that does on the devices, and `stages` for one without (`Plan.stages`), of which `devices`
-    is each stage's submesh. `cost_model` is the version of the
+    `recompute` is None for one that stores everything, `offload` for one that does on the devices, and `stages` for
+    one without (`Plan.stages`), of which `devices` is each stage's submesh. `cost_model` is the version of the
     cost model that computed `cost`, and the `time` with its error, as JSON; None for a plan of before it was stored.
     """
 

@@ -10,7 +10,7 @@ from tapestry.teg.sharding.placement import Placements
 
 
 class Offload(NamedTuple):
-    """What lies on the hosts: the number of values, and of tensors of state, and the bytes of all of them, unsharded."""
+    """What lies on the hosts: the number of values and of tensors of state, and the bytes of all, unsharded."""
 
     values: int
     states: int

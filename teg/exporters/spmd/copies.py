@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,30 @@ from tapestry.teg.sharding.spec import Spec, boxes
 Phase = Callable[[str], str]
 
 
+class HostEnds(NamedTuple):
+    """Whether a copy comes from the host, and goes there; one `is_alone` that moves nothing between devices."""
+
+    comes: bool = False
+    goes: bool = False
+    is_alone: bool = False
+
+    def around(self, phases: list[Phase]) -> list[Phase]:
+        """Return the phases of a copy with those between device and host.
+
+        What devices exchange comes from the host before, whole.
+        """
+        coming = [_host_phase("to_device")] if self.comes else []
+        going = [_host_phase("to_host")] if self.goes else []
+        return [*phases, *coming, *going] if self.is_alone else [*coming, *phases, *going]
+
+
+ON_DEVICES = HostEnds()
+
+
+def _host_phase(function: str) -> Phase:
+    return lambda text: f"{function}({text})"
+
+
 class CopyWriter:
     """Writes the copies of one program; `xp` is the namespace of statements that all devices run.
 
@@ -46,14 +71,21 @@ class CopyWriter:
         shape: tuple[int, ...],
         comment: str,
         early: bool = False,
+        host: HostEnds = ON_DEVICES,
     ) -> Callable[[], None] | None:
         """Append the statements that make the buffer `result` from the text `source` of another buffer.
 
         A copy that is `early` and moves something is only started; the function returned appends the rest.
         """
-        first, *others = self._phases(plan, shape)
+        phases = self._phases(plan, shape)
+        is_host = host.comes or host.goes
+        if is_host and host.is_alone:  # what is needed is cut out before
+            for phase in phases if phases[0](source) != source else ():
+                source = variable(self.statements.temporary(phase(source)))
+            phases = []
+        first, *others = host.around(phases)
         text = first(source)
-        if early and (plan.reduces or not is_local(plan, shape, self.mesh_shape)):
+        if early and (is_host or plan.reduces or not is_local(plan, shape, self.mesh_shape)):
             coming = started(result)
             self.statements.assign(coming, text.replace("(", ".start(", 1))
             return partial(self._rest, result, f"{variable(coming)}.wait()", others, comment)

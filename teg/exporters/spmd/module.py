@@ -23,6 +23,7 @@ from tapestry.teg.exporters.spmd.target import JAX, JAX_STAGES, TORCH, TORCH_STA
 from tapestry.teg.graph import Graph
 from tapestry.teg.python_text import docstring, quoted, template, visible
 from tapestry.teg.sharding.expand import ExplicitGraph
+from tapestry.teg.sharding.host import HOST
 
 
 def to_torch(explicit: ExplicitGraph, about: str = "") -> str:
@@ -58,6 +59,8 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
     has_constants = target.traced or any(literal is not None for literal in literals)
     runtime = runtime if has_constants else runtime.without("CONSTANTS")
     runtime = runtime if has_stages and not target.traced else runtime.without("ALL_SOURCES")
+    on_host = () if target.traced else tuple(dict.fromkeys(s for p in programs for s in p.on_host))
+    runtime = runtime if on_host else runtime.on_devices()
     top = _numbers(programs[0])
     step: list[str] = []
     own_functions: list[list[str]] = []
@@ -77,6 +80,8 @@ def _module(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
         names = ", ".join(f"stage_{k}" for k in range(len(programs)))
         step += ["", "", "def step(w):", f'{INDENT}"""Run one step of this rank\'s stage."""']
         step += fold(1, f"return ({names})[STAGE](w)")
+    if on_host:
+        top += fold(0, f"ON_HOST = ({', '.join(map(quoted, on_host))},)")
     for k, text in enumerate(tables):
         top += fold(0, f"NAMES_{k} = {text}")
     layers = [
@@ -160,7 +165,10 @@ def _about(explicit: ExplicitGraph, target: ProgramTarget, about: str) -> str:
         places = stages.devices.ravel().tolist()
         if places != list(range(count)):
             lines.append(f"Of the mesh, these are devices {', '.join(map(str, places))}.")
-    if any(b.layout for b in explicit.buffers.values()):
+    layouts = {buffer.layout for buffer in explicit.buffers.values()} - {""}
+    if HOST in layouts and target.traced:
+        lines.append("State that the plan keeps on the host stays on the devices here.")
+    if layouts - {HOST}:
         lines.append("The plan's physical layouts of tiles mean nothing here and are left out.")
     if about:
         lines += ["", about.strip()]

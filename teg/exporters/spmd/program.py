@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.exporters.spmd.array_text import DTYPES, ArrayText, NotWritable, TextValue, UnequalSizes
 from tapestry.teg.exporters.spmd.block_writer import BlockWriter
-from tapestry.teg.exporters.spmd.copies import CopyWriter
+from tapestry.teg.exporters.spmd.copies import CopyWriter, HostEnds
 from tapestry.teg.exporters.spmd.deletions import BufferBytes
 from tapestry.teg.exporters.spmd.naming import families
 from tapestry.teg.exporters.spmd.part_functions import PartFunctions, is_even
@@ -32,6 +32,7 @@ from tapestry.teg.exporters.spmd.target import ProgramTarget
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.copies import CopyPlan
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.spec import volumes
 
 # A constant of the program with more elements than these is read from a file.
@@ -52,8 +53,8 @@ class RankProgram:
     """Statements of a stage in execution order, what they read from outside, and the texts of their results by sink.
 
     `given` and `observed` are what devices of the stage have of sources and results, by site. With `has_early_copies`,
-    some copies are only started where they are issued. The stages of a plan share `numbers`, `specs` and `functions`.
-    Where one process drives all stages, the statements are those of `turns`.
+    some copies are only started where they are issued. Sources `on_host` begin there. The stages of a plan share
+    `numbers`, `specs` and `functions`. Where one process drives all stages, the statements are those of `turns`.
     """
 
     statements: tuple[Statement, ...]
@@ -68,6 +69,7 @@ class RankProgram:
     functions: PartFunctions
     has_early_copies: bool
     sizes: BufferBytes
+    on_host: tuple[str, ...]
 
 
 def write_programs(
@@ -147,6 +149,8 @@ class _Walk:
         self.latest = ""
         self.uneven: list[ComputeStep] = []
         self.readers = _readers(explicit)
+        sinks = (slot.step for slot in explicit.slots if slot.step.definition.operator == "sink")
+        self.sunk = {read.buffer for step in sinks for read in step.reads}
         self.turns: list[TurnStatements] = []
         self.at: int | None = None
 
@@ -185,7 +189,24 @@ class _Walk:
             self.functions,
             self.has_early_copies,
             {**_sizes(self.explicit, self.stage), **self.statements.sizes},
+            tuple(site for site in self.given if self._begins_on_host(site)),
         )
+
+    def _begins_on_host(self, site: str) -> bool:
+        return any(self.explicit.buffers[key].layout == HOST for key in self.given[site].keys)
+
+    def _host_ends(self, copy: CopyStep) -> HostEnds:
+        """Return whether a copy comes from the host, and whether it goes there.
+
+        A program that is traced has its state on the devices.
+        """
+        comes, goes = (self.explicit.buffers[key].layout == HOST for key in (copy.source, copy.result))
+        if self.target.traced:
+            comes, goes = (
+                comes and copy.source not in self.explicit.sources,
+                goes and copy.result not in self.sunk,
+            )
+        return HostEnds(comes, goes, is_alone=copy.plan.relayout)
 
     def _turn_to(self, stage: int | None) -> None:
         """Begin the turn of a stage, or of none, in a program of which one process drives all stages."""
@@ -219,7 +240,8 @@ class _Walk:
         shape = self.explicit.buffers[copy.result].shape
         comment = self.blocks.comment(copy.result)
         early = copy.issue < copy.wait and not self.target.traced
-        rest = self.copies.write(copy.result, self._copied(copy), copy.plan, shape, comment, early)
+        host = self._host_ends(copy)
+        rest = self.copies.write(copy.result, self._copied(copy), copy.plan, shape, comment, early, host)
         if rest is not None:
             self.has_early_copies = True
             self.started[copy.result] = rest
@@ -227,6 +249,11 @@ class _Walk:
     def _issue_between(self, copy: CopyStep, here: int, there: int) -> None:
         """Write what this stage does of a copy from one stage to another."""
         buffer, rest = self.explicit.buffers[copy.result], None
+        host = self._host_ends(copy)
+        if host.comes or host.goes:
+            self.refused.setdefault("copies between a stage and the host of another one", []).append(
+                buffer.tensor
+            )
         if self.stage is None:
             self._turn_to(here)
             text = self._named(self.copies.reduced(self._copied(copy), copy.plan, buffer.shape))

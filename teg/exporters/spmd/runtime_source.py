@@ -20,6 +20,7 @@ STATED = (
     "OUTPUTS",
     "CARRIED",
     "ALL_SOURCES",
+    "ON_HOST",
     "PLACES",
     "step",
 )
@@ -30,6 +31,13 @@ _ONE_STAGE = (
     (r"\bFIRST \+ ", ""),
     (r"\bWORLD\b", "COUNT"),
     (r"^(RANK = .*) % COUNT$", r"\1"),
+)
+
+# What the source says of sources in the memory of the host, and what is left of it in a program without.
+_ON_DEVICES = (
+    (r"\n +value = (value\.reshape.*)\n(.*)part\(value, (.*), name in ON_HOST\)", r"\n\2part(\1, \3)"),
+    (r"\(\n    (value: .*), is_on_host: bool = False\n\) ->", r"(\1) ->"),
+    (r"\n    place = .*\n(.*)\(place, kind\)", r"\n\1(torch.get_default_device(), kind)"),
 )
 
 # What makes a function of steps a collective that can be started.
@@ -73,7 +81,15 @@ class RuntimeSource:
 
     def of_one_stage(self) -> RuntimeSource:
         """Return the source without what is about several stages."""
-        return RuntimeSource(self.imports, {name: _of_one_stage(text) for name, text in self.parts.items()})
+        return RuntimeSource(
+            self.imports, {name: _replaced(text, _ONE_STAGE) for name, text in self.parts.items()}
+        )
+
+    def on_devices(self) -> RuntimeSource:
+        """Return the source without what is about sources in the memory of the host."""
+        return RuntimeSource(
+            self.imports, {name: _replaced(text, _ON_DEVICES) for name, text in self.parts.items()}
+        )
 
     def without(self, table: str) -> RuntimeSource:
         """Return the source without the loops over a table of which a program has no entries."""
@@ -107,8 +123,8 @@ class RuntimeSource:
         return [*standard, "", *others]
 
 
-def _of_one_stage(text: str) -> str:
-    for pattern, left in _ONE_STAGE:
+def _replaced(text: str, patterns: Iterable[tuple[str, str]]) -> str:
+    for pattern, left in patterns:
         text = re.sub(pattern, left, text)
     return text
 

@@ -29,7 +29,7 @@ def begun(**options: object) -> list[Checkpoint]:
 def test_a_front_comes_before_all_else_is_prepared() -> None:
     first, *_, last = begun()
     assert len(first.variants) == 1 and int(first.variants[0].archive.size[0]) > 1
-    assert [start.kind for start in first.starts[:4]] == ["exact", "recomputation", "program", "program"]
+    assert [start.kind for start in first.starts[:4]] == ["exact", "recomputation", "offloading", "program"]
     assert any(start.kind == "presearch" for start in first.starts)
     assert last.starts == () and len(last.variants) > 4
 
@@ -81,7 +81,7 @@ def test_resumed_with_starts_left_a_search_gives_the_same() -> None:
 
 
 def test_parts_of_the_search_that_are_left_out_are_not_begun() -> None:
-    some = replace(ALL_PARTS, exact=False, presearch=False, recomputation=False)
+    some = replace(ALL_PARTS, exact=False, presearch=False, recomputation=False, offloading=False)
     saved = begun(parts=some, mesh=EIGHT)
     assert {start.kind for start in saved[0].starts} == {"program", "micro_batches", "stages"}
     assert not any(start.kind in ("exact", "presearch") for each in saved for start in each.starts)

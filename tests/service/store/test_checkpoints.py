@@ -54,6 +54,7 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "devices": "all",
         "micro_batches": 1,
         "recompute": None,
+        "offload": None,
         "stages": None,
         "move_count": 2,
         "verified": None,

@@ -281,6 +281,7 @@ def check_plans(connection: Connection) -> None:
         "verified": None,
         "micro_batches": 1,
         "recompute": None,
+        "offload": None,
         "stages": None,
     }
     first = {**common, "key": 1, "run_id": "run1", "plan_id": "p1", "devices": "all", "verified": VERIFIED}

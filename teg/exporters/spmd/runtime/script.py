@@ -1,7 +1,8 @@
 """A program as a script: its options, the files of its sources and outputs, and its steps.
 
 An exported program states `SOURCES`, `CONSTANTS`, `OUTPUTS` and `CARRIED` in place of the empty ones here, of a program
-with stages those of one of them, but `OUTPUTS` and `ALL_SOURCES` of all; `part` and `whole` are those of its library.
+with stages those of one of them, but `OUTPUTS` and `ALL_SOURCES` of all; `ON_HOST` names the sources that begin in the
+memory of the host. `part` and `whole` are those of its library.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ CONSTANTS: dict[str, Any] = {}
 OUTPUTS: dict[str, Any] = {}
 CARRIED: dict[str, str] = {}
 ALL_SOURCES: dict[str, Any] = {}
+ON_HOST: tuple[str, ...] = ()
 
 
-def part(value: np.ndarray, dims: Dims, dtype: str) -> Any:
-    """Return what devices hold of an array."""
+def part(value: np.ndarray, dims: Dims, dtype: str, is_on_host: bool = False) -> Any:
+    """Return what devices, or their hosts, hold of an array."""
     return value
 
 
@@ -88,7 +90,8 @@ def load(options: argparse.Namespace, *known: str) -> tuple[dict[str, Any], list
             if given != wanted:
                 faults.append(f"{name!r} is {given}, not {wanted}")
             elif not faults:
-                found[name] = part(value.reshape(sizes(dims)), dims, dtype)
+                value = value.reshape(sizes(dims))
+                found[name] = part(value, dims, dtype, name in ON_HOST)
         except Exception as error:  # noqa: BLE001
             faults.append(f"cannot read {name!r}: {error!r}")
     for name, (dtype, dims, values) in CONSTANTS.items() if not faults else ():

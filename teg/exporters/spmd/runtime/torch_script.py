@@ -32,12 +32,15 @@ def step(w: dict[str, Any]) -> dict[str, Any]:
     return w
 
 
-def part(value: np.ndarray, dims: Dims, dtype: str) -> torch.Tensor:
+def part(
+    value: np.ndarray, dims: Dims, dtype: str, is_on_host: bool = False
+) -> torch.Tensor:
     """Return this rank's part of an array; bfloat16 comes as raw words."""
     own = np.array(value[inside(boxes(dims)[RANK])], order="C")
     raw, kind = own.dtype.kind == "V", getattr(torch, dtype)
     found = torch.from_numpy(own.view(np.int16) if raw else own)
-    return (found.view(kind) if raw else found).to(torch.get_default_device(), kind)
+    place = "cpu" if is_on_host else torch.get_default_device()
+    return (found.view(kind) if raw else found).to(place, kind)
 
 
 def whole(value: torch.Tensor, dims: Dims) -> Any:

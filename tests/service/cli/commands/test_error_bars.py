@@ -47,6 +47,7 @@ def document(name: str, time: TimeEstimate | None) -> dict[str, Any]:
         "devices": "all",
         "micro_batches": 1,
         "recompute": None,
+        "offload": None,
         "stages": None,
     }
 
