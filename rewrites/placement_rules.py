@@ -12,6 +12,7 @@ from inspect import cleandoc
 
 from tapestry.hardware.layouts.dimension_order import parse_dimension_order
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.host import HOST
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
@@ -131,21 +132,26 @@ def _numbered(choice: str, what: str, count: int) -> tuple[int, str]:
     return int(number), text
 
 
+def _layout(text: str, rank: int) -> str:
+    """Return the layout that a text says: a dimension order, or the memory of the host."""
+    return text if text == HOST else str(parse_dimension_order(text, rank))
+
+
 def _store_as(spot: PlacementSite, choice: str) -> Placement:
     outputs = spot.block.outputs
     position, text = _numbered(choice, "output", len(outputs))
-    order = parse_dimension_order(text, len(spot.graph.tensors[outputs[position]].shape))
+    layout = _layout(text, len(spot.graph.tensors[outputs[position]].shape))
     layouts = [spot.placement.layout_of(k) for k in range(len(outputs))]
-    layouts[position] = str(order)
+    layouts[position] = layout
     return replace(spot.placement, layouts=tuple(layouts) if any(layouts) else ())
 
 
 def _read_as(spot: PlacementSite, choice: str) -> Placement:
     position, text = _input_of(spot, choice)
     root = read_of(spot.graph, spot.block.site, position).root
-    order = parse_dimension_order(text, len(spot.graph.tensors[root].shape))
+    layout = _layout(text, len(spot.graph.tensors[root].shape))
     layouts = [spot.placement.read_layout_of(k) for k in range(len(spot.block.inputs))]
-    layouts[position] = str(order)
+    layouts[position] = layout
     return replace(spot.placement, read_layouts=tuple(layouts) if any(layouts) else ())
 
 
@@ -217,7 +223,8 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         An output is left in another physical layout.
 
         output k  ->  its dimensions in the order of the choice (`k:{3*2,1,0}`, minor to major; `k:` the program's)
-        Always: values stay what they are. Padding differs, and readers that want another order get a copy.
+        Always: values stay what they are. Padding differs, and readers that want another order get a copy. State may
+        lie in the memory of the host (`0:host`).
         """,
         source="XLA tiled layout; XLA's layout assignment",
         apply=_store_as,
