@@ -188,7 +188,7 @@ class TableRows:
 
     @property
     def uses_host(self) -> bool:
-        """Whether something may lie on the host."""
+        """True if something may lie on the host."""
         return any(t.is_on_host.any() for t in self.tables)
 
     def on_host(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -113,7 +113,7 @@ class Device:
 
     @property
     def has_host(self) -> bool:
-        """Whether tensors may be stored in the memory of the host: its link and its memory are known."""
+        """True if tensors may be stored in the memory of the host: its link and its memory are known."""
         return self.host_bytes_per_s is not None and self.host_memory_bytes is not None
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ from tapestry.teg.brief import counted, shown
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
-from tapestry.teg.sharding.plan_offload import Offload, plan_offload
+from tapestry.teg.sharding.plan_offload import PlanOffload, plan_offload
 from tapestry.teg.sharding.plan_stages import PlanStages, plan_stages
 
 OPTION_DOC = "An option of the whole plan is set."
@@ -75,7 +75,7 @@ class Explanation:
     steps: tuple[ExplanationStep, ...]
     devices: str
     pipeline: PlanStages | None = None
-    offload: Offload | None = None
+    offload: PlanOffload | None = None
 
     def __repr__(self) -> str:
         return shown("Explanation", (counted(len(self.steps), "step"), f"devices={self.devices}"))

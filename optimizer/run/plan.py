@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def offload(self) -> dict[str, int] | None:
-        """What lies on the hosts: numbers of `values` and `states`, and the `bytes` of all; None: nothing does."""
+        """The tensors on the hosts: numbers of `values` and `states`, and the `bytes` of all; None: there are none."""
         found = plan_offload(self.graph, self.placements)
         return None if found is None else found._asdict()
 

@@ -227,7 +227,7 @@ class RecomputeAnswer(Answer):
 
 
 class OffloadAnswer(Answer):
-    """What a plan has in the memory of the hosts, of the whole program, unsharded."""
+    """The tensors of a plan in the memory of the hosts, those of the whole program, unsharded."""
 
     values: int = Field(description="the number of values that wait there for late readers")
     states: int = Field(description="the number of tensors of state that lie there between steps")

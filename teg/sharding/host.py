@@ -1,8 +1,8 @@
 """The memory of the host as a physical layout: what a device stores there takes no memory of its own.
 
 State may begin and end on the host, and a waypoint may lie there: it is made by a copy to the host, and each reader has
-a copy from there. Nothing else is computed on, written to or read from the host. Imported by whatever turns placements
-into sizes and copies.
+a copy from there. Nothing else is computed on, written to or read from the host: the convention "host" of
+`docs/sharding.md`. Imported by whatever turns placements into sizes and copies.
 """
 
 from __future__ import annotations

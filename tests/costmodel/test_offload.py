@@ -1,4 +1,4 @@
-"""Tests of costs of what lies on the host: compiled costs are those of the reference and of the simulator."""
+"""Tests of the convention "host" of `docs/sharding.md`: compiled costs are those of the reference and the simulator."""
 
 from __future__ import annotations
 

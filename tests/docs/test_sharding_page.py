@@ -15,8 +15,8 @@ CITED = re.compile(r"[Cc]onventions?\s+((?:\"[a-z\s]+\"(?:\s+\([^)]*\))?(?:,?\s+
 SOURCES = [module for module in modules((*PACKAGES, "tests")) if module.path.name != "test_sharding_page.py"]
 
 
-def test_there_are_twelve_conventions() -> None:
-    assert len(NAMES) == len(set(NAMES)) == 12
+def test_there_are_thirteen_conventions() -> None:
+    assert len(NAMES) == len(set(NAMES)) == 13
 
 
 def test_no_convention_is_cited_by_its_number() -> None:

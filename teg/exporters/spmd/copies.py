@@ -28,7 +28,7 @@ Phase = Callable[[str], str]
 
 
 class HostEnds(NamedTuple):
-    """Whether a copy comes from the host, and goes there; one `is_alone` that moves nothing between devices."""
+    """The ends of a copy on the host: it comes from there, goes there, and `is_alone` if it moves nothing else."""
 
     comes: bool = False
     goes: bool = False

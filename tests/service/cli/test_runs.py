@@ -51,6 +51,7 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
             "devices",
             "micro_batches",
             "recompute",
+            "offload",
             "stages",
             "cost",
             "feasible",
