@@ -52,10 +52,11 @@ def descendant(
         return None
     state.evaluations += sum(insert_abstract(variant))
     if not variant.has_choice:
+        state.evaluations += insert_on_host(variant, _left(state, limit))
         return variant
-    left = None if limit is None else max(0, limit - state.evaluations)
+    left = _left(state, limit)
     state.evaluations += inherit(variant, parent, left)
-    state.evaluations += insert_on_host(variant, None if limit is None else max(0, limit - state.evaluations))
+    state.evaluations += insert_on_host(variant, _left(state, limit))
     check_stop()
     # What a parent in other rounds, or on other devices, splits, this variant may be unable to.
     is_other = (variant.space.rounds, variant.space.mesh_shape) != (
@@ -64,10 +65,15 @@ def descendant(
     )
     own = {insert_seeds: state.parts.propagation and is_other, insert_exact: state.parts.exact}
     for insert in (insert for insert, is_part in own.items() if is_part):
-        for count in insert(variant, None if limit is None else max(0, limit - state.evaluations)):
+        for count in insert(variant, _left(state, limit)):
             state.evaluations += count
             check_stop()
     return variant
+
+
+def _left(state: SearchState, limit: int | None) -> int | None:
+    """Return how many plans may still be evaluated."""
+    return None if limit is None else max(0, limit - state.evaluations)
 
 
 def insert_on_host(variant: Variant, limit: int | None) -> int:

@@ -5,6 +5,8 @@ Between `variants` and `starts`. Plans of such programs may have state on the ho
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.optimizer.run.descendants import descendant
 from tapestry.optimizer.run.state import SearchStart, SearchState
@@ -17,7 +19,7 @@ from tapestry.teg.stopping import CheckStop
 
 # How much slower than the program the link may be: what is hidden; where nothing is computed again, nearly all.
 HIDDEN, WAITING = 1.0, 8.0
-# Programs that are begun at once, and in all; the others come after all other starts.
+# Programs that are begun at once, and in all; the others come after those that compute values again in rounds.
 AT_ONCE, MOST_OFFLOADED = 1, 3
 EARLY = "update-early"
 
@@ -27,7 +29,7 @@ def begin_offloading(
 ) -> Begun:
     """Find what of programs may wait on the host instead of on the devices; those programs are begun next.
 
-    The programs are those that compute most values again, and the first.
+    The programs are those that compute most values again, whose states may lie on the host, too, and the first.
     """
     structural, device = state.structural, state.criteria.device
     needed = {OFFLOAD, RECOMPUTE, POSTPONE}
@@ -45,9 +47,12 @@ def begin_offloading(
         key = structure_of(made.graph)
         if key not in structural.known:
             structural.known.add(key)
-            following.append(SearchStart("offloaded", _submesh(state), (*parent.moves, *made.moves)))
+            submesh = start.submesh if parent is first else _submesh(state)
+            following.append(SearchStart("offloaded", submesh, (*parent.moves, *made.moves)))
     state.insert_next(start, following[:AT_ONCE])
-    state.starts += following[AT_ONCE:]
+    later = state.starts[state.starts.index(start) + 1 + AT_ONCE :]
+    in_rounds = list(takewhile(lambda s: s.kind in ("micro_batches", "stages"), later))
+    state.insert_next([start, *following[:AT_ONCE], *in_rounds][-1], following[AT_ONCE:])
     return []
 
 

@@ -18,6 +18,7 @@ from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import host_ticks
 from tapestry.optimizer.structure.recomputation import StorageProblem
 from tapestry.rewrites import Move
+from tapestry.rewrites.mutable_graph import program_order_of
 from tapestry.rewrites.offloading import offload_before
 from tapestry.rewrites.repetition.offloading import OFFLOAD
 from tapestry.teg.graph import Block, Graph
@@ -60,9 +61,11 @@ def offloads(
 def _late_views(problem: StorageProblem) -> set[str]:
     """Return the sites of views before the peak that a block after it reads, or another such view."""
     found: set[str] = set()
+    held = program_order_of(problem.graph).held
     for site in reversed(problem.nodes):
         readers = problem.readers[site]
-        if problem.nodes[site].block.is_view and any(r not in problem.readers or r in found for r in readers):
+        may_move = problem.nodes[site].block.is_view and site not in held
+        if may_move and any(r not in problem.readers or r in found for r in readers):
             found.add(site)
     return found
 
@@ -81,6 +84,7 @@ class _Link:
         self.peak = self.place[peak]
         sizes, roots = buffers_of(graph)
         self.sizes, self.lasting = sizes, lasting_buffers(graph, roots)
+        self.held = program_order_of(graph).held
 
     def moves(self) -> tuple[Move, ...]:
         """Return the moves by which values wait on the host."""
@@ -118,10 +122,14 @@ class _Link:
         """Return whether a block makes one tensor that is stored, and read after the peak by what is no sink."""
         if block.is_view or block.operator in ("source", "waypoint") or len(block.outputs) != 1:
             return False
-        if block.outputs[0] in self.lasting:
+        if block.outputs[0] in self.lasting or block.site in self.held:
             return False
         early, late = self._readers(block)
-        return bool(late) and not any(reader.is_view for reader in early if self._is_read_late(reader))
+        return (
+            bool(late)
+            and len(early) + len(late) > 1
+            and not any(reader.is_view for reader in early if self._is_read_late(reader))
+        )
 
     def _is_read_late(self, view: Block) -> bool:
         """Return whether what a view shows is read after the peak."""
