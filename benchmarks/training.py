@@ -1,6 +1,6 @@
 """Frontiers of training steps against standard configurations, written down by hand as a specialist would set them.
 
-    python -m benchmarks.training GRAPH... [--mesh dgx-a100] [--seconds 30] [--islands 2] [--json FILE]
+    python -m benchmarks.training GRAPH... [--mesh dgx-a100 ...] [--seconds 30] [--islands 2] [--json FILE]
 
 Each configuration is a choice of data, tensor, sequence and pipeline parallelism, sharded states, micro-batches and
 recomputation (`benchmarks.training_plans`). It is held if a plan of the frontier is no worse in time and memory, or
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tapestry.optimizer.run.search import search
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers.files import read_program
+from tapestry.teg.sharding.possible_rounds import rounds_of
 
 OBJECTIVES = ("time_s", "peak_memory_bytes")
 CLOSE = 0.01
@@ -30,7 +33,8 @@ CLOSE = 0.01
 # Sizes of dimensions by the names of models.
 SIZES = {
     "train_gpt2_small_b8_s1024_adam": ModelSizes(8, (1024, 1023), (12, 3072, 50257)),
-    "llama2_7b_4layer": ModelSizes(8, (2048, 2047), (32, 11008, 32000)),
+    # One sequence: its tokens are the data, and nothing can be cut into rounds.
+    "llama2_7b_4layer": ModelSizes(2048, (2047,), (32, 11008, 32000)),
     "bert_large": ModelSizes(8, (512,), (16, 4096, 30522)),
 }
 
@@ -52,10 +56,15 @@ def against(cost: Mapping[str, float], result: Result) -> dict[str, Any]:
     return {"nearest": best, "ratio": ratios[best], "is_held": ratios[best] <= 1 + CLOSE}
 
 
+def possible(graph: Graph, chosen: Sequence[Configuration]) -> list[Configuration]:
+    """Return the configurations, in one round where the program has no dimension that can be cut into theirs."""
+    return [c if c.rounds == 1 or rounds_of(graph, c.rounds) else replace(c, rounds=1) for c in chosen]
+
+
 def compare(name: str, graph: Graph, mesh: Mesh, seconds: float, islands: int | None) -> dict[str, Any]:
     """Search a program, and compare the frontier with the standard configurations on the mesh."""
     sizes = next(found for key, found in SIZES.items() if key in name)
-    chosen = standard(mesh.device_count)
+    chosen = possible(graph, standard(mesh.device_count))
     result = search(graph, mesh, seconds=seconds, islands=islands, objectives=OBJECTIVES)
     rows = [
         {"configuration": c.name, **{n: cost[n] for n in OBJECTIVES}, **against(cost, result)}
@@ -89,14 +98,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("graphs", nargs="+", type=Path)
-    parser.add_argument("--mesh", default="dgx-a100")
+    parser.add_argument("--mesh", nargs="+", default=["dgx-a100"])
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--islands", type=int, default=2)
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args(argv)
-    mesh = load_mesh(given.mesh)
     rows = []
-    for path in given.graphs:
+    for path, mesh in product(given.graphs, map(load_mesh, given.mesh)):
         name = path.name.split(".")[0]
         rows.append(compare(name, read_program(path), mesh, given.seconds, given.islands))
         print(text_of(rows[-1]), flush=True)
