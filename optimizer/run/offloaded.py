@@ -91,7 +91,8 @@ def _submesh(state: SearchState) -> int:
         (
             k
             for k, m in enumerate(state.submeshes)
-            if (m.devices, m.rounds, m.stages, m.schedule_order) == (whole.devices, whole.rounds, None, EARLY)
+            if (m.devices, m.rounds, m.stages, m.schedule_order)
+            == (whole.devices, whole.rounds, whole.stages, EARLY)
         ),
         0,
     )
@@ -101,9 +102,9 @@ def begin_offloaded(
     state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
 ) -> Begun:
     """Compile a program whose values wait on the host, and insert its first plans: its own, and those of its parent."""
-    graph = state.graph_of(start.moves)
+    graph, stages = state.graph_of(start.moves), state.submeshes[start.submesh].stages
     parent = max(
-        (v for v in state.variants if v.moves == start.moves[: len(v.moves)] and not v.submesh.stages),
+        (v for v in state.variants if v.moves == start.moves[: len(v.moves)] and v.submesh.stages == stages),
         key=lambda v: (len(v.moves), v.submesh.devices == state.submeshes[0].devices),
     )
     made = descendant(state, parent, start.submesh, graph, start.moves, limit, check_stop)

@@ -225,6 +225,16 @@ class RunOptions:
         most=4096,
         unset="plans choose",
     )
+    stages: int | None = option(
+        None,
+        "stages of every plan, equal parts of the mesh that run parts of the program (a pipeline); 1: none; "
+        "default: plans choose",
+        title="Stages",
+        metavar="N",
+        least=1,
+        most=4096,
+        unset="plans choose",
+    )
     epsilon: float = option(
         0.005, "relative distance in every objective below which plans count as equal", least=1e-9, most=1
     )
@@ -352,6 +362,7 @@ class OptionKeywords(TypedDict, total=False):
     outputs: str
     layouts: str
     micro_batches: int | None
+    stages: int | None
     epsilon: float
 
 

@@ -39,8 +39,11 @@ def pipelines_to_search(
     """Return the pipelines that the plans of a search may have, over all devices of the mesh.
 
     First come those of each number of stages that work by 1F1B, in the least of the numbers of `rounds` that is several
-    times as large, or the largest. Then come those in more rounds, and interleaved ones.
+    times as large, or the largest. Then come those in more rounds, and interleaved ones. A number of stages that the
+    options fix is that of all plans.
     """
+    if options.stages == 1:
+        return []
     known = sorted((each for each in rounds if each is not None), key=lambda each: each.count)
     if options.pins or not known:
         return []
@@ -48,7 +51,8 @@ def pipelines_to_search(
     for devices in mesh_shape.parts()[1:]:
         count = mesh_shape.device_count // mesh_shape.part(devices).device_count
         fitting = [each for each in known if each.count >= count]
-        if count > MOST_STAGES or not fitting:
+        is_wanted = count <= MOST_STAGES if options.stages is None else count == options.stages
+        if not is_wanted or not fitting:
             continue
         enough = [each for each in fitting if each.count >= ROUNDS_PER_STAGE * count] or fitting[-1:]
         first.append(PipelineKind(devices, enough[0], Stages(count, "1f1b")))
@@ -58,14 +62,29 @@ def pipelines_to_search(
     return first + others
 
 
+def stages_fault(count: int, mesh_shape: MeshShape, rounds: Sequence[Rounds | None] | None = None) -> str:
+    """Return why no plan on a mesh, in one of these rounds if they are known, has so many stages; empty: one has."""
+    devices = mesh_shape.device_count
+    possible = sorted({devices // mesh_shape.part(part).device_count for part in mesh_shape.parts()[1:]})
+    if count > 1 and count not in possible:
+        known = f"possible are {', '.join(map(str, (1, *possible)))}" if possible else "it has one"
+        return f"{devices} devices have no {count} equal parts of one shape; {known}"
+    most = max((each.count for each in rounds or () if each is not None), default=1)
+    if rounds is not None and count > most:
+        return f"{count} stages need as many micro-batches, and no plan here has more than {most}"
+    return ""
+
+
 def layout_of(mesh_shape: MeshShape, kind: PipelineKind) -> StageLayout:
     """Return where the stages of a pipeline lie."""
     return StageLayout(mesh_shape, mesh_shape.part(kind.devices), kind.stages.count)
 
 
 def pipeline_starts(state: SearchState, moves: tuple[Move, ...]) -> list[SearchStart]:
-    """Return the starts of a program in pipelines, the fewest stages first."""
-    return [SearchStart("stages", k, moves) for k, m in enumerate(state.submeshes) if m.stages is not None]
+    """Return the starts of a program in pipelines, the fewest stages first; not of what a search begins with."""
+    is_begun = moves == state.variants[0].moves
+    others = list(enumerate(state.submeshes))[1 if is_begun else 0 :]
+    return [SearchStart("stages", k, moves) for k, m in others if m.stages is not None]
 
 
 def in_turn(starts: Sequence[SearchStart], others: Sequence[SearchStart]) -> list[SearchStart]:

@@ -48,7 +48,9 @@ def begin_recomputation(
     histories = [moves for key, moves in found.items() if key not in structural.known]
     structural.known.update(found)
     rounds = [
-        k for k, m in enumerate(state.submeshes) if m.devices == whole.devices and m.rounds != whole.rounds
+        k
+        for k, m in enumerate(state.submeshes)
+        if m.devices == whole.devices and m.stages is None and m.rounds != whole.rounds
     ]
     following = [SearchStart("recomputed", start.submesh, moves) for moves in reversed(histories)]
     state.insert_next(start, following)

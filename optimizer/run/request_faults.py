@@ -12,12 +12,15 @@ from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import parse_constraint
 from tapestry.optimizer.archive.goal import is_sum
+from tapestry.optimizer.run.micro_batches import rounds_to_search
 from tapestry.optimizer.run.options import LATEST, NO_SNAPSHOT, RunOptions, names_snapshot
+from tapestry.optimizer.run.pipelines import stages_fault
 from tapestry.optimizer.run.worth import worth_fault
 from tapestry.optimizer.structure.rules import rule_fault
 from tapestry.rewrites import catalog
 from tapestry.teg.faults import Fault, escape, near_names, no_such
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.possible_rounds import rounds_fault
 from tapestry.teg.sharding.text import parse_spec
 
@@ -48,6 +51,7 @@ def option_faults(
         "/pins": lambda: _pins(options.pins, graph),
         "/prior": lambda: _prior(options.prior),
         "/micro_batches": lambda: _micro_batches(options.micro_batches, graph),
+        "/stages": lambda: _stages(options, mesh, graph),
         "/compute_dtype": lambda: _compute_dtype(options.compute_dtype, mesh),
     }
     return (*faults, *(fault for place, find in meaning.items() if place not in broken for fault in find()))
@@ -137,6 +141,18 @@ def pin_fault(graph: Graph, site: str) -> str:
 def _micro_batches(count: int | None, graph: Graph | None) -> Iterator[Fault]:
     if count is not None and graph is not None and (reason := rounds_fault(graph, count)):
         yield Fault("/micro_batches", reason)
+
+
+def _stages(options: RunOptions, mesh: Mesh | None, graph: Graph | None) -> Iterator[Fault]:
+    if options.stages is None or mesh is None:
+        return
+    if options.stages > 1 and options.pins:
+        yield Fault("/stages", "blocks cannot be pinned where plans have stages")
+        return
+    is_known = graph is not None and not rounds_fault(graph, options.micro_batches or 1)
+    rounds = rounds_to_search(graph, options) if graph is not None and is_known else None
+    if reason := stages_fault(options.stages, MeshShape(mesh.axis_sizes), rounds):
+        yield Fault("/stages", reason)
 
 
 def _compute_dtype(name: str | None, mesh: Mesh | None) -> Iterator[Fault]:

@@ -256,10 +256,12 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     first, *further = rounds_to_search(request.graph, options)
     in_stages = pipelines_to_search(whole_mesh_shape, options, [first, *further]) if parts.pipelines else []
     further = further if parts.micro_batches else []
+    if (options.stages or 1) > 1:
+        kinds, further = [], []
     submeshes = []
     for devices, schedule_order, rounds in (
         *((devices, order, first) for devices, order in kinds),
-        *((*kinds[0], rounds) for rounds in further),
+        *((*kinds[0], rounds) for rounds in further if kinds),
     ):
         mesh_shape = whole_mesh_shape.part(devices)
         used = mesh.part(mesh_shape.axes)

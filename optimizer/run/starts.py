@@ -104,10 +104,17 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     if moves:
         others.append(SearchStart("program", best))
     rounds = [
-        SearchStart("micro_batches", k, moves) for k in mine if state.submeshes[k].rounds != whole.rounds
+        SearchStart("micro_batches", k, moves)
+        for k in mine
+        if state.submeshes[k].stages is None and state.submeshes[k].rounds != whole.rounds
     ]
     kept = (0, best, *orders, *(start.submesh for start in rounds))
-    views = [SearchStart("view", k, moves) for k in mine if k not in kept]
+    alike = (
+        k
+        for k in mine
+        if (state.submeshes[k].rounds, state.submeshes[k].stages) == (whole.rounds, whole.stages)
+    )
+    views = [SearchStart("view", k, moves) for k in alike if k not in kept]
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
     again = [SearchStart(RECOMPUTATIONS[1], best)] if state.parts.recomputation else []

@@ -210,13 +210,14 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
     if not faults and options.dtype is not None:
         request = replace(request, graph_id=graph_in_precision(body.graph_id, options.dtype, parts))
         faults += _source_faults(request.graph_id, options.start_from, parts)
-    is_particular = bool(options.pins) or (options.micro_batches or 1) > 1
+    is_particular = bool(options.pins) or (options.micro_batches or 1) > 1 or (options.stages or 1) > 1
     if not faults and is_particular and parts.store.runs.equal_run(request, versions()) is None:
         faults += parts.pool.do(
             tasks.faults_of_program,
             request.graph_id,
             dict(options.pins),
             options.micro_batches,
+            options.stages,
             dict(request.mesh),
             parts.settings.database_url,
         )

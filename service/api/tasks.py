@@ -18,6 +18,9 @@ from tapestry.costmodel.strategies import PinError
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, canonicalize, explain
+from tapestry.optimizer.run.micro_batches import rounds_to_search
+from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.pipelines import stages_fault
 from tapestry.optimizer.run.request_faults import pin_fault
 from tapestry.optimizer.run.search import compile_pinned
 from tapestry.rewrites import Provenance
@@ -40,6 +43,7 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.explicit_parts import GraphPart
 from tapestry.teg.sharding.explicit_size import ExplicitSize
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.possible_rounds import rounds_fault
 from tapestry.teg.validate import InvalidGraphError
 
@@ -175,16 +179,25 @@ def pointer_of(path: str) -> str:
 
 
 def faults_of_program(
-    graph_id: str, pins: Mapping[str, str], micro_batches: int | None, mesh: Mapping[str, Any], url: str
+    graph_id: str,
+    pins: Mapping[str, str],
+    micro_batches: int | None,
+    stages: int | None,
+    mesh: Mapping[str, Any],
+    url: str,
 ) -> tuple[Fault, ...]:
     """Find what a run asks of a program that it cannot do.
 
-    Those are pins that name no site of it, or that no strategy on this mesh leads to, and numbers of micro-batches in
-    which it cannot run.
+    Those are pins that name no site of it, or that no strategy on this mesh leads to, and numbers of micro-batches and
+    of stages in which it cannot run.
     """
     graph = canonicalize(store_at(url).graphs.load(graph_id))
     if micro_batches is not None and (reason := rounds_fault(graph, micro_batches)):
         return (Fault("/micro_batches", reason),)
+    if stages is not None:
+        rounds = rounds_to_search(graph, RunOptions(micro_batches=micro_batches))
+        if reason := stages_fault(stages, MeshShape(mesh_of(mesh).axis_sizes), rounds):
+            return (Fault("/stages", reason),)
     faults = [
         Fault(f"/pins/{escape(site)}", reason, near_names(site, graph.by_site, most=MOST_SITES))
         for site in pins

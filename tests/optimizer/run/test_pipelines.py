@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot, verify_plan
 from tapestry.optimizer.analysis.plan_costs import PlanCosts
-from tapestry.optimizer.run.options import RunOptions
+from tapestry.optimizer.run.options import OptionError, RunOptions
 from tapestry.optimizer.run.parts import ALL_PARTS
 from tapestry.optimizer.run.pipelines import pipelines_to_search
 from tapestry.optimizer.run.workers import InlineExecutor
@@ -104,3 +105,39 @@ def test_resumed_anywhere_it_finds_the_same(found: tuple[Result, list[Snapshot]]
     saved = Checkpoint.from_bytes(snapshots[len(snapshots) // 2].checkpoint().to_bytes())
     again, _ = searched(resume=saved)
     assert reported(again) == reported(result)
+
+
+@pytest.mark.parametrize("stages", (1, 2, 4))
+def test_a_number_of_stages_that_is_fixed_is_that_of_all_plans(stages: int) -> None:
+    result, snapshots = searched(4_000, stages=stages)
+    found = {plan.placements.stages.count if plan.placements.stages else 1 for plan in result.frontier}
+    assert found == {stages}
+    submeshes = {v.submesh for v in snapshots[-1].checkpoint().variants}
+    assert len(submeshes) > 1
+
+
+@pytest.mark.slow
+def test_a_search_of_fixed_stages_goes_on_as_it_was() -> None:
+    whole, snapshots = searched(4_000, stages=2)
+    saved = Checkpoint.from_bytes(snapshots[len(snapshots) // 2].checkpoint().to_bytes())
+    assert reported(searched(4_000, stages=2, resume=saved)[0]) == reported(whole)
+
+
+def test_stages_go_with_micro_batches() -> None:
+    result, _ = searched(4_000, stages=2, micro_batches=4)
+    rounds = {plan.placements.rounds.count for plan in result.frontier if plan.placements.rounds}
+    assert rounds == {4} and all(plan.placements.stages is not None for plan in result.frontier)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    (
+        ({"stages": 3}, "stages: 4 devices have no 3 equal parts of one shape; possible are 1, 2, 4"),
+        ({"stages": 4, "micro_batches": 2}, "stages: 4 stages need as many micro-batches"),
+        ({"stages": 2, "pins": {"x": "(-, -)"}}, "stages: blocks cannot be pinned where plans have stages"),
+        ({"stages": 2, "micro_batches": 7}, "micro_batches: no plan of 'chain' can run in 7 micro-batches"),
+    ),
+)
+def test_stages_that_no_plan_has_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        searched(100, **options)

@@ -149,6 +149,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("outputs", "", "/outputs", ["sharded", "gathered"]),
     ("layouts", "tiled", "/layouts", ["chosen", "native"]),
     *[("micro_batches", value, "/micro_batches", None) for value in (*NO_WHOLE, 0, -1, 4097, 10**400)],
+    *[("stages", value, "/stages", None) for value in (*NO_WHOLE, 0, -1, 3, 4097, 10**400)],
     ("verify", "yes", "/verify", ["auto", "none", "dry", "execute"]),
     *[
         (option.name, value, option.pointer, None)

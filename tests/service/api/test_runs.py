@@ -76,6 +76,20 @@ def test_micro_batches_are_checked_against_the_program(shared: Service) -> None:
     assert "can run in 7 micro-batches; possible are " in fault["detail"]
 
 
+@pytest.mark.slow
+def test_stages_are_checked_against_the_program(shared: Service) -> None:
+    assert shared.submit(stages=2, micro_batches=2).status_code == 202
+    for options, reason in (
+        (
+            {"stages": 4, "micro_batches": 2},
+            "4 stages need as many micro-batches, and no plan here has more than 2",
+        ),
+        ({"stages": 3}, "8 devices have no 3 equal parts of one shape; possible are 1, 2, 4, 8"),
+    ):
+        (fault,) = complaint(shared.submit(**options), 422, "invalid")["errors"]
+        assert (fault["pointer"], fault["detail"]) == ("/stages", reason)
+
+
 def test_pins_are_checked_against_the_program(shared: Service) -> None:
     assert shared.submit(pins={"y": "[gpu.0, -]"}).status_code == 202
     faults = complaint(shared.submit(pins={"z": "[gpu.0, -]", "y": "gpu"}), 422, "invalid")["errors"]
