@@ -4,8 +4,8 @@ another.
 Every block has an *anchor*, the place in the way forward through the program to which it belongs. Blocks on the way
 forward are their own anchors, in program order. The way back begins where most is stored, behind the first use of the
 last parameter; a block there belongs to the earliest of what it reads, such as the weights and the stored values of one
-layer. Parts are cut between anchors, so that forward and backward of a layer, its parameters, their states and their
-updates are in one part.
+layer. What waits on the host belongs to what makes it. Parts are cut between anchors, so that forward and backward of a
+layer, its parameters, their states and their updates are in one part.
 
 Imported by what compiles variants.
 """
@@ -20,6 +20,7 @@ import numpy as np
 from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
 from tapestry.hardware.mesh import Device
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.host import is_on_host
 
 # What is smaller than this share of the largest thing a block reads does not say where the block belongs.
 SMALL = 1 / 64
@@ -77,6 +78,9 @@ class _Anchors:
         anywhere = []
         for block in self.blocks:
             at = self.place[block.site]
+            if is_on_host(block):
+                self.anchors[block.site] = self.anchors[self.graph.producers[block.inputs[0]].site]
+                continue
             back = at if at <= self.turn else self._back(block)
             self.anchors[block.site] = self.turn if back is None else back
             anywhere += [block] if back is None else []

@@ -9,8 +9,11 @@ import pytest
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.structure.division import anchors_of, divided
+from tapestry.optimizer.structure.offloading import offloads, peak_of
+from tapestry.rewrites import apply_all
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.host import is_on_host
 from tapestry.teg.sharding.placement import scheduled_blocks
 from tapestry.teg.sharding.stages import Stages
 from tapestry.teg.sharding.turns import turn_table
@@ -43,6 +46,19 @@ def test_states_and_updates_are_where_their_parameters_are() -> None:
     parts = parts_of(graph, 4)
     for sink, source in graph.carriers.items():
         assert parts[sink] == parts[source.site]
+
+
+@pytest.mark.parametrize("count", (2, 4))
+def test_what_waits_on_the_host_is_where_it_is_made(count: int) -> None:
+    step, costs = load_twin("train_gpt2_small_b8_s1024_adam", "").graph, UnshardedCosts(DEVICE)
+    peak = peak_of(step, costs)
+    assert peak is not None
+    moved = apply_all(step, peak.moves).graph
+    graph = apply_all(moved, offloads(moved, costs, DEVICE, 1e9, peak.site)).graph
+    parts = parts_of(graph, count)
+    waiting = {b.site: graph.producers[b.inputs[0]].site for b in graph.blocks if is_on_host(b)}
+    assert len({parts[site] for site in waiting}) >= count - 1
+    assert all(parts[site] == parts[made] for site, made in waiting.items())
 
 
 def test_a_program_without_a_way_back_is_cut_in_its_order() -> None:
