@@ -8,20 +8,30 @@ of the front. What goes into which part follows from the program (`optimizer.str
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
+from math import inf
 from typing import NamedTuple
 
+from tapestry.costmodel.space_compiler import LIVES_ON
+from tapestry.costmodel.unsharded import live_bytes
+from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.run.descendants import descendant
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Begun, Child
 from tapestry.rewrites import Move
+from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.possible_rounds import round_counts
 from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.sharding.stages import StageLayout, Stages
 from tapestry.teg.stopping import CheckStop
 
 MOST_STAGES = 64
+HALF = 0.6  # of a device's memory, about: the rest is for what blocks make
+# Numbers of rounds that are tried are so far apart, and more of them that store more than this share are not taken.
+APART, SAVED = 1.4, 0.9
 ROUNDS_PER_STAGE = 4  # of a pipeline: with so many rounds a stage waits for a fifth of the time
 
 
@@ -60,6 +70,41 @@ def pipelines_to_search(
             others.append(PipelineKind(devices, enough[0], Stages(count, "interleaved")))
         others += (PipelineKind(devices, each, Stages(count, "1f1b")) for each in enough[1:2])
     return first + others
+
+
+def first_pipeline(graph: Graph, mesh: Mesh, kinds: Sequence[PipelineKind]) -> PipelineKind | None:
+    """Return the pipeline that a search begins with; None where plans without one may fit in memory in one round.
+
+    They may not if the program's peak, divided evenly among all devices, exceeds a device's memory. Then it is the one
+    of fewest stages whose devices of the fastest axis hold their parameters and states in about half of their memory,
+    in the fewest rounds in which half of the rest holds what is stored of as many of them as there are stages, divided
+    evenly.
+    """
+    room, devices = mesh.device.memory_bytes, mesh.device_count
+    if not kinds or max(live_bytes(graph)) <= room * devices:
+        return None
+    stored = sum(
+        graph.tensors[source.outputs[0]].type.size_bytes
+        for source in graph.sources
+        if source.definition["role"] in LIVES_ON
+    )
+    simple = [kind for kind in kinds if kind.stages.schedule == "1f1b"]
+    fitting = (k for k in simple if stored <= HALF * room * k.stages.count * mesh.axes[-1].size)
+    found = next(fitting, simple[-1])
+    stages = found.stages.count
+    left = room - stored / (stages * mesh.axes[-1].size)
+    least = inf
+    for count in round_counts(graph, found.rounds):
+        if count < found.rounds.count or (least < inf and count < APART * found.rounds.count):
+            continue
+        rounds = replace(found.rounds, count=count)
+        made = max(live_bytes(graph, rounds=rounds)) - stored
+        if made > SAVED * least:  # more rounds store hardly less
+            break
+        found, least = found._replace(rounds=rounds), made
+        if made * stages <= HALF * left * devices:
+            break
+    return found
 
 
 def stages_fault(count: int, mesh_shape: MeshShape, rounds: Sequence[Rounds | None] | None = None) -> str:

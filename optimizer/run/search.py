@@ -50,7 +50,7 @@ from tapestry.optimizer.run.options import (
     options_and_faults,
 )
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
-from tapestry.optimizer.run.pipelines import layout_of, pipelines_to_search
+from tapestry.optimizer.run.pipelines import PipelineKind, first_pipeline, layout_of, pipelines_to_search
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.relatives import RelatedPlan
@@ -245,7 +245,8 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     """Build the mesh, its submeshes unless all of it is required, and the mesh per schedule order that may pay.
 
-    The mesh with other numbers of rounds comes then, and pipelines last.
+    The mesh with other numbers of rounds comes then, and pipelines last; but a pipeline is the first of all where plans
+    without one would not fit in memory.
     """
     mesh, options = request.mesh, request.options
     whole_mesh_shape = MeshShape(mesh.axis_sizes)
@@ -272,13 +273,18 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
                 devices, used, view, goal, schedule_order=schedule_order, rounds=rounds, known=request.known
             )
         )
-    for kind in in_stages:
-        layout = layout_of(whole_mesh_shape, kind)
-        goal = goal_of(request.objectives, request.bounds, mesh, options.epsilon, request.known)
-        view = default_view(layout.stage_mesh_shape)
-        submesh = SubMesh(kind.devices, mesh, view, goal, rounds=kind.rounds, known=request.known)
-        submeshes.append(replace(submesh, stages=kind.stages, layout=layout))
-    return tuple(submeshes)
+    large = None if options.pins else first_pipeline(request.graph, mesh, in_stages)
+    staged = [_in_stages(request, kind) for kind in dict.fromkeys([*([large] if large else []), *in_stages])]
+    return (*staged[:1], *submeshes, *staged[1:]) if large else (*submeshes, *staged)
+
+
+def _in_stages(request: _Request, kind: PipelineKind) -> SubMesh:
+    """Build the mesh of plans that are such a pipeline."""
+    layout = layout_of(MeshShape(request.mesh.axis_sizes), kind)
+    goal = goal_of(request.objectives, request.bounds, request.mesh, request.options.epsilon, request.known)
+    view = default_view(layout.stage_mesh_shape)
+    submesh = SubMesh(kind.devices, request.mesh, view, goal, rounds=kind.rounds, known=request.known)
+    return replace(submesh, stages=kind.stages, layout=layout)
 
 
 def _may_pay(schedule_order: str, graph: Graph) -> bool:

@@ -44,6 +44,7 @@ LARGEST_VARIANTS = 8
 INHERITED = 24
 MOST_ANSWERS = 10_000_000  # blocks that are costed for the best responses of a program's plans
 SEED_BATCH = 256
+MOST_SEEDED = 4_000_000  # blocks that are costed for the seeds of a program
 FULL_SHARE = 0.75
 COARSER = 1.5
 
@@ -193,8 +194,14 @@ def insert_abstract(variant: Variant, limit: int | None = None) -> Iterator[int]
 
 
 def insert_seeds(variant: Variant, limit: int | None) -> Iterator[int]:
-    """Insert the seeds by propagation, at most `limit`, batch by batch; yield how many plans each batch evaluated."""
+    """Insert the seeds by propagation, at most `limit`, batch by batch; yield how many plans each batch evaluated.
+
+    Of a large program some of the seeds, evenly among all.
+    """
+    most = max(SEED_BATCH, MOST_SEEDED // max(1, variant.space.gene_count))
     rows = stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit]
+    if len(rows) > most:
+        rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
     for start in range(0, len(rows), SEED_BATCH):
         batch = rows[start : start + SEED_BATCH]
         insert_plans(variant, batch)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapestry.hardware import load_mesh
+from tapestry.costmodel.unsharded import live_bytes
+from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot, verify_plan
 from tapestry.optimizer.analysis.plan_costs import PlanCosts
+from tapestry.optimizer.run.micro_batches import rounds_to_search
 from tapestry.optimizer.run.options import OptionError, RunOptions
 from tapestry.optimizer.run.parts import ALL_PARTS
-from tapestry.optimizer.run.pipelines import pipelines_to_search
+from tapestry.optimizer.run.pipelines import first_pipeline, pipelines_to_search
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import placement_moves, replay_plan
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -141,3 +143,46 @@ def test_stages_go_with_micro_batches() -> None:
 def test_stages_that_no_plan_has_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=re.escape(message)):
         searched(100, **options)
+
+
+LARGE = chain(8, 4096)
+
+
+def small(memory_bytes: int) -> Mesh:
+    """Return the mesh with devices of so little memory, all of it for tensors."""
+    beside = ("context_bytes", "workspace_bytes", "allocator_bytes", "communicator_bytes")
+    figures = dict.fromkeys(beside, 0) | {"memory_bytes": memory_bytes}
+    return replace(MESH, device=replace(MESH.device, **figures))
+
+
+def test_a_pipeline_is_first_where_nothing_else_can_fit() -> None:
+    """Give devices ever less memory: more rounds then, and more stages where these do not hold their parameters."""
+    peak = max(live_bytes(LARGE))
+    stored = sum(LARGE.tensors[s.outputs[0]].type.size_bytes for s in LARGE.sources if s.site.startswith("w"))
+    kinds = pipelines_to_search(
+        MeshShape(MESH.axis_sizes), RunOptions(), rounds_to_search(LARGE, RunOptions())
+    )
+    assert first_pipeline(LARGE, small(peak // 4 + 1), kinds) is None
+    assert first_pipeline(LARGE, small(peak // 5), []) is None
+    first, second, third = (
+        first_pipeline(LARGE, small(room), kinds) for room in (peak // 5, peak // 12, stored // 4)
+    )
+    assert first is not None and second is not None and third is not None
+    assert {kind.stages.schedule for kind in (first, second, third)} == {"1f1b"}
+    assert first.stages.count == second.stages.count == 2 < third.stages.count
+    assert first.rounds.count < second.rounds.count
+    made = max(live_bytes(LARGE, rounds=second.rounds)) - stored
+    assert made * second.stages.count < 4 * (peak // 12)
+    assert third.rounds.count < 512
+
+
+def test_a_search_begins_with_it() -> None:
+    snapshots: list[Snapshot] = []
+    result = search(
+        LARGE, mesh=small(max(live_bytes(LARGE)) // 5), seed=1, islands=1, parts=PARTS, evaluations=200,
+        executor=InlineExecutor(), on_checkpoint=snapshots.append, checkpoint_s=0, objectives=OBJECTIVES,
+    )  # fmt: skip
+    begun = snapshots[0].checkpoint().variants
+    assert [(variant.submesh, variant.number) for variant in begun] == [(0, 0)]
+    assert result.frontier and all(plan.placements.stages is not None for plan in result.frontier)
+    assert all(plan.feasible for plan in result.frontier)
