@@ -73,7 +73,7 @@ def test_a_fast_link_carries_nearly_all_and_costs_no_time() -> None:
 
 
 def test_a_slow_link_carries_what_it_has_time_for() -> None:
-    """A value takes as long on the link as four layers forward, and comes back in the time of two backward."""
+    """Let a value take as long on the link as four layers forward; it comes back in the time of two backward."""
     mesh = device_with(VALUE / (4 * FORWARD_S))
     few, more, all_of_them = (chosen(mesh, slowness) for slowness in (1.0, 2.0, 1e9))
     assert 1 <= len(few) <= LAYERS / 4 and len(few) < len(more) < len(all_of_them)
