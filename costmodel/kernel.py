@@ -24,14 +24,20 @@ from tapestry.costmodel.kernel_arrays import (
     ORDER,
     PAIR_STAGING,
     PAIR_TICKS,
-    PEAK,
     PEAK_FLOPS,
     PLACED,
     RELAYOUT_TICKS,
     SPEC,
     TIME,
 )
-from tapestry.costmodel.kernel_copies import add_on_host, around, count_copy, enlist, host_staging, overflow
+from tapestry.costmodel.kernel_copies import (
+    add_on_host,
+    add_overflow,
+    around,
+    count_copy,
+    enlist,
+    host_staging,
+)
 from tapestry.costmodel.kernel_scans import clock, memory
 from tapestry.costmodel.resources import LARGEST
 from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
@@ -60,7 +66,7 @@ def evaluate(space, state, genes, prefetch, regather, cost):
         cost[TIME] = clock_in_rounds(space, state) if space.round_count > 1 else clock(space, state)
         memory(space, state, cost)
     if space.has_host:
-        cost[PEAK] += overflow(space, state)
+        add_overflow(space, state, cost)
     classes, flops = space.classes.shape[0], 0.0
     for c in range(state.flops.shape[0]):
         flops += float(state.flops[c]) * space.classes[c % classes]

@@ -15,9 +15,11 @@ from tapestry.costmodel.kernel_arrays import (
     PAIR_QUEUES,
     PAIR_TICKS,
     PAIR_TRAFFIC,
+    PEAK,
     RELAYOUT_ENERGY,
     RELAYOUT_TICKS,
     SPEC,
+    TOTAL,
     TRAFFIC,
 )
 
@@ -112,9 +114,11 @@ def add_on_host(space, state, row, stage, times):
 
 
 @njit(_nrt=False)
-def overflow(space, state):
-    """Return by how much what lies on the host of one device exceeds its memory: so much the device has to keep."""
+def add_overflow(space, state, cost):
+    """Count what the host of a device has no room for as memory of the device, which has to keep it."""
     most = np.int64(0)
     for c in range(state.host.shape[0]):
-        most = max(most, state.host[c])
-    return max(most - space.host_memory_bytes, 0)
+        beyond = max(state.host[c] - space.host_memory_bytes, 0)
+        most = max(most, beyond)
+        cost[TOTAL] += beyond * space.classes[c % space.classes.shape[0]]
+    cost[PEAK] += most

@@ -261,8 +261,8 @@ class _Plain:
         item = item_bytes(buffer.dtype)
         return {(buffer.stage, d): item * int(volumes(box)) for d, box in enumerate(buffer.boxes)}
 
-    def _overflow(self) -> int:
-        """Return by how much what lies on the host of one device exceeds its memory.
+    def _overflow(self) -> list[int]:
+        """Return by how much what lies on the host of each device exceeds its memory.
 
         Without stages, one round's parts are there at a time; parts that copies bring for sinks replace others.
         """
@@ -274,8 +274,9 @@ class _Plain:
                 for place, size in self._parts(buffer).items():
                     name = key if self.program.stages is not None else buffer.tensor
                     held.setdefault(place, {})[name] = size
-        most = max((sum(sizes.values()) for sizes in held.values()), default=0)
-        return max(0, most - (self.mesh.device.host_memory_bytes or 0))
+        room = self.mesh.device.host_memory_bytes or 0
+        places = [(s, d) for s in self.stages for d in self.devices]
+        return [max(0, sum(held.get(place, {}).values()) - room) for place in places]
 
     def _relayout(self, source: Buffer, result: Buffer) -> int:
         """Compute the ticks of reading a copy's data in one layout and writing it in another; count its energy."""
@@ -361,9 +362,10 @@ class _Plain:
     def _totals(self, makespan: int) -> CostTally:
         tally = self.tally
         tally.time_ticks = makespan
-        tally.peak_memory_bytes = self.highest + self._overflow()
-        tally.peak_per_device = self.peak
-        tally.total_memory_bytes = sum(self.peak)
+        beyond = self._overflow()
+        tally.peak_memory_bytes = self.highest + max(beyond)
+        tally.peak_per_device = [peak + more for peak, more in zip(self.peak, beyond, strict=True)]
+        tally.total_memory_bytes = sum(tally.peak_per_device)
         tally.compute_flops = sum(self.flops)
         tally.peak_compute_flops = max(self.flops)
         tally.compute_waste_flops = tally.compute_flops - base_flops(self.graph)

@@ -123,6 +123,8 @@ def distances(mesh_shape: MeshShape) -> np.ndarray:
 def slowest_axis(a: np.ndarray, b: np.ndarray, mesh_shape: MeshShape) -> np.ndarray:
     """Return the slowest mesh axis on which devices differ, by position; -1 for a device and itself."""
     differ = mesh_shape.axis_coordinates[a] != mesh_shape.axis_coordinates[b]
+    if not mesh_shape.axes:
+        return np.full(differ.shape[:-1], -1)
     return np.where(differ.any(axis=-1), differ.argmax(axis=-1), -1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.mesh import Device, MissingFigureError
 from tapestry.hardware.timing.energy import energy_pj
 from tapestry.hardware.timing.units import Ticks, ticks
 
@@ -19,7 +19,12 @@ def host_ticks(device: Device, size_bytes: ArrayLike) -> Ticks:
     carried = np.asarray(size_bytes, np.int64)
     if not carried.any():
         return np.zeros_like(carried)
-    carried_s = carried / device.require("host_bytes_per_s")
+    if device.host_bytes_per_s is None:
+        raise MissingFigureError(
+            f"device {device.name!r} has no host_bytes_per_s, so that nothing can wait on its host: "
+            "give one in the device file, or keep the program's waypoints on the devices"
+        )
+    carried_s = carried / device.host_bytes_per_s
     return ticks(np.where(carried > 0, device.launch_overhead_s + carried_s, 0.0))
 
 

@@ -36,6 +36,8 @@ def begin_offloading(
     if not state.counts_memory or not device.has_host or not needed <= structural.applied.keys():
         return []
     first = state.variants[0]
+    if first.submesh.rounds is not None or first.submesh.stages is not None:
+        return []  # what the link has time for is known of one round alone
     recomputed = [(v, HIDDEN) for v in state.variants[1:] if _is_recomputed(v, first)]
     parents = [*recomputed[: MOST_OFFLOADED - 1], (first, HIDDEN)]
     following = []

@@ -72,13 +72,15 @@ def pipelines_to_search(
     return first + others
 
 
-def first_pipeline(graph: Graph, mesh: Mesh, kinds: Sequence[PipelineKind]) -> PipelineKind | None:
+def first_pipeline(
+    graph: Graph, mesh: Mesh, options: RunOptions, kinds: Sequence[PipelineKind]
+) -> PipelineKind | None:
     """Return the pipeline that a search begins with; None where plans without one may fit in memory in one round.
 
     They may not if the program's peak, divided evenly among all devices, exceeds a device's memory. Then it is the one
     of fewest stages whose devices of the fastest axis hold their parameters and states in about half of their memory,
     in the fewest rounds in which half of the rest holds what is stored of as many of them as there are stages, divided
-    evenly.
+    evenly. A number of rounds that the options fix stays.
     """
     room, devices = mesh.device.memory_bytes, mesh.device_count
     if not kinds or max(live_bytes(graph)) <= room * devices:
@@ -91,6 +93,8 @@ def first_pipeline(graph: Graph, mesh: Mesh, kinds: Sequence[PipelineKind]) -> P
     simple = [kind for kind in kinds if kind.stages.schedule == "1f1b"]
     fitting = (k for k in simple if stored <= HALF * room * k.stages.count * mesh.axes[-1].size)
     found = next(fitting, simple[-1])
+    if options.micro_batches is not None:
+        return found
     stages = found.stages.count
     left = room - stored / (stages * mesh.axes[-1].size)
     least = inf

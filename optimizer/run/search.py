@@ -257,7 +257,7 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     first, *further = rounds_to_search(request.graph, options)
     in_stages = pipelines_to_search(whole_mesh_shape, options, [first, *further]) if parts.pipelines else []
     further = further if parts.micro_batches else []
-    if (options.stages or 1) > 1:
+    if in_stages and (options.stages or 1) > 1:
         kinds, further = [], []
     submeshes = []
     for devices, schedule_order, rounds in (
@@ -273,7 +273,7 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
                 devices, used, view, goal, schedule_order=schedule_order, rounds=rounds, known=request.known
             )
         )
-    large = None if options.pins else first_pipeline(request.graph, mesh, in_stages)
+    large = None if options.pins else first_pipeline(request.graph, mesh, options, in_stages)
     staged = [_in_stages(request, kind) for kind in dict.fromkeys([*([large] if large else []), *in_stages])]
     return (*staged[:1], *submeshes, *staged[1:]) if large else (*submeshes, *staged)
 

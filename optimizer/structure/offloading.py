@@ -21,6 +21,7 @@ from tapestry.rewrites import Move
 from tapestry.rewrites.mutable_graph import program_order_of
 from tapestry.rewrites.offloading import offload_before
 from tapestry.rewrites.repetition.offloading import OFFLOAD
+from tapestry.rewrites.repetition.recomputation import MOST_READERS
 from tapestry.teg.graph import Block, Graph
 
 # The most blocks between the begin and the end of a copy: plans say no more.
@@ -119,7 +120,7 @@ class _Link:
         return early, ordered[len(early) :]
 
     def _may_wait(self, block: Block) -> bool:
-        """Return whether a block makes one tensor that is stored, and read after the peak by what is no sink."""
+        """Return whether a block makes one tensor that is stored, no result, and read after the peak."""
         if block.is_view or block.operator in ("source", "waypoint") or len(block.outputs) != 1:
             return False
         if block.outputs[0] in self.lasting or block.site in self.held:
@@ -127,7 +128,7 @@ class _Link:
         early, late = self._readers(block)
         return (
             bool(late)
-            and len(early) + len(late) > 1
+            and 1 < len(early) + len(late) <= MOST_READERS
             and not any(reader.is_view for reader in early if self._is_read_late(reader))
         )
 

@@ -54,7 +54,7 @@ def check_placements(
             continue
         if not _is_sound(block, placement.strategy, mesh_shape, cache):
             issues.extend(_check_strategy(block, placement.strategy, mesh_shape, f"{path}.strategy"))
-        issues.extend(_check_genes(block, placement, path))
+        issues.extend(_check_genes(graph, block, placement, path))
     return issues
 
 
@@ -144,7 +144,7 @@ def _check_strategy(block: Block, strategy: Strategy, mesh_shape: MeshShape, pat
         )
 
 
-def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issue]:
+def _check_genes(graph: Graph, block: Block, placement: Placement, path: str) -> Iterator[Issue]:
     count = len(block.inputs)
     for name in ("prefetch", "regather", "read_layouts"):
         if len(genes := getattr(placement, name)) > count:
@@ -153,7 +153,7 @@ def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issu
     if len(placement.layouts) > len(block.outputs):
         message = f"{len(placement.layouts)} entries for block {block.site!r} of {len(block.outputs)} outputs"
         yield Issue("placement", f"{path}.layouts", message, "give at most one entry per output")
-    for message in misplaced(block, placement.layouts, placement.read_layouts):
+    for message in misplaced(graph, block, placement.layouts, placement.read_layouts):
         yield Issue("placement", f"{path}.layouts", message, HOST_HINT)
     for k, distance in enumerate(placement.prefetch):
         if distance < 0:

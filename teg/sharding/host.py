@@ -24,20 +24,19 @@ def is_on_host(block: Block) -> bool:
 
 def may_begin_on_host(graph: Graph, block: Block) -> bool:
     """Return whether a block is a source that may begin on the host: state with which the next step begins."""
-    return _is_state(block) and block.outputs[0] in graph.carried
+    is_state = block.operator == "source" and block.definition["role"] in HOST_ROLES
+    return is_state and block.outputs[0] in graph.carried
 
 
-def _is_state(block: Block) -> bool:
-    return block.operator == "source" and block.definition["role"] in HOST_ROLES
-
-
-def misplaced(block: Block, layouts: tuple[str, ...], read_layouts: tuple[str, ...]) -> Iterator[str]:
+def misplaced(
+    graph: Graph, block: Block, layouts: tuple[str, ...], read_layouts: tuple[str, ...]
+) -> Iterator[str]:
     """Yield what is wrong with the places of a block's tensors on the host, as sentences."""
     if is_on_host(block):
         if layouts != (HOST,) or read_layouts != (HOST,):
             yield f"block {block.site!r} is a waypoint on the host, but does not lie there"
         return
-    if HOST in layouts and not _is_state(block):
+    if HOST in layouts and not may_begin_on_host(graph, block):
         yield f"block {block.site!r} leaves a tensor on the host"
     if HOST in read_layouts and not block.definition.carries:
         yield f"block {block.site!r} reads a tensor on the host"

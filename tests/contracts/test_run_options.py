@@ -48,7 +48,7 @@ def sample(option: Option) -> Any:
     if option.choices:
         return option.choices[-1] if option.default != option.choices[-1] else option.choices[0]
     if option.kind == "integer":
-        return 3
+        return 4  # stages are equal parts of a mesh
     if option.kind == "number":
         lowest, most = option.above or option.least or 0.0, option.most or 10.0
         return (lowest + most) / 2

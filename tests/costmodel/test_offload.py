@@ -12,7 +12,7 @@ from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.time_estimates import estimate_time
 from tapestry.hardware import load_mesh
-from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.mesh import Mesh, MissingFigureError
 from tapestry.hardware.simulator import simulate
 from tapestry.hardware.timing import TICKS_PER_S, host_ticks
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -104,8 +104,9 @@ def test_what_the_host_has_no_room_for_counts_as_memory_of_the_device() -> None:
         program = expand(graph, placements, spaces[0].mesh_shape)
         keys = {*program.sources, *(key for slot in program.slots for key in slot.step.outputs)}
         held = [program.buffers[key] for key in keys if program.buffers[key].layout == HOST]
-        most = max(sum(4 * int(volumes(buffer.boxes)[d]) for buffer in held) for d in range(8))
-        assert narrow[PEAK] - wide[PEAK] == max(0, most - 1000)
+        sizes = [sum(4 * int(volumes(buffer.boxes)[d]) for buffer in held) for d in range(8)]
+        assert narrow[PEAK] - wide[PEAK] == max(0, max(sizes) - 1000)
+        assert narrow[TOTAL] - wide[TOTAL] == sum(max(0, size - 1000) for size in sizes)
 
 
 def test_a_copy_to_the_host_runs_beside_blocks_and_other_copies() -> None:
@@ -149,3 +150,23 @@ def test_only_state_and_waypoints_lie_on_the_host() -> None:
         wrong = whole | {site: replace(whole[site], layouts=layouts, read_layouts=reads)}
         (issue,) = check_placements(graph, Placements(wrong), shape)
         assert issue.message == message
+
+
+def test_a_device_without_a_link_to_its_host_is_refused_by_name() -> None:
+    mesh = load_mesh("t3000")
+    with pytest.raises(
+        MissingFigureError, match="device 'wormhole-n300' has no host_bytes_per_s, so that nothing can wait"
+    ):
+        PlanSpace(offloaded_training(24), mesh)
+
+
+def test_a_mesh_without_axes_has_a_host() -> None:
+    mesh = replace(with_host(load_mesh("dgx-h100")), axes=())
+    graph = offloaded_training(24)
+    program = expand(graph, Placements(), MeshShape(()))
+    inputs = random_inputs(graph, np.random.default_rng(0))
+    dry, run = simulate(program, mesh, dry=True), simulate(program, mesh, inputs)
+    assert dry.peak_memory_bytes.tolist() == run.peak_memory_bytes.tolist()
+    assert dry.makespan_ticks == run.makespan_ticks > 0
+    for site, value in evaluate(graph, inputs).items():
+        np.testing.assert_allclose(run.outputs[site], value, rtol=1e-5)

@@ -37,6 +37,11 @@ _ONE_STAGE = (
 _ON_DEVICES = (
     (r"\n +value = (value\.reshape.*)\n(.*)part\(value, (.*), name in ON_HOST\)", r"\n\2part(\1, \3)"),
     (r"\(\n    (value: .*), is_on_host: bool = False\n\) ->", r"(\1) ->"),
+    (
+        r"outputs = (run_steps\(.*\))\n +if arguments\.backend .*\n +torch\.cuda\.synchronize\(\)"
+        r"\n +save\(outputs, (.*)\)",
+        r"save(\1, \2)",
+    ),
     (r"\n    place = .*\n(.*)\(place, kind\)", r"\n\1(torch.get_default_device(), kind)"),
 )
 

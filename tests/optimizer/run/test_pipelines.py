@@ -162,10 +162,11 @@ def test_a_pipeline_is_first_where_nothing_else_can_fit() -> None:
     kinds = pipelines_to_search(
         MeshShape(MESH.axis_sizes), RunOptions(), rounds_to_search(LARGE, RunOptions())
     )
-    assert first_pipeline(LARGE, small(peak // 4 + 1), kinds) is None
-    assert first_pipeline(LARGE, small(peak // 5), []) is None
+    assert first_pipeline(LARGE, small(peak // 4 + 1), RunOptions(), kinds) is None
+    assert first_pipeline(LARGE, small(peak // 5), RunOptions(), []) is None
     first, second, third = (
-        first_pipeline(LARGE, small(room), kinds) for room in (peak // 5, peak // 12, stored // 4)
+        first_pipeline(LARGE, small(room), RunOptions(), kinds)
+        for room in (peak // 5, peak // 12, stored // 4)
     )
     assert first is not None and second is not None and third is not None
     assert {kind.stages.schedule for kind in (first, second, third)} == {"1f1b"}
@@ -174,6 +175,10 @@ def test_a_pipeline_is_first_where_nothing_else_can_fit() -> None:
     made = max(live_bytes(LARGE, rounds=second.rounds)) - stored
     assert made * second.stages.count < 4 * (peak // 12)
     assert third.rounds.count < 512
+    fixed = RunOptions(micro_batches=8)
+    kinds = pipelines_to_search(MeshShape(MESH.axis_sizes), fixed, rounds_to_search(LARGE, fixed))
+    kept = first_pipeline(LARGE, small(peak // 12), fixed, kinds)
+    assert kept is not None and kept.rounds.count == 8
 
 
 def test_a_search_begins_with_it() -> None:

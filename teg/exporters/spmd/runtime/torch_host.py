@@ -28,7 +28,7 @@ def to_device(x: torch.Tensor) -> Steps:
 
 
 def carried(x: torch.Tensor, result: torch.Tensor) -> list[Any]:
-    """Begin to copy a part; return what to wait for."""
+    """Begin to copy a part; return what to wait for before either is given up."""
     if not (x.is_cuda or result.is_cuda):
         result.copy_(x)
         return []
@@ -36,7 +36,6 @@ def carried(x: torch.Tensor, result: torch.Tensor) -> list[Any]:
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         result.copy_(x, non_blocking=True)
-    (x if x.is_cuda else result).record_stream(stream)
     return [stream.record_event()]
 
 
