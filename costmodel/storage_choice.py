@@ -24,7 +24,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, TensorType
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import work_of
-from tapestry.teg.sharding.host import HOST
+from tapestry.teg.sharding.host import HOST, is_waypoint_on_host
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.sharding.strategy import Read
@@ -49,8 +49,7 @@ class StorageChoice:
 
     def dimension_orders(self, kinds: BlockKinds, may_begin_on_host: bool = False) -> list[DimensionOrders]:
         """List the choices of dimension orders, the program's own first; of what may begin on the host, that last."""
-        definition = kinds.definition
-        if definition.operator == "waypoint" and definition.get("memory") == HOST:
+        if is_waypoint_on_host(kinds.definition):
             return [DimensionOrders((HOST,), (HOST,))]
         found = self._on_device(kinds)
         return [*found, DimensionOrders((), (HOST,))] if may_begin_on_host else found

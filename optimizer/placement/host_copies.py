@@ -10,7 +10,7 @@ import numpy as np
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.teg.sharding.host import HOST
 
-LARGEST_DISTANCE = 127
+LARGEST_DISTANCE = 127  # of a prefetch, as archives keep it
 
 
 def with_state_on_host(space: PlanSpace, strategies: np.ndarray) -> np.ndarray:

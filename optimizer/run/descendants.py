@@ -5,6 +5,8 @@ Imported by what begins them: `micro_batches`, `pipelines` and `recomputed`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tapestry.costmodel.plan_space import Genes
@@ -85,15 +87,12 @@ def insert_on_host(variant: Variant, limit: int | None) -> int:
     if not space.space.has_host:
         return 0
     order = np.argsort(-archive.weight[: int(archive.size[0])], kind="stable")[:MOST_ON_HOST]
-    plans = [
-        in_time(space, Genes(strategies, *edges), slowness)
-        for own, *edges in (
-            [values[i].astype(np.int64) for values in (archive.genes, archive.prefetch, archive.regather)]
-            for i in order
-        )
-        for strategies in (own, with_state_on_host(space, own))
-        for slowness in SLOWNESS
-    ][:limit]
+    plans: list[Genes] = []
+    for i in order:
+        genes = Genes(*(v[i].astype(np.int64) for v in (archive.genes, archive.prefetch, archive.regather)))
+        moved = replace(genes, strategies=with_state_on_host(space, genes.strategies))
+        plans += [in_time(space, plan, slowness) for plan in (genes, moved) for slowness in SLOWNESS]
+    plans = plans[:limit]
     if plans:
         rows = (
             np.array([plan.strategies for plan in plans], archive.genes.dtype),

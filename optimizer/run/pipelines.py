@@ -29,7 +29,7 @@ from tapestry.teg.sharding.stages import StageLayout, Stages
 from tapestry.teg.stopping import CheckStop
 
 MOST_STAGES = 64
-HALF = 0.6  # of a device's memory, about: the rest is for what blocks make
+SHARE_OF_MEMORY = 0.6  # for parameters and states, and of the rest for what micro-batches store
 # Numbers of rounds that are tried are so far apart, and more of them that store more than this share are not taken.
 APART, SAVED = 1.4, 0.9
 ROUNDS_PER_STAGE = 4  # of a pipeline: with so many rounds a stage waits for a fifth of the time
@@ -91,7 +91,7 @@ def first_pipeline(
         if source.definition["role"] in LIVES_ON
     )
     simple = [kind for kind in kinds if kind.stages.schedule == "1f1b"]
-    fitting = (k for k in simple if stored <= HALF * room * k.stages.count * mesh.axes[-1].size)
+    fitting = (k for k in simple if stored <= SHARE_OF_MEMORY * room * k.stages.count * mesh.axes[-1].size)
     found = next(fitting, simple[-1])
     if options.micro_batches is not None:
         return found
@@ -106,7 +106,7 @@ def first_pipeline(
         if made > SAVED * least:  # more rounds store hardly less
             break
         found, least = found._replace(rounds=rounds), made
-        if made * stages <= HALF * left * devices:
+        if made * stages <= SHARE_OF_MEMORY * left * devices:
             break
     return found
 

@@ -13,6 +13,7 @@ import numpy as np
 from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import Genes
 from tapestry.optimizer.archive.goal import objective_values
+from tapestry.optimizer.placement.host_copies import LARGEST_DISTANCE
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import Variant
@@ -23,7 +24,6 @@ from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placemen
 from tapestry.teg.sharding.strategy import Strategy
 
 PLACED = frozenset({rule.name for rule in PLACEMENT} | {"set_option"})
-LARGEST_DISTANCE = 127
 
 
 def submesh_of(state: SearchState, wanted: Placements) -> int:

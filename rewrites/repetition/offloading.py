@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.offloading import is_offload
 from tapestry.rewrites.regions import Offload
-from tapestry.rewrites.repeating import after_readers, readers_of
-from tapestry.rewrites.repetition.recomputation import MOST_READERS
-from tapestry.rewrites.rule import ExampleSizes, Match, Rule, op, rest
-from tapestry.teg.graph import Graph
+from tapestry.rewrites.repetition.recomputation import divisions, read_twice
+from tapestry.rewrites.rule import Match, Rule, op, rest
 
 OFFLOAD = "offload"
-
-
-def _divisions(m: Match) -> Sequence[str]:
-    """List the usual choices: so many readers are early, at least one of them, and at least one is late."""
-    count = len(readers_of(m.edited, m.roots[0]))
-    return [after_readers(k) for k in range(1, count)] if count <= MOST_READERS else []
 
 
 def _is_stored(m: Match) -> bool:
@@ -28,23 +16,13 @@ def _is_stored(m: Match) -> bool:
     return len(block.outputs) == 1 and not block.is_view and block.operator not in ("source", "waypoint")
 
 
-def _example(size: ExampleSizes) -> Graph:
-    """Build a graph in which a cell's result is read twice: for sums of its rows, and to be scaled by these."""
-    b = ExampleBuilder("offload")
-    rows, columns = size(4), size(3)
-    x, v = b.tensor("x", rows, columns), b.tensor("v", columns)
-    hidden = b.cell(("tanh", INPUT), {x: "rc"}, site="hidden")
-    total = b.contract("rc,c->r", hidden, v, site="total")
-    return b.result(b.cell(("mul", ("input", 0), ("input", 1)), {hidden: "rc", total: "r"}, site="scaled"))
-
-
 OFFLOADING: tuple[Rule, ...] = (
     Rule(
         name=OFFLOAD,
         left=op(None, rest("xs")),
         right=Offload(),
         when=_is_stored,
-        choices=_divisions,
+        choices=divisions,
         further=is_offload,
         doc="""
         Late readers of a value have it from the host, where it is copied before.
@@ -55,6 +33,6 @@ OFFLOADING: tuple[Rule, ...] = (
         on until it is copied back the value takes no memory of the device.
         """,
         source="Rajbhandari et al., ZeRO-Infinity, 2021; `offload_dst` of `jax.checkpoint_policies`",
-        example=_example,
+        example=lambda size: read_twice(size, "offload", is_repeated=False),
     ),
 )

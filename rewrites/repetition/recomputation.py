@@ -22,7 +22,7 @@ RECOMPUTE, POSTPONE = "recompute", "postpone"
 MOST_READERS = 64
 
 
-def _divisions(m: Match) -> Sequence[str]:
+def divisions(m: Match) -> Sequence[str]:
     """List the choices: so many readers are early, at least one of them, and at least one is late."""
     count = len(readers_of(m.edited, m.roots[0]))
     return [after_readers(k) for k in range(1, count)] if count <= MOST_READERS else []
@@ -34,7 +34,7 @@ def _is_repeated(m: Match) -> bool:
     return first.repetition < second.repetition
 
 
-def _example(size: ExampleSizes, name: str, is_repeated: bool) -> Graph:
+def read_twice(size: ExampleSizes, name: str, is_repeated: bool) -> Graph:
     """Build a graph in which a cell's result is read twice: for sums of its rows, and to be scaled by these."""
     b = ExampleBuilder(name)
     rows, columns = size(4), size(3)
@@ -59,7 +59,7 @@ RECOMPUTATION: tuple[Rule, ...] = (
         name=RECOMPUTE,
         left=op(None, rest("xs")),
         right=Repeat(),
-        choices=_divisions,
+        choices=divisions,
         doc="""
         Late readers of a value have it computed again, right before the first of them.
 
@@ -68,7 +68,7 @@ RECOMPUTATION: tuple[Rule, ...] = (
         Until the late ones the value need not be stored, if its inputs are there anyway.
         """,
         source=SOURCE,
-        example=lambda size: _example(size, "recompute", is_repeated=False),
+        example=lambda size: read_twice(size, "recompute", is_repeated=False),
     ),
     Rule(
         name=POSTPONE,
@@ -99,6 +99,6 @@ RECOMPUTATION: tuple[Rule, ...] = (
         Where the second block is a repetition of the first. Not for saturation, which would undo every `recompute`.
         """,
         source=SOURCE,
-        example=lambda size: _example(size, "store_repeated", is_repeated=True),
+        example=lambda size: read_twice(size, "store_repeated", is_repeated=True),
     ),
 )

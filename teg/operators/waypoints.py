@@ -14,13 +14,14 @@ from tapestry.teg.operators.reading import axiswise, expect_inputs, settings
 from tapestry.teg.signature import Signature, projection
 from tapestry.teg.zspace import ZRange
 
-HOST = "host"
+# XLA writes this memory `S(5)`, JAX calls it `pinned_host`.
+HOST_MEMORY = "host"
 
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     given = settings(attrs, (), ("memory",))
-    if given.get("memory", HOST) != HOST:
-        raise ValueError(f"attribute 'memory' must be {HOST!r}, or left out, not {given['memory']!r}")
+    if given.get("memory", HOST_MEMORY) != HOST_MEMORY:
+        raise ValueError(f"attribute 'memory' must be {HOST_MEMORY!r}, or left out, not {given['memory']!r}")
     expect_inputs(inputs, ("value",))
     dims, rows = axiswise(inputs[0].shape)
     same = projection(rows, len(dims))
@@ -46,7 +47,7 @@ WAYPOINT = Operator(
     examples=(
         OperatorExample((), (TensorType((4, 6), "float32"),)),
         OperatorExample((), (TensorType((), "int64"),)),
-        OperatorExample(attributes(memory=HOST), (TensorType((3, 5), "bfloat16"),)),
+        OperatorExample(attributes(memory=HOST_MEMORY), (TensorType((3, 5), "bfloat16"),)),
     ),
 )
 

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tapestry.teg.graph import Block, Graph
+from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.operators.waypoints import HOST_MEMORY
 
-# The layout of what is stored on the host; XLA writes it `S(5)`, JAX calls this memory `pinned_host`.
-HOST = "host"
+# The layout of what is stored there is named like the memory.
+HOST = HOST_MEMORY
 # Roles of sources that may begin there.
 HOST_ROLES = ("parameter", "optimizer_state")
 
 
 def is_on_host(block: Block) -> bool:
     """Return whether a block is a waypoint on the host."""
-    return block.operator == "waypoint" and block.definition.get("memory") == HOST
+    return is_waypoint_on_host(block.definition)
+
+
+def is_waypoint_on_host(definition: Definition) -> bool:
+    """Return whether blocks of a definition are waypoints on the host."""
+    return definition.operator == "waypoint" and definition.get("memory") == HOST
 
 
 def may_begin_on_host(graph: Graph, block: Block) -> bool:
