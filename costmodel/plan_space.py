@@ -48,6 +48,8 @@ class Genes:
     regather: np.ndarray
 
 
+# On more devices, strategies that have them read unlike things are not taken: what is counted grows with their classes.
+MOST_UNLIKE = 16
 # Strategies and orders of one block, where they are known beforehand.
 Given = tuple[tuple[Strategy, ...], tuple[DimensionOrders, ...]]
 
@@ -178,6 +180,8 @@ class PlanSpace:
                 family.keep_one_monoid(self.time.monoid_of(block) if self.time is not None else "")
             if whole:
                 family.keep([0])
+            if self.mesh_shape.device_count > MOST_UNLIKE and not (given or pin):
+                family.keep_where_all_read([shape for shape, _ in reads])
             if pin is not None:
                 family.keep_pinned(block.site, pin, outputs[0].shape if outputs else reads[0][0])
             costs = block_costs(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.costmodel.layout_choices import DimensionOrders, program_dimension_orders
+from tapestry.costmodel.lowered_specs import lowered
 from tapestry.costmodel.view import View
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -149,6 +150,22 @@ class StrategyFamily:
             )
         ]
         self.keep(kept)
+
+    def keep_where_all_read(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Keep only the strategies in which no device reads nothing of an input, of `shapes`, that others read.
+
+        Others are those that split what is joined, or padded, across its pieces: each has devices of more classes.
+        """
+        found = np.ones(len(self.strategies), dtype=np.bool_)
+        for specs, shape in zip(self.needed, shapes, strict=True):
+            distinct = {spec: k for k, spec in enumerate(dict.fromkeys(s for s in specs if s.is_windowed))}
+            if distinct:
+                boxes = lowered(tuple(distinct), shape, self.view.mesh_shape).boxes
+                reads = (boxes[..., 1] > boxes[..., 0]).all(axis=2)
+                is_alike = reads.all(axis=1) | ~reads.any(axis=1)
+                found &= [spec not in distinct or bool(is_alike[distinct[spec]]) for spec in specs]
+        if not found.all():
+            self.keep(np.flatnonzero(found).tolist())
 
     def keep(self, numbers: Sequence[int]) -> None:
         """Keep only these strategies."""

@@ -7,6 +7,7 @@ name.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from itertools import permutations, product
 
 import numpy as np
@@ -47,9 +48,7 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
     rows = np.zeros((1 + 2 * len(tables), space.gene_count), dtype=np.int64)
     rows[0] = space.abstract_genes().strategies
     propagate_all(space.space, search, tables, rows[1:])
-    rows = space.with_state(rows)
-    _, first = np.unique(rows, axis=0, return_index=True)
-    return rows[np.sort(first)]
+    return _distinct(space.with_state(rows))
 
 
 def random_seeds(space: PlanSpace, search: SearchSpace, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -61,8 +60,7 @@ def random_seeds(space: PlanSpace, search: SearchSpace, count: int, rng: np.rand
     drawn = rng.random((half, search.axes, LONGEST_PREFERENCE)) ** 2
     rows = np.zeros((2 * half, space.gene_count), dtype=np.int64)
     propagate_all(space.space, search, (drawn * groups).astype(np.int64), rows)
-    _, first = np.unique(rows[:count], axis=0, return_index=True)
-    rows = rows[np.sort(first)]
+    rows = _distinct(rows[:count])
     policies = rng.integers(len(search.policies), size=len(rows))
     return space.with_state(rows - rows % search.choices + search.policies[policies])
 
@@ -75,9 +73,15 @@ def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
     turn = 1 + np.arange(len(plans)) % others
     stored = plans - plans % search.choices + search.policies[turn]
     rows: np.ndarray = np.stack([plans, stored], axis=1).reshape(-1, plans.shape[1])
-    _, first = np.unique(rows, axis=0, return_index=True)
-    kept: np.ndarray = rows[np.sort(first)]
-    return kept
+    return _distinct(rows)
+
+
+def _distinct(rows: np.ndarray) -> np.ndarray:
+    """Return each row once, in order of first occurrence."""
+    first: dict[bytes, int] = {}
+    for k, row in enumerate(rows):
+        first.setdefault(blake2b(row.tobytes()).digest(), k)
+    return rows[list(first.values())]
 
 
 @njit()

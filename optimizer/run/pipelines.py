@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from math import inf
+from math import inf, prod
 from typing import NamedTuple
 
 from tapestry.costmodel.space_compiler import LIVES_ON
@@ -80,7 +80,9 @@ def first_pipeline(
     They may not if the program's peak, divided evenly among all devices, exceeds a device's memory. Then it is the one
     of fewest stages whose devices of the fastest axis hold their parameters and states in about half of their memory,
     in the fewest rounds in which half of the rest holds what is stored of as many of them as there are stages, divided
-    evenly. A number of rounds that the options fix stays.
+    evenly; but not in so many that a round has fewer rows than a stage has parts along all slower axes, of which some
+    would idle or hold the same as others: computing values again saves more. A number of rounds that the options fix
+    stays.
     """
     room, devices = mesh.device.memory_bytes, mesh.device_count
     if not kinds or max(live_bytes(graph)) <= room * devices:
@@ -98,8 +100,12 @@ def first_pipeline(
     stages = found.stages.count
     left = room - stored / (stages * mesh.axes[-1].size)
     least = inf
+    source = graph.by_site[found.rounds.source].outputs[0]
+    rows = graph.tensors[source].shape[found.rounds.dim]
+    sizes = [size for _, size in MeshShape(mesh.axis_sizes).part(found.devices).axes]
+    most = max(rows // prod(sizes[:-1]), found.rounds.count)
     for count in round_counts(graph, found.rounds):
-        if count < found.rounds.count or (least < inf and count < APART * found.rounds.count):
+        if not found.rounds.count <= count <= most or (least < inf and count < APART * found.rounds.count):
             continue
         rounds = replace(found.rounds, count=count)
         made = max(live_bytes(graph, rounds=rounds)) - stored

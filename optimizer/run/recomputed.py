@@ -11,7 +11,7 @@ from tapestry.optimizer.run.descendants import descendant
 from tapestry.optimizer.run.pipelines import in_turn, pipeline_starts
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Begun, Child, Variant, keeps_pins, structure_of
-from tapestry.optimizer.structure.recomputation import Recomputed, recomputations
+from tapestry.optimizer.structure.recomputation import IN_STAGES, STRIDES, Recomputed, recomputations
 from tapestry.rewrites import Move
 from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
 from tapestry.teg.stopping import CheckStop
@@ -36,17 +36,15 @@ def begin_recomputation(
     if start.kind != RECOMPUTATIONS[0] and best.moves == state.variants[0].moves:
         return []
     costs = UnshardedCosts(state.criteria.device, state.options.compute_dtype)
-    found: dict[str, tuple[Move, ...]] = {}
-    for each in _few(recomputations(best.graph, costs)):
-        check_stop()
-        made = structural.rewritten(best.graph, *each.moves)
-        if made is not None and keeps_pins(made.graph, state.options.pins):
-            found[structure_of(made.graph)] = (
-                *best.moves,
-                *made.moves,
-            )  # the order of the blocks counts, too
-    histories = [moves for key, moves in found.items() if key not in structural.known]
-    structural.known.update(found)
+    strides = STRIDES if whole.stages is None else IN_STAGES
+    found = _rewritten(state, best, _few(recomputations(best.graph, costs, strides)), check_stop)
+    in_stages = found
+    if whole.stages is None and pipeline_starts(state, ()):
+        ways = recomputations(best.graph, costs, IN_STAGES)
+        in_stages = _rewritten(state, best, ways[-1:], check_stop)
+    new = {key: moves for key, moves in (found | in_stages).items() if key not in structural.known}
+    histories, least = ([moves for key, moves in each.items() if key in new] for each in (found, in_stages))
+    structural.known.update(new)
     rounds = [
         k
         for k, m in enumerate(state.submeshes)
@@ -54,12 +52,28 @@ def begin_recomputation(
     ]
     following = [SearchStart("recomputed", start.submesh, moves) for moves in reversed(histories)]
     state.insert_next(start, following)
-    if histories:
-        # What may wait on the host comes between, for it pays in one round already.
-        last = next((s for s in state.starts if s.kind == OFFLOADING), [start, *following][-1])
-        in_rounds = [SearchStart("micro_batches", k, histories[-1]) for k in rounds]
-        state.insert_next(last, in_turn(in_rounds, pipeline_starts(state, histories[-1])))
+    # What may wait on the host comes between, for it pays in one round already.
+    last = next((s for s in state.starts if s.kind == OFFLOADING), [start, *following][-1])
+    in_rounds = [SearchStart("micro_batches", k, moves) for moves in histories[-1:] for k in rounds]
+    pipelines = [other for moves in least[-1:] for other in pipeline_starts(state, moves)]
+    state.insert_next(last, in_turn(in_rounds, [p for p in pipelines if p.submesh != start.submesh]))
     return []
+
+
+def _rewritten(
+    state: SearchState, best: Variant, ways: Sequence[Recomputed], check_stop: CheckStop
+) -> dict[str, tuple[Move, ...]]:
+    """Return the moves, from the program of the search on, to programs that compute values of `best` again.
+
+    They are by their structure: the order of the blocks of a program counts, too.
+    """
+    found: dict[str, tuple[Move, ...]] = {}
+    for each in ways:
+        check_stop()
+        made = state.structural.rewritten(best.graph, *each.moves)
+        if made is not None and keeps_pins(made.graph, state.options.pins):
+            found[structure_of(made.graph)] = (*best.moves, *made.moves)
+    return found
 
 
 def begin_recomputed(

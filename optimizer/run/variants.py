@@ -21,6 +21,7 @@ from tapestry.costmodel.table_rows import TableCache
 from tapestry.costmodel.view import View
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive, new_archive
+from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge
 from tapestry.optimizer.archive.goal import Goal, objective_values, score
 from tapestry.optimizer.exact.scalarizations import ExactPlacement
@@ -41,10 +42,10 @@ FRONT_CAPACITY = 256
 MOVES = prod(SHAPE)
 POOL_CAPACITY = 32
 LARGEST_VARIANTS = 8
-INHERITED = 24
+INHERITED, INHERITED_BROKEN = 24, 8  # plans that a child gets: of a front, and of those that break a bound
 MOST_ANSWERS = 10_000_000  # blocks that are costed for the best responses of a program's plans
 SEED_BATCH = 256
-MOST_SEEDED = 4_000_000  # blocks that are costed for the seeds of a program
+MOST_SEEDED = 20_000_000  # blocks that are costed for the seeds of a program
 FULL_SHARE = 0.75
 COARSER = 1.5
 
@@ -235,13 +236,13 @@ def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
 def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     """Pass the parent's plans to a child: surviving blocks keep their genes, new blocks take their best response.
 
-    In a large program with many new blocks, some plans take that of the plan before them.
+    They are plans of its front, and those that break a bound, which the child may keep, and are better than all of the
+    front in an objective. In a large program with many new blocks, some plans take that of the plan before them.
 
     Returns: plans evaluated, at most `limit`.
     """
     goal = child.submesh.goal
-    count = int(parent.archive.size[0])
-    order = np.argsort(-parent.archive.weight[:count], kind="stable")[:INHERITED]
+    passed = _passed_on(parent)
     origin, table = _gene_map(child.space, parent.space)
     edge_origin = _edge_map(child.space, parent.space)
     evaluated = 0
@@ -251,20 +252,20 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     respond = (child.space.space, child.space.state, goal)
     each = 1 + sum(_choices(child.search, child.space, c) for c in new_classes)
     answered = max(1, MOST_ANSWERS // max(1, each * child.space.gene_count))
-    for number, i in enumerate(order if limit is None else order[: limit // each]):
+    for number, plan in enumerate(passed if limit is None else passed[: limit // each]):
         genes = np.zeros(child.space.gene_count, np.int16)
         known = origin >= 0
-        genes[known] = [table[g][int(parent.archive.genes[i, origin[g]])] for g in np.flatnonzero(known)]
+        genes[known] = [table[g][int(plan[0][origin[g]])] for g in np.flatnonzero(known)]
         for g in np.flatnonzero(known & (genes < 0)):
-            value = int(parent.archive.genes[i, origin[g]])
+            value = int(plan[0][origin[g]])
             families = (child.space.families[g], parent.space.families[origin[g]])
             key = (id(families[0]), id(families[1]), value)
             if key not in near:
                 near[key] = _nearest(*families, value)
             genes[g] = near[key]
         pre, cut = (
-            np.where(edge_origin >= 0, values[i, np.maximum(edge_origin, 0)], 0).astype(np.int8)
-            for values in (parent.archive.prefetch, parent.archive.regather)
+            np.where(edge_origin >= 0, values[np.maximum(edge_origin, 0)], 0).astype(np.int8)
+            for values in plan[1:]
         )
         for c in new_classes:
             members = child.search.gene_members[child.search.gene_start[c] : child.search.gene_start[c + 1]]
@@ -279,6 +280,23 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
         arrays = (child.space.with_state(np.array(rows)), np.array(prefetch), np.array(regather))
         insert_all(child.space.space, child.space.state, child.archive, goal, *arrays)
     return evaluated + len(rows)
+
+
+def _passed_on(parent: Variant) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Return strategies, prefetch and regather of the plans that a parent passes on, the best of its front first."""
+    archive, goal = parent.archive, parent.submesh.goal
+    feasible, broken = (int(n) for n in archive.size)
+    order = np.argsort(-archive.weight[:feasible], kind="stable")[:INHERITED]
+    found = [(archive.genes[i], archive.prefetch[i], archive.regather[i]) for i in order]
+    values = np.zeros((broken, len(goal.epsilon)))
+    for i in range(broken):
+        objective_values(goal, archive.pool_raw[i], values[i])
+    front = archive.value[:feasible].min(axis=0, initial=np.inf)
+    better = np.flatnonzero((values < front).any(axis=1) & nondominated(values))
+    better = better[np.argsort(archive.pool_violation[better], kind="stable")][:INHERITED_BROKEN]
+    return found + [
+        (archive.pool_genes[i], archive.pool_prefetch[i], archive.pool_regather[i]) for i in better
+    ]
 
 
 def _choices(search: SearchSpace, space: PlanSpace, c: int) -> int:

@@ -27,8 +27,10 @@ from tapestry.rewrites.repeating import after_readers
 from tapestry.rewrites.repetition.recomputation import POSTPONE, RECOMPUTE
 from tapestry.teg.graph import Block, Graph
 
-# How many of the places where few bytes cross lie between two ends of segments.
+# How many of the places where few bytes cross lie between two ends of segments; for a pipeline each is an end, since a
+# segment is computed again where it begins, so it is not cut between two stages.
 STRIDES = (1, 2, 4, 8)
+IN_STAGES = STRIDES[:1]
 
 # Prices of a byte: evenly on a logarithmic scale between the least and the greatest time per byte of what may be
 # computed again, and one at which bytes alone count, as a multiple of the greatest.
@@ -62,13 +64,14 @@ class _Node:
     ticks: float
 
 
-def recomputations(graph: Graph, costs: UnshardedCosts) -> list[Recomputed]:
+def recomputations(graph: Graph, costs: UnshardedCosts, strides: Sequence[int] = STRIDES) -> list[Recomputed]:
     """Return ways to compute values again after a program's peak of memory on one device, the cheapest first.
 
     None has, by the estimates, another one's time or more and as much memory, or as much as storing everything.
+    Segments end at every one of the places where little crosses, or at one in so many as `strides` say.
     """
     problem = StorageProblem(graph, costs)
-    cuts = {problem.cheapest(price, stride) for price in problem.prices() for stride in STRIDES}
+    cuts = {problem.cheapest(price, stride) for price in problem.prices() for stride in strides}
     estimated = sorted((*problem.estimate(sites), sorted(sites)) for sites in cuts)
     found: list[Recomputed] = []
     _, least = problem.estimate(frozenset())

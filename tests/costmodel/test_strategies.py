@@ -8,6 +8,7 @@ import pytest
 
 from tapestry.costmodel.kernel_arrays import SPEC
 from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.costmodel.storage_tables import part_shapes
 from tapestry.costmodel.strategies import PinError, aligned_granules, enumerate_strategies
 from tapestry.costmodel.view import default_view
 from tapestry.hardware import load_mesh
@@ -113,6 +114,30 @@ def test_every_strategy_is_legal(name: str, mesh: str) -> None:
             assert all(ok or not s.axes for ok, s in zip(allowed, strategy.splits, strict=True))
             placed = Placements({block.site: Placement(strategy)})
             assert check_placements(graph, placed, space.mesh_shape) == []
+
+
+@pytest.mark.parametrize(("mesh", "is_large"), [("2x-dgx-h100", False), ("4x-dgx-h100", True)])
+def test_on_many_devices_none_reads_nothing_of_what_others_read(mesh: str, is_large: bool) -> None:
+    """Split what is joined of three pieces: on few devices also so that each device reads some of the pieces alone."""
+    b = GraphBuilder("joined")
+    parts = [
+        cell(b, f"t{k}", ("tanh", ("input", 0)), (b.source(f"x{k}", (64, 128), "float32"),)) for k in range(3)
+    ]
+    (whole,) = b.apply("concat", tuple(parts), site="whole", axis=1)
+    b.sink(cell(b, "y", ("exp", ("input", 0)), (whole,)), site="y.out")
+    space = PlanSpace(b.build(), load_mesh(mesh))
+    family = space.families[space.gene_of["whole"]]
+
+    unlike = [
+        strategy
+        for k, strategy in enumerate(family.strategies)
+        for needed in family.needed
+        if len(set(part_shapes([needed[k]], (64, 128), space.mesh_shape).all(axis=-1).ravel().tolist())) > 1
+    ]
+
+    assert bool(unlike) is not is_large
+    assert any(s.splits[0].axes for s in family.strategies)
+    assert len(space.space.classes) <= (space.mesh_shape.device_count if not is_large else 4)
 
 
 def test_the_family_of_a_fixed_block_is_one_strategy() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernel_arrays import COSTS
+from tapestry.costmodel.kernel_arrays import COSTS, PEAK
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.plan_space import Genes
 from tapestry.costmodel.view import default_view
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.archive.archive import cell
-from tapestry.optimizer.archive.constraints import all_constraints
+from tapestry.optimizer.archive.constraints import Constraint, all_constraints
 from tapestry.optimizer.archive.goal import objective_values
 from tapestry.optimizer.archive.report import goal_of
 from tapestry.optimizer.placement.seeds import genes_rows
@@ -36,9 +38,10 @@ from tests.costmodel.programs import GRAPHS, random_genes
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")
 
 
-def submesh(name: str = "dgx-h100") -> SubMesh:
+def submesh(name: str = "dgx-h100", bounds: Sequence[Constraint] = ()) -> SubMesh:
     mesh = load_mesh(name)
-    goal = goal_of(KnownObjectives().require(OBJECTIVES, mesh.device), all_constraints((), mesh), mesh, 0.005)
+    known = KnownObjectives().require(OBJECTIVES, mesh.device)
+    goal = goal_of(known, all_constraints(bounds, mesh), mesh, 0.005)
     return SubMesh("", mesh, default_view(MeshShape(mesh.axis_sizes)), goal)
 
 
@@ -130,6 +133,28 @@ def test_a_child_equal_to_its_parent_inherits_its_whole_front() -> None:
     assert spent == min(24, int(parent.archive.size[0])), "no new blocks: one evaluation per plan"
     known = {tuple(v) for v in parent.archive.value[: int(parent.archive.size[0])]}
     assert {tuple(v) for v in child.archive.value[: int(child.archive.size[0])]} <= known
+
+
+def test_a_child_inherits_plans_that_break_a_bound_and_are_better_than_the_front() -> None:
+    """Bound memory so that the fastest plans break it: a child, which may need less, begins with the best of them."""
+    known = variant_of("attention", submesh())
+    list(insert_seeds(known, None))
+    peaks = known.archive.raw[: int(known.archive.size[0]), PEAK]
+    on = submesh(bounds=[Constraint("peak_memory_bytes", float(np.median(peaks)))])
+    parent, child = (variant_of("attention", on, n) for n in (0, 1))
+    list(insert_seeds(parent, None))
+    feasible, broken = (int(n) for n in parent.archive.size)
+    assert feasible and broken
+
+    spent = inherit(child, parent)
+
+    assert int(child.archive.size[0]) > 0 and int(child.archive.size[1]) > 0
+    assert 0 < spent - min(24, feasible) <= 8
+    best = parent.archive.value[:feasible].min(axis=0)
+    for raw in child.archive.pool_raw[: int(child.archive.size[1])]:
+        value = np.zeros(3)
+        assert objective_values(on.goal, raw, value) > 0.0
+        assert (value < best).any()
 
 
 def test_variants_of_a_mesh_change_to_a_coarser_grid_together() -> None:

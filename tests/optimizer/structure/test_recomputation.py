@@ -9,9 +9,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import tapestry
 from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
 from tapestry.hardware.catalog import load_device
-from tapestry.optimizer.structure.recomputation import StorageProblem, recomputations
+from tapestry.optimizer.structure.division import divided
+from tapestry.optimizer.structure.recomputation import IN_STAGES, StorageProblem, recomputations
 from tapestry.rewrites import apply_all, catalog
 from tapestry.teg.graph import Graph
 from tests.cases import rotating
@@ -90,3 +92,31 @@ def test_each_way_takes_less_memory_and_more_time_than_the_one_before() -> None:
 
 def test_programs_that_store_nothing_long_have_none() -> None:
     assert recomputations(MODELS["tiny/bert_large_b8_s512.winputs"]().graph, COSTS) == []
+
+
+def deep(layers: int) -> Graph:
+    """Build a training step of many layers that store much and send little."""
+    with tapestry.program("deep") as p:
+        x = p.input("x", sample=4096, feature=256)
+        for k in range(layers):
+            wide = (x @ p.parameter(f"up{k}", feature=256, wide=512)).tanh().exp()
+            x = wide @ p.parameter(f"down{k}", wide=512, feature=256)
+        p.output("y", x)
+    return tapestry.training_step(p, loss="sum", optimizer="sgd").graph
+
+
+def test_segments_for_pipelines_are_cut_anywhere() -> None:
+    """Divide programs that compute values again into stages: long segments, which are not cut, leave unequal ones."""
+    graph = deep(40)
+    long, short = (recomputations(graph, COSTS, strides)[-1] for strides in ((4,), IN_STAGES))
+    assert _longest(recomputed(graph, long.moves)) > 1.3
+    assert _longest(recomputed(graph, short.moves)) < 1.1
+    assert short.peak_bytes < 0.6 * max(live_bytes(graph))
+
+
+def _longest(graph: Graph) -> float:
+    """Return the time of the longest of eight stages over their mean."""
+    parts, work = divided(graph, 8, load_device("a100-sxm4-80gb"), 3e11), np.zeros(8)
+    for site, sums in COSTS.by_site(graph).items():
+        work[parts[site]] += sums.time_ticks
+    return float(work.max() / work.mean())
