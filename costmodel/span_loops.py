@@ -18,6 +18,8 @@ from tapestry.costmodel.kernel_arrays import (
     PIECE_STAGE,
     TURN_PIECE,
     TURN_ROUND,
+    CompiledSpace,
+    EvaluationState,
 )
 
 
@@ -31,12 +33,14 @@ class Timeline(NamedTuple):
     what: np.ndarray
     start: np.ndarray
     end: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a timeline
     now: np.ndarray
     free: np.ndarray
 
 
-def timeline_of(space, state, slot_ticks: np.ndarray, copy_ticks: np.ndarray) -> Timeline:  # type: ignore[no-untyped-def]
+def timeline_of(
+    space: CompiledSpace, state: EvaluationState, slot_ticks: np.ndarray, copy_ticks: np.ndarray
+) -> Timeline:
     """Return the timeline of the plan in `state`, whose blocks and copies take `slot_ticks` and `copy_ticks`."""
     spans = int(_spans_in(space, state))
     stages, queues = space.stage_count, space.queue_count

@@ -161,8 +161,8 @@ class StrategyFamily:
             distinct = {spec: k for k, spec in enumerate(dict.fromkeys(s for s in specs if s.is_windowed))}
             if distinct:
                 boxes = lowered(tuple(distinct), shape, self.view.mesh_shape).boxes
-                reads = (boxes[..., 1] > boxes[..., 0]).all(axis=2)
-                is_alike = reads.all(axis=1) | ~reads.any(axis=1)
+                extents = (boxes[..., 1] - boxes[..., 0]).clip(min=0).prod(axis=2)
+                is_alike = (extents.min(axis=1) > 0) | (extents.max(axis=1) == 0)
                 found &= [spec not in distinct or bool(is_alike[distinct[spec]]) for spec in specs]
         if not found.all():
             self.keep(np.flatnonzero(found).tolist())
