@@ -71,22 +71,25 @@ class NamedBuilder:
     ) -> str:
         """Note the names of a block's tensors, and place the block by the names of its index dimensions.
 
-        `along` overrides that of the axes. What is read of the tensor `again` is copied again, not kept; the copy of
-        `early` begins a block before it is read.
+        `along` overrides that of the axes. What is read of the tensor `again` is copied again, not kept. The copies of
+        `again` and `early` begin a block before they are read.
         """
         self.names.update(made)
         axes = self.axes
         splits = {d: Split(axes.by_letter[d]) for d in dims if axes.by_letter.get(d)}
         if (along := along or axes.along) and axes.among in dims and not splits.keys() - {axes.batch}:
             splits[axes.among] = Split(along)
-        free = [d for d in dims if d not in splits and self.sizes[d] % axes.spread_count == 0]
-        if is_spread and axes.spread and free:
-            splits[free[0]] = Split(axes.spread)
+        count = axes.spread_count
+        free = [d for d in dims if d not in splits and self.sizes[d] >= count]
+        if is_spread and axes.spread and free:  # in parts that are most alike
+            least = min(free, key=lambda d: -(-self.sizes[d] // count) * count / self.sizes[d])
+            splits[least] = Split(axes.spread)
         block = next(b for b in reversed(self.builder.blocks) if b.site == site)
         split = [axes.with_parameters and self.roles.get(t) == "parameter" for t in block.inputs]
         gathered = tuple(t == again or is_split for t, is_split in zip(block.inputs, split, strict=True))
         ahead = tuple(
-            AHEAD if is_split else int(t == early) for t, is_split in zip(block.inputs, split, strict=True)
+            AHEAD if is_split else int(t in (early, again))
+            for t, is_split in zip(block.inputs, split, strict=True)
         )
         self.blocks[site] = Placement(
             Strategy(tuple(splits.get(d, WHOLE) for d in dims)),

@@ -36,6 +36,7 @@ TOTALS = {
     "collectives_mean_error": ("collectives", "links"),
 }
 MODEL_INPUTS = ("model", "layers", "hidden", "heads", "gpus", "seq_len")  # the same of alternatives
+ALIKE = 0.02  # a relative difference of times that shows nothing: runs of one program differ by as much
 SIGMAS_90 = 1.6449  # half the width of the interval that holds 90 % of a normal distribution
 
 
@@ -86,7 +87,8 @@ def training_scores(predictions: Sequence[Prediction]) -> dict[str, object]:
     """Score training iterations: in total, by table beside the best constant, and how alternatives are ranked.
 
     The constant of a table is the best that knows all its values. `ranking_tau` is Kendall's over pairs of rows of a
-    table that run one model on as many devices in different ways; a tie counts half.
+    table that run one model on as many devices in different ways: on several devices, and with measured values that
+    are further apart than those of one way often are (`ALIKE`). A tie of predicted values counts half.
     """
     tables: dict[str, list[Prediction]] = {}
     for p in predictions:
@@ -116,6 +118,8 @@ def _agrees(a: Prediction, b: Prediction) -> float | None:
     """Return 1 if two alternatives are ranked as they were measured, -1 if not; None if they are none."""
     first, second = a.row.question.inputs, b.row.question.inputs
     if a.value is None or b.value is None or any(first.get(key) != second.get(key) for key in MODEL_INPUTS):
+        return None
+    if first.get("gpus") == 1 or abs(a.row.value / b.row.value - 1) < ALIKE:
         return None
     return float(np.sign(a.value - b.value) * np.sign(a.row.value - b.row.value))
 

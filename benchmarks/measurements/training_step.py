@@ -3,10 +3,12 @@
 What a row does not state has these defaults. Of the degrees of parallelism and the samples in a micro-batch, the
 fastest that fit in memory count, as people report their best. Tensor parallelism stays within a node, on the fastest
 links; data parallelism comes next, stages of the pipeline are farthest apart. Pipelines work by 1F1B; where they are
-said to be interleaved, in as many parts as are fastest. Stages have the same number of layers, or one more. With
+said to be interleaved, in as many parts as are fastest. Stages have the same number of layers, or one more in the
+middle. What fits in memory is counted as by the search, with what a process takes beside its tensors. With
 recomputation, attention stores its scores, as Megatron-LM did then, and states of the optimizer are everywhere;
 without, attention is one kernel, and positions and states are divided, too (sequence parallelism, distributed
-optimizer), as in Megatron-Core. The backward pass reduces gradients of inputs while it computes those of weights.
+optimizer), as in Megatron-Core. The backward pass reduces gradients of inputs while it computes those of weights, and
+gathers again what these need while it computes those of inputs (arXiv:2205.05198, section 4.2.2).
 Copies between stages are divided among tensor-parallel devices.
 """
 
@@ -111,6 +113,13 @@ def hyper_parameters_of(inputs: Mapping[str, Any]) -> HyperParameters:
     return HyperParameters(*sizes, dtype, recompute, "sequence" in stated or is_late, is_late, states)
 
 
+def parts_of(layers: int, count: int) -> list[int]:
+    """Return the part of each layer: those of `count` in the middle, without embedding or loss, may have one more."""
+    least, more = divmod(layers, count)
+    first = (count - more) // 2
+    return [part for part in range(count) for _ in range(least + (first <= part < first + more))]
+
+
 class Iteration:
     """The iteration that a question is about, in the fastest way that fits in memory."""
 
@@ -155,7 +164,7 @@ class Iteration:
         def time_of(degrees: Degrees) -> float:
             if degrees not in tried:
                 (cost,) = self.costs.costs([self.plan(degrees)])
-                tried[degrees] = cost["time_s"], cost["peak_memory_bytes"]
+                tried[degrees] = cost["time_s"], cost.get("device_memory_bytes", cost["peak_memory_bytes"])
             time_s, peak_bytes = tried[degrees]
             return time_s if peak_bytes <= self.mesh.device.memory_bytes else float("inf")
 
@@ -259,7 +268,7 @@ class Iteration:
         )
         sizes = layer_sizes(model.hidden, model.heads, model.length, model.batch) | {"v": model.words}
         b = NamedBuilder("gpt", sizes, model.dtype, axes)
-        parts = [k * pipeline * degrees.parts // model.layers for k in range(model.layers)]
+        parts = parts_of(model.layers, pipeline * degrees.parts)
         Step(b, parts, model.recompute, model.is_fused, tensor if pipeline > 1 else ()).append()
         rounds = model.batch // degrees.data // degrees.samples
         schedule = "interleaved" if degrees.parts > 1 else "1f1b"
