@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts, block_costs
+from tapestry.costmodel.degrees import NO_DEGREES, BatchedBlock, FixedDegrees
 from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import COSTS, EvaluationState, new_state
 from tapestry.costmodel.layout_choices import DimensionOrders
@@ -31,6 +32,7 @@ from tapestry.teg.sharding.boundary import stays_whole, with_boundary
 from tapestry.teg.sharding.host import is_on_host, may_begin_on_host
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, scheduled_blocks
+from tapestry.teg.sharding.possible_rounds import batch_dims
 from tapestry.teg.sharding.rounds import Rounds, time_axis
 from tapestry.teg.sharding.stages import Pipeline
 from tapestry.teg.sharding.strategy import Read, Strategy, read_of
@@ -85,6 +87,7 @@ class PlanSpace:
         outputs: str = "sharded",
         compute_dtype: str | None = None,
         pins: Mapping[str, str] | None = None,
+        degrees: FixedDegrees = NO_DEGREES,
         layouts: str = "chosen",
         cache: TableCache | None = None,
         given: Mapping[str, Given] | None = None,
@@ -104,6 +107,8 @@ class PlanSpace:
         self.view = view or default_view(self.mesh_shape)
         self.cache = cache or TableCache()
         self.pins, self.given = pins_of_state(graph, pins or {}), given or {}
+        self.degrees = degrees
+        self._batch = batch_dims(graph) if degrees else {}
         self.inputs, self.outputs = inputs, outputs
         self.resources = resources_of(graph) if resources is None else tuple(resources)
         self.rounds = rounds
@@ -167,7 +172,8 @@ class PlanSpace:
         cold = tuple(k for k, tensor in enumerate(block.inputs) if tensor in self._cold)
         may_wait = self._uses_host and may_begin_on_host(graph, block)
         stored = self.storage.layouts, may_wait
-        choices = (pin, whole, block.definition.carries, *stored, known, self.resources, cold)
+        batch = self._batch.get(block.site)
+        choices = (pin, whole, block.definition.carries, *stored, known, self.resources, cold, batch)
         kind = (shapes, inputs, outputs, granules, accumulates, *choices)
         key = (_without_state(definition), *kind)
         if key not in self.cache.families:
@@ -180,6 +186,9 @@ class PlanSpace:
                 family.keep_one_monoid(self.time.monoid_of(block) if self.time is not None else "")
             if whole:
                 family.keep([0])
+            elif self.degrees and not (given or pin):
+                batched = BatchedBlock(definition.signature, batch, batch is None and bool(self._batch))
+                family.keep(self.degrees.kept(family.strategies, batched, self.mesh_shape))
             if self.mesh_shape.device_count > MOST_UNLIKE and not (given or pin):
                 family.keep_where_all_read([shape for shape, _ in reads])
             if pin is not None:

@@ -26,7 +26,8 @@ def rounds_to_search(graph: Graph, options: RunOptions) -> list[Rounds | None]:
     """Return the rounds that the plans of a search may run in, None for none, by their number.
 
     A number that the options fix is that of all plans. Else numbers about double, over the dimension by which least
-    memory lives on one device, as long as that is less than without rounds.
+    memory lives on one device, as long as that is less than without rounds, or the options fix stages, which need them.
+    Each has rows for all parts of the batch that the options fix.
     """
     if options.micro_batches is not None:
         return [None] if options.micro_batches == 1 else list(rounds_of(graph, options.micro_batches))
@@ -36,11 +37,15 @@ def rounds_to_search(graph: Graph, options: RunOptions) -> list[Rounds | None]:
         for rounds, counts in known
     }
     least = min(by_bytes, default=None)
-    if least is None or least >= max(live_bytes(graph)):
+    is_needed = (options.stages or 1) > 1
+    if least is None or (least >= max(live_bytes(graph)) and not is_needed):
         return [None]
     rounds, counts = by_bytes[least]
+    rows = rounds.count  # as possible rounds have it: one for each
     found: list[int] = []
     for count in counts:
+        if rows // count < (options.data_parallel or 1):
+            break
         if len(found) < MOST_COUNTS and (not found or count >= 2 * found[-1]):
             found.append(count)
     return [None, *(replace(rounds, count=count) for count in found)]

@@ -235,6 +235,25 @@ class RunOptions:
         most=4096,
         unset="plans choose",
     )
+    data_parallel: int | None = option(
+        None,
+        "parts into which every plan splits the batch (data parallelism); default: plans choose",
+        title="Data parallelism",
+        metavar="N",
+        least=1,
+        most=1 << 20,
+        unset="plans choose",
+    )
+    tensor_parallel: int | None = option(
+        None,
+        "parts into which every plan splits matrix products beside their batch (tensor parallelism); default: plans "
+        "choose",
+        title="Tensor parallelism",
+        metavar="N",
+        least=1,
+        most=1 << 20,
+        unset="plans choose",
+    )
     epsilon: float = option(
         0.005, "relative distance in every objective below which plans count as equal", least=1e-9, most=1
     )
@@ -363,6 +382,8 @@ class OptionKeywords(TypedDict, total=False):
     layouts: str
     micro_batches: int | None
     stages: int | None
+    data_parallel: int | None
+    tensor_parallel: int | None
     epsilon: float
 
 

@@ -13,10 +13,12 @@ from itertools import zip_longest
 from math import inf, prod
 from typing import NamedTuple
 
+from tapestry.costmodel.degrees import degrees_fault
 from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.unsharded import live_bytes
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.run.descendants import descendant
+from tapestry.optimizer.run.fixed_degrees import degrees_of
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Begun, Child
@@ -57,11 +59,13 @@ def pipelines_to_search(
     known = sorted((each for each in rounds if each is not None), key=lambda each: each.count)
     if options.pins or not known:
         return []
+    degrees = degrees_of(options)
     first, others = list[PipelineKind](), list[PipelineKind]()
     for devices in mesh_shape.parts()[1:]:
         count = mesh_shape.device_count // mesh_shape.part(devices).device_count
         fitting = [each for each in known if each.count >= count]
         is_wanted = count <= MOST_STAGES if options.stages is None else count == options.stages
+        is_wanted = is_wanted and not degrees_fault(degrees, mesh_shape.part(devices))
         if not is_wanted or not fitting:
             continue
         enough = [each for each in fitting if each.count >= ROUNDS_PER_STAGE * count] or fitting[-1:]
@@ -103,7 +107,7 @@ def first_pipeline(
     source = graph.by_site[found.rounds.source].outputs[0]
     rows = graph.tensors[source].shape[found.rounds.dim]
     sizes = [size for _, size in MeshShape(mesh.axis_sizes).part(found.devices).axes]
-    most = max(rows // prod(sizes[:-1]), found.rounds.count)
+    most = max(rows // max(prod(sizes[:-1]), options.data_parallel or 1), found.rounds.count)
     for count in round_counts(graph, found.rounds):
         if not found.rounds.count <= count <= most or (least < inf and count < APART * found.rounds.count):
             continue

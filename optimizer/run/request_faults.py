@@ -12,6 +12,7 @@ from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import parse_constraint
 from tapestry.optimizer.archive.goal import is_sum
+from tapestry.optimizer.run.fixed_degrees import degrees_reason
 from tapestry.optimizer.run.micro_batches import rounds_to_search
 from tapestry.optimizer.run.options import LATEST, NO_SNAPSHOT, RunOptions, names_snapshot
 from tapestry.optimizer.run.pipelines import stages_fault
@@ -52,6 +53,10 @@ def option_faults(
         "/prior": lambda: _prior(options.prior),
         "/micro_batches": lambda: _micro_batches(options.micro_batches, graph),
         "/stages": lambda: _stages(options, mesh, graph),
+        "/data_parallel": lambda: _degrees("/data_parallel", options.data_parallel, options, mesh, graph),
+        "/tensor_parallel": lambda: _degrees(
+            "/tensor_parallel", options.tensor_parallel, options, mesh, graph
+        ),
         "/compute_dtype": lambda: _compute_dtype(options.compute_dtype, mesh),
     }
     return (*faults, *(fault for place, find in meaning.items() if place not in broken for fault in find()))
@@ -153,6 +158,18 @@ def _stages(options: RunOptions, mesh: Mesh | None, graph: Graph | None) -> Iter
     rounds = rounds_to_search(graph, options) if graph is not None and is_known else None
     if reason := stages_fault(options.stages, MeshShape(mesh.axis_sizes), rounds):
         yield Fault("/stages", reason)
+
+
+def _degrees(
+    pointer: str, count: int | None, options: RunOptions, mesh: Mesh | None, graph: Graph | None
+) -> Iterator[Fault]:
+    """Yield why no plan has a number of parts that is fixed; those of both only once."""
+    if count is None or mesh is None or (pointer == "/tensor_parallel" and options.data_parallel is not None):
+        return
+    if options.pins:
+        yield Fault(pointer, "blocks cannot be pinned where the parts of all blocks are fixed")
+    elif reason := degrees_reason(options, MeshShape(mesh.axis_sizes), graph):
+        yield Fault(pointer, reason)
 
 
 def _compute_dtype(name: str | None, mesh: Mesh | None) -> Iterator[Fault]:

@@ -16,6 +16,7 @@ import numpy as np
 from deap import base
 
 from tapestry.costmodel.compiled import stoppable
+from tapestry.costmodel.degrees import degrees_fault, view_of
 from tapestry.costmodel.known_objectives import KnownObjectives, known_objectives
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.plan_space import PlanSpace
@@ -36,6 +37,7 @@ from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.clock import Deadline, SearchClock
 from tapestry.optimizer.run.coordinator import Coordinator
+from tapestry.optimizer.run.fixed_degrees import degrees_of
 from tapestry.optimizer.run.improvement import expected_improvement
 from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior, begin_with, rates_of
@@ -251,7 +253,11 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     mesh, options = request.mesh, request.options
     whole_mesh_shape = MeshShape(mesh.axis_sizes)
     is_whole = options.devices == "all" or bool(options.pins)
-    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in whole_mesh_shape.parts()[: 1 if is_whole else None]]
+    parts_of_mesh = whole_mesh_shape.parts()[: 1 if is_whole else None]
+    fitting = [
+        each for each in parts_of_mesh if not degrees_fault(degrees_of(options), whole_mesh_shape.part(each))
+    ]
+    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in fitting]
     others = SCHEDULE_ORDERS[1:] if parts.schedule_orders else ()
     kinds += [(kinds[0][0], name) for name in others if _may_pay(name, request.graph)]
     first, *further = rounds_to_search(request.graph, options)
@@ -267,7 +273,7 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
         mesh_shape = whole_mesh_shape.part(devices)
         used = mesh.part(mesh_shape.axes)
         goal = goal_of(request.objectives, request.bounds, used, options.epsilon, request.known)
-        view = default_view(mesh_shape)
+        view = view_of(mesh_shape, degrees_of(options))
         submeshes.append(
             SubMesh(
                 devices, used, view, goal, schedule_order=schedule_order, rounds=rounds, known=request.known
@@ -282,7 +288,7 @@ def _in_stages(request: _Request, kind: PipelineKind) -> SubMesh:
     """Build the mesh of plans that are such a pipeline."""
     layout = layout_of(MeshShape(request.mesh.axis_sizes), kind)
     goal = goal_of(request.objectives, request.bounds, request.mesh, request.options.epsilon, request.known)
-    view = default_view(layout.stage_mesh_shape)
+    view = view_of(layout.stage_mesh_shape, degrees_of(request.options))
     submesh = SubMesh(kind.devices, request.mesh, view, goal, rounds=kind.rounds, known=request.known)
     return replace(submesh, stages=kind.stages, layout=layout)
 

@@ -29,6 +29,7 @@ from tapestry.optimizer.placement.credits import SHAPE
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_seeds
+from tapestry.optimizer.run.fixed_degrees import degrees_of
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.structure.division import divided
 from tapestry.rewrites import Move
@@ -171,6 +172,7 @@ def new_variant(
         outputs=options.outputs,
         compute_dtype=options.compute_dtype,
         pins=options.pins,
+        degrees=degrees_of(options),
         layouts=options.layouts,
         cache=submesh.cache,
         resources=submesh.known.resources,

@@ -13,6 +13,7 @@ import numpy as np
 
 from tapestry.costmodel.view import LOGICAL_AXES, View, groupings
 from tapestry.optimizer.archive.fronts import hypervolume
+from tapestry.optimizer.run.fixed_degrees import degrees_of
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import SubMesh, insert_exact, new_variant
 from tapestry.teg.graph import Graph
@@ -24,11 +25,11 @@ CORNER = 1.1  # of the hypervolume, times the worst value
 
 
 def has_views(submesh: SubMesh, options: RunOptions) -> bool:
-    """Return whether a mesh has several views: more sub-axes than a view has axes, and no pins.
+    """Return whether a mesh has several views: more sub-axes than a view has axes, and no pins or fixed degrees.
 
-    Where blocks are pinned the view that pins are checked on is the only one.
+    Where blocks are pinned the view that pins are checked on is the only one; where degrees are fixed, one with them.
     """
-    return len(submesh.view.mesh_shape.sub_axes) > LOGICAL_AXES and not options.pins
+    return len(submesh.view.mesh_shape.sub_axes) > LOGICAL_AXES and not (options.pins or degrees_of(options))
 
 
 def ranked_views(

@@ -210,7 +210,9 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
     if not faults and options.dtype is not None:
         request = replace(request, graph_id=graph_in_precision(body.graph_id, options.dtype, parts))
         faults += _source_faults(request.graph_id, options.start_from, parts)
-    is_particular = bool(options.pins) or (options.micro_batches or 1) > 1 or (options.stages or 1) > 1
+    is_particular = bool(options.pins) or any(
+        (count or 1) > 1 for count in (options.micro_batches, options.stages, options.data_parallel)
+    )
     if not faults and is_particular and parts.store.runs.equal_run(request, versions()) is None:
         faults += parts.pool.do(
             tasks.faults_of_program,
@@ -218,6 +220,7 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
             dict(options.pins),
             options.micro_batches,
             options.stages,
+            options.data_parallel,
             dict(request.mesh),
             parts.settings.database_url,
         )

@@ -18,6 +18,7 @@ from tapestry.costmodel.strategies import PinError
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, canonicalize, explain
+from tapestry.optimizer.run.fixed_degrees import degrees_reason
 from tapestry.optimizer.run.micro_batches import rounds_to_search
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.pipelines import stages_fault
@@ -183,21 +184,26 @@ def faults_of_program(
     pins: Mapping[str, str],
     micro_batches: int | None,
     stages: int | None,
+    data_parallel: int | None,
     mesh: Mapping[str, Any],
     url: str,
 ) -> tuple[Fault, ...]:
     """Find what a run asks of a program that it cannot do.
 
-    Those are pins that name no site of it, or that no strategy on this mesh leads to, and numbers of micro-batches and
-    of stages in which it cannot run.
+    Those are pins that name no site of it, or that no strategy on this mesh leads to, and numbers of micro-batches, of
+    stages and of parts of its batch in which it cannot run.
     """
     graph = canonicalize(store_at(url).graphs.load(graph_id))
     if micro_batches is not None and (reason := rounds_fault(graph, micro_batches)):
         return (Fault("/micro_batches", reason),)
     if stages is not None:
-        rounds = rounds_to_search(graph, RunOptions(micro_batches=micro_batches))
+        rounds = rounds_to_search(graph, RunOptions(micro_batches=micro_batches, stages=stages))
         if reason := stages_fault(stages, MeshShape(mesh_of(mesh).axis_sizes), rounds):
             return (Fault("/stages", reason),)
+    if data_parallel is not None:
+        options = RunOptions(micro_batches=micro_batches, stages=stages, data_parallel=data_parallel)
+        if reason := degrees_reason(options, MeshShape(mesh_of(mesh).axis_sizes), graph):
+            return (Fault("/data_parallel", reason),)
     faults = [
         Fault(f"/pins/{escape(site)}", reason, near_names(site, graph.by_site, most=MOST_SITES))
         for site in pins

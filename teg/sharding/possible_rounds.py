@@ -5,6 +5,7 @@ Imported by the checks of placements and by the search.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tapestry.teg.graph import Graph
@@ -32,6 +33,15 @@ def possible_rounds(graph: Graph) -> list[Rounds]:
                 known.add(body)
                 found.append(rounds)
     return found
+
+
+def batch_dims(graph: Graph) -> Mapping[str, int]:
+    """Return the index dimensions, of blocks and inputs by their sites, that run along the batch; empty without one.
+
+    The batch is the dimension of an input that runs through most blocks, of those in slices of which they can run.
+    """
+    found = [time_axis(graph, rounds).dims for rounds in possible_rounds(graph)]
+    return max(found, key=len, default={})
 
 
 def round_counts(graph: Graph, rounds: Rounds) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from argparse import ArgumentTypeError
+from argparse import SUPPRESS, Action, ArgumentError, ArgumentTypeError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
@@ -13,11 +13,18 @@ from tapestry.optimizer.run.option_fields import Option
 from tapestry.optimizer.run.options import OPTIONS
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.cli.values import dimension, duration, names, pairs, whole
-from tapestry.teg.faults import expected, joined, near_names, no_such, one_of
+from tapestry.teg.faults import expected, joined, near_hint, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
 SHELLS = ("bash", "zsh", "fish")
 LEVELS = ("debug", "info", "warning", "error")
+# Degrees of parallelism as people call them -> the options of a run that fix them.
+FIXED = {
+    "data": "data_parallel",
+    "tensor": "tensor_parallel",
+    "pipeline": "stages",
+    "micro_batches": "micro_batches",
+}
 # The greatest numbers on a command line where an option of a run has no bound of its own.
 MOST = {"islands": MOST_ISLANDS}
 
@@ -145,6 +152,26 @@ def run_options(parser: Parser, known: Sequence[Option]) -> None:
         else:
             values |= {"metavar": option.metavar, "type": _parser_of(option)}
         parser.add_argument(option.flag, **values)
+    if {option.name for option in known} >= set(FIXED.values()):
+        help = f"degrees that all plans have, of {', '.join(FIXED)}; the same as their own options"
+        parser.add_argument("--fix", action=_Fix, metavar="DEGREE=N[,DEGREE=N]", help=help, dest=SUPPRESS)
+
+
+class _Fix(Action):
+    """An argument that sets several degrees of parallelism: `tensor=8,pipeline=4`."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        by_name = {option.name: option for option in OPTIONS}
+        for pair in str(values).split(","):
+            name, is_given, text = (part.strip() for part in pair.partition("="))
+            if name not in FIXED or not is_given:
+                hint = near_hint(name, FIXED) if is_given else "write tensor=8,pipeline=4"
+                raise ArgumentError(self, f"expected degrees and their numbers, not {pair.strip()!r}; {hint}")
+            option = by_name[FIXED[name]]
+            try:
+                setattr(namespace, option.name, _parser_of(option)(text))
+            except ArgumentTypeError as error:
+                raise ArgumentError(self, f"{name}: {error}") from error
 
 
 def help_of(option: Option) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tapestry.costmodel.degrees import is_product
 from tapestry.costmodel.unsharded import live_bytes
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot, verify_plan
@@ -21,6 +23,7 @@ from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import placement_moves, replay_plan
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.possible_rounds import batch_dims
 from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.sharding.stages import Stages
 from tests.optimizer.run.resumed import reported
@@ -191,3 +194,46 @@ def test_a_search_begins_with_it() -> None:
     assert [(variant.submesh, variant.number) for variant in begun] == [(0, 0)]
     assert result.frontier and all(plan.placements.stages is not None for plan in result.frontier)
     assert all(plan.feasible for plan in result.frontier)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ({"tensor_parallel": 2}, {"data_parallel": 2, "tensor_parallel": 2}, {"stages": 2, "data_parallel": 2}),
+)
+def test_degrees_that_are_fixed_are_those_of_all_plans(options: dict[str, int]) -> None:
+    result, _ = searched(4_000, **options)
+    assert result.frontier
+    assert {p.placements.stages.count for p in result.frontier if p.placements.stages} <= {
+        options.get("stages", 2),
+        4,
+    }
+    for plan in result.frontier:
+        batch, shape = batch_dims(plan.graph), MeshShape(MESH.axis_sizes).part(plan.placements.devices)
+        for block in plan.graph.blocks:
+            if block.is_view or block.site not in batch:
+                continue
+            parts = [shape.size_of(s.axes) for s in plan.placements.of(block).strategy.splits]
+            at = batch[block.site]
+            assert options.get("data_parallel", parts[at]) == parts[at]
+            if is_product(block.signature):
+                assert options.get("tensor_parallel", prod(parts) // parts[at]) == prod(parts) // parts[at]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    (
+        (
+            {"data_parallel": 4, "stages": 2},
+            "data_parallel: the axes node:1, gpu:2 cannot be divided for data 4",
+        ),
+        ({"tensor_parallel": 3}, "tensor_parallel: the axes node:2, gpu:2 cannot be divided for tensor 3"),
+        (
+            {"data_parallel": 4, "micro_batches": 32},
+            "data_parallel: the batch of 'chain' has 2 rows in each micro-batch",
+        ),
+        ({"tensor_parallel": 2, "pins": {"x": "(-, -)"}}, "tensor_parallel: blocks cannot be pinned where"),
+    ),
+)
+def test_degrees_that_no_plan_has_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        searched(100, **options)

@@ -150,6 +150,8 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("layouts", "tiled", "/layouts", ["chosen", "native"]),
     *[("micro_batches", value, "/micro_batches", None) for value in (*NO_WHOLE, 0, -1, 4097, 10**400)],
     *[("stages", value, "/stages", None) for value in (*NO_WHOLE, 0, -1, 3, 4097, 10**400)],
+    *[("data_parallel", value, "/data_parallel", None) for value in (*NO_WHOLE, 0, -1, 3, 16, 10**400)],
+    *[("tensor_parallel", value, "/tensor_parallel", None) for value in (*NO_WHOLE, 0, -1, 3, 16, 10**400)],
     ("verify", "yes", "/verify", ["auto", "none", "dry", "execute"]),
     *[
         (option.name, value, option.pointer, None)

@@ -90,6 +90,14 @@ def test_stages_are_checked_against_the_program(shared: Service) -> None:
         assert (fault["pointer"], fault["detail"]) == ("/stages", reason)
 
 
+@pytest.mark.slow
+def test_degrees_are_checked_against_the_program(shared: Service) -> None:
+    assert shared.submit(data_parallel=2, tensor_parallel=2).status_code == 202
+    (fault,) = complaint(shared.submit(data_parallel=8, micro_batches=16), 422, "invalid")["errors"]
+    assert fault["pointer"] == "/data_parallel"
+    assert "rows in each micro-batch, not 8 or more" in fault["detail"]
+
+
 def test_pins_are_checked_against_the_program(shared: Service) -> None:
     assert shared.submit(pins={"y": "[gpu.0, -]"}).status_code == 202
     faults = complaint(shared.submit(pins={"z": "[gpu.0, -]", "y": "gpu"}), 422, "invalid")["errors"]

@@ -34,3 +34,20 @@ def test_a_plan_with_micro_batches_is_shown_run_and_exported(tapestry: Run, tmp_
     assert "does not support plans with rounds (micro-batches)" in complaint(failing)
     impossible = tapestry("optimize", program, *options, "--micro-batches", 7)
     assert "7" in complaint(impossible) and "micro" in complaint(impossible)
+
+
+def test_degrees_are_fixed_together(tapestry: Run, tmp_path: Path) -> None:
+    program = tmp_path / "training.json"
+    save(training(64, "float32"), program)
+    options = (program, "--mesh", "dgx-h100", "--evaluations", 200, "--islands", 1, "--quiet", "--no-store")
+    found = tapestry("optimize", *options, "--fix", "data=2,pipeline=2,micro_batches=4", "--json").json[
+        "frontier"
+    ]
+    assert found and all(plan["micro_batches"] == 4 and plan["stages"]["count"] == 2 for plan in found)
+    for text, reason in (
+        ("tensr=2", "not 'tensr=2'; did you mean tensor?"),
+        ("tensor", "write tensor=8,pipeline=4"),
+        ("data=2,tensor=x", "tensor: expected a whole number from 1 to"),
+        ("tensor=3", "argument --tensor-parallel: the axes gpu:8 cannot be divided for tensor 3"),
+    ):
+        assert reason in complaint(tapestry("optimize", *options, "--fix", text))
