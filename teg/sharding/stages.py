@@ -18,7 +18,7 @@ import numpy as np
 
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
-SCHEDULES = ("gpipe", "1f1b", "interleaved")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ Imported by the expansion, and by the fast cost model.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -30,7 +31,7 @@ class StagePiece:
     """Blocks of a segment, in schedule order, that one stage runs in one go: those of one part of the pipeline.
 
     `depth` counts the changes of parts before it, on the way with the most of them; `needs` are the numbers of the
-    pieces of other stages that it waits for; `flops` those of its blocks in all rounds, at least 1.
+    pieces that it waits for; `flops` those of its blocks in all rounds, at least 1. No piece needs one that `is_late`.
     """
 
     part: int
@@ -38,6 +39,7 @@ class StagePiece:
     blocks: tuple[Block, ...]
     needs: frozenset[int]
     flops: int = 1
+    is_late: bool = False
 
 
 class Turn(NamedTuple):
@@ -89,7 +91,7 @@ def turn_table(
             pieces: Sequence[StagePiece] = (StagePiece(0, 0, segment, frozenset()),)
             turns = [(0, number) for number in range(rounds)]
         else:
-            pieces = pieces_of(graph, segment, parts or {})
+            pieces = pieces_of(graph, segment, parts or {}, has_late=stages.schedule == "zb-h1")
             turns = pipeline_order(pieces, rounds, stages)
         found += pieces
         levels += [level] * len(pieces)
@@ -111,11 +113,15 @@ def turns_of(table: TurnTable, stages: Stages | None) -> list[Turn]:
     return turns
 
 
-def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) -> tuple[StagePiece, ...]:
+def pieces_of(
+    graph: Graph, segment: Sequence[Block], parts: Mapping[str, int], *, has_late: bool = False
+) -> tuple[StagePiece, ...]:
     """Cut blocks, in schedule order, into pieces, those of least depth first.
 
     A block is as deep as what it needs makes it, or as its readers, where it comes as late as they do: so does what is
     computed again. What no other part waits for yet is not done by itself, but together with what its part does next.
+    If the segment `has_late` pieces, what nothing else waits for on the way back of a part, such as gradients of
+    weights, is one of its own, behind all others.
     """
     makers = {tensor: block for block in segment for tensor in block.outputs}
     depth: dict[str, int] = {}
@@ -128,6 +134,8 @@ def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) 
         depth[block.site] = max((depth[b.site] + (parts.get(b.site, 0) != part) for b in before), default=0)
     _postpone(segment, parts, depth, needs)
     _join_early(segment, parts, depth, needs)
+    last = 1 + max(depth.values(), default=0)
+    depth |= dict.fromkeys(_late(segment, parts, depth, needs) if has_late else (), last)
     found: dict[tuple[int, int], list[Block]] = {}
     for block in segment:
         found.setdefault((depth[block.site], parts.get(block.site, 0)), []).append(block)
@@ -142,6 +150,7 @@ def pieces_of(graph: Graph, segment: Sequence[Block], parts: Mapping[str, int]) 
             frozenset(number[key_of[b.site]] for block in found[key] for b in needs[block.site])
             - {number[key]},
             1 + sum(block_flops(graph, block) for block in found[key]),
+            key[0] == last,
         )
         for key in keys
     )
@@ -207,6 +216,26 @@ def _join_early(
         if following < first_read:
             for block in members[key]:
                 depth[block.site] = following
+
+
+def _late(
+    segment: Sequence[Block],
+    parts: Mapping[str, int],
+    depth: Mapping[str, int],
+    needs: Mapping[str, Sequence[Block]],
+) -> set[str]:
+    """Return the sites of blocks that no other piece needs, of pieces that others need, on the way back of a part."""
+    piece_of = {block.site: (parts.get(block.site, 0), depth[block.site]) for block in segment}
+    first = dict(sorted(set(piece_of.values()), reverse=True))  # the least depth of each part
+    is_alone = Counter(part for part, _ in set(piece_of.values()))
+    early: set[str] = set()
+    for block in reversed(segment):
+        for other in needs[block.site]:
+            if block.site in early or piece_of[other.site] != piece_of[block.site]:
+                early.add(other.site)
+    split = {piece_of[site] for site in early}
+    split = {(part, at) for part, at in split if at != first[part] or is_alone[part] == 1}
+    return {block.site for block in segment if block.site not in early and piece_of[block.site] in split}
 
 
 class _Entry(NamedTuple):
@@ -297,11 +326,12 @@ def _waits(
 def _stage_order(pieces: Sequence[StagePiece], rounds: int, stages: Stages, stage: int) -> list[_Entry]:
     """Return the turns of one stage in the order of its schedule."""
     by_part: dict[int, list[int]] = {}
+    late: list[int] = []
     for k, piece in enumerate(pieces):  # in order of depth
         if piece.part % stages.count == stage:
-            by_part.setdefault(piece.part, []).append(k)
+            (late if piece.is_late else by_part.setdefault(piece.part, [])).append(k)
     if stages.schedule == "gpipe" or rounds == 1:
-        mine = sorted(k for ks in by_part.values() for k in ks)
+        mine = sorted((*late, *(k for ks in by_part.values() for k in ks)))
         return [_Entry(k, number) for k in mine for number in range(rounds)]
     # Way out and way back: the first piece of each part, then what is left of it.
     parts = sorted(by_part)
@@ -318,6 +348,9 @@ def _stage_order(pieces: Sequence[StagePiece], rounds: int, stages: Stages, stag
         ahead = 2 * ahead + (len(parts) - 1) * stages.count
     ahead = min(ahead, len(out))
     order = [entry for entries in out[:ahead] for entry in entries]
-    for forth, home in zip(out[ahead:], back, strict=False):
-        order += (*forth, *home)
-    return order + [entry for entries in back[len(out) - ahead :] for entry in entries]
+    # What is late waits for as many further rounds as there are stages before this one.
+    later = [[_Entry(k, n) for k in late] for n in range(rounds if late else 0)]
+    for n, home in enumerate(back):
+        order += (*(out[ahead + n] if ahead + n < len(out) else ()), *home)
+        order += later[n - stage] if n >= stage and later else ()
+    return order + [entry for entries in later[max(rounds - stage, 0) :] for entry in entries]

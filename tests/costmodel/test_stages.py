@@ -62,6 +62,7 @@ WAYS = [
     ("2x-dgx-h100", "node:1,gpu:4", 4, "1f1b", 8, 2),
     ("2x-dgx-h100", "node:2,gpu:2", 3, "1f1b", 3, 2),
     ("dgx-h100", "gpu:2", 2, "interleaved", 4, 1),
+    ("2x-dgx-h100", "node:1,gpu:4", 4, "zb-h1", 8, 2),
     ("t3000", "y:1,x:4", 2, "gpipe", 1, 1),
     ("tpu-v4-2x2x2", "x:1,y:2,z:2", 2, "1f1b", 2, 2),
 ]

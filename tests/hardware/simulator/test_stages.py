@@ -130,6 +130,21 @@ def test_bubbles_are_those_of_theory(stages: int, parts: int, rounds: int, sched
     assert 0 <= bubble_ticks - free_ticks <= run.copy_ticks <= 1000
 
 
+@pytest.mark.parametrize(("stages", "rounds"), [(2, 6), (4, 8), (8, 16)])
+def test_late_gradients_of_weights_leave_a_third_of_the_bubble(stages: int, rounds: int) -> None:
+    """Compare with Qi et al. 2023, table 1 (ZB-H1): the bubble is (p - 1) (T_F + T_B - T_W).
+
+    Each late round holds what a stage made forward and what came back, on the last stage its own result instead.
+    """
+    run = chained(stages, 1, rounds, "zb-h1")
+    work_ticks, one_ticks = 3 * 64 * rounds * 10**6, 64 * 10**6
+    assert run.compute_ticks.tolist() == [work_ticks] * stages
+    free_ticks = (stages - 1) * one_ticks
+    assert 0 <= run.makespan_ticks - work_ticks - free_ticks <= run.copy_ticks <= 1000
+    held, ordered = (chained(stages, 1, rounds, each).peak_memory_bytes / UNIT for each in ("zb-h1", "1f1b"))
+    assert (held - ordered).tolist() == [0, *(2 * s + 1 for s in range(1, stages - 1)), stages - 2]
+
+
 @pytest.mark.parametrize(("stages", "rounds"), [(2, 6), (4, 4), (4, 8), (8, 16)])
 def test_one_forward_one_back_holds_a_round_per_stage_that_follows(stages: int, rounds: int) -> None:
     """Check peaks: on stage s of p, what p - s rounds made forward, beside five pieces of the same size.

@@ -61,7 +61,7 @@ def drawn(seed: int, state: bool = False) -> Pipelined:
     rng, graph = np.random.default_rng(seed), training(24, "float32", state=state)
     name, devices, count = PLACES[seed % 5]
     mesh = load_mesh(name)
-    stages = Stages(count, SCHEDULES[seed // 5 % 3])
+    stages = Stages(count, SCHEDULES[seed // 5 % len(SCHEDULES)])
     rounds = (None, in_rounds(2), in_rounds(4))[seed // 2 % 3]
     while True:
         shape = MeshShape(mesh.axis_sizes)

@@ -200,14 +200,17 @@ def test_several_parts_for_a_stage_are_interleaved() -> None:
 # Turns.
 
 
-def orders(program: ExplicitGraph) -> list[str]:
-    """Return what each stage does of a chain: `F2` is forward in round 2, `B2` back; parts of its own are a, b, ..."""
+def orders(program: ExplicitGraph, kinds: str = "fb") -> list[str]:
+    """Return what each stage does of a chain: `F2` is forward in round 2, `B2` back; parts of its own are a, b, ...
+
+    `D2` is the gradient of a weight, if that is among the `kinds`.
+    """
     assert program.stages is not None
     count = program.stages.count
     found: list[list[str]] = [[] for _ in range(count)]
     several = any(slot.step.site == f"f{count}" for slot in program.slots)
     for step in (slot.step for slot in program.slots):
-        if step.site[0] in "fb":
+        if step.site[0] in kinds:
             own = "abcd"[int(step.site[1:]) // count] if several else ""
             found[step.stage].append(f"{step.site[0].upper()}{step.round}{own}")
     return [" ".join(each) for each in found]
@@ -243,6 +246,19 @@ def test_interleaved() -> None:
         "F0a F1a F0b F1b F2a B0b F3a B1b F2b B0a F3b B1a B2b B3b B2a B3a",
         "F0a F1a F0b B0b F1b B1b F2a B0a F3a B1a F2b B2b F3b B3b B2a B3a",
     ]
+
+
+def test_gradients_of_weights_are_late_without_bubbles() -> None:
+    """Compare with Qi et al. 2023 (ZB-H1): those of stage s wait for s further rounds, and fill what 1F1B waits for."""
+    graph = chain(4, 8, width=4)
+    program = expand(graph, one_layer_each(graph, Stages(4, "zb-h1"), 8), EIGHT)
+    assert orders(program, "fbd") == [
+        "F0 F1 F2 F3 D0 B0 F4 D1 B1 F5 D2 B2 F6 D3 B3 F7 D4 B4 D5 B5 D6 B6 D7 B7",
+        "F0 F1 F2 B0 F3 B1 D0 F4 B2 D1 F5 B3 D2 F6 B4 D3 F7 B5 D4 B6 D5 B7 D6 D7",
+        "F0 F1 B0 F2 B1 F3 B2 D0 F4 B3 D1 F5 B4 D2 F6 B5 D3 F7 B6 D4 B7 D5 D6 D7",
+        "F0 B0 F1 B1 F2 B2 F3 B3 D0 F4 B4 D1 F5 B5 D2 F6 B6 D3 F7 B7 D4 D5 D6 D7",
+    ]
+    assert verify(graph, program) == []
 
 
 def test_an_interleaved_plan_of_one_part_each_is_one_forward_one_back() -> None:
