@@ -51,8 +51,8 @@ def pipelines_to_search(
     """Return the pipelines that the plans of a search may have, over all devices of the mesh.
 
     First come those of each number of stages that work by 1F1B, in the least of the numbers of `rounds` that is several
-    times as large, or the largest. Then come those in more rounds, and interleaved ones. A number of stages that the
-    options fix is that of all plans.
+    times as large, or the largest. Then come for each those whose gradients of weights are late, interleaved ones, and
+    those in more rounds. A number of stages that the options fix is that of all plans.
     """
     if options.stages == 1:
         return []
@@ -70,6 +70,7 @@ def pipelines_to_search(
             continue
         enough = [each for each in fitting if each.count >= ROUNDS_PER_STAGE * count] or fitting[-1:]
         first.append(PipelineKind(devices, enough[0], Stages(count, "1f1b")))
+        others.append(PipelineKind(devices, enough[0], Stages(count, "zb-h1")))
         if enough[0].count % count == 0:
             others.append(PipelineKind(devices, enough[0], Stages(count, "interleaved")))
         others += (PipelineKind(devices, each, Stages(count, "1f1b")) for each in enough[1:2])

@@ -238,7 +238,9 @@ class StagesAnswer(Answer):
     """The stages of a plan: equal parts of the mesh, each of which runs blocks of its own (a pipeline)."""
 
     count: int
-    schedule: str = Field(description="the order in which stages take turns: gpipe, 1f1b or interleaved")
+    schedule: str = Field(
+        description="the order in which stages take turns: gpipe, 1f1b, interleaved, zb-h1, or by hand"
+    )
     blocks: list[int] = Field(description="how many blocks are in each part; part k is on stage k % count")
 
 

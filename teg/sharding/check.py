@@ -78,7 +78,16 @@ def _check_stages(
             message = f"block {site!r} is in part {placements.blocks[site].part} of a pipeline"
             yield Issue("placement", key_path("$.blocks", site), message, "state the stages of the plan")
         return
-    yield from _known("stages", stages.schedule, SCHEDULES)
+    if stages.is_by_hand:
+        try:
+            assert stages.turns
+        except ValueError as error:
+            yield Issue(
+                "placement", "$.stages", str(error), "give each stage its turns: f0 f1 b0 b1 | f0 b0 f1 b1"
+            )
+            return
+    else:
+        yield from _known("stages", stages.schedule, SCHEDULES)
     if stages.count < 1:
         yield Issue("placement", "$.stages", f"there are {stages.count} stages", "give 1 stage or more")
         return
@@ -87,7 +96,7 @@ def _check_stages(
     except ValueError as error:
         yield Issue("placement", "$.stages", str(error), "give stages of fewer devices, or fewer stages")
     last = max((p.part for p in placements.blocks.values()), default=0)
-    if last >= stages.count and stages.schedule != "interleaved":
+    if last >= stages.count and not (stages.is_by_hand or stages.schedule == "interleaved"):
         message = f"{last + 1} parts for {stages.count} stages"
         yield Issue("placement", "$.stages", message, "only interleaved stages have several parts each")
     for site, placement in placements.blocks.items():

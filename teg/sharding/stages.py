@@ -13,31 +13,88 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.teg.brief import counted
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1")
 
 
+class HandTurn(NamedTuple):
+    """A turn of a schedule that is given by hand: the way out (`f`), back (`b`) or what is late (`w`) of a part."""
+
+    way: str
+    round: int
+    part: int
+
+    def __str__(self) -> str:
+        return f"{self.way}{self.round} of part {self.part}"
+
+
 @dataclass(frozen=True)
 class Stages:
-    """The stages of a plan: how many, and the schedule by which they take turns at their parts."""
+    """The stages of a plan: how many, and the schedule by which they take turns at their parts.
+
+    That is one of `SCHEDULES`, or the turns of every stage, given by hand: `f0 f1 b0 b1 | f0 b0 f1 b1`. A stage of
+    several parts says which: `f0@2`.
+    """
 
     count: int
     schedule: str = "1f1b"
 
     @property
+    def is_by_hand(self) -> bool:
+        return " " in self.schedule or "|" in self.schedule
+
+    @property
+    def schedule_name(self) -> str:
+        """The schedule as a message names it."""
+        return "given by hand" if self.is_by_hand else repr(self.schedule)
+
+    @cached_property
+    def turns(self) -> tuple[tuple[HandTurn, ...], ...]:
+        """The turns of every stage, of a schedule that is given by hand.
+
+        Raises:
+            ValueError: there are not as many lists of turns as stages, or one has another word.
+        """
+        lists = self.schedule.split("|")
+        if len(lists) != self.count:
+            raise ValueError(
+                f"the schedule has the turns of {counted(len(lists), 'stage')}, not of {self.count}"
+            )
+        found = []
+        for stage, text in enumerate(lists):
+            turns = [_TURN.fullmatch(word) for word in text.split()]
+            if None in turns:
+                word = text.split()[turns.index(None)]
+                raise ValueError(f"stage {stage} has {word!r}, which is no turn such as f0, b3, w3 or f0@2")
+            found.append(tuple(HandTurn(t[1], int(t[2]), int(t[3] or stage)) for t in turns if t is not None))
+        return tuple(found)
+
+    @property
+    def has_late(self) -> bool:
+        """True if what nothing waits for on the way back has turns of its own."""
+        if self.is_by_hand:
+            return any(turn.way == "w" for turns in self.turns for turn in turns)
+        return self.schedule == "zb-h1"
+
+    @property
     def part_count(self) -> int:
         """The number of parts that a program is divided into: two for each stage if they are interleaved."""
+        if self.is_by_hand:
+            return max(self.count, *(1 + turn.part for turns in self.turns for turn in turns))
         return 2 * self.count if self.schedule == "interleaved" else self.count
 
     def __str__(self) -> str:
         return f"{self.count} x {self.schedule}"
 
 
-_STAGES = re.compile(r"(\d+) x ([a-z0-9_-]+)")
+_STAGES = re.compile(r"(\d+) x ([a-z0-9_-]+|[a-z0-9@]+(?: (?:\| )?[a-z0-9@]+)+)")
+_TURN = re.compile(r"([fbw])(\d+)(?:@(\d+))?")
 
 
 def parse_stages(text: str) -> Stages | None:
@@ -49,7 +106,8 @@ def parse_stages(text: str) -> Stages | None:
     found = _STAGES.fullmatch(text)
     if text and found is None:
         raise ValueError(
-            f"expected stages such as '4 x 1f1b', the count and a schedule among {', '.join(SCHEDULES)}, not {text!r}"
+            f"expected stages such as '4 x 1f1b', the count and a schedule among {', '.join(SCHEDULES)} or by hand, "
+            f"such as '2 x f0 f1 b0 b1 | f0 b0 f1 b1', not {text!r}"
         )
     return None if found is None else Stages(int(found[1]), found[2])
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tapestry.teg.flops import block_flops
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.rounds import TimeAxis
-from tapestry.teg.sharding.stages import Stages
+from tapestry.teg.sharding.stages import HandTurn, Stages
 
 
 class ScheduleError(ValueError):
@@ -91,7 +91,7 @@ def turn_table(
             pieces: Sequence[StagePiece] = (StagePiece(0, 0, segment, frozenset()),)
             turns = [(0, number) for number in range(rounds)]
         else:
-            pieces = pieces_of(graph, segment, parts or {}, has_late=stages.schedule == "zb-h1")
+            pieces = pieces_of(graph, segment, parts or {}, has_late=stages.has_late)
             turns = pipeline_order(pieces, rounds, stages)
         found += pieces
         levels += [level] * len(pieces)
@@ -320,7 +320,7 @@ def _waits(
         texts.append(
             f"stage {s} waits in round {entry.round} of part {pieces[entry.piece].part} for {awaited}"
         )
-    return f"the schedule {stages.schedule!r} cannot go on: {'; '.join(texts)}"
+    return f"the schedule {stages.schedule_name} cannot go on: {'; '.join(texts)}"
 
 
 def _stage_order(pieces: Sequence[StagePiece], rounds: int, stages: Stages, stage: int) -> list[_Entry]:
@@ -330,6 +330,8 @@ def _stage_order(pieces: Sequence[StagePiece], rounds: int, stages: Stages, stag
     for k, piece in enumerate(pieces):  # in order of depth
         if piece.part % stages.count == stage:
             (late if piece.is_late else by_part.setdefault(piece.part, [])).append(k)
+    if stages.is_by_hand and rounds > 1:
+        return _by_hand(by_part, {pieces[k].part: k for k in late}, rounds, stages, stage)
     if stages.schedule == "gpipe" or rounds == 1:
         mine = sorted((*late, *(k for ks in by_part.values() for k in ks)))
         return [_Entry(k, number) for k in mine for number in range(rounds)]
@@ -354,3 +356,32 @@ def _stage_order(pieces: Sequence[StagePiece], rounds: int, stages: Stages, stag
         order += (*(out[ahead + n] if ahead + n < len(out) else ()), *home)
         order += later[n - stage] if n >= stage and later else ()
     return order + [entry for entries in later[max(rounds - stage, 0) :] for entry in entries]
+
+
+def _by_hand(
+    by_part: Mapping[int, Sequence[int]], late: Mapping[int, int], rounds: int, stages: Stages, stage: int
+) -> list[_Entry]:
+    """Return the turns of one stage as a schedule states them; those of parts that have no such piece are left out.
+
+    Raises:
+        ScheduleError: a turn is missing, or there twice.
+    """
+    found: dict[_Entry, HandTurn] = {}
+    for turn in stages.turns[stage]:
+        mine = by_part.get(turn.part, ())
+        for k in {"f": mine[:1], "b": mine[1:]}.get(turn.way, [late[turn.part]] if turn.part in late else []):
+            entry = _Entry(k, turn.round)
+            if entry in found:
+                raise ScheduleError(f"the schedule given by hand has {turn} twice on stage {stage}")
+            found[entry] = turn
+    order = list(found)
+    ways = [("f" if n == 0 else "b", part, k) for part, mine in by_part.items() for n, k in enumerate(mine)]
+    ways += [("w", part, k) for part, k in late.items()]
+    for number in range(rounds):
+        for way, part, k in ways:
+            if found.pop(_Entry(k, number), None) is None:
+                missing = HandTurn(way, number, part)
+                raise ScheduleError(f"the schedule given by hand lacks {missing} on stage {stage}")
+    for turn in found.values():
+        raise ScheduleError(f"the schedule given by hand has {turn} on stage {stage}, of {rounds} rounds")
+    return order

@@ -63,6 +63,7 @@ WAYS = [
     ("2x-dgx-h100", "node:2,gpu:2", 3, "1f1b", 3, 2),
     ("dgx-h100", "gpu:2", 2, "interleaved", 4, 1),
     ("2x-dgx-h100", "node:1,gpu:4", 4, "zb-h1", 8, 2),
+    ("dgx-h100", "gpu:2", 2, "f0 f1 f2 w0 f3 w1 w2 w3 b0 b1 b2 b3 | f0 f2 f1 f3 w2 w1 w3 w0", 4, 1),
     ("t3000", "y:1,x:4", 2, "gpipe", 1, 1),
     ("tpu-v4-2x2x2", "x:1,y:2,z:2", 2, "1f1b", 2, 2),
 ]

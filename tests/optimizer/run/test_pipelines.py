@@ -65,10 +65,13 @@ def test_every_number_of_stages_has_rounds_to_keep_it_busy() -> None:
         ("node:1,gpu:4", 8, "2 x 1f1b"),
         ("node:1,gpu:2", 16, "4 x 1f1b"),
         ("node:1,gpu:1", 32, "8 x 1f1b"),
+        ("node:1,gpu:4", 8, "2 x zb-h1"),
         ("node:1,gpu:4", 8, "2 x interleaved"),
         ("node:1,gpu:4", 16, "2 x 1f1b"),
+        ("node:1,gpu:2", 16, "4 x zb-h1"),
         ("node:1,gpu:2", 16, "4 x interleaved"),
         ("node:1,gpu:2", 32, "4 x 1f1b"),
+        ("node:1,gpu:1", 32, "8 x zb-h1"),
         ("node:1,gpu:1", 32, "8 x interleaved"),
     ]
     few = pipelines_to_search(MeshShape.of(node=2, gpu=4), RunOptions(), [None, Rounds(4, "x", 0)])

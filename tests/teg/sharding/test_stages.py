@@ -34,14 +34,21 @@ CUBE = MeshShape.of(x=2, y=2, z=2)
 # Texts.
 
 
-@pytest.mark.parametrize("text", ["4 x 1f1b", "12 x gpipe", "2 x interleaved", "3 x something-else"])
+BY_HAND = "f0 f1 b0 b1 | f0 b0 f1 b1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["4 x 1f1b", "12 x gpipe", "2 x interleaved", "3 x something-else", f"2 x {BY_HAND}", "1 x f0 f0@1 w0"],
+)
 def test_stages_have_a_text(text: str) -> None:
     assert str(parse_stages(text)) == text
     assert parse_stages("") is None
 
 
 @pytest.mark.parametrize(
-    "text", ["4", "1f1b", "4 x", "x 1f1b", "-4 x 1f1b", "4 x 1F1B", "4 x 1f1b ", "4x1f1b"]
+    "text",
+    ["4", "1f1b", "4 x", "x 1f1b", "-4 x 1f1b", "4 x 1F1B", "4 x 1f1b ", "4x1f1b", "2 x f0 | ", "2 x f0 |b0"],
 )
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected stages such as '4 x 1f1b', .* gpipe, 1f1b, interleaved"):
@@ -157,6 +164,18 @@ def plan(parts: dict[str, int], stages: Stages | None, devices: str = "gpu:2") -
         (plan({}, Stages(0)), "$.stages", "there are 0 stages", "give 1 stage or more"),
         (plan({}, Stages(4, "1f1c")), "$.stages", "unknown stages '1f1c'", "did you mean 1f1b?"),
         (
+            plan({}, Stages(4, BY_HAND)),
+            "$.stages",
+            "the schedule has the turns of 2 stages, not of 4",
+            "give each stage its turns",
+        ),
+        (
+            plan({}, Stages(2, "f0 g1 | f0 b0")),
+            "$.stages",
+            "stage 0 has 'g1', which is no turn such as f0, b3, w3 or f0@2",
+            "give each stage its turns",
+        ),
+        (
             plan({"hidden": 3, "found": 4}, Stages(4)),
             "$.stages",
             "5 parts for 4 stages",
@@ -259,6 +278,52 @@ def test_gradients_of_weights_are_late_without_bubbles() -> None:
         "F0 B0 F1 B1 F2 B2 F3 B3 D0 F4 B4 D1 F5 B5 D2 F6 B6 D3 F7 B7 D4 D5 D6 D7",
     ]
     assert verify(graph, program) == []
+
+
+def test_a_schedule_by_hand_is_followed() -> None:
+    assert schedule(Stages(2, "f0 f1 f2 b0 b1 b2 | f0 b0 f1 b1 f2 b2"), 2, 3) == [
+        "F0 F1 F2 B0 B1 B2",
+        "F0 B0 F1 B1 F2 B2",
+    ]
+    for known, text in (
+        (Stages(3, "1f1b"), "f0 f1 f2 b0 f3 b1 b2 b3 | f0 f1 b0 f2 b1 f3 b2 b3 | f0 f1 f2 f3"),
+        (Stages(2, "zb-h1"), "f0 f1 b0 f2 b1 f3 b2 b3 | f0 f1 w0 f2 w1 f3 w2 w3"),
+    ):
+        graph = chain(known.count, 4, width=4)
+        first, second = (
+            expand(graph, one_layer_each(graph, each, 4), EIGHT)
+            for each in (known, replace(known, schedule=text))
+        )
+        assert orders(first, "fbd") == orders(second, "fbd")
+        assert verify(graph, second) == []
+
+
+def test_several_parts_of_a_schedule_by_hand() -> None:
+    text = "f0@0 f1@0 f0@2 f1@2 b0@2 b1@2 b0@0 b1@0 | f0@1 f1@1 f0@3 f1@3 b0@1 b1@1"
+    graph = chain(4, 2, width=4)
+    program = expand(graph, one_layer_each(graph, Stages(2, text), 2), EIGHT)
+    assert orders(program)[0] == "F0a F1a F0b F1b B0b B1b B0a B1a"
+    assert verify(graph, program) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("f0 f1 b0 b1 | f0", "the schedule given by hand lacks f1 of part 1 on stage 1"),
+        ("f0 f0 f1 b0 b1 | f0 f1", "the schedule given by hand has f0 of part 0 twice on stage 0"),
+        ("f0 f1 b0 b1 b7 | f0 f1", "the schedule given by hand has b7 of part 0 on stage 0, of 2 rounds"),
+        (
+            "f0 b0 f1 b1 | f1 f0",
+            "the schedule given by hand cannot go on: stage 0 waits in round 0 of part 0 for stage 1; "
+            "stage 1 waits in round 1 of part 1 for stage 0",
+        ),
+    ],
+)
+def test_schedules_by_hand_that_cannot_be_followed(text: str, message: str) -> None:
+    graph = chain(2, 2, width=4)
+    with pytest.raises(ScheduleError) as raised:
+        expand(graph, one_layer_each(graph, Stages(2, text), 2), EIGHT)
+    assert str(raised.value) == message
 
 
 def test_an_interleaved_plan_of_one_part_each_is_one_forward_one_back() -> None:
