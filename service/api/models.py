@@ -239,7 +239,7 @@ class StagesAnswer(Answer):
 
     count: int
     schedule: str = Field(
-        description="the order in which stages take turns: gpipe, 1f1b, interleaved, zb-h1, or by hand"
+        description="the order of turns of stages: gpipe, 1f1b, interleaved, zb-h1, or by hand"
     )
     blocks: list[int] = Field(description="how many blocks are in each part; part k is on stage k % count")
 
