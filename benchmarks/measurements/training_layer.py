@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.measurements.gpt import FULL, STORED, Layer, layer_sizes
+import re
+
+from benchmarks.measurements.gpt import FULL, SELECTIVE, STORED, Layer, layer_sizes
 from benchmarks.measurements.named_programs import Axes, NamedBuilder
 from benchmarks.measurements.rows import Question
 from benchmarks.measurements.systems import RankGroup, Systems
@@ -10,30 +12,44 @@ from benchmarks.measurements.workload import DTYPES, MAKESPAN, UnpredictedError,
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 
-RECOMPUTE = {"baseline_no_recompute": STORED, "full_recompute": FULL}
+# Words of what a row says of recomputation; positions are divided, too, where it says `sequence`.
+RECOMPUTE = {"full": FULL, "selective": SELECTIVE}
+WORDS = {
+    *RECOMPUTE,
+    "baseline",
+    "no",
+    "none",
+    "recompute",
+    "sequence",
+    "parallel",
+    "parallelism",
+    "and",
+    "with",
+}
 
 
 def training_layer(question: Question, systems: Systems) -> Workload:
-    """Build the workload of one layer of GPT forward and backward; with `full_recompute` it runs forward again.
+    """Build the workload of one layer of GPT forward and backward, which may run forward again, in part or as a whole.
 
     Raises:
         UnpredictedError: another kind of recomputation, or sizes or a device that are not stated or unknown.
     """
     inputs = question.inputs
-    recompute = str(inputs.get("recompute", "baseline_no_recompute"))
-    if recompute not in RECOMPUTE:
-        raise UnpredictedError(f"unknown recomputation {recompute!r}")
+    stated = str(inputs.get("recompute", "none"))
+    words = re.findall("[a-z]+", stated.lower())
+    if not words or set(words) - WORDS:
+        raise UnpredictedError(f"unknown recomputation {stated!r}")
+    recompute = next((RECOMPUTE[word] for word in words if word in RECOMPUTE), STORED)
     hidden, heads, length = (whole(inputs, key) for key in ("hidden", "heads", "seq_len"))
     shared, batch = whole(inputs, "tensor_parallel"), whole(inputs, "microbatch", "batch")
     dtype = DTYPES.get(str(inputs.get("dtype", "fp16")), "float16")
     mesh = systems.joined(question, RankGroup(1, shared))
     devices = tuple(axis.name for axis in MeshShape(mesh.axis_sizes).sub_axes)
-    b = NamedBuilder(
-        "layer", layer_sizes(hidden, heads, length, batch), dtype, Axes(dict.fromkeys("af", devices))
-    )
+    axes = Axes(dict.fromkeys("af", devices), along=devices if "sequence" in words else ())
+    b = NamedBuilder("layer", layer_sizes(hidden, heads, length, batch), dtype, axes)
     for name in ("x", "dy"):
         b.source(name, "bsh")
-    layer = Layer(b, "x", recompute=RECOMPUTE[recompute])
+    layer = Layer(b, "x", recompute=recompute)
     weights = layer.weights()
     results = [layer.forward(), layer.backward("dy"), *(f"d{name}" for name in weights)]
     for result in results:

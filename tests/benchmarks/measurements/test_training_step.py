@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.measurements import Measurement, Prediction, Question, Systems
 from benchmarks.measurements.scores import training_scores
+from benchmarks.measurements.training_layer import training_layer
 from benchmarks.measurements.training_step import Degrees, Iteration
 from benchmarks.measurements.workload import UnpredictedError
 from tapestry.costmodel.block_cost import base_flops
@@ -52,6 +53,44 @@ def test_layers_store_the_published_bytes(recompute: str, tensor: int) -> None:
     # Biases of normalizations are not read on the way back: there is no more of them than their next values.
     freed = 0 if recompute == "full" else 2 * 2 * h
     assert stored_bytes(recompute, tensor) == s * b * h * expected[recompute] - freed
+
+
+# Table 4 of Korthikanti et al., arXiv:2205.05198: milliseconds of a layer of 22 billion parameters, with dropout.
+LAYER_MS = {
+    "baseline_no_recompute": 19.6,
+    "sequence_parallel": 19.0,
+    "full_recompute": 27.2,
+    "selective_recompute": 20.9,
+    "selective+sequence_parallel": 20.3,
+}
+
+
+def test_recomputation_takes_the_published_time() -> None:
+    """Compare a layer forward and backward on eight A100, and what recomputation adds to it, with table 4."""
+    found = {}
+    for recompute in LAYER_MS:
+        inputs = {"hidden": 6144, "heads": 64, "seq_len": 2048, "microbatch": 4, "tensor_parallel": 8}
+        named = ("layer_time", "a100-sxm4-80gb", inputs | {"recompute": recompute}, "", "")
+        found[recompute] = training_layer(Question(*named), Systems.of_catalog()).value("time", "s") * 1e3
+    assert found == pytest.approx(LAYER_MS, rel=0.1)
+    overheads = {name: value / found["baseline_no_recompute"] for name, value in found.items()}
+    published = {name: value / LAYER_MS["baseline_no_recompute"] for name, value in LAYER_MS.items()}
+    assert overheads == pytest.approx(published, rel=0.1)
+    assert overheads["selective_recompute"] - 1 < (overheads["full_recompute"] - 1) / 4
+
+
+@pytest.mark.parametrize("stated", ["half", "full_recompute of most", ""])
+def test_unknown_recomputation_of_a_layer_is_refused(stated: str) -> None:
+    inputs = {
+        "hidden": 64,
+        "heads": 4,
+        "seq_len": 32,
+        "microbatch": 4,
+        "tensor_parallel": 8,
+        "recompute": stated,
+    }
+    with pytest.raises(UnpredictedError, match="unknown recomputation"):
+        training_layer(Question("layer_time", "a100-sxm4-80gb", inputs, "", ""), Systems.of_catalog())
 
 
 @pytest.mark.parametrize(("recompute", "times"), [("none", 72), ("full", 96)])
