@@ -40,8 +40,8 @@ from tapestry.costmodel.kernel_copies import (
 )
 from tapestry.costmodel.kernel_scans import clock, memory
 from tapestry.costmodel.resources import LARGEST
-from tapestry.costmodel.round_loops import clock_in_rounds, tensor_in_rounds
-from tapestry.costmodel.stage_loops import begin_stages, tensor_in_stages
+from tapestry.costmodel.round_loops import clock_in_rounds, tensors_in_rounds
+from tapestry.costmodel.stage_loops import begin_stages, tensors_in_stages
 from tapestry.costmodel.stage_scans import clock_in_stages, memory_in_stages
 
 MOST = float(LARGEST)
@@ -204,12 +204,12 @@ def _resources(space, state, g, sign):
 @njit(_nrt=False)
 def _tensors(space, state, count, sign):
     """Add (or take back) the first `count` affected tensors."""
-    for r in range(count):
-        if space.stage_count > 1:
-            tensor_in_stages(space, state, state.affected[r], sign)
-        elif space.round_count > 1:
-            tensor_in_rounds(space, state, state.affected[r], sign)
-        else:
+    if space.stage_count > 1:
+        tensors_in_stages(space, state, count, sign)
+    elif space.round_count > 1:
+        tensors_in_rounds(space, state, count, sign)
+    else:
+        for r in range(count):
             _tensor(space, state, state.affected[r], sign)
 
 

@@ -29,7 +29,14 @@ from tapestry.costmodel.kernel_scans import step_clock
 
 
 @njit(_nrt=False)
-def tensor_in_rounds(space, state, t, sign):
+def tensors_in_rounds(space, state, count, sign):
+    """Add (or take back) the first `count` affected tensors; a call for each would pass all arrays each time."""
+    for r in range(count):
+        _tensor(space, state, state.affected[r], sign)
+
+
+@njit(_nrt=False, inline="always")
+def _tensor(space, state, t, sign):
     """Add (or take back) a tensor: its buffers, the copies its readers share, and their lifetimes.
 
     Lifetimes end at 2 * position while waiting, or at 2 * position + 1 after the block there; FOREVER is added to those

@@ -46,7 +46,14 @@ def begin_stages(state):
 
 
 @njit(_nrt=False)
-def tensor_in_stages(space, state, t, sign):
+def tensors_in_stages(space, state, count, sign):
+    """Add (or take back) the first `count` affected tensors; a call for each would pass all arrays each time."""
+    for r in range(count):
+        _tensor(space, state, state.affected[r], sign)
+
+
+@njit(_nrt=False, inline="always")
+def _tensor(space, state, t, sign):
     """Add (or take back) a tensor: its buffers, the copies its readers share on each stage, and their lifetimes.
 
     The last use of its own buffer is a read on its stage, or the begin of a turn of another stage, which waits for a
