@@ -65,6 +65,7 @@ from tapestry.optimizer.run.variants import SubMesh
 from tapestry.optimizer.run.workers import InlineExecutor, preload
 from tapestry.optimizer.run.worth import Economics
 from tapestry.optimizer.structure.criteria import Criteria, criteria_of
+from tapestry.optimizer.structure.division import has_way_back
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.teg.graph import Graph
@@ -262,6 +263,8 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     kinds += [(kinds[0][0], name) for name in others if _may_pay(name, request.graph)]
     first, *further = rounds_to_search(request.graph, options)
     in_stages = pipelines_to_search(whole_mesh_shape, options, [first, *further]) if parts.pipelines else []
+    if not has_way_back(request.graph):  # nothing is late
+        in_stages = [kind for kind in in_stages if not kind.stages.has_late]
     further = further if parts.micro_batches else []
     if in_stages and (options.stages or 1) > 1:
         kinds, further = [], []

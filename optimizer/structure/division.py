@@ -53,6 +53,12 @@ def anchors_of(graph: Graph) -> dict[str, int]:
     return found.run()
 
 
+def has_way_back(graph: Graph) -> bool:
+    """Return whether a program reads most of its parameters again behind its way forward, as a training step does."""
+    found = _Anchors(graph)
+    return found.turn_place() < len(found.blocks) - 1
+
+
 class _Anchors:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -74,7 +80,7 @@ class _Anchors:
         return str(maker.definition.get("role") or "") if maker.operator == "source" else ""
 
     def run(self) -> dict[str, int]:
-        self.turn = self._turn()
+        self.turn = self.turn_place()
         anywhere = []
         for block in self.blocks:
             at = self.place[block.site]
@@ -95,7 +101,7 @@ class _Anchors:
             self.anchors[sink] = self.anchors[source_site]
         return self.anchors
 
-    def _turn(self) -> int:
+    def turn_place(self) -> int:
         """Return the last place of the way forward: behind the first use of every parameter, where most is stored.
 
         A program that reads most parameters once has no way back.

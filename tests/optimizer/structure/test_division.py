@@ -8,7 +8,7 @@ import pytest
 
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import load_mesh
-from tapestry.optimizer.structure.division import anchors_of, divided
+from tapestry.optimizer.structure.division import anchors_of, divided, has_way_back
 from tapestry.optimizer.structure.offloading import offloads, peak_of
 from tapestry.rewrites import apply_all
 from tapestry.teg.builder import GraphBuilder
@@ -90,3 +90,8 @@ def test_there_are_no_more_parts_than_places_to_cut() -> None:
     (y,) = b.apply("contract", [x, w], site="y", labels=(("b", "i"), ("i", "j")), output=("b", "j"))
     b.sink(y, site="out")
     assert set(parts_of(b.build(), 4).values()) <= {0, 1}
+
+
+def test_training_steps_go_back_and_programs_that_answer_do_not() -> None:
+    assert has_way_back(load_twin("train_gpt2_small_b8_s1024_adam", "").graph)
+    assert not has_way_back(load_twin("gpt2_small_b1_s1024", "").graph)
