@@ -22,7 +22,7 @@ help:  ## say what can be made
 
 venv: $(READY)  ## make the environment (.venv) from the hashed lock
 
-demo: $(READY)  ## GPT-2 small on eight GPUs through the service: search, execute and check three plans
+demo: compiled  ## GPT-2 small on eight GPUs through the service: search, execute and check three plans
 	$(BIN)/tapestry demo
 
 serve: $(READY)  ## the API and the dashboard on http://127.0.0.1:8000, with a worker beside them
