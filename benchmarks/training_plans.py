@@ -99,7 +99,7 @@ def placed(graph: Graph, mesh: Mesh, sizes: ModelSizes, configuration: Configura
     if configuration.pipeline > 1:
         layout = StageLayout(whole, whole.part(devices), configuration.pipeline)
         axis = mesh.axis(layout.route(0, 1).axis)
-        parts = dict(divided(graph, configuration.pipeline, mesh.device, axis.bandwidth_bytes_per_s))
+        parts = dict(divided(graph, (mesh.device,) * configuration.pipeline, axis.bandwidth_bytes_per_s))
     updates = _updates(graph)
     lay = partial(_strategy, sizes, configuration, data, tensor)
     depth = configuration.states

@@ -67,8 +67,8 @@ class CompiledSpace(NamedTuple):
     energy_shift: (
         int  # energies are in units of 2^shift pJ: above 0 where a sum of all could be more than is counted
     )
-    cores: int  # of a device
-    communication_cores: int  # of those, taken by copies while they run
+    cores: np.ndarray  # (stages,), of a device
+    communication_cores: np.ndarray  # (stages,), of those, taken by copies while they run
     communication_queues: int
     queue_count: int  # with those of the host's link, to it and from it, where something may lie there
     has_host: bool  # whether something may

@@ -17,16 +17,16 @@ def clock(space, state):
     use the host's link alone.
     """
     state.queue_ticks[:] = 0
-    return step_clock(space, state, 0, space.slot_count, np.int64(0), np.int64(0), True)[0]
+    return step_clock(space, state, 0, 0, space.slot_count, np.int64(0), np.int64(0), True)[0]
 
 
 @njit(_nrt=False, inline="always")
-def step_clock(space, state, begin, end_slot, now, link, is_first):
-    """Run the clocks over slots; return when the last block is done, and when the last copy is.
+def step_clock(space, state, stage, begin, end_slot, now, link, is_first):
+    """Run the clocks over slots of a stage; return when the last block is done, and when the last copy is.
 
     Unless `is_first`, copies that only the first of some rounds makes are there already.
     """
-    taken, left = space.communication_cores, space.cores - space.communication_cores
+    cores, taken = space.cores[stage], space.communication_cores[stage]
     for k in range(begin, end_slot):
         e = state.first_due[k]
         while e >= 0:
@@ -45,7 +45,7 @@ def step_clock(space, state, begin, end_slot, now, link, is_first):
         now = max(now, state.ready[k])
         ticks = state.slot_ticks[k]
         if link > now and taken > 0:
-            ticks += min(ticks * taken // left, (link - now) * taken // space.cores)
+            ticks += min(ticks * taken // (cores - taken), (link - now) * taken // cores)
         now += ticks
         state.ready[k] = 0
     return now, link

@@ -19,13 +19,14 @@ from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import COSTS, EvaluationState, new_state
 from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.resources import Resource, resources_of
-from tapestry.costmodel.space_compiler import SpaceBlocks, SpaceCompiler
+from tapestry.costmodel.space_compiler import SpaceBlocks, SpaceCompiler, stage_of
 from tapestry.costmodel.storage_choice import BlockKinds, StorageChoice
 from tapestry.costmodel.strategies import StrategyFamily, aligned_granules, pins_of_state
 from tapestry.costmodel.table_rows import TableCache, TableRows
 from tapestry.costmodel.view import View, default_view
 from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.stage_meshes import meshes_of_stages
 from tapestry.hardware.timing import cold_tensors
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 from tapestry.teg.sharding.boundary import stays_whole, with_boundary
@@ -61,7 +62,7 @@ class PlanSpace:
     there.
 
     With `rounds`, a part of the program runs several times, on slices of the data. With a `pipeline`, blocks are on its
-    stages, and `mesh` is that of one of them.
+    stages, which lie in `mesh`.
 
     `resources` are those of the program's own that are counted: by default all that its cost tables name. `check_stop`
     is called for each block and each tensor while the space is compiled; what it raises ends that.
@@ -70,8 +71,9 @@ class PlanSpace:
         ResourceError: amounts of a resource add up to more than can be counted.
         ValueError: a sink that carries state reads a view (see `teg.stored_state`).
 
-    Attributes: `slots` (blocks in schedule order), `sources`, `families` per gene (slots, then sources). Edges are the
-    inputs of the slots, in their order.
+    Attributes: `mesh` (that of a stage: of stages with different devices, one no better than any), `slots` (blocks in
+    schedule order), `sources`, `families` per gene (slots, then sources). Edges are the inputs of the slots, in their
+    order.
     """
 
     def __init__(
@@ -95,14 +97,12 @@ class PlanSpace:
         check_stop: CheckStop = never_stop,
     ) -> None:
         check_state_is_stored(graph)
-        self.graph, self.mesh, self.schedule_order, self.compute_dtype = (
-            graph,
-            mesh,
-            schedule_order,
-            compute_dtype,
-        )
-        self.mesh_shape = MeshShape(mesh.axis_sizes)
-        self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.mesh_shape, layouts)
+        self.graph, self.schedule_order, self.compute_dtype = graph, schedule_order, compute_dtype
+        self.meshes = meshes_of_stages(mesh, None if pipeline is None else pipeline.layout)
+        self.mesh = self.meshes.common
+        self.mesh_shape = MeshShape(self.mesh.axis_sizes)
+        layout = self.mesh.device.layouts[0]
+        self.storage = StorageChoice(native_named(layout), self.mesh_shape, layouts)
         self._uses_host = any(map(is_on_host, graph.blocks))
         self.view = view or default_view(self.mesh_shape)
         self.cache = cache or TableCache()
@@ -132,7 +132,7 @@ class PlanSpace:
         all_costs: list[BlockCosts] = []
         self._granules = aligned_granules(graph)
         devices = mesh.device_count if pipeline is None else pipeline.layout.device_count
-        self._cold = cold_tensors(graph, mesh.device, devices)
+        self._cold = [cold_tensors(graph, each.device, devices) for each in self.meshes.kinds]
         self.class_of: list[object] = []
         for block in self.blocks:
             check_stop()
@@ -153,7 +153,7 @@ class PlanSpace:
             pipeline,
             self.turns,
         )
-        rows = TableRows(mesh, self.mesh_shape, self.storage, self.cache)
+        rows = TableRows(self.meshes, self.mesh_shape, self.storage, self.cache)
         self.space, self.device_class = SpaceCompiler(blocks, rows, check_stop).compile()
         self.state: EvaluationState = new_state(self.space)
 
@@ -169,11 +169,12 @@ class PlanSpace:
         known = self.given.get(block.site) if source is None else self._family(source)[1]
         granules = self._granules.get(block.site, ())
         shapes = tuple((shape, r.rows) for shape, r in reads)
-        cold = tuple(k for k, tensor in enumerate(block.inputs) if tensor in self._cold)
+        number = self.meshes.kind_of[stage_of(graph, self.pipeline, block.site)]
+        cold = tuple(k for k, tensor in enumerate(block.inputs) if tensor in self._cold[number])
         may_wait = self._uses_host and may_begin_on_host(graph, block)
         stored = self.storage.layouts, may_wait
         batch = self._batch.get(block.site)
-        choices = (pin, whole, block.definition.carries, *stored, known, self.resources, cold, batch)
+        choices = (pin, whole, block.definition.carries, *stored, known, self.resources, cold, batch, number)
         kind = (shapes, inputs, outputs, granules, accumulates, *choices)
         key = (_without_state(definition), *kind)
         if key not in self.cache.families:
@@ -199,7 +200,7 @@ class PlanSpace:
                 outputs,
                 family.strategies,
                 self.mesh_shape,
-                self.mesh.device,
+                self.meshes.kinds[number].device,
                 self.compute_dtype,
                 self.storage.of_block(kinds, family),
                 self.resources,
@@ -229,6 +230,10 @@ class PlanSpace:
         if self.time is None:
             return tuple(tensor.type for tensor in tensors)
         return tuple(TensorType(self.time.shape_of(t.site, t.shape), t.dtype) for t in tensors)
+
+    def mesh_of(self, gene: int) -> Mesh:
+        """Return the mesh of the stage that a block is on."""
+        return self.meshes.of(int(self.space.gene_stage[gene]))
 
     @property
     def gene_count(self) -> int:

@@ -18,7 +18,8 @@ from tapestry.costmodel.resources import Resource, resources_of
 from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally, amounts_per_device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
-from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.stage_meshes import meshes_of_stages
 from tapestry.hardware.timing import (
     block_ticks,
     cold_tensors,
@@ -39,7 +40,7 @@ from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import volumes
 
-Counted = dict[tuple[CopyPlan, tuple[int, ...], int], CopyCost]
+Counted = dict[tuple[CopyPlan, tuple[int, ...], int, Mesh], CopyCost]
 Held = dict[tuple[int, int], int]
 """Bytes by stage and device of the stage."""
 
@@ -88,11 +89,12 @@ class _Plain:
     ) -> None:
         stages = 1 if program.stages is None else program.stages.count
         self.graph, self.program, self.compute_dtype = graph, program, compute_dtype
-        self.mesh = mesh.part(program.mesh_shape.axes)  # that of one stage
+        self.meshes = meshes_of_stages(mesh, program.stages)
+        self.mesh = self.meshes.common
         self.counted = counted
         self.native = native_named(mesh.device.layouts[0])
         self.devices = range(self.mesh.device_count)
-        self.cold = cold_tensors(graph, mesh.device, program.device_count)
+        self.cold = [cold_tensors(graph, each.device, program.device_count) for each in self.meshes.kinds]
         self.stages = range(stages)
         self.live: dict[tuple[str, str], Held] = {}
         self.peak = [0] * program.device_count
@@ -130,10 +132,9 @@ class _Plain:
                     sent[both] = (begin, begin + ticks)
                 done[copy.result], sender[copy.result] = begin + ticks, both[0]
                 self.tally.traffic_bytes += traffic
-                if self.mesh.device.missing_energy_figure is None:
-                    self.tally.energy_pj += int(
-                        energy_pj(self.mesh.device, "float32", 0, 0, traffic, kind="vector")
-                    )
+                device = self.meshes.between(*both).device
+                if device.missing_energy_figure is None:
+                    self.tally.energy_pj += int(energy_pj(device, "float32", 0, 0, traffic, kind="vector"))
             self._sample()
             stage = slot.step.stage
             for key in slot.waited:
@@ -145,7 +146,7 @@ class _Plain:
                 self._allocate((out, "buffer"), self._sizes(out))
             self._sample()
             copying = max(free[stage][: self.mesh.queue_count]) - compute[stage]
-            compute[stage] += int(slowed_ticks(self.mesh.device, self._block(slot.step), copying))
+            compute[stage] += int(slowed_ticks(self.meshes.of(stage).device, self._block(slot.step), copying))
             self._free(k, last_read, last_copied, waiting=False)
         return self._totals(max(compute))
 
@@ -226,13 +227,15 @@ class _Plain:
         """
         source = self.program.buffers[copy.source]
         shape, item = source.shape, item_bytes(source.dtype)
-        key = (copy.plan, shape, item)
+        sender = self._stage(copy.source)
+        mesh = self.meshes.between(sender, self._stage(copy.result))
+        key = (copy.plan, shape, item, mesh)
         if key not in self.counted:
-            self.counted[key] = CopyCounter(copy.plan, shape, item, self.mesh).count()
+            self.counted[key] = CopyCounter(copy.plan, shape, item, mesh).count()
         counts = self.counted[key]
-        if self.mesh.device.missing_energy_figure is None:
+        if mesh.device.missing_energy_figure is None:
             moved = 2 * counts.moved_bytes
-            self.tally.energy_pj += int(energy_pj(self.mesh.device, "float32", 0, moved, 0, kind="vector"))
+            self.tally.energy_pj += int(energy_pj(mesh.device, "float32", 0, moved, 0, kind="vector"))
         result = self.program.buffers[copy.result]
         staging = {(self._stage(copy.source), d): size for d, size in enumerate(counts.staging_bytes)}
         if copy.plan.route is not None:
@@ -241,20 +244,20 @@ class _Plain:
         if HOST not in (source.layout, result.layout):
             ticks = counts.ticks + self._relayout(source, result)
         elif copy.plan.relayout:
-            ticks = self._carried(result)
+            ticks = self._carried(result, sender)
         else:
             on_host = [buffer for buffer in (source, result) if buffer.layout == HOST]
-            ticks = counts.ticks + sum(map(self._carried, on_host))
+            ticks = counts.ticks + sum(self._carried(buffer, sender) for buffer in on_host)
             for buffer in on_host:
                 for place, size in self._parts(buffer).items():
                     staging[place] = staging.get(place, 0) + size
         return ticks, counts.axes, counts.traffic_bytes, staging
 
-    def _carried(self, buffer: Buffer) -> int:
+    def _carried(self, buffer: Buffer, sender: int) -> int:
         """Compute the ticks of carrying every device's part over the link to its host; count the energy."""
-        sizes = self._parts(buffer).values()
-        self.tally.energy_pj += sum(int(host_energy_pj(self.mesh.device, size)) for size in sizes)
-        return max(int(host_ticks(self.mesh.device, size)) for size in sizes)
+        sizes, device = self._parts(buffer).values(), self.meshes.of(sender).device
+        self.tally.energy_pj += sum(int(host_energy_pj(device, size)) for size in sizes)
+        return max(int(host_ticks(device, size)) for size in sizes)
 
     def _parts(self, buffer: Buffer) -> Held:
         """Return the bytes of the elements of every device's part."""
@@ -286,13 +289,12 @@ class _Plain:
             self._stored(replace(result, layout=source.layout), box) + self._stored(result, box)
             for box in result.boxes
         ]
-        return self._move(moved, result.dtype)
+        return self._move(moved, result.dtype, self.meshes.of(source.stage).device)
 
-    def _move(self, moved_bytes: list[int], dtype: str) -> int:
+    def _move(self, moved_bytes: list[int], dtype: str, device: Device) -> int:
         """Compute the ticks of reading and writing so many bytes on every device; count the energy."""
         if not any(moved_bytes):
             return 0
-        device = self.mesh.device
         if device.missing_energy_figure is None:
             self.tally.energy_pj += sum(
                 int(energy_pj(device, dtype, 0, moved, 0, kind="vector")) for moved in moved_bytes
@@ -307,7 +309,8 @@ class _Plain:
         dtype = work_dtype(inputs, outputs)
         given = {r.resource: r for r in (block.definition.costs.resources if block.definition.costs else ())}
         dims = [x.name for x in block.signature.dims] if block.signature else []
-        slowest = 0
+        device, slowest = self.meshes.of(step.stage).device, 0
+        cold_here = self.cold[self.meshes.kind_of[step.stage]]
         for d in self.devices:
             sizes = step.index[d, :, 1] - step.index[d, :, 0]
             points = int(np.prod(sizes, dtype=np.int64))
@@ -327,10 +330,9 @@ class _Plain:
                     size = elements * item_bytes(inputs[k].dtype)
                     accessed = self._accessed(size, self.program.buffers[read.buffer], read.part[d])
                     moved += accessed
-                    cold += accessed if block.inputs[k] in self.cold else 0
+                    cold += accessed if block.inputs[k] in cold_here else 0
                 written = sum(self._sizes(key)[step.stage, d] for key in step.outputs)
                 moved += written * (2 if step.accumulates else 1)
-            device = self.mesh.device
             ticks = block_ticks(
                 device,
                 work.kind,

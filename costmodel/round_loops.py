@@ -201,11 +201,11 @@ def clock_in_rounds(space, state):
     begin = 0
     for loop in range(space.loops.shape[0]):
         first, end = space.loops[loop, 0], space.loops[loop, 1]
-        now, link = step_clock(space, state, begin, first, now, link, True)
+        now, link = step_clock(space, state, 0, begin, first, now, link, True)
         for number in range(space.round_count):
             before, waited = now, max(link - now, 0)
             _remember(state, now)
-            now, link = step_clock(space, state, first, end, now, link, number == 0)
+            now, link = step_clock(space, state, 0, first, end, now, link, number == 0)
             if number > 0 and waited == max(link - now, 0) and _is_as_before(state, now):
                 skipped = (space.round_count - 1 - number) * (now - before)
                 now, link = now + skipped, link + skipped
@@ -213,7 +213,7 @@ def clock_in_rounds(space, state):
                     state.queue_ticks[q] += skipped
                 break
         begin = end
-    return step_clock(space, state, begin, space.slot_count, now, link, True)[0]
+    return step_clock(space, state, 0, begin, space.slot_count, now, link, True)[0]
 
 
 @njit(_nrt=False, inline="always")

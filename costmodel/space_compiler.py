@@ -58,13 +58,17 @@ class SpaceBlocks:
         """The stage of every block, `(genes,)`."""
         if self.pipeline is None:
             return np.zeros(len(self.all), dtype=np.int64)
-        carriers = self.graph.carriers
-        sites = (carriers[b.site].site if b.site in carriers else b.site for b in self.all)
-        return np.array([self.pipeline.stage_of(site) for site in sites], dtype=np.int64)
+        return np.array([stage_of(self.graph, self.pipeline, b.site) for b in self.all], dtype=np.int64)
 
     @cached_property
     def all(self) -> tuple[Block, ...]:
         return (*self.slots, *self.sources)
+
+
+def stage_of(graph: Graph, pipeline: Pipeline | None, site: str) -> int:
+    """Return the stage of a block; a sink that carries state is on that of its source."""
+    carried = graph.carriers.get(site)
+    return 0 if pipeline is None else pipeline.stage_of(site if carried is None else carried.site)
 
 
 class SpaceCompiler:
@@ -115,7 +119,7 @@ class SpaceCompiler:
             kind, is_sliced = tensor.type, blocks.time is not None and site in blocks.time.slices
             if blocks.time is not None:
                 kind = TensorType(blocks.time.shape_of(site, tensor.shape), tensor.dtype)
-            offsets = self.rows.table(kind, made, needed)
+            offsets = self.rows.table(kind, made, needed, int(stages[gene]))
             row = (
                 -1 if gene >= slot_count else gene,
                 gene,
@@ -144,8 +148,9 @@ class SpaceCompiler:
                 )
                 stage = int(stages[edges[e][0]])
                 if stage not in ways and blocks.pipeline is not None:
-                    route = blocks.pipeline.layout.route(int(stages[gene]), stage)
-                    ways[stage] = (self.rows.sent(kind, made, needed, route), keys)
+                    both = (int(stages[gene]), stage)
+                    route = blocks.pipeline.layout.route(*both)
+                    ways[stage] = (self.rows.sent(kind, made, needed, route, *both), keys)
                     keys += needed.count
                 edge_pairs[e], edge_keys[e] = ways[stage]
         for name in ("is_sliced", "is_persistent"):
@@ -193,19 +198,20 @@ class SpaceCompiler:
         shift = _shift_of(most * rounds["round_count"])
         for energy in (block_rows[:, BLOCK_ENERGY], *copies) if shift else ():
             energy[:] = -(-energy >> shift)
-        flops = base_flops(blocks.graph)
+        flops, common = base_flops(blocks.graph), self.rows.meshes.common
+        of_stages = [self.rows.meshes.of(stage) for stage in range(len(self.rows.meshes.kind_of))]
         space = CompiledSpace(
             slot_count=slot_count,
             source_count=len(blocks.sources),
             base_flops=min(flops, LARGEST),
             exact_flops=float(flops),
             energy_shift=shift,
-            cores=self.rows.mesh.device.cores,
-            communication_cores=self.rows.mesh.device.communication_cores,
-            communication_queues=self.rows.mesh.queue_count,
-            queue_count=self.rows.mesh.queue_count + (len(self.rows.mesh.host_queues) if uses_host else 0),
+            cores=np.array([mesh.device.cores for mesh in of_stages], dtype=np.int64),
+            communication_cores=np.array([m.device.communication_cores for m in of_stages], dtype=np.int64),
+            communication_queues=common.queue_count,
+            queue_count=common.queue_count + (len(common.host_queues) if uses_host else 0),
             has_host=uses_host,
-            host_memory_bytes=self.rows.mesh.device.host_memory_bytes or 0,
+            host_memory_bytes=common.device.host_memory_bytes or 0,
             classes=classes,
             strategy_count=np.array([f.count for f in blocks.families], dtype=np.int64),
             state_gene=_other_genes(blocks.state_genes, len(blocks.all)),

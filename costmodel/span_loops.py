@@ -21,6 +21,7 @@ from tapestry.costmodel.kernel_arrays import (
     CompiledSpace,
     EvaluationState,
 )
+from tapestry.costmodel.stage_scans import take_lane
 
 
 class Timeline(NamedTuple):
@@ -125,7 +126,7 @@ def _add(timeline, what, start, end):
 @njit(_nrt=False)
 def _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot, is_first):
     """Run the blocks of slots on a stage, and the copies within it."""
-    taken, left = space.communication_cores, space.cores - space.communication_cores
+    cores, taken = space.cores[stage], space.communication_cores[stage]
     free, now = timeline.free[stage], timeline.now[stage]
     for k in range(first, end_slot):
         e = state.first_due[k]
@@ -149,7 +150,7 @@ def _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot,
             link = max(link, free[q])
         ticks = slot_ticks[k]
         if link > now and taken > 0:
-            ticks += min(ticks * taken // left, (link - now) * taken // space.cores)
+            ticks += min(ticks * taken // (cores - taken), (link - now) * taken // cores)
         _add(timeline, k, now, now + ticks)
         now += ticks
     timeline.now[stage] = now
@@ -206,19 +207,9 @@ def _send(space, state, copy_ticks, timeline, e, number):
     """Begin a copy to another stage, of a round."""
     target = space.gene_stage[space.edge_slot[e]]
     source = space.gene_stage[space.made_gene[space.edge_tensor[e]]]
-    start = max(timeline.now[source], timeline.now[target], state.lane_until[source, target])
+    start = max(timeline.now[source], timeline.now[target])
     for q in range(timeline.free.shape[1]):
         if timeline.free.shape[1] == 1 or state.copy_queues[e] >> q & 1:
             start = max(start, timeline.free[source, q], timeline.free[target, q])
-    is_free = False
-    while not is_free:
-        is_free = True
-        for s in range(space.stage_count):
-            if state.lane_since[source, s] <= start < state.lane_until[source, s]:
-                start, is_free = state.lane_until[source, s], False
-            if state.lane_since[s, target] <= start < state.lane_until[s, target]:
-                start, is_free = state.lane_until[s, target], False
-    end = start + copy_ticks[e]
-    state.lane_since[source, target], state.lane_until[source, target] = start, end
-    state.sent_ends[space.edge_number[e], number] = end
+    start, end = take_lane(space, state, e, number, start, copy_ticks[e])
     _add(timeline, -1 - e, start, end)

@@ -76,13 +76,26 @@ def _send(space, state, e, number):
     """Begin a copy to another stage, of a round."""
     target = space.gene_stage[space.edge_slot[e]]
     source = space.gene_stage[space.made_gene[space.edge_tensor[e]]]
-    begin = max(state.stage_now[source], state.stage_now[target], state.lane_until[source, target])
+    begin = max(state.stage_now[source], state.stage_now[target])
     if space.queue_count == 1:
         begin = max(begin, state.stage_link[source], state.stage_link[target])
     else:
         for q in range(space.queue_count):
             if state.copy_queues[e] >> q & 1:
                 begin = max(begin, state.stage_queues[source, q], state.stage_queues[target, q])
+    take_lane(space, state, e, number, begin, state.copy_ticks[e])
+
+
+@njit(_nrt=False, inline="always")
+def take_lane(space, state, e, number, begin, ticks):
+    """Run a copy to another stage, of a round, that is ready at `begin`, beside others; return when it begins and ends.
+
+    Copies go one after the other for each pair of stages, and not beside what the sender sends, or the receiver
+    receives, otherwise.
+    """
+    target = space.gene_stage[space.edge_slot[e]]
+    source = space.gene_stage[space.made_gene[space.edge_tensor[e]]]
+    begin = max(begin, state.lane_until[source, target])
     is_free = False
     while not is_free:
         is_free = True
@@ -91,9 +104,10 @@ def _send(space, state, e, number):
                 begin, is_free = state.lane_until[source, s], False
             if state.lane_since[s, target] <= begin < state.lane_until[s, target]:
                 begin, is_free = state.lane_until[s, target], False
-    end = begin + state.copy_ticks[e]
+    end = begin + ticks
     state.lane_since[source, target], state.lane_until[source, target] = begin, end
     state.sent_ends[space.edge_number[e], number] = end
+    return begin, end
 
 
 # What is known of a turn of a piece: arrival, link and queues found, then the end, and link and queues left, all after
@@ -119,7 +133,7 @@ def _run(space, state, piece, first, stage, number, arrival):
             state.queue_ticks[q] = state.stage_queues[stage, q]
         state.ready[first] = max(state.ready[first], arrival)
         end = space.pieces[piece, PIECE_END]
-        done, link = step_clock(space, state, first, end, now, link, number == 0)
+        done, link = step_clock(space, state, stage, first, end, now, link, number == 0)
         known[row, left], known[row, left + 1] = done - now, max(link - now, 0)
         for q in range(queues):
             known[row, left + 2 + q] = max(state.queue_ticks[q] - now, 0)

@@ -18,7 +18,8 @@ from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.costmodel.storage_choice import StorageChoice
 from tapestry.costmodel.storage_tables import SpecsWithDimensionOrders, StorageTable, stored_table
 from tapestry.costmodel.strategies import StrategyFamily
-from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.stage_meshes import StageMeshes
 from tapestry.hardware.timing import TimeClass, Weights, host_energy_pj, host_ticks
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType
@@ -42,7 +43,7 @@ class CopyPhases(NamedTuple):
 
 @dataclass
 class TableCache:
-    """Families, costs and tables by class, shared by the spaces of one mesh and view.
+    """Families, costs and tables by class, shared by the spaces of one mesh, with stages at the same places, and view.
 
     `time_classes` of blocks and `phases` of copies are those that estimates of times have asked for so far.
     """
@@ -57,17 +58,20 @@ class TableCache:
 class TableRows:
     """A collector of the tables of tensor classes: it numbers specs and dimension orders, and writes the tables out."""
 
-    def __init__(self, mesh: Mesh, mesh_shape: MeshShape, storage: StorageChoice, cache: TableCache) -> None:
-        self.mesh, self.mesh_shape, self.storage, self.cache = mesh, mesh_shape, storage, cache
+    def __init__(
+        self, meshes: StageMeshes, mesh_shape: MeshShape, storage: StorageChoice, cache: TableCache
+    ) -> None:
+        self.meshes, self.mesh_shape, self.storage, self.cache = meshes, mesh_shape, storage, cache
         self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
         self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
         self.placed_known: dict[tuple[int, tuple[str, ...]], SpecsWithDimensionOrders] = {}
         self.spec_ids: list[np.ndarray] = []
         self.spec_id_count = 0
         self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
-        self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int, int]] = {}
-        self.sent_known: dict[tuple[TensorType, int, int, Route], int] = {}
+        self.table_known: dict[tuple[TensorType, int, int, int], tuple[int, int, int, int, int]] = {}
+        self.sent_known: dict[tuple[object, ...], int] = {}
         self.tables: list[StorageTable] = []
+        self.devices: list[Device] = []  # of `tables`
         self.sent_tables: list[ReshardingTable] = []  # of copies between stages
         self.between: list[ReshardingTable] = []  # of `tables` and `sent_tables`, as their pairs are numbered
         self.pair_count = 0
@@ -104,17 +108,22 @@ class TableRows:
         return self.spec_id_known[known]
 
     def table(
-        self, kind: TensorType, made: SpecsWithDimensionOrders, needed: SpecsWithDimensionOrders
+        self,
+        kind: TensorType,
+        made: SpecsWithDimensionOrders,
+        needed: SpecsWithDimensionOrders,
+        stage: int = 0,
     ) -> tuple[int, int, int, int, int]:
         """Return the offsets of the pairs, producer sizes, consumer sizes, relayout rows and pairs of consumer
-        specs of a tensor class.
+        specs of a tensor class that a stage makes.
         """
-        known = (kind, id(made), id(needed))
+        mesh, number = self.meshes.of(stage), self.meshes.kind_of[stage]
+        known = (kind, id(made), id(needed), number)
         if known not in self.table_known:
-            cache, key = self.cache, (kind, made, needed)
+            cache, key = self.cache, (kind, made, needed, number)
             if key not in cache.stored:
-                item, mesh, specs = item_bytes(kind.dtype), self.mesh, (made.specs, needed.specs)
-                between = (kind.shape, item, *specs)
+                item, specs = item_bytes(kind.dtype), (made.specs, needed.specs)
+                between = (kind.shape, item, *specs, number)
                 if between not in cache.tables:
                     cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, self.mesh_shape)
                 cache.stored[key] = stored_table(
@@ -127,6 +136,7 @@ class TableRows:
                     self.mesh_shape,
                 )
             self.tables.append(cache.stored[key])
+            self.devices.append(mesh.device)
             self.between.append(cache.stored[key].between)
             self.table_known[known] = (
                 self.pair_count,
@@ -142,14 +152,23 @@ class TableRows:
         return self.table_known[known]
 
     def sent(
-        self, kind: TensorType, made: SpecsWithDimensionOrders, needed: SpecsWithDimensionOrders, route: Route
+        self,
+        kind: TensorType,
+        made: SpecsWithDimensionOrders,
+        needed: SpecsWithDimensionOrders,
+        route: Route,
+        source: int,
+        target: int,
     ) -> int:
-        """Return the offset of the pairs of a tensor class for copies to another stage."""
-        known = (kind, id(made), id(needed), route)
+        """Return the offset of the pairs of a tensor class for copies from one stage to another."""
+        kinds = self.meshes.kind_of[source], self.meshes.kind_of[target]
+        known = (kind, id(made), id(needed), route, kinds)
         if known not in self.sent_known:
-            key = (kind.shape, item_bytes(kind.dtype), made.specs, needed.specs, route)
+            what = (kind.shape, item_bytes(kind.dtype), made.specs, needed.specs)
+            key = (what, route, kinds)
             if key not in self.cache.tables:
-                self.cache.tables[key] = copy_table(*key[:4], self.mesh, self.mesh_shape, route)
+                mesh = self.meshes.between(source, target)
+                self.cache.tables[key] = copy_table(*what, mesh, self.mesh_shape, route)
             self.between.append(self.cache.tables[key])
             self.sent_tables.append(self.cache.tables[key])
             self.sent_known[known] = self.pair_count
@@ -199,8 +218,8 @@ class TableRows:
         """
         if not self.uses_host:
             return np.zeros((0, 3), dtype=np.int64), np.zeros((0, len(representative)), dtype=np.int64)
-        device, rows, sizes = self.mesh.device, list[np.ndarray](), list[np.ndarray]()
-        for table in self.tables:
+        rows, sizes = list[np.ndarray](), list[np.ndarray]()
+        for table, device in zip(self.tables, self.devices, strict=True):
             count = len(table.made_bytes) + len(table.needed_bytes)
             size = np.zeros((count, self.mesh_shape.device_count), dtype=np.int64)
             is_there = np.zeros(count, dtype=np.int64)

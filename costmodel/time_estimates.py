@@ -17,6 +17,7 @@ from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.resharding_tables import copy_rounds
 from tapestry.costmodel.span_loops import critical_ticks, timeline_of
 from tapestry.costmodel.table_rows import CopyPhases
+from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import (
     TimeClass,
     TimeEstimate,
@@ -82,7 +83,8 @@ def _block_ticks(space: PlanSpace, slot: int, ticks: int) -> int:
 def _copy_ticks(space: PlanSpace, strategies: np.ndarray, edge: int, ticks: int) -> int:
     """Return the median of the time of a copy, given that in the space: rounds beside moves, then other moves."""
     phases = _phases(space, strategies, edge)
-    return phases.longer_ticks + _median(space, move_class(space.mesh.device), ticks - phases.late_ticks)
+    moves = move_class(_mesh_of_copy(space, edge).device)
+    return phases.longer_ticks + _median(space, moves, ticks - phases.late_ticks)
 
 
 def _median(space: PlanSpace, time_class: TimeClass, ticks: int) -> int:
@@ -96,7 +98,14 @@ def _copy_classes(
     phases = _phases(space, strategies, edge)
     shares = shared_ticks(phases.weights, phases.round_ticks)
     yield from shares
-    yield move_class(space.mesh.device), ticks - sum(share for _, share in shares)
+    yield move_class(_mesh_of_copy(space, edge).device), ticks - sum(share for _, share in shares)
+
+
+def _mesh_of_copy(space: PlanSpace, edge: int) -> Mesh:
+    """Return the mesh whose figures hold for a copy."""
+    arrays = space.space
+    producer = arrays.made_gene[arrays.edge_tensor[edge]]
+    return space.meshes.between(*arrays.gene_stage[[producer, arrays.edge_slot[edge]]].tolist())
 
 
 def _block_class(space: PlanSpace, slot: int) -> TimeClass:
@@ -104,7 +113,7 @@ def _block_class(space: PlanSpace, slot: int) -> TimeClass:
     if key not in known:
         block, graph = space.slots[slot], space.graph
         types = (graph.input_types(block), graph.output_types(block))
-        known[key] = time_class_of(block.definition, *types, space.mesh.device, space.compute_dtype)
+        known[key] = time_class_of(block.definition, *types, space.mesh_of(slot).device, space.compute_dtype)
     return known[key]
 
 
@@ -121,16 +130,18 @@ def _phases(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopyPhases:
         makes.made[output][int(strategies[producer]) // len(makes.dimension_orders)],
         needs.needed[read][int(strategies[slot]) // len(needs.dimension_orders)],
     )
-    route = None
+    route, both = None, arrays.gene_stage[[producer, slot]].tolist()
     if space.pipeline is not None and arrays.edge_number[edge] >= 0:
-        route = space.pipeline.layout.route(int(arrays.gene_stage[producer]), int(arrays.gene_stage[slot]))
-    known, key = space.cache.phases, (kind.shape, item_bytes(kind.dtype), *specs, route)
+        route = space.pipeline.layout.route(*both)
+    what = (kind.shape, item_bytes(kind.dtype), *specs)
+    known, key = space.cache.phases, (what, route, *(space.meshes.kind_of[stage] for stage in both))
     if key not in known:
-        median = space.mesh if space.mesh.device.quantile is None else space.mesh.at_quantile(0.5)
-        rounds, ticks, kept_ticks = copy_rounds(*key[:4], median, space.mesh_shape, route)
+        mesh = _mesh_of_copy(space, edge)
+        median = mesh if mesh.device.quantile is None else mesh.at_quantile(0.5)
+        rounds, ticks, kept_ticks = copy_rounds(*what, median, space.mesh_shape, route)
         weights = round_weights(median, rounds)
         longer = late = max(ticks, kept_ticks)
-        if median is not space.mesh:
-            late = max(copy_rounds(*key[:4], space.mesh, space.mesh_shape, route)[1:])
+        if median is not mesh:
+            late = max(copy_rounds(*what, mesh, space.mesh_shape, route)[1:])
         known[key] = CopyPhases(weights, ticks if ticks >= kept_ticks else 0, longer, late)
     return known[key]

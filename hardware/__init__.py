@@ -5,7 +5,6 @@ if not __name__.startswith("tapestry."):
 
 
 from tapestry.hardware.catalog import (
-    BY_COUNT,
     device_names,
     load_device,
     load_file,
@@ -17,10 +16,10 @@ from tapestry.hardware.catalog import (
 )
 from tapestry.hardware.device_files import device_from_dict, device_schema, device_to_dict
 from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis, MissingFigureError
+from tapestry.hardware.mixed_meshes import node_meshes
 from tapestry.hardware.tables import CatalogError
 
 __all__ = [
-    "BY_COUNT",
     "CatalogError",
     "Device",
     "MatrixTile",
@@ -37,5 +36,6 @@ __all__ = [
     "mesh_from_dict",
     "mesh_names",
     "mesh_schema",
+    "node_meshes",
     "node_names",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +16,14 @@ from typing import Any, TypeVar
 from tapestry.hardware.axis_files import read_axis
 from tapestry.hardware.device_files import device_from_dict, device_schema, read_device, shipped
 from tapestry.hardware.mesh import Device, Mesh, MeshAxis
+from tapestry.hardware.mixed_meshes import (
+    BY_COUNT,
+    JOINED,
+    NODE,
+    joined_mesh,
+    read_mixed_mesh,
+    with_nodes,
+)
 from tapestry.hardware.relations import device_rate, unordered_axes
 from tapestry.hardware.schema import Schema, recorded
 from tapestry.hardware.tables import CUTOFF, MISSING, CatalogError, Faults, Table, parsed
@@ -27,24 +34,35 @@ from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, r
 Member = TypeVar("Member", Device, Mesh)
 MESH_NAME = a_value_of((str, PathLike), "a name such as 'dgx-h100' or the path of a TOML file")
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
-NODE = "node"  # the axis between the nodes of a mesh by count
-BY_COUNT = re.compile(r"([+-]?\d{1,12})x-(.+)")  # the name of so many nodes of a mesh
 
 
 def mesh_from_dict(content: object, where: str = "mesh", plausible: bool = True) -> Mesh:
     """Build the mesh described by a table: `name`, `device` (a catalog name or a whole device table) and `axes`.
 
-    It may state the `network` between several such meshes (an axis without name and size), and `systems`.
-    `plausible` refuses figures that no machine has (`hardware.ranges`).
+    In their place may be `nodes`, which are meshes of one shape (names or tables). It may state the `network` between
+    several such meshes (an axis without name and size), and `systems`. `plausible` refuses figures that no machine has
+    (`hardware.ranges`).
 
     Raises:
         CatalogError: keys are missing, unknown, of the wrong kind or out of range, or the device is not in the
             catalog; it lists all of them.
     """
     faults = Faults(plausible)
-    mesh = _mesh(Table(content, where, faults))
+    mesh = _mesh_or_nodes(Table(content, where, faults))
     faults.finish()
     return mesh
+
+
+def _mesh_or_nodes(table: Table) -> Mesh:
+    """Read a mesh of equal devices, or one of nodes."""
+    if "nodes" not in table.content:
+        return _mesh(table)
+    mixed = read_mixed_mesh(table, load_mesh, _mesh)
+    if mixed is None:
+        return _mesh(Table(MISSING, table.where, Faults()))
+    if mixed.device_count > LONGEST_MESH:
+        table.fault("nodes", f"expected at most {LONGEST_MESH} devices in all, not {mixed.device_count}")
+    return mixed
 
 
 def _mesh(table: Table) -> Mesh:
@@ -117,7 +135,7 @@ def mesh_schema() -> Schema:
     schema, device = recorded("A mesh", _mesh), device_schema()
     tabled = {key: value for key, value in device.items() if key not in ("$schema", "title")}
     schema["properties"]["device"] |= {"anyOf": [{"type": "string"}, tabled]}
-    return schema
+    return with_nodes(schema)
 
 
 def _own_file(path: str) -> object:
@@ -265,7 +283,9 @@ def load_file(path: str) -> Device | Mesh:
 
 
 def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
-    """Load the mesh of this name in the catalog or of the TOML file at that path; `Nx-` before either is N nodes of it.
+    """Load the mesh of this name in the catalog or of the TOML file at that path.
+
+    `Nx-` before either is N nodes of it, and `+` between such names joins their nodes: `2x-dgx-h100+dgx-a100`.
 
     Raises:
         ArgumentError: neither a name nor a path.
@@ -273,8 +293,13 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
     """
     check_arguments({"name_or_path": MESH_NAME}, {"name_or_path": name_or_path})
     name = fspath(name_or_path)
-    by_count = BY_COUNT.fullmatch(name)
     is_known = Path(name).is_file() if _is_path(name_or_path) else name in _meshes()
+    if JOINED in name and not is_known:
+        joined = joined_mesh(name, [load_mesh(part) for part in name.split(JOINED)])
+        if joined.device_count > LONGEST_MESH:
+            raise CatalogError(f"{name}: expected at most {LONGEST_MESH} devices, not {joined.device_count}")
+        return joined
+    by_count = BY_COUNT.fullmatch(name)
     if by_count is None or is_known:
         return _load("mesh", name_or_path, _meshes, mesh_from_dict, mesh_plugins)
     return _nodes(int(by_count[1]), _load("mesh", by_count[2], _meshes, mesh_from_dict, mesh_plugins))

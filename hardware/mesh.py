@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 from tapestry.hardware.collective_tables import CollectiveTable
 from tapestry.hardware.kernels import KernelFigures, figures_of, host_times
+from tapestry.hardware.slowest import slowest_device
 from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.html_table import html_table
 
@@ -270,10 +271,12 @@ class MeshAxis:
 
 @dataclass(frozen=True)
 class Mesh:
-    """A mesh of equal devices on named axes, slowest axis first.
+    """A mesh of devices on named axes, slowest axis first.
 
     `network` is the axis between several such meshes, of size 1, with the figures of one device's share of the links;
     None where it is not known. `systems` are names of the machine, or of its network, in reports of measurements.
+    Devices are equal unless there are `nodes` (`Mesh.of_nodes`): meshes of one shape, one for each place along the
+    slowest axis, with devices and links of their own. Then `device` and `axes` are in no figure better than any.
     """
 
     name: str
@@ -281,10 +284,39 @@ class Mesh:
     axes: tuple[MeshAxis, ...]
     network: MeshAxis | None = None
     systems: tuple[str, ...] = ()
+    nodes: tuple[Mesh, ...] = ()
 
     def __post_init__(self) -> None:
         faster = (*self.axes[1:], None)
         object.__setattr__(self, "axes", tuple(map(_with_inner, self.axes, faster)))
+
+    @classmethod
+    def of_nodes(cls, name: str, nodes: Sequence[Mesh], network: MeshAxis) -> Mesh:
+        """Return the mesh of these nodes in this order, joined by an axis with the figures of `network`.
+
+        Raises:
+            ValueError: there are no nodes, or their shapes, or the first of their devices' layouts differ.
+        """
+        if not nodes:
+            raise ValueError("expected at least one node")
+        for node in nodes:
+            if node.axis_sizes != nodes[0].axis_sizes:
+                shapes = " and ".join(_shape_text(each) for each in (nodes[0], node))
+                raise ValueError(f"nodes must have axes of the same names and sizes, not {shapes}")
+            if node.device.layouts[0] != nodes[0].device.layouts[0]:
+                layouts = f"{nodes[0].device.layouts[0]!r} and {node.device.layouts[0]!r}"
+                raise ValueError(f"devices of all nodes must work in one layout, not {layouts}")
+        joined = replace(network, size=len(nodes))
+        if all(_are_alike(node, nodes[0]) for node in nodes):
+            return cls(name, nodes[0].device, (joined, *nodes[0].axes))
+        device = slowest_device([node.device for node in nodes])
+        inner = [_slowest_axis(axes) for axes in zip(*(node.axes for node in nodes), strict=True)]
+        queues = device.communication_queues  # copies of all nodes go through the same queues
+        own = tuple(
+            replace(node, device=replace(node.device, communication_queues=queues), network=None)
+            for node in nodes
+        )
+        return cls(name, device, (joined, *inner), nodes=own)
 
     def __repr__(self) -> str:
         axes = listed([f"{axis.name}={axis.size}" for axis in self.axes], 5)
@@ -358,19 +390,32 @@ class Mesh:
         axes = (replace(self.network, size=count), *self.axes)
         return Mesh(f"{count}x-{self.name}", self.device, axes, systems=self.systems)
 
-    def part(self, axis_sizes: tuple[tuple[str, int], ...]) -> Mesh:
+    def part(self, axis_sizes: tuple[tuple[str, int], ...], first: int = 0) -> Mesh:
         """Return the submesh used by a plan that leaves the rest idle: the same axes with fewer devices.
 
-        Part of a torus is a line: its ends are not joined. Links that reduce are for whole axes.
+        Along the slowest axis it begins at place `first`. Part of a torus is a line: its ends are not joined. Links
+        that reduce are for whole axes.
         """
         if axis_sizes == self.axis_sizes:
             return self
         sizes = dict(axis_sizes)
-        return replace(self, axes=tuple(_shortened(axis, sizes[axis.name]) for axis in self.axes))
+        if not self.nodes:
+            return replace(self, axes=tuple(_shortened(axis, sizes[axis.name]) for axis in self.axes))
+        outer = _shortened(self.axes[0], sizes[self.axes[0].name])
+        nodes = [node.part(axis_sizes[1:]) for node in self.nodes[first : first + outer.size]]
+        return Mesh.of_nodes(self.name, nodes, outer)
+
+    @property
+    def evened(self) -> Mesh:
+        """The mesh with `device` and `axes` in the place of all nodes, which are in no figure worse."""
+        return replace(self, nodes=()) if self.nodes else self
 
     def launched(self, launch: str | None) -> Mesh:
         """Return the mesh with kernels launched in one of the ways of `LAUNCHES`; as it is for None."""
-        return self if launch is None else replace(self, device=self.device.launched(launch))
+        if launch is None:
+            return self
+        nodes = tuple(node.launched(launch) for node in self.nodes)
+        return replace(self, device=self.device.launched(launch), nodes=nodes)
 
     def at_quantile(self, quantile: float | None) -> Mesh:
         """Return the mesh with times of kernels and exchanges at a quantile in (0, 1) of each; as it is for None.
@@ -381,7 +426,9 @@ class Mesh:
             return self
         axes = tuple(_axis_at(axis, quantile) for axis in self.axes)
         network = None if self.network is None else _axis_at(self.network, quantile)
-        return replace(self, device=replace(self.device, quantile=quantile), axes=axes, network=network)
+        nodes = tuple(node.at_quantile(quantile) for node in self.nodes)
+        device = replace(self.device, quantile=quantile)
+        return replace(self, device=device, axes=axes, network=network, nodes=nodes)
 
     def axis(self, name: str) -> MeshAxis:
         """Return the axis called `name`.
@@ -401,6 +448,21 @@ def _with_inner(axis: MeshAxis, faster: MeshAxis | None) -> MeshAxis:
     """Return the axis with the next faster one, whose own is left out."""
     inner = None if faster is None else replace(faster.whole, inner=None, quantile=None)
     return axis if axis.inner == inner else replace(axis, inner=inner)
+
+
+def _are_alike(one: Mesh, other: Mesh) -> bool:
+    """Return whether two meshes have the same devices and links, whatever they are called."""
+    return one.device == other.device and one.axes == other.axes
+
+
+def _shape_text(mesh: Mesh) -> str:
+    return f"{mesh.name} ({', '.join(f'{name}: {size}' for name, size in mesh.axis_sizes)})"
+
+
+def _slowest_axis(axes: Sequence[MeshAxis]) -> MeshAxis:
+    """Return the axis with the least bandwidth, at the longest of the latencies."""
+    slowest = min(axes, key=lambda axis: (axis.bandwidth_bytes_per_s, -axis.latency_s))
+    return replace(slowest, latency_s=max(axis.latency_s for axis in axes))
 
 
 def _shortened(axis: MeshAxis, size: int) -> MeshAxis:

@@ -15,6 +15,9 @@ from tapestry.hardware.ranges import RANGES
 HEAD = """\
 # A mesh: equal devices on named axes, the slowest axis first. `tapestry mesh check FILE` reports every fault in it.
 """
+NODES_HEAD = """\
+# A mesh of nodes of one shape, whose devices differ. `tapestry mesh check FILE` reports every fault in it.
+"""
 DEVICE_HEAD = (
     "# A name of the catalog (`tapestry devices`), a path ending in .toml, or a table [device] of its own.\n"
 )
@@ -29,24 +32,39 @@ def mesh_text(mesh: Mesh, with_device: bool = False) -> str:
 
     `with_device` writes the device's own figures out, to be changed; else the file names the device of the catalog.
     """
-    head = f"{HEAD}\nname = {_value(mesh.name)}\n\n"
+    if not mesh.nodes:
+        return f"{HEAD}\n" + "\n\n".join(_mesh(mesh, with_device)) + "\n"
+    parts = [f"name = {_value(mesh.name)}\n{_systems(mesh)}", "\n".join(_network(mesh.axes[0]))]
+    for node in mesh.nodes:
+        parts += ["[[nodes]]\n" + "\n\n".join(_mesh(node, with_device, "nodes."))]
+    return f"{NODES_HEAD}\n" + "\n\n".join(parts) + "\n"
+
+
+def _mesh(mesh: Mesh, with_device: bool, parent: str = "") -> Iterator[str]:
+    """Yield the parts of a mesh of equal devices, whose tables are in a table `parent`."""
+    head = f"name = {_value(mesh.name)}\n"
     if not with_device:
-        head += f"{DEVICE_HEAD}device = {_value(mesh.device.name)}\n"
-    if mesh.systems:
-        head += f"systems = {_value(mesh.systems)}  # names of the machine or its network in reports\n"
-    parts = ["\n".join(_axis(axis)) for axis in mesh.axes]
+        head += f"{DEVICE_HEAD if not parent else ''}device = {_value(mesh.device.name)}\n"
+    yield head + _systems(mesh)
+    for axis in mesh.axes:
+        yield "\n".join(_axis(axis, f"{parent}axes"))
     if mesh.network is not None:
-        parts.append("\n".join(_network(mesh.network)))
+        yield "\n".join(_network(mesh.network))
     if with_device:
-        parts.append("\n".join(_device(mesh.device)))
-    return head + "\n" + "\n\n".join(parts) + "\n"
+        yield "\n".join(_device(mesh.device, f"{parent}device"))
 
 
-def _axis(axis: MeshAxis) -> Iterator[str]:
-    yield "[[axes]]"
+def _systems(mesh: Mesh) -> str:
+    if not mesh.systems:
+        return ""
+    return f"systems = {_value(mesh.systems)}  # names of the machine or its network in reports\n"
+
+
+def _axis(axis: MeshAxis, name: str) -> Iterator[str]:
+    yield f"[[{name}]]"
     yield from _lines(axis)
-    yield from _table("axes.sources", axis.sources, SOURCES_HEAD)
-    yield from _collectives("axes", axis)
+    yield from _table(f"{name}.sources", axis.sources, SOURCES_HEAD)
+    yield from _collectives(name, axis)
 
 
 def _network(network: MeshAxis) -> Iterator[str]:
@@ -63,20 +81,20 @@ def _collectives(parent: str, axis: MeshAxis) -> Iterator[str]:
         yield from _lines(table)
 
 
-def _device(device: Device) -> Iterator[str]:
-    yield "[device]"
+def _device(device: Device, name: str) -> Iterator[str]:
+    yield f"[{name}]"
     yield from _lines(device, without=EFFICIENCIES if device.kernels else ())
     for key, figures in device.kernels.items():
-        yield f"\n[device.kernels.{_key(key)}]"
+        yield f"\n[{name}.kernels.{_key(key)}]"
         yield from kernel_lines(figures)
-    for name in ("peak_flops_per_s", "joules_per_flop", "compute_dtype_default"):
-        known = RANGES.get(name)
+    for figure in ("peak_flops_per_s", "joules_per_flop", "compute_dtype_default"):
+        known = RANGES.get(figure)
         note = f"# {known.about}, {known.unit}: {known.expected}\n" if known else ""
-        yield from _table(f"device.{name}", getattr(device, name), note)
+        yield from _table(f"{name}.{figure}", getattr(device, figure), note)
     for tile in device.tiles:
-        yield "\n[[device.tiles]]"
+        yield f"\n[[{name}.tiles]]"
         yield from _lines(tile)
-    yield from _table("device.sources", device.sources, SOURCES_HEAD)
+    yield from _table(f"{name}.sources", device.sources, SOURCES_HEAD)
 
 
 def _lines(record: Any, without: Sequence[str] = ()) -> Iterator[str]:

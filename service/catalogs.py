@@ -6,7 +6,6 @@ from typing import Any
 
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.hardware import (
-    BY_COUNT,
     CatalogError,
     Mesh,
     device_names,
@@ -14,6 +13,7 @@ from tapestry.hardware import (
     load_device,
     load_mesh,
     mesh_names,
+    node_meshes,
 )
 from tapestry.service.plugins import document, plug_ins
 from tapestry.service.presentation import objective_document
@@ -30,9 +30,9 @@ def meshes() -> list[dict[str, Any]]:
 
 
 def mesh_by_count(name: str) -> dict[str, Any] | None:
-    """Return the mesh of so many nodes (`2x-dgx-h100`); None if the name is none of such a mesh."""
-    by_count = BY_COUNT.fullmatch(name)
-    if by_count is None or by_count[2] not in mesh_names():  # nor is it the path of a file
+    """Return the mesh of so many nodes (`2x-dgx-h100+dgx-a100`); None if the name is none of such a mesh."""
+    nodes = node_meshes(name)
+    if nodes == (name,) or not set(nodes) <= set(mesh_names()):  # nor is it the path of a file
         return None
     try:
         return mesh_document(load_mesh(name))

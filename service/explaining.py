@@ -26,6 +26,7 @@ def explanation_document(
         "objectives": list(objectives),
         "devices": reported.devices or "all",
         "stages": None if reported.pipeline is None else reported.pipeline.to_json(),
+        "stage_devices": list(reported.stage_devices),
         "offload": None if reported.offload is None else reported.offload._asdict(),
         "start": dict(reported.start),
         "steps": [_step(step) for step in reported.steps],

@@ -13,13 +13,13 @@ from typing import Any
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.costmodel.resources import Resource
 from tapestry.hardware import (
-    BY_COUNT,
     CatalogError,
     Mesh,
     device_names,
     load_mesh,
     mesh_from_dict,
     mesh_names,
+    node_meshes,
 )
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.optimizer.run.request_faults import option_faults
@@ -28,7 +28,7 @@ from tapestry.service.store import RunRequest, mesh_to_document
 from tapestry.teg.faults import Fault, escape, joined, no_such
 
 LONGEST_TEXT = 1000
-DEEPEST = 6
+DEEPEST = 8
 WIDEST = 1000
 # Fields of a mesh that follow from others: one that the catalog shows may be changed and posted back.
 DERIVED_FIELDS = ("device_count",)
@@ -93,8 +93,7 @@ def _greatest(limits: Limits) -> dict[str, float]:
 
 def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     if isinstance(given, str):
-        by_count = BY_COUNT.fullmatch(given)
-        if not faults.one_of("/mesh", by_count[2] if by_count else given, mesh_names(), "mesh"):
+        if not all(faults.one_of("/mesh", name, mesh_names(), "mesh") for name in node_meshes(given)):
             return None
         try:
             return load_mesh(given)
@@ -105,12 +104,7 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     _check_plain(given, "/mesh", faults)
     if len(faults.found) > before:
         return None
-    given = {name: value for name, value in given.items() if name not in DERIVED_FIELDS}
-    device = given.get("device")
-    if isinstance(device, str) and not faults.one_of(
-        "/mesh/device", device, device_names(with_aliases=True), "device"
-    ):
-        given = {**given, "device": device_names()[0]}  # the faults of the rest are found with any device
+    given = _from_catalog(given, "/mesh", faults)
     try:
         mesh = mesh_from_dict(given, "mesh")
         return mesh if len(faults.found) == before else None
@@ -119,6 +113,30 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
             allowed = _ONE_OF.search(message)
             faults.add(_pointer(message), message, allowed.group(1).split(", ") if allowed else ())
         return None
+
+
+def _from_catalog(given: Mapping[str, Any], pointer: str, faults: _Faults) -> Mapping[str, Any]:
+    """Check that the device and the nodes of a mesh that are names are of the catalog, not paths of files here.
+
+    Returns: the mesh with names of the catalog in the place of others, with which the faults of the rest are found.
+    """
+    given = {name: value for name, value in given.items() if name not in DERIVED_FIELDS}
+    device, nodes = given.get("device"), given.get("nodes")
+    known = device_names(with_aliases=True)
+    if isinstance(device, str) and not faults.one_of(f"{pointer}/device", device, known, "device"):
+        given["device"] = device_names()[0]
+    if isinstance(nodes, list):
+        given["nodes"] = [_node(node, f"{pointer}/nodes/{k}", faults) for k, node in enumerate(nodes)]
+    return given
+
+
+def _node(given: Any, pointer: str, faults: _Faults) -> Any:
+    if isinstance(given, Mapping):
+        return _from_catalog(given, pointer, faults)
+    if isinstance(given, str):
+        is_known = all(faults.one_of(pointer, name, mesh_names(), "mesh") for name in node_meshes(given))
+        return given if is_known else mesh_names()[0]
+    return given
 
 
 def _pointer(message: str) -> str:

@@ -316,7 +316,10 @@ class _Supervision:
         reports = list(self.restored.values())
         steps = [(self.program.slots[slot].step, device) for r in reports for slot, device in r.blocks]
         works = [
-            (block_work(self.program, step, self.mesh.device, loss.run.storage, None, loss.run.cold), device)
+            (
+                block_work(self.program, step, self.mesh.device, loss.run.storage, None, loss.run.cold[0]),
+                device,
+            )
             for step, device in steps
         ]
         return Recovery(

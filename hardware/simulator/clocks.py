@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.stage_meshes import StageMeshes
 from tapestry.hardware.timing import slowed_ticks
 
 
@@ -22,15 +22,16 @@ class Clocks:
     """A clock per device for compute, `(devices,)`, and one per queue: of communication, and of the host's link.
 
     A copy is a rendezvous of all devices of its stages, in all queues that it takes; a block waits for the copies of
-    its slot, and is slower while others run between devices. `mesh` is that of one stage.
+    its slot, and is slower while others run between devices.
 
     Copies between stages begin after those within the two stages that were issued before. They go one after the other
     for each pair of stages, and do not run beside what the sender sends, or the receiver receives, otherwise. One that
     waits for a stage holds up nothing else.
     """
 
-    def __init__(self, mesh: Mesh, stages: int = 1) -> None:
-        self.mesh = mesh
+    def __init__(self, meshes: StageMeshes) -> None:
+        self.meshes, self.mesh = meshes, meshes.common
+        mesh, stages = self.mesh, len(meshes.kind_of)
         self.compute_ticks = np.zeros(stages * mesh.device_count, dtype=np.int64)
         self.queue_ticks = np.zeros((stages, 1 + max(mesh.host_queues)), dtype=np.int64)
         self.lanes: dict[tuple[int, int], Lane] = {}
@@ -78,5 +79,6 @@ class Clocks:
         rows = self.rows(stage)
         start = np.maximum(self.compute_ticks[rows], ready)
         copying_ticks = self.queue_ticks[stage, : self.mesh.queue_count].max() - start
-        self.compute_ticks[rows] = start + slowed_ticks(self.mesh.device, duration_ticks, copying_ticks)
+        device = self.meshes.of(stage).device
+        self.compute_ticks[rows] = start + slowed_ticks(device, duration_ticks, copying_ticks)
         return start, self.compute_ticks[rows].copy()

@@ -84,16 +84,18 @@ class _Issued:
 def ticks_by_class(path: Sequence[Visit], mesh: Mesh) -> dict[TimeClass, int]:
     """Add up the ticks of a critical path by what has one error in common. The sum is the time of the run."""
     found: Counter[TimeClass] = Counter()
-    known: dict[tuple[tuple[Round, int], ...], Weights] = {}
+    known: dict[tuple[Mesh, tuple[tuple[Round, int], ...]], Weights] = {}
     for span, _, start, end in path:
+        own = span.mesh or mesh
         if not span.exchanges:
-            found[move_class(mesh.device) if span.is_joint else span.time_class] += end - start
+            found[move_class(own.device) if span.is_joint else span.time_class] += end - start
             continue
-        if span.exchanges not in known:
-            known[span.exchanges] = round_weights(mesh, span.exchanges)
+        key = (own, span.exchanges)
+        if key not in known:
+            known[key] = round_weights(own, span.exchanges)
         left = end - start
-        for time_class, ticks in shared_ticks(known[span.exchanges], span.exchange_ticks):
+        for time_class, ticks in shared_ticks(known[key], span.exchange_ticks):
             found[time_class] += ticks
             left -= ticks
-        found[move_class(mesh.device)] += left
+        found[move_class(own.device)] += left
     return {each: ticks for each, ticks in found.items() if ticks}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import NO_CLASS, TimeClass
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.sharding.copies import Round
@@ -39,7 +40,7 @@ class ClockSpan(NamedTuple):
     `size_bytes` are accessed or received. A copy begins on all devices at once, when all their clocks are free; so does
     a recovery. `time_class` is that of a block. Of a copy, `exchanges` are the rounds with the most bytes that a device
     receives in each, and `exchange_ticks` their part of its time; the rest is spent on moves within the devices. It
-    takes `queues` meanwhile.
+    takes `queues` meanwhile, and the figures of `mesh` hold for it.
     """
 
     stream: str
@@ -53,6 +54,7 @@ class ClockSpan(NamedTuple):
     exchange_ticks: int = 0
     queues: tuple[int, ...] = ()
     devices: np.ndarray | None = None
+    mesh: Mesh | None = None
 
     @property
     def numbers(self) -> np.ndarray:

@@ -12,12 +12,12 @@ from tapestry.hardware.simulator.execution import Live, OutOfMemory
 class Ledger:
     """The live bytes per device, `(devices,)`; every allocation has a name and a size on each device.
 
-    With a capacity, an allocation that does not fit raises OutOfMemory. `hosts` `(devices,)` are the devices in whose
-    memory the allocations really are; `peak_bytes` are theirs.
+    With a capacity, one for all or `(devices,)`, an allocation that does not fit raises OutOfMemory. `hosts`
+    `(devices,)` are the devices in whose memory the allocations really are; `peak_bytes` are theirs.
     """
 
-    def __init__(self, devices: int, capacity_bytes: int | None) -> None:
-        self.capacity_bytes = capacity_bytes
+    def __init__(self, devices: int, capacity_bytes: int | np.ndarray | None) -> None:
+        self.capacity_bytes = None if capacity_bytes is None else np.broadcast_to(capacity_bytes, (devices,))
         self.live_bytes = np.zeros(devices, dtype=np.int64)
         self.peak_bytes = np.zeros(devices, dtype=np.int64)
         self.hosts = np.arange(devices)
@@ -52,10 +52,10 @@ class Ledger:
         """Release one allocation."""
         self.live_bytes = self.live_bytes - self.allocations.pop(name)
 
-    def _refuse(self, held_bytes: np.ndarray, capacity_bytes: int) -> NoReturn:
+    def _refuse(self, held_bytes: np.ndarray, capacity_bytes: np.ndarray) -> NoReturn:
         device = int(np.flatnonzero(held_bytes > capacity_bytes)[0])
         sizes = {name: int(self._on_hosts(size)[device]) for name, size in self.allocations.items()}
         live = [Live(name, size) for name, size in sizes.items() if size]
         live.sort(key=lambda entry: (-entry.size_bytes, entry.name))
         needed_bytes = int(held_bytes[device])
-        raise OutOfMemory(device, self.slot, needed_bytes, capacity_bytes, live, self.where)
+        raise OutOfMemory(device, self.slot, needed_bytes, int(capacity_bytes[device]), live, self.where)

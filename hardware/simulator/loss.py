@@ -163,7 +163,7 @@ class _Loss:
     def _work(self, rerun: BlockRerun) -> BlockWork:
         run = self.run
         device = self.mesh.device
-        work = block_work(self.program, rerun.step, device, run.storage, run.compute_dtype, run.cold)
+        work = block_work(self.program, rerun.step, device, run.storage, run.compute_dtype, run.cold[0])
         return work._replace(ticks=run.slowdown.compute(work.ticks))
 
     def _size_bytes(self, part: Part) -> int:

@@ -22,6 +22,7 @@ from tapestry.hardware.simulator.liveness import Liveness
 from tapestry.hardware.simulator.rounds import CopyCounts, no_links
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import carried_parts, known_work, relayout_ticks
+from tapestry.hardware.stage_meshes import StageMeshes, meshes_of_stages
 from tapestry.hardware.timing import cold_tensors, host_ticks
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, Slot
@@ -86,6 +87,7 @@ def simulation_of(
     storage = ShardStorage(mesh.device)
     cache = options.get("cache") or ResultCache(program.mesh_shape)
     backend: Backend
+    meshes = meshes_of_stages(mesh, program.stages)
     if options.get("dry"):
         backend = DryRunBackend(program, storage, cache)
     else:
@@ -93,10 +95,10 @@ def simulation_of(
         backend = ArrayBackend(program, inputs or {}, storage, options.get("state"), xp)
     return Simulation(
         program,
-        mesh,
+        meshes,
         backend,
         storage,
-        mesh.device.memory_bytes if options.get("capacity_check", True) else None,
+        options.get("capacity_check", True),
         options.get("trace", False),
         options.get("compute_dtype"),
         options.get("slowdown") or Slowdown(),
@@ -128,10 +130,10 @@ class Simulation:
     def __init__(
         self,
         program: ExplicitGraph,
-        mesh: Mesh,
+        meshes: StageMeshes,
         backend: Backend,
         storage: ShardStorage,
-        capacity_bytes: int | None,
+        capacity_check: bool,
         trace: bool,
         compute_dtype: str | None,
         slowdown: Slowdown,
@@ -140,15 +142,17 @@ class Simulation:
         devices = program.device_count
         stages = 1 if program.stages is None else program.stages.count
         self.program, self.backend, self.storage = program, backend, storage
-        self.mesh = mesh.part(program.mesh_shape.axes)  # that of one stage
-        self.cold = cold_tensors(program.abstract, mesh.device, devices)
+        self.meshes, self.mesh = meshes, meshes.common
+        self.cold = [cold_tensors(program.abstract, mesh.device, devices) for mesh in meshes.kinds]
         self.compute_dtype, self.slowdown = compute_dtype, _by_number(slowdown, program)
         self.cache = cache or ResultCache(program.mesh_shape)
         self.hosts = np.arange(devices)
         self.in_flight: dict[str, CopyStep] = {}
+        capacities = [meshes.of(stage).device.memory_bytes for stage in range(stages)]
+        capacity_bytes = np.repeat(capacities, self.mesh.device_count) if capacity_check else None
         self.ledger = Ledger(devices, capacity_bytes)
         self.liveness = Liveness(program)
-        self.clocks = Clocks(self.mesh, stages)
+        self.clocks = Clocks(meshes)
         self.lifetimes = Lifetimes(devices)
         self.memory_bytes = np.zeros((len(program.slots), 2, devices), dtype=np.int64)
         self.staging_bytes: dict[str, np.ndarray] = {}
@@ -156,7 +160,7 @@ class Simulation:
             np.zeros(devices, dtype=np.int64) for _ in range(4)
         )
         self.links: np.ndarray | None = no_links(devices) if devices <= LARGEST_FULL_MESH else None
-        self.axis_bytes: Counter[str] = Counter({axis.name: 0 for axis in mesh.axes})
+        self.axis_bytes: Counter[str] = Counter({axis.name: 0 for axis in self.mesh.axes})
         self.copy_ticks = 0
         self.trace = trace
         self.spans: list[ClockSpan] = []
@@ -230,12 +234,13 @@ class Simulation:
         """Issue a copy: allocate its result and staging at once, and run its time in its queues."""
         counts = self.backend.copy(copy)
         self.in_flight[copy.result] = copy
-        exchange_ticks, move_ticks = counts.phases_ticks(self.mesh, self.slowdown.axes)
-        move_ticks += relayout_ticks(self.program, copy, self.mesh.device, self.storage)
-        carried = carried_parts(self.program, copy)
-        move_ticks += sum(int(host_ticks(self.mesh.device, part).max()) for _, part in carried)
-        queues = self._queues(copy, {each.axis for each, most in counts.busiest if most})
         stages = self._stages(copy)
+        mesh, sender = self.meshes.between(stages[0], stages[-1]), self.meshes.of(stages[0]).device
+        exchange_ticks, move_ticks = counts.phases_ticks(mesh, self.slowdown.axes)
+        move_ticks += relayout_ticks(self.program, copy, sender, self.storage)
+        carried = carried_parts(self.program, copy)
+        move_ticks += sum(int(host_ticks(sender, part).max()) for _, part in carried)
+        queues = self._queues(copy, {each.axis for each, most in counts.busiest if most})
         start, end = self.clocks.copy(copy.result, queues, exchange_ticks + move_ticks, stages)
         staging_bytes = self._spread(counts.staging_bytes, stages)
         for key, part in () if copy.plan.relayout else carried:
@@ -258,6 +263,7 @@ class Simulation:
                 exchange_ticks=exchange_ticks,
                 queues=queues,
                 devices=devices if self.program.stages is not None else None,
+                mesh=mesh,
             )
         )
 
@@ -326,8 +332,8 @@ class Simulation:
     def _block(self, slot: Slot) -> None:
         step = slot.step
         sizes = self.backend.compute(step)
-        device, storage, cold = self.mesh.device, self.storage, self.cold
-        work = known_work(self.program, step, device, storage, self.compute_dtype, cold, self.cache)
+        device, cold = self.meshes.of(step.stage).device, self.cold[self.meshes.kind_of[step.stage]]
+        work = known_work(self.program, step, device, self.storage, self.compute_dtype, cold, self.cache)
         stages, rows = (step.stage,), self.program.rows(step.stage)
         ticks = self._on_hosts(self.slowdown.compute(self._spread(work.ticks, stages)))[rows]
         start, end = self.clocks.block(slot.waited, ticks, step.stage)

@@ -57,6 +57,7 @@ def known_work(
     cold_reads = tuple(tensor in cold for tensor in block.inputs)
     key = (
         "work",
+        device,
         step.definition,
         types,
         cache.key_of(step.index),

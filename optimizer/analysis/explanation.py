@@ -12,8 +12,9 @@ from itertools import groupby
 
 from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.stage_meshes import meshes_of_stages
 from tapestry.optimizer.analysis.ablation import ablate
-from tapestry.optimizer.analysis.plan_costs import PlanCosts, State, cost_differences
+from tapestry.optimizer.analysis.plan_costs import PlanCosts, State, cost_differences, pipeline_of
 from tapestry.rewrites import (
     PLACEMENT,
     Move,
@@ -67,14 +68,15 @@ class ExplanationStep:
 class Explanation:
     """The steps of a plan, from the costs of the original program (`start`) on.
 
-    `devices` is the submesh that works, empty for all; with a `pipeline`, that of each of its stages. `offload` is what
-    lies on the hosts.
+    `devices` is the submesh that works, empty for all; with a `pipeline`, that of each of its stages. `stage_devices`
+    names the devices of each stage where they differ. `offload` is what lies on the hosts.
     """
 
     start: Mapping[str, float]
     steps: tuple[ExplanationStep, ...]
     devices: str
     pipeline: PlanStages | None = None
+    stage_devices: tuple[str, ...] = ()
     offload: PlanOffload | None = None
 
     def __repr__(self) -> str:
@@ -136,8 +138,24 @@ def explain(
         for k, (first, group) in enumerate(groups)
     )
     return Explanation(
-        costs[0], tuple(steps), states[-1][1].devices, plan_stages(*states[-1]), plan_offload(*states[-1])
+        costs[0],
+        tuple(steps),
+        states[-1][1].devices,
+        plan_stages(*states[-1]),
+        _stage_devices(*states[-1], mesh),
+        plan_offload(*states[-1]),
     )
+
+
+def _stage_devices(graph: Graph, placements: Placements, mesh: Mesh) -> tuple[str, ...]:
+    """Return the names of the devices of each stage; none without stages, or if all are of one kind."""
+    pipeline = pipeline_of(graph, placements, MeshShape(mesh.axis_sizes))
+    if pipeline is None:
+        return ()
+    meshes = meshes_of_stages(mesh, pipeline.layout)
+    if len(meshes.kinds) == 1:
+        return ()
+    return tuple(meshes.of(stage).device.name for stage in range(pipeline.stages.count))
 
 
 def first_line(rule: str) -> str:

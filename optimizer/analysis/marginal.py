@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tapestry.costmodel.block_cost import costs_of_parts
-from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.stage_meshes import meshes_of_stages
 from tapestry.hardware.timing import SUPPLIED_CLASS, block_class, seconds
 from tapestry.teg.costs import states_seconds
 from tapestry.teg.graph import Definition, Graph, TensorType
@@ -61,9 +62,10 @@ class MarginalTime:
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """Equal blocks: their definition and types, and the parts that the devices compute, `(devices, dims, 2)`."""
+    """Equal blocks: their device, definition and types, and the parts that devices compute, `(devices, dims, 2)`."""
 
     sites: list[str]
+    device: Device
     definition: Definition
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
@@ -78,60 +80,59 @@ def marginal_times(
     Equal blocks are one entry; blocks that take no time are left out. Tensors have the layout of the language, without
     the padding of physical ones.
     """
-    found = (_marginal_time(parts, mesh, compute_dtype) for parts in _equal_parts(graph, placements, mesh))
+    found = (_marginal_time(parts, compute_dtype) for parts in _equal_parts(graph, placements, mesh))
     taking_time = [each for each in found if each.seconds]
     return tuple(sorted(taking_time, key=lambda each: (-each.seconds * len(each.sites), each.sites)))
 
 
 def _equal_parts(graph: Graph, placements: Placements, mesh: Mesh) -> Iterator[_Parts]:
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
+    meshes = meshes_of_stages(mesh.part(program.axes), program.stages)
     known: dict[tuple[object, ...], _Parts] = {}
     for slot in program.slots:
-        step = slot.step
+        step, device = slot.step, meshes.of(slot.step.stage).device
         block = program.abstract.by_site[step.site]
         inputs, outputs = program.abstract.input_types(block), program.abstract.output_types(block)
-        key = (step.definition, inputs, outputs, step.index.tobytes())
-        known.setdefault(key, _Parts([], step.definition, inputs, outputs, step.index)).sites.append(
-            step.site
-        )
+        key = (device, step.definition, inputs, outputs, step.index.tobytes())
+        parts = known.setdefault(key, _Parts([], device, step.definition, inputs, outputs, step.index))
+        parts.sites.append(step.site)
     yield from known.values()
 
 
-def _marginal_time(parts: _Parts, mesh: Mesh, compute_dtype: str | None) -> MarginalTime:
+def _marginal_time(parts: _Parts, compute_dtype: str | None) -> MarginalTime:
     """Compute the times of the slowest device's part, of its first point, and of halves of it along each dimension."""
     signature = parts.definition.signature
     names = [] if signature is None else [each.name for each in signature.dims]
-    slowest = parts.index[int(_seconds(parts, parts.index, mesh, compute_dtype).argmax())]
+    slowest = parts.index[int(_seconds(parts, parts.index, compute_dtype).argmax())]
     sizes = slowest[:, 1] - slowest[:, 0]
     kept = (sizes + 1) // 2
     variants = np.repeat(slowest[None], len(names) + 2, axis=0)
     variants[1, :, 1] = slowest[:, 0] + np.minimum(sizes, 1)
     for k in range(len(names)):
         variants[k + 2, k, 1] = slowest[k, 0] + kept[k]
-    whole, point, *halves = (float(each) for each in _seconds(parts, variants, mesh, compute_dtype))
+    whole, point, *halves = (float(each) for each in _seconds(parts, variants, compute_dtype))
     steps = (
         StepTime(name, int(size), (whole - half) / int(size - rest))
         for name, size, rest, half in zip(names, sizes, kept, halves, strict=True)
         if size > rest
     )
-    named = _class_of(parts, names, sizes, mesh, compute_dtype)
+    named = _class_of(parts, names, sizes, compute_dtype)
     return MarginalTime(tuple(parts.sites), parts.definition.operator, named, whole, point, tuple(steps))
 
 
-def _seconds(parts: _Parts, index: np.ndarray, mesh: Mesh, compute_dtype: str | None) -> np.ndarray:
+def _seconds(parts: _Parts, index: np.ndarray, compute_dtype: str | None) -> np.ndarray:
     """Compute the seconds of parts of the index space, `(parts, dims, 2)`, one device each."""
     types = (parts.inputs, parts.outputs)
-    return seconds(costs_of_parts(parts.definition, *types, index[:, None], mesh.device, compute_dtype).ticks)
+    costs = costs_of_parts(parts.definition, *types, index[:, None], parts.device, compute_dtype)
+    return seconds(costs.ticks)
 
 
-def _class_of(
-    parts: _Parts, names: list[str], sizes: np.ndarray, mesh: Mesh, compute_dtype: str | None
-) -> str:
+def _class_of(parts: _Parts, names: list[str], sizes: np.ndarray, compute_dtype: str | None) -> str:
     if states_seconds(parts.definition.costs):
         return SUPPLIED_CLASS.name
     work = work_of(operator_named(parts.definition.operator), parts.definition, parts.inputs, parts.outputs)
     return block_class(
-        mesh.device,
+        parts.device,
         work.kind,
         work_dtype(parts.inputs, parts.outputs),
         kernel=work.kernel_class,

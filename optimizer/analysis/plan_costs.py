@@ -115,7 +115,7 @@ class PlanCosts:
         mesh_shape = self.mesh_shape.part(plans[0].devices)
         return PlanSpace(
             replace(graph, data={}) if graph.data else graph,
-            self.mesh.part(mesh_shape.axes),
+            self._used(plans[0]),
             View(mesh_shape, ()),
             schedule_order=plans[0].schedule_order,
             rounds=plans[0].rounds,

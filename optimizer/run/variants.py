@@ -20,6 +20,7 @@ from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.costmodel.table_rows import TableCache
 from tapestry.costmodel.view import View
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.stage_meshes import meshes_of_stages
 from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge
@@ -74,9 +75,10 @@ class SubMesh:
         """Return the pipeline of a program, if plans have stages."""
         if self.stages is None or self.layout is None:
             return None
-        axis = self.mesh.axis(self.layout.route(0, 1).axis)
-        parts = divided(graph, self.stages.part_count, self.mesh.device, axis.bandwidth_bytes_per_s)
-        return Pipeline(self.stages, self.layout, parts)
+        axis, meshes = self.mesh.axis(self.layout.route(0, 1).axis), meshes_of_stages(self.mesh, self.layout)
+        turns = range(self.stages.part_count)
+        devices = tuple(meshes.of(part % self.stages.count).device for part in turns)
+        return Pipeline(self.stages, self.layout, divided(graph, devices, axis.bandwidth_bytes_per_s))
 
     def on_view(self, view: View) -> SubMesh:
         """Return the same mesh in another view, with a grid and tables of its own."""
@@ -163,7 +165,7 @@ def new_variant(
     """
     space = PlanSpace(
         graph,
-        submesh.mesh if submesh.layout is None else submesh.mesh.part(submesh.layout.stage_mesh_shape.axes),
+        submesh.mesh,
         submesh.view,
         schedule_order=submesh.schedule_order,
         rounds=submesh.rounds,

@@ -12,7 +12,7 @@ Imported by what compiles variants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -31,19 +31,20 @@ MOST_PLACES = 160
 
 
 @lru_cache(maxsize=64)
-def divided(graph: Graph, count: int, device: Device, bytes_per_s: float) -> Mapping[str, int]:
-    """Divide a program into `count` parts of about equal time on one device; return the part of each block by its site.
+def divided(graph: Graph, devices: tuple[Device, ...], bytes_per_s: float) -> Mapping[str, int]:
+    """Divide a program into parts of about equal time, one for each device; return the part of each block by its site.
 
     What goes from part to part takes time by `bytes_per_s`. There are fewer parts where a program has fewer places to
     cut.
     """
     anchors = anchors_of(graph)
     length = 1 + max(anchors.values(), default=0)
-    work = np.zeros(length)
-    for site, sums in UnshardedCosts(device).by_site(graph).items():
-        work[anchors[site]] += sums.time_ticks
+    works = {device: np.zeros(length) for device in devices}
+    for device, work in works.items():
+        for site, sums in UnshardedCosts(device).by_site(graph).items():
+            work[anchors[site]] += sums.time_ticks
     crossing_ticks = crossing_bytes(graph, anchors, length) / bytes_per_s * 1e12
-    cuts = np.array(_cuts(work, crossing_ticks, count), dtype=np.int64)
+    cuts = np.array(_cuts([works[device] for device in devices], crossing_ticks), dtype=np.int64)
     return {site: int(np.searchsorted(cuts, at, side="right")) for site, at in anchors.items()}
 
 
@@ -186,13 +187,14 @@ def _reader_anchors(graph: Graph, tensor: str, anchors: Mapping[str, int]) -> li
     return found
 
 
-def _cuts(work: np.ndarray, crossing: np.ndarray, count: int) -> list[int]:
+def _cuts(works: Sequence[np.ndarray], crossing: np.ndarray) -> list[int]:
     """Return the places of the cuts by which the longest part, with what it sends, is shortest; then least is sent.
 
-    It is found by dynamic programming over the places that least goes across.
+    `works` are the times at every place, one array for each part. It is found by dynamic programming over the places
+    that least goes across.
     """
-    length = len(work)
-    total = np.concatenate([[0.0], np.cumsum(work)])
+    length, count = len(crossing), len(works)
+    totals = [np.concatenate([[0.0], np.cumsum(work)]) for work in works]
     places = np.arange(1, length)
     if len(places) > MOST_PLACES:
         windows = np.array_split(places, MOST_PLACES)
@@ -206,7 +208,7 @@ def _cuts(work: np.ndarray, crossing: np.ndarray, count: int) -> list[int]:
             for start, (longest, sent, cuts) in best.items():
                 if start >= end:
                     continue
-                here = total[end] - total[start] + cost[end]
+                here = totals[part][end] - totals[part][start] + cost[end]
                 found = (max(longest, here), sent + cost[end], (*cuts, end))
                 if end not in following or found[:2] < following[end][:2]:
                     following[end] = found

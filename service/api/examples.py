@@ -130,6 +130,7 @@ _EXPLANATION = {
     "objectives": ["time_s", "traffic_bytes"],
     "devices": "all",
     "stages": None,
+    "stage_devices": [],
     "offload": None,
     "start": {"time_s": 2.1e-05, "traffic_bytes": 0},
     "steps": [

@@ -369,6 +369,9 @@ class ExplanationAnswer(Answer):
     objectives: list[str]
     devices: str
     stages: StagesAnswer | None = Field(description="the pipeline; null for a plan without")
+    stage_devices: list[str] = Field(
+        description="the devices of each stage, where stages have different ones; else empty"
+    )
     offload: OffloadAnswer | None = Field(description="what lies on the hosts; null where nothing does")
     start: dict[str, float | int] = Field(description="with every device computing everything")
     steps: list[ExplainedStep]

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from tapestry.hardware import Mesh, mesh_from_dict
+from tapestry.hardware import Mesh, MeshAxis, mesh_from_dict
 from tapestry.hardware.device_files import known_fields
 from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer import Plan, canonicalize
@@ -67,12 +67,21 @@ def graph_of(document: bytes) -> Graph:
 
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
     """Convert a mesh to the fields of its TOML file, its device written out in place; `mesh_of` reads them back."""
-    document = asdict(mesh)
-    axes = [{k: v for k, v in axis.items() if k not in ("part_of", "inner")} for axis in document["axes"]]
-    fields = {"name": mesh.name, "device": document["device"], "axes": axes, "systems": mesh.systems}
-    if mesh.network is not None:  # its name and size are not stated
-        fields["network"] = {k: v for k, v in document["network"].items() if k not in ("name", "size")}
+    if mesh.nodes:
+        nodes = [mesh_to_document(node) for node in mesh.nodes]
+        links = _axis_fields(mesh.axes[0], is_network=True)
+        return known_fields({"name": mesh.name, "nodes": nodes, "network": links, "systems": mesh.systems})
+    axes = [_axis_fields(axis) for axis in mesh.axes]
+    fields = {"name": mesh.name, "device": asdict(mesh.device), "axes": axes, "systems": mesh.systems}
+    if mesh.network is not None:
+        fields["network"] = _axis_fields(mesh.network, is_network=True)
     return known_fields(fields)
+
+
+def _axis_fields(axis: MeshAxis, is_network: bool = False) -> dict[str, Any]:
+    """Return the fields of an axis in a mesh file; name and size of a network are not stated."""
+    derived = ("part_of", "inner", *(("name", "size") if is_network else ()))
+    return {k: v for k, v in asdict(replace(axis, part_of=None, inner=None)).items() if k not in derived}
 
 
 def mesh_of(document: Mapping[str, Any]) -> Mesh:

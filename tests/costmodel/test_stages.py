@@ -65,6 +65,9 @@ WAYS = [
     ("2x-dgx-h100", "node:1,gpu:4", 4, "zb-h1", 8, 2),
     ("t3000", "y:1,x:4", 2, "gpipe", 1, 1),
     ("tpu-v4-2x2x2", "x:1,y:2,z:2", 2, "1f1b", 2, 2),
+    ("dgx-h100+dgx-a100", "node:1,gpu:4", 4, "1f1b", 8, 2),
+    ("dgx-h100+dgx-a100", "node:2,gpu:2", 3, "gpipe", 4, 1),  # both kinds of devices in each stage
+    ("dgx-a100+2x-dgx-h100", "node:1,gpu:8", 3, "zb-h1", 6, 1),
 ]
 BY_HAND = (
     "dgx-h100",
@@ -74,6 +77,14 @@ BY_HAND = (
     4,
     1,
 )
+
+
+def with_queues(mesh: Mesh, count: int) -> Mesh:
+    """Return a mesh whose devices all have so many communication queues."""
+    nodes = tuple(with_queues(node, count) for node in mesh.nodes)
+    return replace(mesh, device=replace(mesh.device, communication_queues=count), nodes=nodes)
+
+
 # The parts of `training`: forward, the turn, backward, and the updates where the layers are.
 FIRST = ("x", "w1", "hidden", "active", "back", "gated", "step.w1", "new.w1", "updated.w1")
 
@@ -90,7 +101,7 @@ def staged_space(mesh: Mesh, way: tuple[str, str, int, str, int, int], rng: np.r
     layout = StageLayout(shape, shape.part(devices), count)
     return PlanSpace(
         graph,
-        mesh.part(layout.stage_mesh_shape.axes),
+        mesh,
         rounds=in_rounds(rounds) if rounds > 1 else None,
         pipeline=Pipeline(stages, layout, parts),
     )
@@ -99,7 +110,7 @@ def staged_space(mesh: Mesh, way: tuple[str, str, int, str, int, int], rng: np.r
 @pytest.mark.parametrize("way", [*WAYS, BY_HAND], ids=lambda way: f"{way[0]}-{way[3]}-{way[4]}")
 def test_compiled_costs_are_those_of_the_plain_model(way: tuple[str, str, int, str, int, int]) -> None:
     rng, mesh = np.random.default_rng(way[4]), load_mesh(way[0])
-    mesh = replace(mesh, device=replace(mesh.device, communication_queues=way[5]))
+    mesh = with_queues(mesh, way[5])
     space, some = staged_space(mesh, way, rng), 0
     plans = (space.abstract_genes(), *(random_genes(rng, space) for _ in range(6)))
     for genes in plans:
@@ -110,6 +121,18 @@ def test_compiled_costs_are_those_of_the_plain_model(way: tuple[str, str, int, s
         assert space.genes_of(placements).strategies.tolist() == space.with_state(genes.strategies).tolist()
         some += tally.traffic_bytes > 0
     assert some == len(plans)
+
+
+def test_each_stage_has_the_times_of_its_own_devices() -> None:
+    way = ("", "node:1,gpu:8", 2, "1f1b", 4, 1)
+    meshes = [load_mesh(name) for name in ("dgx-h100+dgx-a100", "2x-dgx-h100", "2x-dgx-a100")]
+    spaces = [staged_space(mesh, way, np.random.default_rng(0)) for mesh in meshes]
+    for space in spaces:
+        space.evaluate(space.abstract_genes())
+    mixed, fast, slow = (space.state.slot_ticks for space in spaces)
+    stage = spaces[0].space.gene_stage[: len(mixed)]
+    assert mixed.tolist() == np.where(stage == 0, fast, slow).tolist()
+    assert (fast < slow)[stage == 1].any() and (stage == 0).any()
 
 
 @pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way[3])

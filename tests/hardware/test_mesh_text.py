@@ -9,7 +9,7 @@ from tapestry.hardware.mesh_text import mesh_text
 
 
 @pytest.mark.parametrize("with_device", [False, True])
-@pytest.mark.parametrize("name", mesh_names())
+@pytest.mark.parametrize("name", [*mesh_names(), "2x-dgx-h100+dgx-a100"])
 def test_a_written_mesh_is_read_back(tmp_path: Path, name: str, with_device: bool) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(mesh_text(load_mesh(name), with_device))

@@ -7,6 +7,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from tapestry.costmodel.device_memory import device_memory_terms
@@ -273,22 +274,34 @@ def _print(document: Mapping[str, Any]) -> None:
         f"({title_of(first)}) nor those that build on it, which stand behind it by their numbers."
     )
     if document["stages"] is not None:
-        print(_pipeline_text(document["stages"], document["devices"]))
+        print(_pipeline_text(document["stages"], document["devices"], document["stage_devices"]))
     if document["offload"] is not None:
         print(_host_text(document["offload"]))
     if document["memory"]:
         print(f"The fullest device holds {memory_text(document['memory'])}.")
 
 
-def _pipeline_text(stages: Mapping[str, Any], devices: str) -> str:
-    """Say in how many stages a plan runs, by which schedule, and how many blocks are in each part."""
+def _pipeline_text(stages: Mapping[str, Any], devices: str, kinds: Sequence[str]) -> str:
+    """Say in how many stages a plan runs, on which kinds of devices, by which schedule, and the blocks of each part."""
     *others, last = map(str, stages["blocks"])
     blocks = f"{', '.join(others)} and {last}" if others else last
     where = "all devices" if devices == "all" else f"{devices} each"
     return (
         f"It runs in {counted(stages['count'], 'stage')} ({where}), which take turns by the schedule "
-        f"{stages['schedule']}; the parts of this pipeline have {blocks} blocks."
+        f"{stages['schedule']}; the parts of this pipeline have {blocks} blocks.{_kinds_text(kinds)}"
     )
+
+
+def _kinds_text(kinds: Sequence[str]) -> str:
+    """Say which stages have which devices, where they differ."""
+    if not kinds:
+        return ""
+    runs = [(name, [k for k, _ in run]) for name, run in groupby(enumerate(kinds), key=lambda pair: pair[1])]
+    spans = ", ".join(
+        f"{name} in {'stage' if len(run) == 1 else 'stages'} {run[0]}{f' to {run[-1]}' if len(run) > 1 else ''}"
+        for name, run in runs
+    )
+    return f" Devices are {spans}."
 
 
 def _host_text(offload: Mapping[str, int]) -> str:

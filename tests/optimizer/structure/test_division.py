@@ -23,7 +23,7 @@ DEVICE = load_mesh("dgx-a100").device
 
 
 def parts_of(graph: Graph, count: int) -> dict[str, int]:
-    return dict(divided(graph, count, DEVICE, 1e12))
+    return dict(divided(graph, (DEVICE,) * count, 1e12))
 
 
 @pytest.mark.parametrize("count", (2, 4))

@@ -116,7 +116,7 @@ def test_segments_for_pipelines_are_cut_anywhere() -> None:
 
 def _longest(graph: Graph) -> float:
     """Return the time of the longest of eight stages over their mean."""
-    parts, work = divided(graph, 8, load_device("a100-sxm4-80gb"), 3e11), np.zeros(8)
+    parts, work = divided(graph, (load_device("a100-sxm4-80gb"),) * 8, 3e11), np.zeros(8)
     for site, sums in COSTS.by_site(graph).items():
         work[parts[site]] += sums.time_ticks
     return float(work.max() / work.mean())

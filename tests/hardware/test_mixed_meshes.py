@@ -1,0 +1,151 @@
+"""Tests of meshes whose nodes differ: names, files, what stands for all nodes, and parts."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from statistics import fmean
+
+import jsonschema
+import pytest
+
+from tapestry.hardware import CatalogError, Device, load_mesh, mesh_from_dict, mesh_schema
+from tapestry.hardware.slowest import MOST, figures_covered, slowest_device
+from tapestry.hardware.stage_meshes import meshes_of_stages
+from tapestry.service.store import mesh_of, mesh_to_document
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.stages import StageLayout
+
+A100, H100 = load_mesh("dgx-a100"), load_mesh("dgx-h100")
+MIXED = load_mesh("2x-dgx-h100+dgx-a100")
+
+
+def test_a_name_joins_nodes_in_its_order() -> None:
+    assert MIXED.axis_sizes == (("node", 3), ("gpu", 8)) and MIXED.device_count == 24
+    assert [node.name for node in MIXED.nodes] == ["dgx-h100", "dgx-h100", "dgx-a100"]
+    assert [node.device.name for node in MIXED.nodes] == [H100.device.name] * 2 + [A100.device.name]
+    networks = [mesh.network for mesh in (A100, H100) if mesh.network is not None]
+    assert MIXED.axes[0].bandwidth_bytes_per_s == min(axis.bandwidth_bytes_per_s for axis in networks)
+
+
+def test_equal_nodes_are_a_mesh_by_count() -> None:
+    joined, counted = load_mesh("dgx-h100+dgx-h100"), load_mesh("2x-dgx-h100")
+    assert not joined.nodes
+    assert (joined.device, joined.axes) == (counted.device, counted.axes)
+
+
+def test_what_stands_for_all_devices_is_no_better_than_any() -> None:
+    device = MIXED.device
+    for name in ("memory_bytes", "memory_bytes_per_s", "vector_flops_per_s", "cores", "host_bytes_per_s"):
+        assert getattr(device, name) == min(getattr(mesh.device, name) for mesh in (A100, H100)), name
+    for name in MOST:
+        known = [getattr(mesh.device, name) for mesh in (A100, H100)]
+        assert getattr(device, name) == (None if None in known else max(known)), name
+    for dtype in ("fp32", "bf16", "fp8"):
+        rates = [mesh.device.contraction_flops_per_s(dtype) for mesh in (A100, H100)]
+        assert device.contraction_flops_per_s(dtype) == min(rates)
+    assert device.missing_energy_figure is None
+
+
+def test_energy_and_price_are_means_over_all_devices() -> None:
+    kinds = [H100.device, H100.device, A100.device]
+    assert MIXED.device.idle_power_w == fmean(kind.require("idle_power_w") for kind in kinds)
+    assert MIXED.device.flop_joules("bf16") == fmean(kind.flop_joules("bf16") for kind in kinds)
+
+
+def test_every_figure_of_a_device_is_accounted_for() -> None:
+    assert figures_covered() == {field.name for field in fields(Device)}
+
+
+def test_unknown_figures_stay_unknown() -> None:
+    without = replace(A100.device, price_usd_per_hour=None, cache_bytes=None)
+    found = slowest_device([without, H100.device])
+    assert found.price_usd_per_hour is None and found.cache_bytes is None
+
+
+def test_parts_have_the_devices_that_lie_there() -> None:
+    one = MIXED.part((("node", 1), ("gpu", 4)), 2)
+    assert one.device == A100.device and not one.nodes
+    two = MIXED.part((("node", 2), ("gpu", 8)))
+    assert two.device == H100.device and not two.nodes
+    assert [node.device.name for node in MIXED.part((("node", 2), ("gpu", 8)), 1).nodes] == [
+        H100.device.name,
+        A100.device.name,
+    ]
+
+
+def test_stages_have_meshes_of_their_own() -> None:
+    shape = MeshShape(MIXED.axis_sizes)
+    meshes = meshes_of_stages(MIXED, StageLayout(shape, shape.part("node:1,gpu:4"), 6))
+    assert [meshes.of(k).device.name for k in range(6)] == [H100.device.name] * 4 + [A100.device.name] * 2
+    assert meshes.between(0, 3) is meshes.of(0) and meshes.between(3, 4) is meshes.common
+    assert meshes.common.device == MIXED.device
+
+
+def test_launch_and_quantile_reach_all_nodes() -> None:
+    assert {node.device.launch for node in MIXED.launched("eager").nodes} == {"eager"}
+    late = MIXED.at_quantile(0.9)
+    assert {node.device.quantile for node in late.nodes} == {0.9} and late.axes[0].quantile == 0.9
+
+
+FILE = """
+name = "both"
+nodes = ["dgx-h100", "2x-dgx-a100"]
+
+[network]
+topology = "switch"
+bandwidth_bytes_per_s = 1.25e10
+latency_s = 1e-5
+"""
+
+
+def test_a_file_lists_nodes(tmp_path: Path) -> None:
+    file = tmp_path / "both.toml"
+    file.write_text(FILE)
+    mesh = load_mesh(file)
+    assert mesh.axis_sizes == (("node", 3), ("gpu", 8))
+    assert mesh.axes[0].bandwidth_bytes_per_s == 1.25e10
+    assert [node.name for node in mesh.nodes] == ["dgx-h100", "dgx-a100", "dgx-a100"]
+
+
+def test_a_stored_mesh_is_read_back() -> None:
+    document = mesh_to_document(MIXED)
+    assert mesh_of(document) == MIXED
+    jsonschema.validate(document, mesh_schema())
+    jsonschema.validate(mesh_to_document(H100), mesh_schema())
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "message"),
+    [
+        ({"nodes": []}, "nodes", "a list that is not empty"),
+        ({"nodes": ["dgx-h100", "dgx-b10"]}, "nodes[1]", "dgx-b200"),
+        ({"nodes": ["dgx-h100", "hgx-a100-4"]}, "nodes", "the same names and sizes"),
+        ({"nodes": ["dgx-h100", "cpu-node"], "network": None}, "network", "has none of its own"),
+        ({"nodes": ["dgx-h100"], "axes": []}, "axes", "unknown key"),
+        ({"nodes": ["dgx-h100", {"name": "mine"}]}, "nodes[1]: axes", "missing"),
+        ({"nodes": ["dgx-h100", 7]}, "nodes[1]", "expected a table"),
+    ],
+)
+def test_faults_name_their_place(change: dict[str, object], place: str, message: str) -> None:
+    network = {"topology": "switch", "bandwidth_bytes_per_s": 1e10, "latency_s": 1e-5}
+    content = {"name": "both", "network": network, **change}
+    content = {name: value for name, value in content.items() if value is not None}
+    with pytest.raises(CatalogError) as caught:
+        mesh_from_dict(content)
+    assert any(fault.startswith(f"mesh: {place}:") and message in fault for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dgx-h100+gb200-nvl72", "the same names and sizes"),
+        ("dgx-h100+cpu-node", "states no network"),
+        ("dgx-h100+dgx-a10", "dgx-a100"),
+        ("dgx-h100+0x-dgx-a100", "at least|from 1"),
+        ("dgx-h100+", "there is no mesh ''"),
+    ],
+)
+def test_names_that_join_nothing_are_refused(name: str, message: str) -> None:
+    with pytest.raises(CatalogError, match=message):
+        load_mesh(name)
