@@ -27,9 +27,9 @@ from benchmarks.measurements.scores import SIGMAS_90, log_scores
 from benchmarks.setting import write
 from tapestry.hardware.calibration.fitting import Fitted, fit_class, log_errors
 from tapestry.hardware.calibration.samples import Samples
+from tapestry.hardware.device import Device
 from tapestry.hardware.kernel_tables import kernel_lines
 from tapestry.hardware.kernels import Donor, KernelFigures, Relative, completed, figures_of
-from tapestry.hardware.mesh import Device
 from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES
 
 FEWEST = 8  # samples of a class and device that get a table of their own

@@ -19,8 +19,9 @@ from benchmarks.measurements import Measurement, Prediction, Systems, predict
 from benchmarks.measurements.sources import by_source
 from tapestry.hardware.calibration.fitting import fit_in_sample
 from tapestry.hardware.collective_tables import CollectiveTable, distinct
+from tapestry.hardware.device import Device
 from tapestry.hardware.kernels import Donor, KernelFigures, completed
-from tapestry.hardware.mesh import Device, Mesh, MeshAxis
+from tapestry.hardware.mesh import Mesh, MeshAxis
 
 
 def predict_held_out(rows: Sequence[Measurement]) -> Iterator[Prediction]:

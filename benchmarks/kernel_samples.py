@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.measurements import Measurement, Systems, UnpredictedError
 from benchmarks.measurements.prediction import workload_of
 from tapestry.hardware.calibration.samples import KernelSample, Samples, sample_of, stacked
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 
 KINDS = ("gemm", "memory_bound_op", "memory_bandwidth")
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from tapestry.costmodel.fold_loops import classes_of, partitions_of
 from tapestry.costmodel.resources import Resource, counted
+from tapestry.hardware.device import Device
 from tapestry.hardware.layouts.native import accessed_bytes
-from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import SUPPLIED_CLASS, TimeClass, block_class, block_ticks, energy_pj
 from tapestry.teg.costs import amounts, states_seconds, supplied_seconds
 from tapestry.teg.dtypes import item_bytes

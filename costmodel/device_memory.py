@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 
 TENSORS, WHOLE = "peak_memory_bytes", "device_memory_bytes"
 FIXED = (

@@ -20,7 +20,8 @@ from tapestry.costmodel.kernel_arrays import COLUMNS
 from tapestry.costmodel.objective import COLUMN_FIGURES, DEVICE_FIGURES, MESH_COUNTS, QUANTITIES, Objective
 from tapestry.costmodel.objectives import catalog, plug_ins
 from tapestry.costmodel.resources import PEAK, Resource, check_names, resources_of
-from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.device import Device
+from tapestry.hardware.mesh import Mesh
 from tapestry.teg.faults import near_hint, no_such
 from tapestry.teg.graph import Graph
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, fields
 from tapestry.costmodel.expression_parser import parse
 from tapestry.costmodel.expressions import Term
 from tapestry.costmodel.kernel_arrays import COLUMNS
-from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.device import Device
+from tapestry.hardware.mesh import Mesh
 
 DEVICE_COUNT = "device_count"
 COMMUNICATOR_COUNT = "communicator_count"

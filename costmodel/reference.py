@@ -17,8 +17,9 @@ from tapestry.costmodel.reference_copies import CopyCost, CopyCounter
 from tapestry.costmodel.resources import Resource, resources_of
 from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally, amounts_per_device
+from tapestry.hardware.device import Device
 from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
-from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.stage_meshes import meshes_of_stages
 from tapestry.hardware.timing import (
     block_ticks,

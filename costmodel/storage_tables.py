@@ -15,8 +15,8 @@ import numpy as np
 
 from tapestry.costmodel.lowered_specs import lowered
 from tapestry.costmodel.resharding_tables import ReshardingTable
+from tapestry.hardware.device import Device
 from tapestry.hardware.layouts.native import Native, stored_bytes
-from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import TensorType

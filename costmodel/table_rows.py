@@ -18,7 +18,7 @@ from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.costmodel.storage_choice import StorageChoice
 from tapestry.costmodel.storage_tables import SpecsWithDimensionOrders, StorageTable, stored_table
 from tapestry.costmodel.strategies import StrategyFamily
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 from tapestry.hardware.stage_meshes import StageMeshes
 from tapestry.hardware.timing import TimeClass, Weights, host_energy_pj, host_ticks
 from tapestry.teg.dtypes import item_bytes

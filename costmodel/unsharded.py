@@ -28,7 +28,7 @@ from tapestry.costmodel.block_cost import given
 from tapestry.costmodel.resources import Resource, counted
 from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.tally import CostTally
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 from tapestry.hardware.timing import block_ticks, cold_tensors, energy_pj
 from tapestry.teg.costs import supplied_seconds
 from tapestry.teg.dtypes import item_bytes

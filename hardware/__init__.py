@@ -14,8 +14,9 @@ from tapestry.hardware.catalog import (
     mesh_schema,
     node_names,
 )
+from tapestry.hardware.device import Device, MatrixTile, MissingFigureError
 from tapestry.hardware.device_files import device_from_dict, device_schema, device_to_dict
-from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis, MissingFigureError
+from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.hardware.mixed_meshes import node_meshes
 from tapestry.hardware.tables import CatalogError
 

@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from tapestry.hardware.axis_files import read_axis
+from tapestry.hardware.device import Device
 from tapestry.hardware.device_files import device_from_dict, device_schema, read_device, shipped
-from tapestry.hardware.mesh import Device, Mesh, MeshAxis
+from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.hardware.mixed_meshes import (
     BY_COUNT,
     JOINED,

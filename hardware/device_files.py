@@ -8,11 +8,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from tapestry.hardware.device import LAUNCHES, SHORT_DTYPES, VECTOR, Device, MatrixTile
 from tapestry.hardware.kernel_tables import kernels_of, own_kernels, relative_of
 from tapestry.hardware.kernels import HALF, Donor
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
-from tapestry.hardware.mesh import LAUNCHES, SHORT_DTYPES, VECTOR, Device, MatrixTile
 from tapestry.hardware.ranges import RANGES
 from tapestry.hardware.relations import misspelled, slow_precisions
 from tapestry.hardware.schema import Schema, recorded

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from tapestry.hardware.device import Device
 from tapestry.hardware.kernel_tables import kernel_lines
 from tapestry.hardware.kernels import EFFICIENCIES
-from tapestry.hardware.mesh import TOPOLOGIES, Device, Mesh, MeshAxis
+from tapestry.hardware.mesh import TOPOLOGIES, Mesh, MeshAxis
 from tapestry.hardware.ranges import RANGES
 
 HEAD = """\

@@ -80,12 +80,12 @@ def read_mixed_mesh(table: Table, load: Callable[[str], Mesh], read: Callable[[T
         except CatalogError as error:
             for fault in error.faults:
                 table.fault(place, fault)
-    network = None
+    network, known = None, [node.network for node in nodes if node.network is not None]
     if table.has("network", "a table of the links between nodes"):
         network = read_axis(table.table("network"), NODE)
-    elif all(node.network is not None for node in nodes):
-        network = slowest_network([node.network for node in nodes if node.network is not None])
-    else:
+    elif nodes and len(known) == len(nodes):
+        network = slowest_network(known)
+    elif nodes:
         lacking = next(node.name for node in nodes if node.network is None)
         table.fault("network", f"missing; node {lacking!r} has none of its own")
     systems = table.texts("systems")

@@ -1,4 +1,4 @@
-"""What stands for devices of several kinds that work in step: of every figure the worst, and means of what adds up.
+"""A device that stands for several kinds that work in step: of every figure the worst, and means of what adds up.
 
 Imported by meshes. Such devices wait for each other, so that the slowest of them decides each step; energy, power and
 price are means per device.
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import VECTOR, Device
 
 # How each figure of a device follows from those of several; the rest are those of the slowest.
 LEAST = (
@@ -102,4 +101,4 @@ def _joules(devices: Sequence[Device], peaks: Mapping[str, float]) -> Mapping[st
     """Return the mean energy of a flop in every precision with a peak and on vector units, J; None if unknown."""
     if any(device.missing_energy_figure is not None for device in devices):
         return None
-    return {name: fmean(device.flop_joules(name) for device in devices) for name in ("vector", *peaks)}
+    return {name: fmean(device.flop_joules(name) for device in devices) for name in (VECTOR, *peaks)}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import inf, isfinite, nan
 
-from tapestry.hardware.mesh import SHORT_DTYPES
+from tapestry.hardware.device import SHORT_DTYPES
 from tapestry.hardware.ranges import RANGES, Range
 from tapestry.teg.faults import joined, near_hint, near_names, one_of, value_text
 

@@ -105,6 +105,8 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     if len(faults.found) > before:
         return None
     given = _from_catalog(given, "/mesh", faults)
+    if any(fault.pointer.startswith("/mesh/nodes") for fault in faults.found[before:]):
+        return None
     try:
         mesh = mesh_from_dict(given, "mesh")
         return mesh if len(faults.found) == before else None
@@ -118,24 +120,21 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
 def _from_catalog(given: Mapping[str, Any], pointer: str, faults: _Faults) -> Mapping[str, Any]:
     """Check that the device and the nodes of a mesh that are names are of the catalog, not paths of files here.
 
-    Returns: the mesh with names of the catalog in the place of others, with which the faults of the rest are found.
+    Returns: the mesh, with some device in the place of an unknown one, with which the faults of the rest are found.
     """
     given = {name: value for name, value in given.items() if name not in DERIVED_FIELDS}
     device, nodes = given.get("device"), given.get("nodes")
     known = device_names(with_aliases=True)
     if isinstance(device, str) and not faults.one_of(f"{pointer}/device", device, known, "device"):
         given["device"] = device_names()[0]
-    if isinstance(nodes, list):
-        given["nodes"] = [_node(node, f"{pointer}/nodes/{k}", faults) for k, node in enumerate(nodes)]
-    return given
-
-
-def _node(given: Any, pointer: str, faults: _Faults) -> Any:
-    if isinstance(given, Mapping):
-        return _from_catalog(given, pointer, faults)
-    if isinstance(given, str):
-        is_known = all(faults.one_of(pointer, name, mesh_names(), "mesh") for name in node_meshes(given))
-        return given if is_known else mesh_names()[0]
+    for k, node in enumerate(nodes if isinstance(nodes, list) else ()):
+        if isinstance(node, Mapping):
+            _from_catalog(node, f"{pointer}/nodes/{k}", faults)
+        elif isinstance(node, str):
+            all(
+                faults.one_of(f"{pointer}/nodes/{k}", name, mesh_names(), "mesh")
+                for name in node_meshes(node)
+            )
     return given
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measurements.launches import CAPTURED, SourceLaunch, known_sources, launch_of
-from tapestry.hardware.mesh import LAUNCHES
+from tapestry.hardware.device import LAUNCHES
 from tapestry.teg.faults import joined, one_of, value_text
 
 # Inputs that count devices, and the most of them: an exchange is computed for every pair, 4096 of them in 1 GB.

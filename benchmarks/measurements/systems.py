@@ -12,7 +12,8 @@ from typing import NamedTuple
 from benchmarks.measurements.rows import Question
 from benchmarks.measurements.workload import UnpredictedError, whole
 from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
-from tapestry.hardware.mesh import LAUNCHES, TOPOLOGIES, MeshAxis
+from tapestry.hardware.device import LAUNCHES
+from tapestry.hardware.mesh import TOPOLOGIES, MeshAxis
 
 MAKERS = {"nvidia", "amd", "intel", "google", "tenstorrent", "instinct", "geforce", "tesla"}
 # How questions name topologies -> the topologies of axes that are one.

@@ -19,8 +19,9 @@ from tapestry.hardware.calibration.runs import Progress, TimedRuns, Timing, fewe
 from tapestry.hardware.calibration.samples import KernelSample, Samples, stacked
 from tapestry.hardware.calibration.timed import Setting
 from tapestry.hardware.calibration.validation import on_one_device
+from tapestry.hardware.device import SHORT_DTYPES, Device, MatrixTile
 from tapestry.hardware.kernels import KernelFigures
-from tapestry.hardware.mesh import SHORT_DTYPES, Device, MatrixTile, Mesh, MeshAxis
+from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.hardware.ranges import RANGES
 from tapestry.hardware.relations import slow_precisions
 from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES

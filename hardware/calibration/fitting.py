@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from tapestry.hardware.calibration.samples import Samples
+from tapestry.hardware.device import Device
 from tapestry.hardware.kernels import KernelFigures
-from tapestry.hardware.mesh import Device
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES, ROW_CLASSES, WINDOW_CLASSES
 

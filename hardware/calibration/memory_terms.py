@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tapestry.hardware.calibration.choice import class_of
 from tapestry.hardware.calibration.probes import Probe
 from tapestry.hardware.calibration.runs import TimedRuns
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 from tapestry.teg.operators.kernel_classes import PRODUCT_CLASSES
 
 THRESHOLD_BYTES = 2**25  # from which glibc hands every block back to the operating system, mallopt(3)

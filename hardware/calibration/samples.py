@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapestry.hardware.device import SHORT_DTYPES, Device
 from tapestry.hardware.kernels import HALF, KernelFigures
-from tapestry.hardware.mesh import SHORT_DTYPES, Device
 from tapestry.hardware.timing import block_ticks, seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.hardware.device import Device
 from tapestry.hardware.layouts.binding import bind
 from tapestry.hardware.layouts.layout import Layout
 from tapestry.hardware.layouts.native import Native, accessed_bytes, native_named
-from tapestry.hardware.mesh import Device
 from tapestry.hardware.simulator.parts import frozen
 from tapestry.teg.arrays import Array, arrays_of
 from tapestry.teg.dtypes import item_bytes

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.timing import NO_CLASS, SUPPLIED_CLASS, TimeClass, block_class, block_ticks
 from tapestry.teg.costs import amounts, states_seconds, supplied_seconds

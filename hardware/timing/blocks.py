@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tapestry.hardware.device import Device
 from tapestry.hardware.kernels import KernelFigures
-from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing.quantiles import quantile_factor
 from tapestry.hardware.timing.units import Floats, Ticks, ticks
 from tapestry.teg.dtypes import item_bytes

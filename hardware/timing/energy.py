@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tapestry.hardware.mesh import VECTOR, Device
+from tapestry.hardware.device import VECTOR, Device
 from tapestry.hardware.timing.units import PICOJOULES_PER_J, Ticks, rounded_up
 from tapestry.teg.operators.operator import PartAmounts
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tapestry.hardware.device import SHORT_DTYPES, Device
 from tapestry.hardware.kernels import key_of
-from tapestry.hardware.mesh import SHORT_DTYPES, Device, Mesh
+from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing.blocks import requested_kernel
 from tapestry.hardware.timing.collectives import SEND, followed_kind, step_error
 from tapestry.teg.operators.operator import PartAmounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tapestry.hardware.mesh import Device, MissingFigureError
+from tapestry.hardware.device import Device, MissingFigureError
 from tapestry.hardware.timing.energy import energy_pj
 from tapestry.hardware.timing.units import Ticks, ticks
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named

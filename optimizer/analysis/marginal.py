@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tapestry.costmodel.block_cost import costs_of_parts
-from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.device import Device
+from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.stage_meshes import meshes_of_stages
 from tapestry.hardware.timing import SUPPLIED_CLASS, block_class, seconds
 from tapestry.teg.costs import states_seconds

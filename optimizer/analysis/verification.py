@@ -10,7 +10,8 @@ import numpy as np
 
 from tapestry.costmodel.resources import declared_resources
 from tapestry.costmodel.version import COST_MODEL_VERSION, cost_model_note
-from tapestry.hardware.mesh import VECTOR, Mesh
+from tapestry.hardware.device import VECTOR
+from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate, time_estimate
 from tapestry.hardware.simulator.steps import check_state
 from tapestry.hardware.timing import TimeEstimate

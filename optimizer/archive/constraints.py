@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tapestry.costmodel.known_objectives import KnownObjectives
-from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.device import Device
+from tapestry.hardware.mesh import Mesh
 from tapestry.teg.arguments import NUMBER, TEXT, check_arguments
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.known_fields import known_fields

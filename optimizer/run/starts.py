@@ -54,11 +54,12 @@ Begin = Callable[[SearchState, SearchStart, int | None, CheckStop], Begun]
 def first_starts(state: SearchState) -> list[SearchStart]:
     """Return the starts of a search that has its first variant, in the order in which they are begun."""
     exact = [SearchStart("exact", 0, state.variants[0].moves)] if state.parts.exact else []
-    parts = _parts(state)
+    alike, parts = _parts(state)
     again = [SearchStart(RECOMPUTATIONS[0])] if state.parts.recomputation else []
     if state.parts.offloading and state.graph.carried and state.criteria.device.has_host:
         again.append(SearchStart(OFFLOADING))
-    first = [*exact, *again, *parts, *(part._replace(kind="exact") for part in parts if exact)]
+    of_parts = [part._replace(kind="exact") for part in (*alike, *parts) if exact]
+    first = [*exact, *alike, *again, *parts, *of_parts]
     if state.parts.views and has_views(state.submeshes[0], state.options):
         return [*first, SearchStart("views")]
     return [*first, *_further(state, 0)]
@@ -86,13 +87,18 @@ def _left(state: SearchState, limit: int | None) -> int | None:
     return None if limit is None else max(0, limit - state.evaluations)
 
 
-def _parts(state: SearchState) -> list[SearchStart]:
-    """Return starts of the first program on the parts of the mesh, the smallest one first."""
+def _parts(state: SearchState) -> tuple[list[SearchStart], list[SearchStart]]:
+    """Return starts of the first program on the parts of the mesh, the smallest one first.
+
+    Where devices differ, the largest part with equal ones is apart: it may be faster than the whole mesh.
+    """
     whole, moves = state.submeshes[0], state.variants[0].moves
     others = (k for k, submesh in enumerate(state.submeshes) if submesh.stages is None)
     parts = [k for k in others if state.submeshes[k].devices != whole.devices]
     parts.sort(key=lambda k: state.submeshes[k].mesh.device_count)
-    return [SearchStart("program", k, moves) for k in parts]
+    found = [SearchStart("program", k, moves) for k in parts]
+    alike = [start for start in found if whole.mesh.nodes and not state.submeshes[start.submesh].mesh.nodes]
+    return alike[-1:], [start for start in found if start not in alike[-1:]]
 
 
 def _further(state: SearchState, best: int) -> list[SearchStart]:

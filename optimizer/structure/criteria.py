@@ -35,7 +35,8 @@ from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.resources import Resource
 from tapestry.costmodel.tally import CostTally
 from tapestry.costmodel.unsharded import CONSTANT_COLUMNS
-from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.device import Device
+from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.goal import Goal, measure, new_goal
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.host import is_on_host
 

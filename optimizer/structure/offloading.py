@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tapestry.costmodel.unsharded import UnshardedCosts, buffers_of, lasting_buffers
-from tapestry.hardware.mesh import Device
+from tapestry.hardware.device import Device
 from tapestry.hardware.timing import host_ticks
 from tapestry.optimizer.structure.recomputation import StorageProblem
 from tapestry.rewrites import Move

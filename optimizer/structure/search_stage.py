@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tapestry.costmodel.known_objectives import KnownObjectives
-from tapestry.hardware.mesh import Device, Mesh
+from tapestry.hardware.device import Device
+from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.structure.criteria import criteria_of
 from tapestry.optimizer.structure.search import StructuralSearch

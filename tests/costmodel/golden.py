@@ -14,7 +14,8 @@ from typing import Any
 from tapestry.costmodel.kernel_arrays import COLUMNS
 from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.version import COST_MODEL_VERSION
-from tapestry.hardware.mesh import Device, MatrixTile, Mesh, MeshAxis
+from tapestry.hardware.device import Device, MatrixTile
+from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy

@@ -12,7 +12,8 @@ from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.time_estimates import estimate_time
 from tapestry.hardware import load_mesh
-from tapestry.hardware.mesh import Mesh, MissingFigureError
+from tapestry.hardware.device import MissingFigureError
+from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.hardware.timing import TICKS_PER_S, host_ticks
 from tapestry.teg.evaluate import evaluate, random_inputs

@@ -65,7 +65,7 @@ def test_the_readmes_blocks_run_in_order_as_a_script(tmp_path: Path) -> None:
 def test_device_and_mesh_files_load(document: Path) -> None:
     for text in blocks(document, "toml"):
         content = tomllib.loads(text)
-        (mesh_from_dict if "axes" in content else device_from_dict)(content)
+        (mesh_from_dict if {"axes", "nodes"} & content.keys() else device_from_dict)(content)
 
 
 @documents

@@ -72,6 +72,7 @@ SHARED_HARDWARE = (
     "tapestry.hardware.catalog",
     "tapestry.hardware.device",
     "tapestry.hardware.mesh",
+    "tapestry.hardware.stage_meshes",
     "tapestry.hardware.tables",
     "tapestry.hardware.layouts",
     "tapestry.hardware.timing",

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.measurements import read_rows
 from benchmarks.measurements.launches import SourceLaunch, known_sources
-from tapestry.hardware.mesh import LAUNCHES
+from tapestry.hardware.device import LAUNCHES
 
 ROW: dict[str, Any] = {
     "id": "r",

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tapestry.hardware import Device, device_names, load_device
+from tapestry.hardware.device import LAUNCHES
 from tapestry.hardware.kernels import KernelFigures, figures_of
-from tapestry.hardware.mesh import LAUNCHES
 from tapestry.hardware.timing import block_ticks, seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators.kernel_classes import KERNEL_CLASSES, PRODUCT_CLASSES

@@ -8,8 +8,8 @@ import pytest
 
 import tapestry
 from tapestry.hardware import Mesh, load_mesh
+from tapestry.hardware.device import MatrixTile
 from tapestry.hardware.kernels import KernelFigures
-from tapestry.hardware.mesh import MatrixTile
 from tapestry.optimizer import Result
 from tapestry.optimizer.run.options import OptionError
 

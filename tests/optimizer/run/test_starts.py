@@ -34,6 +34,12 @@ def test_a_front_comes_before_all_else_is_prepared() -> None:
     assert last.starts == () and len(last.variants) > 4
 
 
+def test_where_devices_differ_equal_ones_come_first() -> None:
+    first, *_ = begun(mesh=load_mesh("dgx-h100+dgx-a100"), stages=1, evaluations=1000)
+    assert [start.kind for start in first.starts[:4]] == ["exact", "program", "recomputation", "offloading"]
+    assert first.starts[1].submesh == 1  # the largest part, a whole node
+
+
 def test_in_each_round_one_start_is_begun() -> None:
     waiting = [[start for start in saved.starts if start.kind != "view"] for saved in begun()]
     for before, after in pairwise(waiting):

@@ -47,6 +47,15 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
         ("mesh", value, "/mesh", list(mesh_names()))
         for value in ("", "dgx-h10", "DGX-H100", "../../x.toml", "/etc/passwd", "x.toml", "a\\b", "dgx-h100 ")
     ],
+    *[("mesh", f"dgx-h100+{name}", "/mesh", list(mesh_names())) for name in ("", "x.toml", "2x-/etc/x.toml")],
+    ("mesh", "dgx-h100+t3000", "/mesh", None),
+    *[
+        ("mesh", {"name": "a", "nodes": ["dgx-h100", name]}, "/mesh/nodes/1", list(mesh_names()))
+        for name in ("x.toml", "/etc/passwd", "2x-x.toml")
+    ],
+    ("mesh", {"name": "a", "nodes": [mesh(device="/etc/x.toml")]}, "/mesh/nodes/0/device", ...),
+    ("mesh", {"name": "a", "nodes": ["dgx-h100", "t3000"]}, "/mesh/network", None),
+    ("mesh", {"name": "a", "nodes": 5}, "/mesh/nodes", None),
     ("mesh", mesh(device=5), "/mesh/device", None),
     *[
         ("mesh", mesh(device=v), "/mesh/device", ...)

@@ -16,11 +16,13 @@ from tapestry.optimizer import Plan
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.rewrites import Move
 from tapestry.service.store import Store
+from tapestry.teg.document import save
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.stages import Stages
 from tapestry.teg.sharding.text import parse_strategy
 from tests.service.conftest import Run, complaint
 from tests.service.programs import costed_run, two_layers
+from tests.teg.sharding.looped import training
 
 GRAPH = two_layers()
 STAGES = {"count": 2, "schedule": "gpipe", "blocks": [2, 2]}
@@ -126,3 +128,15 @@ def test_devices_of_a_plan_with_stages_may_be_slow(tapestry: Run, run_id: str) -
     assert "uses all devices" in complaint(
         tapestry("simulate", plan_of(tapestry("show", run_id, "--json").json, 2), "--slow", "gpu:2=3")
     )
+
+
+def test_stages_of_different_devices_are_searched_explained_and_run(tapestry: Run, tmp_path: Path) -> None:
+    program = tmp_path / "training.json"
+    save(training(64, "float32"), program)
+    options = ("--mesh", "dgx-h100+dgx-a100", "--fix", "pipeline=2,micro_batches=4", "--evaluations", 300)
+    found = tapestry("optimize", program, *options, "--islands", 1, "--quiet", "--json").json["frontier"]
+    explained = tapestry("explain", found[0]["id"]).out
+    assert "Devices are h100-sxm5-80gb in stage 0, a100-sxm4-80gb in stage 1." in explained
+    assert tapestry("explain", found[0]["id"], "--json").json["as_stored"] is True
+    run = tapestry("simulate", found[0]["id"]).out
+    assert "equal the unsharded reference: yes" in run or "equals the unsharded reference: yes" in run
