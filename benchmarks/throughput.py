@@ -1,6 +1,6 @@
 """Throughput of plan evaluation: whole plans per second on one core, layers untied.
 
-    python -m benchmarks.throughput --json FILE [--graphs A.onnx ...] [--mesh dgx-h100] [--seconds 5]
+    python -m benchmarks.throughput --json FILE [--graphs A.onnx B.json.gz ...] [--mesh dgx-h100] [--seconds 5]
         [--micro-batches 4]
 
 A candidate is a distinct plan: varied, costed (shared copies, memory, schedule, all ten objectives) and
@@ -43,7 +43,7 @@ from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import FRONT_CAPACITY, MOVES, POOL_CAPACITY
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.graph import Graph
-from tapestry.teg.importers import from_onnx
+from tapestry.teg.importers.files import read_program
 from tapestry.teg.sharding.possible_rounds import rounds_of
 from tapestry.teg.sharding.rounds import Rounds
 
@@ -212,7 +212,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """Measure both structures of one model file, as imported and as simplified; this one in micro-batches, too."""
     began = time.perf_counter()
-    graph = from_onnx(path)
+    graph = read_program(path)
     imported_s = time.perf_counter() - began
     began = time.perf_counter()
     simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
@@ -249,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--graphs", nargs="*", type=Path, metavar="FILE.onnx")
+    parser.add_argument("--graphs", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--mesh", default="dgx-h100")
     parser.add_argument("--seconds", type=float, default=5.0, help="per graph and structure")
     parser.add_argument("--micro-batches", type=int, default=1, help="measure plans in so many of them, too")
@@ -257,7 +257,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     mesh = load_mesh(given.mesh)
     files = given.graphs or find_models(DEFAULT_MODELS)
-    measure(from_onnx(files[0]), mesh, seconds=0.01, checks=1)  # loads compiled code before any clock starts
+    measure(read_program(files[0]), mesh, seconds=0.01, checks=1)  # loads compiled code before any clock starts
     rows = [
         row for path in files for row in rows_of(path, mesh, given.seconds, given.checks, given.micro_batches)
     ]

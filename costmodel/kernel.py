@@ -123,7 +123,7 @@ def _fill(space, state, genes, prefetch, regather):
         _resources(space, state, g, 1)
     for t in range(space.made_at.shape[0]):
         state.affected[t] = t
-    _tensors(space, state, space.made_at.shape[0], 1)
+    _tensors(space, state, space.made_at.shape[0], np.int64(1))
     state.filled[0] = 1
 
 
@@ -147,7 +147,7 @@ def _advance(space, state, genes, prefetch, regather):
     for e in range(prefetch.shape[0] if is_retimed else 0):
         if prefetch[e] != state.prefetch[e] or regather[e] != state.regather[e]:
             count = _touch(state, space.edge_tensor[e], mark, count)
-    _tensors(space, state, count, -1)
+    _tensors(space, state, count, np.int64(-1))  # a literal would be compiled apart
     for g in range(genes.shape[0]):
         if genes[g] != state.genes[g]:
             state.genes[g] = genes[g]
@@ -157,7 +157,7 @@ def _advance(space, state, genes, prefetch, regather):
     for e in range(prefetch.shape[0] if is_retimed else 0):
         state.prefetch[e] = prefetch[e]
         state.regather[e] = regather[e]
-    _tensors(space, state, count, 1)
+    _tensors(space, state, count, np.int64(1))
 
 
 @njit(_nrt=False)
@@ -270,7 +270,7 @@ def _tensor(space, state, t, sign):
             for c in range(classes):
                 state.before[(state.segment_last[e] >> 1) + 1, c] -= sign * space.size_rows[row, c]
     if space.has_host:
-        add_on_host(space, state, made_row, 0, sign)
+        add_on_host(space, state, made_row, np.int64(0), sign)
     _buffer(space, state, t, made_row, last_use, last_seen, sign)
 
 

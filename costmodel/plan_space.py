@@ -266,9 +266,13 @@ class PlanSpace:
     def evaluate(self, genes: Genes) -> np.ndarray:
         """Compute the integer costs `(columns,)`: those of `costmodel.kernel_arrays`, then two per resource."""
         cost = np.zeros(self.cost_count, dtype=np.int64)
-        strategies = self.with_state(genes.strategies)
-        evaluate(self.space, self.state, strategies, genes.prefetch, genes.regather, cost)
+        evaluate(self.space, self.state, *self.compiled_genes(genes), cost)
         return cost
+
+    def compiled_genes(self, genes: Genes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Convert a plan to arrays of the types of the archives, for which the loops are compiled."""
+        strategies = self.with_state(genes.strategies)
+        return strategies.astype(np.int16), genes.prefetch.astype(np.int8), genes.regather.astype(np.int8)
 
     def placements(self, genes: Genes) -> Placements:
         """Convert the plan to placements by site."""

@@ -92,7 +92,7 @@ def _tensor(space, state, t, sign):
                 space, state.before, state.segment_last[e] >> 1, 1, row, sliced or state.is_again[e], -sign
             )
     if space.has_host:
-        add_on_host(space, state, made_row, 0, sign)
+        add_on_host(space, state, made_row, np.int64(0), sign)
     _buffer(space, state, t, made_row, last_use, last_seen, sign)
 
 

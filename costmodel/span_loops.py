@@ -158,14 +158,14 @@ def _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot,
 
 @njit(_nrt=False)
 def _issue_in_rounds(space, state, slot_ticks, copy_ticks, timeline):
-    begin = 0
+    begin, alone, always = np.int64(0), np.int64(0), np.bool_(True)  # literals would be compiled apart
     for loop in range(space.loops.shape[0]):
         first, end = space.loops[loop, 0], space.loops[loop, 1]
-        _run(space, state, slot_ticks, copy_ticks, timeline, 0, begin, first, True)
+        _run(space, state, slot_ticks, copy_ticks, timeline, alone, begin, first, always)
         for number in range(space.round_count):
-            _run(space, state, slot_ticks, copy_ticks, timeline, 0, first, end, number == 0)
+            _run(space, state, slot_ticks, copy_ticks, timeline, alone, first, end, number == 0)
         begin = end
-    _run(space, state, slot_ticks, copy_ticks, timeline, 0, begin, space.slot_count, True)
+    _run(space, state, slot_ticks, copy_ticks, timeline, alone, begin, space.slot_count, always)
 
 
 @njit(_nrt=False)

@@ -33,9 +33,7 @@ def estimate_time(space: PlanSpace, genes: Genes) -> TimeEstimate:
     """Return the median time of a plan with its error, also where the space ranks plans by a quantile of the time."""
     state, cost = new_state(space.space), np.zeros(space.cost_count, dtype=np.int64)
     strategies = space.with_state(genes.strategies)
-    # the types of the archives, for which the loops are compiled
-    plan = (strategies.astype(np.int16), genes.prefetch.astype(np.int8), genes.regather.astype(np.int8))
-    evaluate(space.space, state, *plan, cost)
+    evaluate(space.space, state, *space.compiled_genes(genes), cost)
     slot_ticks, copy_ticks = _medians(space, strategies, state)
     timeline = timeline_of(space.space, state, slot_ticks, copy_ticks)
     block_ticks, copies = critical_ticks(timeline, len(slot_ticks), len(copy_ticks))

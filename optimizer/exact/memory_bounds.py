@@ -34,11 +34,11 @@ def memory_bound(costs: AdditiveCosts, state: EvaluationState, known: np.ndarray
     `known` `(genes,)` are the strategies of a plan of little memory: its peak is where the search for a bound begins.
     """
     space = costs.space
-    nothing = np.zeros((2, space.edge_tensor.size), np.int64)
+    nothing = np.zeros((2, space.edge_tensor.size), np.int8)
     raw = np.zeros(_column_count(state), np.int64)
     bound, tried, genes = 0.0, set[int](), np.asarray(known, np.int64)
     for _ in range(SAMPLES):
-        evaluate(space, state, genes, nothing[0], nothing[1], raw)
+        evaluate(space, state, genes.astype(np.int16), nothing[0], nothing[1], raw)
         sample = int(state.peak_samples[np.argmax(state.peaks)])
         sample = 2 * int(space.slot_at[sample >> 1]) + (sample & 1)
         if sample in tried:

@@ -153,11 +153,9 @@ class ExactPlacement:
 
     def _raw(self, genes: np.ndarray) -> np.ndarray:
         """Compute the integer costs of strategies without prefetch."""
-        raw, edges = (
-            np.zeros(self.goal.weights.shape[1], np.int64),
-            np.zeros((2, self.space.edge_tensor.size), np.int64),
-        )
-        evaluate(self.space, self.state, genes, edges[0], edges[1], raw)
+        raw = np.zeros(self.goal.weights.shape[1], np.int64)
+        edges = np.zeros((2, self.space.edge_tensor.size), np.int8)
+        evaluate(self.space, self.state, genes.astype(np.int16), edges[0], edges[1], raw)
         return raw
 
     def _weights(self, prices: np.ndarray) -> Weights:

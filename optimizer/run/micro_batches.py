@@ -31,7 +31,10 @@ def rounds_to_search(graph: Graph, options: RunOptions) -> list[Rounds | None]:
     """
     if options.micro_batches is not None:
         return [None] if options.micro_batches == 1 else list(rounds_of(graph, options.micro_batches))
-    known = [(rounds, round_counts(graph, rounds)) for rounds in possible_rounds(graph)]
+    known = [
+        (rounds, [n for n in round_counts(graph, rounds) if rounds.count % n == 0])
+        for rounds in possible_rounds(graph)
+    ]
     by_bytes = {
         max(live_bytes(graph, rounds=replace(rounds, count=counts[0]))): (rounds, counts)
         for rounds, counts in known
@@ -97,8 +100,13 @@ def another_number(
     alike = [
         k
         for k, submesh in enumerate(state.submeshes)
-        if (submesh.devices, submesh.schedule_order, submesh.stages)
-        == (parent.submesh.devices, parent.submesh.schedule_order, parent.submesh.stages)
+        if (submesh.devices, submesh.schedule_order, submesh.stages, submesh.slack)
+        == (
+            parent.submesh.devices,
+            parent.submesh.schedule_order,
+            parent.submesh.stages,
+            parent.submesh.slack,
+        )
         and submesh.view.axes == parent.submesh.view.axes
     ]
     alike.sort(key=lambda k: _count(state.submeshes[k].rounds))

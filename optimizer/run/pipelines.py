@@ -34,15 +34,20 @@ MOST_STAGES = 64
 SHARE_OF_MEMORY = 0.6  # for parameters and states, and of the rest for what micro-batches store
 # Numbers of rounds that are tried are so far apart, and more of them that store more than this share are not taken.
 APART, SAVED = 1.4, 0.9
+SLACK = 0.2  # how much longer the longest stage may take where a pipeline is cut to store less
 ROUNDS_PER_STAGE = 4  # of a pipeline: with so many rounds a stage waits for a fifth of the time
 
 
 class PipelineKind(NamedTuple):
-    """A pipeline that plans may have: the submesh of a stage, the rounds, and the stages."""
+    """A pipeline that plans may have: the submesh of a stage, the rounds, and the stages.
+
+    With some `slack` the program is cut so that stages store little (`optimizer.structure.division`).
+    """
 
     devices: str
     rounds: Rounds
     stages: Stages
+    slack: float = 0.0
 
 
 def pipelines_to_search(
@@ -51,8 +56,8 @@ def pipelines_to_search(
     """Return the pipelines that the plans of a search may have, over all devices of the mesh.
 
     First come those of each number of stages that work by 1F1B, in the least of the numbers of `rounds` that is several
-    times as large, or the largest. Then come for each those whose gradients of weights are late, interleaved ones, and
-    those in more rounds. A number of stages that the options fix is that of all plans.
+    times as large, or the largest. Then come for each those cut to store less, those whose gradients of weights are
+    late, interleaved ones, and those in more rounds. A number of stages that the options fix is that of all plans.
     """
     if options.stages == 1:
         return []
@@ -70,6 +75,7 @@ def pipelines_to_search(
             continue
         enough = [each for each in fitting if each.count >= ROUNDS_PER_STAGE * count] or fitting[-1:]
         first.append(PipelineKind(devices, enough[0], Stages(count, "1f1b")))
+        others.append(PipelineKind(devices, enough[0], Stages(count, "1f1b"), SLACK))
         others.append(PipelineKind(devices, enough[0], Stages(count, "zb-h1")))
         if enough[0].count % count == 0:
             others.append(PipelineKind(devices, enough[0], Stages(count, "interleaved")))
@@ -97,7 +103,7 @@ def first_pipeline(
         for source in graph.sources
         if source.definition["role"] in LIVES_ON
     )
-    simple = [kind for kind in kinds if kind.stages.schedule == "1f1b"]
+    simple = [kind for kind in kinds if kind.stages.schedule == "1f1b" and not kind.slack]
     fitting = (k for k in simple if stored <= SHARE_OF_MEMORY * room * k.stages.count * mesh.axes[-1].size)
     found = next(fitting, simple[-1])
     if options.micro_batches is not None:

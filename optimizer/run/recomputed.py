@@ -29,12 +29,21 @@ def begin_recomputation(
 
     The program is the first, or the best one so far. The one of least memory is begun in rounds, too.
     """
-    whole, structural = state.submeshes[start.submesh], state.structural
-    if not state.counts_memory or not {RECOMPUTE, POSTPONE} <= structural.applied.keys():
+    if not state.counts_memory or not {RECOMPUTE, POSTPONE} <= state.structural.applied.keys():
         return []
     best = state.variants[0] if start.kind == RECOMPUTATIONS[0] else _best(state, start.submesh)
-    if start.kind != RECOMPUTATIONS[0] and best.moves == state.variants[0].moves:
-        return []
+    if start.kind == RECOMPUTATIONS[0] or best.moves != state.variants[0].moves:
+        _put_in_turn(state, start, *_new_programs(state, start, best, check_stop))
+    return []
+
+
+def _new_programs(
+    state: SearchState, start: SearchStart, best: Variant, check_stop: CheckStop
+) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
+    """Return the moves to programs that compute values of `best` again, the last ones storing least: the new ones of a
+    few, and those for pipelines.
+    """
+    whole, structural = state.submeshes[start.submesh], state.structural
     costs = UnshardedCosts(state.criteria.device, state.options.compute_dtype)
     strides = STRIDES if whole.stages is None else IN_STAGES
     found = _rewritten(state, best, _few(recomputations(best.graph, costs, strides)), check_stop)
@@ -45,6 +54,19 @@ def begin_recomputation(
     new = {key: moves for key, moves in (found | in_stages).items() if key not in structural.known}
     histories, least = ([moves for key, moves in each.items() if key in new] for each in (found, in_stages))
     structural.known.update(new)
+    return histories, least
+
+
+def _put_in_turn(
+    state: SearchState,
+    start: SearchStart,
+    histories: Sequence[tuple[Move, ...]],
+    in_stages: Sequence[tuple[Move, ...]],
+) -> None:
+    """Put programs that compute again behind a start: in one round, what may wait on the host, then in rounds and
+    pipelines in turn.
+    """
+    whole = state.submeshes[start.submesh]
     rounds = [
         k
         for k, m in enumerate(state.submeshes)
@@ -55,9 +77,8 @@ def begin_recomputation(
     # What may wait on the host comes between, for it pays in one round already.
     last = next((s for s in state.starts if s.kind == OFFLOADING), [start, *following][-1])
     in_rounds = [SearchStart("micro_batches", k, moves) for moves in histories[-1:] for k in rounds]
-    pipelines = [other for moves in least[-1:] for other in pipeline_starts(state, moves)]
+    pipelines = [other for moves in in_stages[-1:] for other in pipeline_starts(state, moves)]
     state.insert_next(last, in_turn(in_rounds, [p for p in pipelines if p.submesh != start.submesh]))
-    return []
 
 
 def _rewritten(

@@ -293,7 +293,7 @@ def _in_stages(request: _Request, kind: PipelineKind) -> SubMesh:
     goal = goal_of(request.objectives, request.bounds, request.mesh, request.options.epsilon, request.known)
     view = view_of(layout.stage_mesh_shape, degrees_of(request.options))
     submesh = SubMesh(kind.devices, request.mesh, view, goal, rounds=kind.rounds, known=request.known)
-    return replace(submesh, stages=kind.stages, layout=layout)
+    return replace(submesh, stages=kind.stages, layout=layout, slack=kind.slack)
 
 
 def _may_pay(schedule_order: str, graph: Graph) -> bool:

@@ -57,7 +57,8 @@ class SubMesh:
     """A submesh that a plan may use (`devices`, empty for the whole mesh), with schedule order and rounds of the plan.
 
     With `stages`, `devices` and the view are those of one stage, and `mesh` is that in which they lie by their
-    `layout`. `known` are the objectives that plans get values for.
+    `layout`, and the program is cut with `slack` (`optimizer.structure.division`). `known` are the objectives that
+    plans get values for.
     """
 
     devices: str
@@ -69,6 +70,7 @@ class SubMesh:
     rounds: Rounds | None = None
     stages: Stages | None = None
     layout: StageLayout | None = None
+    slack: float = 0.0
     known: KnownObjectives = field(default_factory=KnownObjectives, compare=False)
 
     def pipeline_of(self, graph: Graph) -> Pipeline | None:
@@ -78,7 +80,9 @@ class SubMesh:
         axis, meshes = self.mesh.axis(self.layout.route(0, 1).axis), meshes_of_stages(self.mesh, self.layout)
         turns = range(self.stages.part_count)
         devices = tuple(meshes.of(part % self.stages.count).device for part in turns)
-        return Pipeline(self.stages, self.layout, divided(graph, devices, axis.bandwidth_bytes_per_s))
+        rounds = 1 if self.rounds is None else self.rounds.count
+        parts = divided(graph, devices, axis.bandwidth_bytes_per_s, self.slack, rounds)
+        return Pipeline(self.stages, self.layout, parts)
 
     def on_view(self, view: View) -> SubMesh:
         """Return the same mesh in another view, with a grid and tables of its own."""

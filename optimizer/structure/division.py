@@ -12,11 +12,13 @@ Imported by what compiles variants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 
 import numpy as np
 
+from tapestry.costmodel.space_compiler import LIVES_ON
 from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
 from tapestry.hardware.device import Device
 from tapestry.teg.graph import Block, Graph
@@ -31,20 +33,43 @@ MOST_PLACES = 160
 
 
 @lru_cache(maxsize=64)
-def divided(graph: Graph, devices: tuple[Device, ...], bytes_per_s: float) -> Mapping[str, int]:
+def divided(
+    graph: Graph, devices: tuple[Device, ...], bytes_per_s: float, slack: float = 0.0, rounds: int = 1
+) -> Mapping[str, int]:
     """Divide a program into parts of about equal time, one for each device; return the part of each block by its site.
 
     What goes from part to part takes time by `bytes_per_s`. There are fewer parts where a program has fewer places to
-    cut.
+    cut. With some `slack`, no part takes longer than the longest by more than this share, and the part that stores most
+    stores as little as possible: of `rounds`, the earlier parts of a pipeline hold what more of them store (1F1B).
     """
-    anchors = anchors_of(graph)
+    found = _Anchors(graph)
+    anchors = found.run()
     length = 1 + max(anchors.values(), default=0)
     works = {device: np.zeros(length) for device in devices}
     for device, work in works.items():
         for site, sums in UnshardedCosts(device).by_site(graph).items():
             work[anchors[site]] += sums.time_ticks
-    crossing_ticks = crossing_bytes(graph, anchors, length) / bytes_per_s * 1e12
-    cuts = np.array(_cuts([works[device] for device in devices], crossing_ticks), dtype=np.int64)
+    crossing = crossing_bytes(graph, anchors, length)
+    ends = [0, *_places(crossing), length]
+    sent = [*(crossing / bytes_per_s * 1e12).tolist(), 0.0]
+    totals = [np.concatenate([[0.0], np.cumsum(works[device])]).tolist() for device in devices]
+
+    def time_of(part: int, start: int, end: int) -> float:
+        return float(totals[part][end] - totals[part][start] + sent[end])
+
+    best = _cuts(ends, len(devices), time_of, sent)
+    if slack and best is not None:
+        stored, kept = (np.concatenate([[0], np.cumsum(each)]).tolist() for each in found.memory(length))
+        limit = (1 + slack) * best[0]
+
+        def bytes_of(part: int, start: int, end: int) -> float:
+            if time_of(part, start, end) > limit:
+                return inf
+            held = min(rounds, len(devices) - part) / rounds
+            return float(stored[end] - stored[start] + held * (kept[end] - kept[start]))
+
+        best = _cuts(ends, len(devices), bytes_of, sent) or best
+    cuts = np.array([] if best is None else best[1], dtype=np.int64)
     return {site: int(np.searchsorted(cuts, at, side="right")) for site, at in anchors.items()}
 
 
@@ -101,6 +126,24 @@ class _Anchors:
         for source_site, sink in carried.items():
             self.anchors[sink] = self.anchors[source_site]
         return self.anchors
+
+    def memory(self, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Count the bytes that belong to each place, `(length,)`: of what lasts, with a gradient for each parameter
+        where there is a way back, and of what is made on the way forward and read on the way back.
+        """
+        stored, kept = np.zeros(length), np.zeros(length)
+        comes_back = self.turn < len(self.blocks) - 1
+        for source in self.graph.sources:
+            role = self._role(source.outputs[0])
+            if role in LIVES_ON:
+                times = 2 if role == "parameter" and comes_back else 1
+                stored[self.anchors[source.site]] += times * self._size(source.outputs[0])
+        for block in self.blocks[: self.turn + 1]:
+            for tensor in block.outputs:
+                last = max((self.place[r.site] for r in self.readers.get(tensor, ())), default=0)
+                if last > self.turn:
+                    kept[self.anchors[block.site]] += self._size(tensor)
+        return stored, kept
 
     def turn_place(self) -> int:
         """Return the last place of the way forward: behind the first use of every parameter, where most is stored.
@@ -187,30 +230,35 @@ def _reader_anchors(graph: Graph, tensor: str, anchors: Mapping[str, int]) -> li
     return found
 
 
-def _cuts(works: Sequence[np.ndarray], crossing: np.ndarray) -> list[int]:
-    """Return the places of the cuts by which the longest part, with what it sends, is shortest; then least is sent.
-
-    `works` are the times at every place, one array for each part. It is found by dynamic programming over the places
-    that least goes across.
-    """
-    length, count = len(crossing), len(works)
-    totals = [np.concatenate([[0.0], np.cumsum(work)]) for work in works]
-    places = np.arange(1, length)
+def _places(crossing: np.ndarray) -> list[int]:
+    """Return the places between which cuts are chosen: all, or those of many windows that least goes across."""
+    places = np.arange(1, len(crossing))
     if len(places) > MOST_PLACES:
         windows = np.array_split(places, MOST_PLACES)
         places = np.array([w[np.argmin(crossing[w])] for w in windows])
-    ends = [0, *places.tolist(), length]
-    cost = np.append(crossing, 0.0)
+    return [int(place) for place in places]
+
+
+def _cuts(
+    ends: Sequence[int], count: int, price: Callable[[int, int, int], float], sent: Sequence[float]
+) -> tuple[float, list[int]] | None:
+    """Return the price of the dearest part and the places of the cuts by which that is least; then least is sent.
+
+    `price` is that of a part from one of the `ends` to another, infinite if there is none. The cuts are found by
+    dynamic programming. None if there are none.
+    """
     best: dict[int, tuple[float, float, tuple[int, ...]]] = {0: (0.0, 0.0, ())}
     for part in range(count):
         following: dict[int, tuple[float, float, tuple[int, ...]]] = {}
-        for end in ends[1:] if part < count - 1 else [length]:
-            for start, (longest, sent, cuts) in best.items():
-                if start >= end:
+        for end in ends[1:] if part < count - 1 else ends[-1:]:
+            for start, (dearest, going, cuts) in best.items():
+                if start >= end or (here := price(part, start, end)) == inf:
                     continue
-                here = totals[part][end] - totals[part][start] + cost[end]
-                found = (max(longest, here), sent + cost[end], (*cuts, end))
+                found = (max(dearest, here), going + sent[end], (*cuts, end))
                 if end not in following or found[:2] < following[end][:2]:
                     following[end] = found
         best = following or best
-    return [cut for cut in best[length][2] if cut < length] if length in best else []
+    if ends[-1] not in best:
+        return None
+    dearest, _, cuts = best[ends[-1]]
+    return dearest, [cut for cut in cuts if cut < ends[-1]]

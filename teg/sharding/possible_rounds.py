@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.rounds import DATA_ROLES, Rounds, RoundsError, can_run_in, time_axis
+from tapestry.teg.sharding.rounds import DATA_ROLES, Rounds, RoundsError, can_run_in, most_rounds, time_axis
 
 
 def possible_rounds(graph: Graph) -> list[Rounds]:
@@ -25,8 +25,8 @@ def possible_rounds(graph: Graph) -> list[Rounds]:
         for dim, size in enumerate(graph.tensors[source.outputs[0]].shape):
             if size < 2:
                 continue
-            rounds = Rounds(size, source.site, dim)
-            if not can_run_in(graph, rounds):
+            rounds = most_rounds(graph, Rounds(size, source.site, dim))
+            if rounds is None:
                 continue
             body = frozenset(time_axis(graph, rounds).dims.items())
             if body not in known:
@@ -60,7 +60,10 @@ def rounds_fault(graph: Graph, count: int) -> str:
     """Return why no plan of a program can run in so many rounds; empty if one can."""
     if count == 1 or rounds_of(graph, count):
         return ""
-    known = {rounds: round_counts(graph, rounds) for rounds in possible_rounds(graph)}
+    known = {
+        rounds: [n for n in round_counts(graph, rounds) if rounds.count % n == 0]
+        for rounds in possible_rounds(graph)
+    }
     if not known:
         return f"no plan of {graph.name!r} can run in micro-batches: {_first_reason(graph)}"
     possible = "; ".join(

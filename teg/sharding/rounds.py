@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import gcd
 
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.strategy import Read, read_of, splittable
@@ -31,6 +32,14 @@ class RoundsError(ValueError):
     def __init__(self, site: str, why: str) -> None:
         super().__init__(f"no rounds: {why}")
         self.site = site
+
+
+class UnevenRounds(RoundsError):
+    """Error raised where rounds do not divide a dimension of a tensor, which has `size` elements."""
+
+    def __init__(self, site: str, why: str, size: int) -> None:
+        super().__init__(site, why)
+        self.size = size
 
 
 @dataclass(frozen=True)
@@ -155,6 +164,19 @@ def _known(graph: Graph, rounds: Rounds) -> TimeAxis:
     return _Following(graph, rounds).run()
 
 
+def most_rounds(graph: Graph, rounds: Rounds) -> Rounds | None:
+    """Return the most rounds in which a program can run, of those that divide a number of them; None: in none."""
+    while rounds.count > 1:
+        try:
+            time_axis(graph, rounds)
+            return rounds
+        except UnevenRounds as error:
+            rounds = replace(rounds, count=gcd(rounds.count, error.size))
+        except RoundsError:
+            return None
+    return None
+
+
 def can_run_in(graph: Graph, rounds: Rounds) -> bool:
     """Return whether a program can run in rounds."""
     try:
@@ -223,7 +245,7 @@ class _Following:
             why = (
                 f"{self.rounds.count} do not divide dimension {dim} of {tensor!r}, which has {size} elements"
             )
-            raise RoundsError(site, why)
+            raise UnevenRounds(site, why, size)
         if (tensor, dim) not in self.waiting:
             self.waiting.append((tensor, dim))
 

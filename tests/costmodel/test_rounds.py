@@ -18,11 +18,12 @@ from tapestry.hardware.simulator import simulate
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer.exact.additive import AdditiveCosts
 from tapestry.optimizer.exact.bounds import cost_bounds, time_bound
+from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tests.cases import first, rotating
 from tests.costmodel.programs import random_genes
-from tests.teg.sharding.looped import in_rounds, training
+from tests.teg.sharding.looped import in_rounds, training, training_by_parts
 
 CASES = [
     ("dgx-h100", 2),
@@ -48,10 +49,18 @@ def with_queues(mesh: Mesh, queues: int) -> Mesh:
 def test_compiled_costs_are_those_of_the_reference_and_the_simulator(
     mesh: str, count: int, order: str, queues: int
 ) -> None:
-    rng, graph = np.random.default_rng(count), training(96, "float32")
-    several = with_queues(load_mesh(mesh), queues)
+    check_three_accounts(training(96, "float32"), with_queues(load_mesh(mesh), queues), count, order)
+
+
+@pytest.mark.parametrize(("parts", "count"), [(4, 4), (4, 2), (8, 4)])
+def test_gradients_made_in_parts_cost_alike_in_all_accounts(parts: int, count: int) -> None:
+    check_three_accounts(training_by_parts(parts, 96, "float32"), load_mesh("dgx-h100"), count, "program")
+
+
+def check_three_accounts(graph: Graph, several: Mesh, count: int, order: str) -> None:
+    """Compare the costs of random plans in rounds by the compiled loops, the reference and the simulator."""
+    rng, some = np.random.default_rng(count), 0
     space = PlanSpace(graph, several, rounds=in_rounds(count), schedule_order=order)
-    some = 0
     for genes in (space.abstract_genes(), *(random_genes(rng, space) for _ in range(12))):
         placements, fast = space.placements(genes), space.evaluate(genes)
         assert placements.rounds == in_rounds(count)

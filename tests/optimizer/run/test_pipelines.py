@@ -61,18 +61,21 @@ def found() -> tuple[Result, list[Snapshot]]:
 def test_every_number_of_stages_has_rounds_to_keep_it_busy() -> None:
     rounds = [None, *(Rounds(n, "x", 0) for n in (2, 4, 8, 16, 32))]
     kinds = pipelines_to_search(MeshShape.of(node=2, gpu=4), RunOptions(), rounds)
-    assert [(k.devices, k.rounds.count, str(k.stages)) for k in kinds] == [
-        ("node:1,gpu:4", 8, "2 x 1f1b"),
-        ("node:1,gpu:2", 16, "4 x 1f1b"),
-        ("node:1,gpu:1", 32, "8 x 1f1b"),
-        ("node:1,gpu:4", 8, "2 x zb-h1"),
-        ("node:1,gpu:4", 8, "2 x interleaved"),
-        ("node:1,gpu:4", 16, "2 x 1f1b"),
-        ("node:1,gpu:2", 16, "4 x zb-h1"),
-        ("node:1,gpu:2", 16, "4 x interleaved"),
-        ("node:1,gpu:2", 32, "4 x 1f1b"),
-        ("node:1,gpu:1", 32, "8 x zb-h1"),
-        ("node:1,gpu:1", 32, "8 x interleaved"),
+    assert [(k.devices, k.rounds.count, str(k.stages), k.slack > 0) for k in kinds] == [
+        ("node:1,gpu:4", 8, "2 x 1f1b", False),
+        ("node:1,gpu:2", 16, "4 x 1f1b", False),
+        ("node:1,gpu:1", 32, "8 x 1f1b", False),
+        ("node:1,gpu:4", 8, "2 x 1f1b", True),
+        ("node:1,gpu:4", 8, "2 x zb-h1", False),
+        ("node:1,gpu:4", 8, "2 x interleaved", False),
+        ("node:1,gpu:4", 16, "2 x 1f1b", False),
+        ("node:1,gpu:2", 16, "4 x 1f1b", True),
+        ("node:1,gpu:2", 16, "4 x zb-h1", False),
+        ("node:1,gpu:2", 16, "4 x interleaved", False),
+        ("node:1,gpu:2", 32, "4 x 1f1b", False),
+        ("node:1,gpu:1", 32, "8 x 1f1b", True),
+        ("node:1,gpu:1", 32, "8 x zb-h1", False),
+        ("node:1,gpu:1", 32, "8 x interleaved", False),
     ]
     few = pipelines_to_search(MeshShape.of(node=2, gpu=4), RunOptions(), [None, Rounds(4, "x", 0)])
     assert [k.stages.count for k in few if k.stages.schedule == "1f1b"] == [2, 4]

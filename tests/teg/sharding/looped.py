@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tapestry.rewrites import Move, apply_move
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -59,6 +60,17 @@ def training(batch: int = BATCH, dtype: str = "float64", *, state: bool = False)
     b.sink(squares, site="loss")
     b.sink(scaled, site="outputs")
     return b.build()
+
+
+def training_by_parts(count: int, batch: int = BATCH, dtype: str = "float64") -> Graph:
+    """Build the step with gradients that are made in `count` parts of the batch, which are then added.
+
+    In as many rounds each adds a part of its own.
+    """
+    graph = training(batch, dtype)
+    for name in ("step.w1", "step.w2"):
+        graph = apply_move(graph, Move("split_contraction", name, f"b:{count}"))
+    return graph
 
 
 def in_rounds(count: int, source: str = "x") -> Rounds:

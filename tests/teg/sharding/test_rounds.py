@@ -23,7 +23,7 @@ from tapestry.teg.sharding.text import placements_from_document, placements_to_d
 from tapestry.teg.sharding.verify import verify
 from tests.cases import examples
 from tests.hardware.simulator.programs import mesh_of
-from tests.teg.sharding.looped import BATCH, in_rounds, random_looped, training
+from tests.teg.sharding.looped import BATCH, in_rounds, random_looped, training, training_by_parts
 from tests.teg.sharding.programs import MESHES
 
 PAIR = MeshShape.of(gpu=2)
@@ -41,12 +41,15 @@ def test_a_training_step_has_two_loops_with_updates_after_them() -> None:
 
 
 @pytest.mark.slow
-@given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES), st.sampled_from((2, 3, 4, 8, BATCH)))
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from(MESHES), st.sampled_from((2, 3, 4, 8, BATCH)), st.booleans()
+)
 @settings(max_examples=examples(60))
 def test_random_plans_in_rounds_are_proven_and_compute_the_same(
-    seed: int, mesh_shape: MeshShape, count: int
+    seed: int, mesh_shape: MeshShape, count: int, by_parts: bool
 ) -> None:
-    graph, rng = training(), np.random.default_rng(seed)
+    graph = training_by_parts(count) if by_parts and count in (2, 4, 8) else training()
+    rng = np.random.default_rng(seed)
     explicit = expand(graph, random_looped(rng, graph, mesh_shape, in_rounds(count)), mesh_shape)
     assert verify(graph, explicit) == []
     inputs = random_inputs(graph, rng)
@@ -170,6 +173,16 @@ def test_possible_rounds_are_listed_once_by_what_they_run_through() -> None:
         "no plan of 'training' can run in 5 micro-batches; possible are 2, 3, 4, 6, 8, 12, 24 over x[0]"
     )
     assert "'soft'" in rounds_fault(normalized(0, 1), 2)
+
+
+def test_sums_made_in_parts_run_in_as_many_rounds_as_there_are_parts() -> None:
+    graph = training_by_parts(4)
+    assert possible_rounds(graph) == [Rounds(4, "x", 0)]
+    assert [n for n in (2, 3, 4, 6, 8) if rounds_of(graph, n)] == [2, 4]
+    assert rounds_fault(graph, 8).endswith("possible are 2, 4 over x[0]")
+    time = time_axis(graph, in_rounds(4))
+    partial = next(b for b in graph.blocks if b.site.startswith("step.w1~partial"))
+    assert time.slices[partial.outputs[0]] == 0 and time.accumulated["step.w1"] == "sum"
 
 
 @pytest.mark.parametrize("text", ["4 x x[0]", "12 x a name [1][2]"])
