@@ -6,6 +6,9 @@ from collections import Counter
 
 import pytest
 
+import tapestry
+from tapestry.costmodel.kernel_arrays import PEAK
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.structure.division import anchors_of, divided, has_way_back
@@ -14,8 +17,10 @@ from tapestry.rewrites import apply_all
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.host import is_on_host
+from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import scheduled_blocks
-from tapestry.teg.sharding.stages import Stages
+from tapestry.teg.sharding.possible_rounds import rounds_of
+from tapestry.teg.sharding.stages import Pipeline, StageLayout, Stages
 from tapestry.teg.sharding.turns import turn_table
 from tests.end_to_end.twins import load_twin
 
@@ -39,6 +44,28 @@ def test_a_training_step_of_a_transformer_goes_forth_and_back_once(count: int) -
     for site, sums in work.items():
         times[parts[site]] += sums.time_ticks
     assert max(times.values()) < 1.6 * sum(times.values()) / count
+
+
+def test_with_slack_the_fullest_stage_stores_less_and_the_longest_takes_little_longer() -> None:
+    with tapestry.program("layers") as p:
+        x = p.input("x", batch=4096, feature=256)
+        for k in range(24):
+            x = (x @ p.parameter(f"w{k}", feature=256, out=256)).relu().rename(out="feature")
+        p.output("y", x)
+    mesh, graph = load_mesh("hgx-a100-4"), tapestry.training_step(p, loss="sum", optimizer="sgd").graph
+    shape, (rounds, *_) = MeshShape(mesh.axis_sizes), rounds_of(graph, 8)
+    layout, costs = StageLayout(shape, shape.part("gpu:1"), 4), UnshardedCosts(DEVICE).by_site(graph)
+    longest, fullest = [], []
+    for slack in (0.0, 0.25):
+        parts = divided(graph, (mesh.device,) * 4, 1e12, slack, rounds.count)
+        space = PlanSpace(graph, mesh, rounds=rounds, pipeline=Pipeline(Stages(4), layout, parts))
+        fullest.append(space.evaluate(space.abstract_genes())[PEAK])
+        times = Counter[int]()
+        for site, sums in costs.items():
+            times[parts[site]] += sums.time_ticks
+        longest.append(max(times.values()))
+    assert longest[1] <= 1.25 * longest[0] * 1.01  # what is sent counts, too
+    assert fullest[1] < 0.85 * fullest[0]
 
 
 def test_states_and_updates_are_where_their_parameters_are() -> None:
