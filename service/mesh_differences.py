@@ -82,10 +82,16 @@ def mesh_differences(
 
 
 def _tables(mesh: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the figures of a mesh's document, by table and name."""
+    """Return the figures of a mesh's document, by table and name; those of different nodes are apart."""
     found: dict[str, dict[str, Any]] = {}
-    for table, figure, value in (*_device_figures(mesh["device"]), *_link_figures(mesh)):
-        found.setdefault(table, {})[figure] = value
+    nodes = mesh.get("nodes", ())
+    parts = [(f"node {k}: ", node) for k, node in enumerate(nodes)] or [("", mesh)]
+    for place, part in parts:
+        for table, figure, value in (*_device_figures(part["device"]), *_link_figures(part)):
+            found.setdefault(place + table, {})[figure] = value
+    if nodes:
+        for table, figure, value in _link_figures({"axes": (), "network": mesh["network"]}):
+            found.setdefault(table, {})[figure] = value
     return found
 
 

@@ -21,6 +21,13 @@ def test_equal_meshes_do_not_differ_whatever_their_sources() -> None:
     assert lines(replace(MESH, device=replace(MESH.device, sources={}))) == []
 
 
+def test_figures_of_different_nodes_are_apart() -> None:
+    mixed = load_mesh("dgx-h100+dgx-a100")
+    nodes = (mixed.nodes[0], replace(mixed.nodes[1], device=replace(mixed.nodes[1].device, cores=99)))
+    first, second = (mesh_to_document(mesh) for mesh in (mixed, replace(mixed, nodes=nodes)))
+    assert [table.text() for table in mesh_differences(first, second)] == ["node 1: device cores: 108 and 99"]
+
+
 def test_a_figure_alone_is_named_with_both_values() -> None:
     assert lines(replace(MESH, device=replace(MESH.device, cores=99))) == ["device cores: 132 and 99"]
     assert lines(MESH.launched("eager")) == ["device launch: captured and eager"]

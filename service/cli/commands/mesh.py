@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from dataclasses import replace
 
 from tapestry.hardware import CatalogError, Mesh, device_schema, load_file, mesh_schema
@@ -82,7 +83,12 @@ def _print(mesh: Mesh) -> None:
     ]
     print_table(("axis", "devices", "topology", "bandwidth", "reached", "latency"), rows, right=(1, 3, 4, 5))
     peaks = ", ".join(f"{dtype} {rate / 1e12:,.4g}" for dtype, rate in device.peak_flops_per_s.items())
-    print("\none device:")
+    if mesh.nodes:
+        counts = Counter((node.name, node.device.name) for node in mesh.nodes)
+        print("\nnodes:")
+        rows = [(node, str(count), kind) for (node, kind), count in counts.items()]
+        print_table(("node", "count", "device"), rows, right=(1,))
+    print("\none device, by the worst figure of all kinds:" if mesh.nodes else "\none device:")
     print_table(
         ("figure", "value"),
         [

@@ -183,6 +183,14 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     expect(page.get_by_role("heading", level=1)).to_have_text("by the form")
 
 
+def test_a_run_on_different_nodes_names_their_devices(idle_service: Service, visit: Open) -> None:
+    run_id = posted_run(idle_service, posted_graph(idle_service), mesh="dgx-h100+dgx-a100")
+    page = visit(idle_service, f"/runs/{run_id}")
+    expect(page.locator("#mesh")).to_contain_text(
+        "node 2 × gpu 8, h100-sxm5-80gb and a100-sxm4-80gb (80 GB each)"
+    )
+
+
 def test_another_like_this_asks_for_the_same(service: Service, idle_service: Service, visit: Open) -> None:
     mesh = service.get("/v1/meshes/dgx-a100") | {"name": "ours"}
     mesh.pop("device_count")

@@ -5,6 +5,7 @@
 
 import { get } from "./api.js";
 import { byId, element, fill, pairs, say } from "./dom.js";
+import { meshFacts } from "./mesh-facts.js";
 import { plain, rounded, several } from "./units.js";
 
 const USUAL = "dgx-h100";
@@ -81,6 +82,10 @@ export class MeshPicker {
   #template() {
     const mesh = this.#chosen();
     if (!mesh) return "";
+    if (mesh.nodes) {
+      const names = mesh.nodes.map((/** @type {any} */ node) => node.name);
+      return JSON.stringify({ name: `my-${mesh.name}`, nodes: names, network: mesh.network }, null, 2);
+    }
     const axes = mesh.axes.map((/** @type {any} */ { sources, ...axis }) => axis);
     return JSON.stringify({ name: `my-${mesh.name}`, device: mesh.device.name, axes }, null, 2);
   }
@@ -105,10 +110,11 @@ export class MeshPicker {
   #show() {
     const mesh = this.#chosen();
     if (!mesh) return;
-    byId("mesh-nodes").hidden = !mesh.network;
-    const { device } = mesh;
+    byId("mesh-nodes").hidden = !mesh.network || mesh.nodes;
+    const { devices, axes: own } = meshFacts(mesh);
+    const [device] = devices;
     const nodes = Number(this.#nodes);
-    const axes = nodes > 1 ? [{ name: "node", size: nodes, ...mesh.network }, ...mesh.axes] : mesh.axes;
+    const axes = nodes > 1 ? [{ name: "node", size: nodes, ...mesh.network }, ...own] : own;
     const count = mesh.device_count * Math.max(nodes, 1);
     const peaks = Object.entries(device.peak_flops_per_s).map(
       ([dtype, peak]) => `${dtype} ${rounded(/** @type {number} */ (peak), "flop/s")}`,

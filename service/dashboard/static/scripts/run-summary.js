@@ -6,6 +6,7 @@
 import { pages } from "./api.js";
 import { copyable } from "./copying.js";
 import { element, fill, pairs } from "./dom.js";
+import { meshFacts } from "./mesh-facts.js";
 import { clock, duration, percent, rounded } from "./units.js";
 
 /** What a service that has a key wants to see. */
@@ -13,9 +14,11 @@ const KEY = '-H "Authorization: Bearer $TAPESTRY_API_KEY"';
 
 /** @param {string} name @param {any} mesh */
 export function meshText(name, mesh) {
-  const { device, axes } = mesh;
+  const { devices, axes } = meshFacts(mesh);
+  const names = [...new Set(devices.map((/** @type {any} */ device) => device.name))].join(" and ");
+  const memory = [...new Set(devices.map((device) => rounded(device.memory_bytes, "GB")))].join(" and ");
   const size = axes.map((/** @type {any} */ axis) => `${axis.name} ${axis.size}`).join(" × ");
-  return `${name}: ${size}, ${device.name} (${rounded(device.memory_bytes, "GB")} each)`;
+  return `${name}: ${size}, ${names} (${memory} each)`;
 }
 
 /**

@@ -57,7 +57,7 @@ def test_a_mesh_is_shown_with_its_links_and_device(tapestry: Run) -> None:
 
 def test_the_schemas_of_both_files_are_printed(tapestry: Run) -> None:
     mesh, device = tapestry("mesh", "schema").json, tapestry("mesh", "schema", "--device").json
-    assert "axes" in mesh["required"] and "memory_bytes" in device["required"]
+    assert {"required": ["device", "axes"]} in mesh["oneOf"] and "memory_bytes" in device["required"]
 
 
 def test_a_device_file_is_checked_too(tapestry: Run, tmp_path: Path) -> None:
@@ -78,3 +78,11 @@ def test_the_network_of_a_node_is_shown(tapestry: Run) -> None:
     )
     assert "any" in line and "50 GB/s" in line
     assert "between nodes" not in tapestry("mesh", "show", "2x-dgx-h100").out
+
+
+def test_nodes_that_differ_are_listed(tapestry: Run) -> None:
+    shown = tapestry("mesh", "show", "2x-dgx-h100+dgx-a100").out
+    assert "dgx-h100      2  h100-sxm5-80gb" in shown and "by the worst figure of all kinds" in shown
+    document = tapestry("mesh", "show", "2x-dgx-h100+dgx-a100", "--json").json
+    assert [node["name"] for node in document["nodes"]] == ["dgx-h100", "dgx-h100", "dgx-a100"]
+    assert document["device_count"] == 24

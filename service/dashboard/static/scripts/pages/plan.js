@@ -12,6 +12,7 @@ import { Executions } from "../executions.js";
 import { Explaining } from "../explaining.js";
 import { watchHealth } from "../health.js";
 import { marksOf } from "../marks.js";
+import { leastMemory } from "../mesh-facts.js";
 import { showMoves } from "../move-list.js";
 import { missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
@@ -62,7 +63,7 @@ function show(plan, run, frontier, objectives, graph) {
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives, plan.memory);
   showTimeErrors(byId("time-errors"), plan);
   showVerification(byId("verification"), plan.verified);
-  new Executions(path, plan.executions, run.mesh_document.device.memory_bytes);
+  new Executions(path, plan.executions, leastMemory(run.mesh_document));
   showPlacements(plan, graph);
   showMoves(byId("moves"), plan.moves, plan.verified?.suspects ?? []);
   new Explaining(plan.links.explanation, objectives);
