@@ -86,8 +86,8 @@ def _print(mesh: Mesh) -> None:
     if mesh.nodes:
         counts = Counter((node.name, node.device.name) for node in mesh.nodes)
         print("\nnodes:")
-        rows = [(node, str(count), kind) for (node, kind), count in counts.items()]
-        print_table(("node", "count", "device"), rows, right=(1,))
+        kinds = [(node, str(count), kind) for (node, kind), count in counts.items()]
+        print_table(("node", "count", "device"), kinds, right=(1,))
     print("\none device, by the worst figure of all kinds:" if mesh.nodes else "\none device:")
     print_table(
         ("figure", "value"),

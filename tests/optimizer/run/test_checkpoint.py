@@ -28,7 +28,7 @@ from tests.optimizer.run.resumed import reported
 from tests.optimizer.run.test_processes import are_gone, children_of, command_of
 from tests.optimizer.searches import EIGHT, search
 
-EVALUATIONS = 150_000
+EVALUATIONS = 220_000
 FEW = 40_000
 
 

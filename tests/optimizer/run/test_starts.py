@@ -21,7 +21,7 @@ EIGHT = load_mesh("dgx-h100")
 def begun(**options: object) -> list[Checkpoint]:
     """Run a search, and return its checkpoints from before every round."""
     snapshots: list[Snapshot] = []
-    options = {"seed": 3, "evaluations": 30_000, **options}
+    options = {"seed": 3, "evaluations": 48_000, **options}
     search(GRAPHS["observed"](), on_checkpoint=snapshots.append, checkpoint_s=0, **options)
     return [snapshot.checkpoint() for snapshot in snapshots]
 
