@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -25,7 +26,7 @@ from tapestry.hardware.mixed_meshes import (
     read_mixed_mesh,
     with_nodes,
 )
-from tapestry.hardware.relations import device_rate, unordered_axes
+from tapestry.hardware.relations import unordered_axes
 from tapestry.hardware.schema import Schema, recorded
 from tapestry.hardware.tables import CUTOFF, MISSING, CatalogError, Faults, Table, parsed
 from tapestry.teg.arguments import a_value_of, check_arguments
@@ -34,6 +35,9 @@ from tapestry.teg.plugins import Loaded, PlugInError, PlugInGroup, load, once, r
 
 Member = TypeVar("Member", Device, Mesh)
 MESH_NAME = a_value_of((str, PathLike), "a name such as 'dgx-h100' or the path of a TOML file")
+_reading: ContextVar[tuple[Path, ...]] = ContextVar(
+    "reading", default=()
+)  # files that list nodes, and those nodes
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
 
@@ -58,11 +62,11 @@ def _mesh_or_nodes(table: Table) -> Mesh:
     """Read a mesh of equal devices, or one of nodes."""
     if "nodes" not in table.content:
         return _mesh(table)
-    mixed = read_mixed_mesh(table, load_mesh, _mesh)
+    mixed = read_mixed_mesh(table, load_mesh, _mesh, LONGEST_MESH)
     if mixed is None:
         return _mesh(Table(MISSING, table.where, Faults()))
-    if mixed.device_count > LONGEST_MESH:
-        table.fault("nodes", f"expected at most {LONGEST_MESH} devices in all, not {mixed.device_count}")
+    if table.faults.plausible:
+        _check_links(table, mixed.axes[1:], mixed.axes[0])
     return mixed
 
 
@@ -100,11 +104,11 @@ def _check_links(table: Table, axes: Sequence[MeshAxis], network: MeshAxis | Non
     joined = axes if network is None else (replace(network, size=2), *axes)
     for outer, inner in unordered_axes(joined):
         place = "network" if outer.name == NODE and network is not None else f"axes[{axes.index(outer)}]"
-        links = device_rate(outer) / outer.bandwidth_bytes_per_s
+        links = outer.device_rate() / outer.bandwidth_bytes_per_s
         table.fault(
             f"{place}: bandwidth_bytes_per_s",
-            f"expected at most {device_rate(inner) / links:g}, since axes stand slowest first and a device receives "
-            f"{device_rate(inner):g} bytes/s along {inner.name!r}, not {outer.bandwidth_bytes_per_s:g}",
+            f"expected at most {inner.device_rate() / links:g}, since axes stand slowest first and a device receives "
+            f"{inner.device_rate():g} bytes/s along {inner.name!r}, not {outer.bandwidth_bytes_per_s:g}",
         )
     for k, axis in enumerate(joined, start=len(axes) - len(joined)):
         most = prod(each.size for each in axes[k + 1 :])
@@ -254,7 +258,14 @@ def _load(
 ) -> Member:
     if _is_path(name_or_path):
         path = fspath(name_or_path)
-        return build(_own_file(path), path)
+        reading: tuple[Path, ...] = _reading.get()
+        if Path(path).resolve() in reading:
+            raise CatalogError(f"{path}: a node of this mesh is the mesh itself")
+        token = _reading.set((*reading, Path(path).resolve()))
+        try:
+            return build(_own_file(path), path)
+        finally:
+            _reading.reset(token)
     name, known = fspath(name_or_path), members()
     if name not in known:
         raise _unknown(kind, name, tuple(known), plugins().left_out(name))
@@ -295,15 +306,19 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
     check_arguments({"name_or_path": MESH_NAME}, {"name_or_path": name_or_path})
     name = fspath(name_or_path)
     is_known = Path(name).is_file() if _is_path(name_or_path) else name in _meshes()
-    if JOINED in name and not is_known:
-        joined = joined_mesh(name, [load_mesh(part) for part in name.split(JOINED)])
-        if joined.device_count > LONGEST_MESH:
-            raise CatalogError(f"{name}: expected at most {LONGEST_MESH} devices, not {joined.device_count}")
-        return joined
     by_count = BY_COUNT.fullmatch(name)
+    if not is_known and _is_joined(name):
+        return joined_mesh(name, [load_mesh(part) for part in name.split(JOINED)], LONGEST_MESH)
     if by_count is None or is_known:
         return _load("mesh", name_or_path, _meshes, mesh_from_dict, mesh_plugins)
     return _nodes(int(by_count[1]), _load("mesh", by_count[2], _meshes, mesh_from_dict, mesh_plugins))
+
+
+def _is_joined(name: str) -> bool:
+    """Return whether a name joins others: a sign in the path of a file joins nothing, unless all parts are known."""
+    parts = [found[2] if (found := BY_COUNT.fullmatch(part)) else part for part in name.split(JOINED)]
+    known = [Path(part).is_file() if _is_path(part) else part in _meshes() for part in parts]
+    return len(parts) > 1 and (all(known) or not any(map(_is_path, parts)))
 
 
 def node_names() -> tuple[str, ...]:
@@ -313,6 +328,8 @@ def node_names() -> tuple[str, ...]:
 
 def _nodes(count: int, node: Mesh) -> Mesh:
     """Build a mesh by count."""
+    if node.nodes:
+        return joined_mesh(f"{count}x-{node.name}", [node] * max(min(count, LONGEST_MESH), 1), LONGEST_MESH)
     if node.network is None:
         raise CatalogError(
             f"mesh {node.name!r} states no network between nodes; those that do are {', '.join(node_names())}; "

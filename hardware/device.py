@@ -57,13 +57,14 @@ class Device:
     hit it; scratchpads that a compiler fills are no cache. Outputs of `fresh_bytes` and more are allocated anew by the
     operating system each time, at `fresh_bytes_per_s`. `communication_cores` of the `cores` are taken by
     collectives while they run; `communication_queues` is how many copies over links of their own run side by side.
-    A process holds memory beside its tensors: `context_bytes` for driver, runtime and code, `workspace_bytes` for
-    the scratch memory of libraries, `allocator_bytes` lost to rounding at most, `communicator_bytes` for the
-    buffers of the collectives along one axis of a mesh. The link to the host carries `host_bytes_per_s` each way at
-    once, and `host_memory_bytes` of the host's memory are for this device. `layouts` names the physical layouts that
-    its kernels work in, the default one first. Times are medians, or the `quantile` of each class of kernels by its
-    error. `sources` gives the origin of every figure by field name. A device has one memory: a board with two chips is
-    two devices.
+    A process holds memory beside its tensors: `context_bytes` for driver, runtime and code, `workspace_bytes` for the
+    scratch memory of libraries, `allocator_bytes` lost to rounding at most, `communicator_bytes` for the buffers of the
+    collectives along one axis of a mesh. The link to the host carries `host_bytes_per_s` each way at once, and
+    `host_memory_bytes` of the host's memory are for this device. `layouts` names the physical layouts that its kernels
+    work in, the default one first. Times are medians, or the `quantile` of each class of kernels by its error. `kinds`
+    are those that a device stands for, if it does (`hardware.slowest`): what it does takes as long as with the one that
+    takes longest. `sources` gives the origin of every figure by field name. A device has one memory: a board with two
+    chips is two devices.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Device:
     quantile: float | None = None
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+    kinds: tuple[Device, ...] = ()
 
     @property
     def has_host(self) -> bool:
@@ -189,7 +191,13 @@ class Device:
 
     def launched(self, launch: str) -> Device:
         """Return the device with kernels launched in one of the ways of `LAUNCHES`."""
-        return replace(self, launch=launch)
+        return replace(self, launch=launch, kinds=tuple(kind.launched(launch) for kind in self.kinds))
+
+    def at_quantile(self, quantile: float) -> Device:
+        """Return the device with times at a quantile in (0, 1) of each class of kernels."""
+        return replace(
+            self, quantile=quantile, kinds=tuple(kind.at_quantile(quantile) for kind in self.kinds)
+        )
 
     @cached_property
     def host_times(self) -> tuple[float, float]:

@@ -61,6 +61,11 @@ class MeshAxis:
         """The axis that this one is a part of, or itself."""
         return self.part_of or self
 
+    def device_rate(self, members: int | None = None) -> float:
+        """Return the bytes/s that a device receives over all of its links to so many members, or to all."""
+        links = {"fully_connected": (members or self.size) - 1, "line": 2, "torus": 2}.get(self.topology, 1)
+        return max(links, 1) * self.bandwidth_bytes_per_s
+
     def __repr__(self) -> str:
         rate = f"{self.bandwidth_bytes_per_s / 1e9:,.4g} GB/s"
         return shown("MeshAxis", (repr(brief(self.name)), f"size={self.size}", self.topology, rate))
@@ -92,10 +97,13 @@ class Mesh:
         """Return the mesh of these nodes in this order, joined by an axis with the figures of `network`.
 
         Raises:
-            ValueError: there are no nodes, or their shapes, or the first of their devices' layouts differ.
+            ValueError: there are no nodes, one has nodes or an axis called like the network, or their shapes or the
+                layouts that kernels work in differ.
         """
         if not nodes:
             raise ValueError("expected at least one node")
+        if network.name in dict(nodes[0].axis_sizes) or any(node.nodes for node in nodes):
+            raise ValueError(f"a node has an axis {network.name!r} or nodes of its own already")
         for node in nodes:
             if node.axis_sizes != nodes[0].axis_sizes:
                 shapes = " and ".join(_shape_text(each) for each in (nodes[0], node))
@@ -109,11 +117,11 @@ class Mesh:
         device = slowest_device([node.device for node in nodes])
         inner = [_slowest_axis(axes) for axes in zip(*(node.axes for node in nodes), strict=True)]
         queues = device.communication_queues  # copies of all nodes go through the same queues
-        own = tuple(
-            replace(node, device=replace(node.device, communication_queues=queues), network=None)
-            for node in nodes
-        )
-        return cls(name, device, (joined, *inner), nodes=own)
+        own = {
+            node: replace(node, device=replace(node.device, communication_queues=queues), network=None)
+            for node in dict.fromkeys(nodes)
+        }
+        return cls(name, device, (joined, *inner), nodes=tuple(own[node] for node in nodes))
 
     def __repr__(self) -> str:
         axes = listed([f"{axis.name}={axis.size}" for axis in self.axes], 5)
@@ -211,8 +219,10 @@ class Mesh:
         """Return the mesh with kernels launched in one of the ways of `LAUNCHES`; as it is for None."""
         if launch is None:
             return self
-        nodes = tuple(node.launched(launch) for node in self.nodes)
-        return replace(self, device=self.device.launched(launch), nodes=nodes)
+        made = {node: node.launched(launch) for node in dict.fromkeys(self.nodes)}
+        return replace(
+            self, device=self.device.launched(launch), nodes=tuple(made[node] for node in self.nodes)
+        )
 
     def at_quantile(self, quantile: float | None) -> Mesh:
         """Return the mesh with times of kernels and exchanges at a quantile in (0, 1) of each; as it is for None.
@@ -223,8 +233,8 @@ class Mesh:
             return self
         axes = tuple(_axis_at(axis, quantile) for axis in self.axes)
         network = None if self.network is None else _axis_at(self.network, quantile)
-        nodes = tuple(node.at_quantile(quantile) for node in self.nodes)
-        device = replace(self.device, quantile=quantile)
+        made = {node: node.at_quantile(quantile) for node in dict.fromkeys(self.nodes)}
+        nodes, device = tuple(made[node] for node in self.nodes), self.device.at_quantile(quantile)
         return replace(self, device=device, axes=axes, network=network, nodes=nodes)
 
     def axis(self, name: str) -> MeshAxis:
@@ -257,9 +267,13 @@ def _shape_text(mesh: Mesh) -> str:
 
 
 def _slowest_axis(axes: Sequence[MeshAxis]) -> MeshAxis:
-    """Return the axis with the least bandwidth, at the longest of the latencies."""
-    slowest = min(axes, key=lambda axis: (axis.bandwidth_bytes_per_s, -axis.latency_s))
-    return replace(slowest, latency_s=max(axis.latency_s for axis in axes))
+    """Return the axis along which a device receives least, at the longest of the latencies."""
+    return replace(slower_links(axes), latency_s=max(axis.latency_s for axis in axes))
+
+
+def slower_links(axes: Sequence[MeshAxis]) -> MeshAxis:
+    """Return the axis along which a device receives the fewest bytes in a second, of links as they are reached."""
+    return min(axes, key=lambda axis: (axis.device_rate() * axis.efficiency, -axis.latency_s))
 
 
 def _shortened(axis: MeshAxis, size: int) -> MeshAxis:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import groupby
 from typing import Any
 
 from tapestry.hardware.device import Device
@@ -35,9 +36,11 @@ def mesh_text(mesh: Mesh, with_device: bool = False) -> str:
     """
     if not mesh.nodes:
         return f"{HEAD}\n" + "\n\n".join(_mesh(mesh, with_device)) + "\n"
-    parts = [f"name = {_value(mesh.name)}\n{_systems(mesh)}", "\n".join(_network(mesh.axes[0]))]
-    for node in mesh.nodes:
-        parts += ["[[nodes]]\n" + "\n\n".join(_mesh(node, with_device, "nodes."))]
+    links = "\n".join(_network(mesh.axes[0], "Between the nodes: the figures of one device's share."))
+    parts = [f"name = {_value(mesh.name)}\n{_systems(mesh)}", links]
+    for node, run in groupby(mesh.nodes):
+        head = f"[[nodes]]\ncount = {len(list(run))}\n"
+        parts += [head + "\n\n".join(_mesh(node, with_device, "nodes."))]
     return f"{NODES_HEAD}\n" + "\n\n".join(parts) + "\n"
 
 
@@ -50,7 +53,8 @@ def _mesh(mesh: Mesh, with_device: bool, parent: str = "") -> Iterator[str]:
     for axis in mesh.axes:
         yield "\n".join(_axis(axis, f"{parent}axes"))
     if mesh.network is not None:
-        yield "\n".join(_network(mesh.network))
+        about = "Between nodes, for meshes by count such as `2x-NAME`: the figures of one device's share."
+        yield "\n".join(_network(mesh.network, about))
     if with_device:
         yield "\n".join(_device(mesh.device, f"{parent}device"))
 
@@ -68,8 +72,8 @@ def _axis(axis: MeshAxis, name: str) -> Iterator[str]:
     yield from _collectives(name, axis)
 
 
-def _network(network: MeshAxis) -> Iterator[str]:
-    yield "# Between nodes, for meshes by count such as `2x-NAME`: the figures of one device's share."
+def _network(network: MeshAxis, about: str) -> Iterator[str]:
+    yield f"# {about}"
     yield "[network]"
     yield from (line for line in _lines(network) if not line.startswith(("name =", "size =")))
     yield from _table("network.sources", network.sources, SOURCES_HEAD)

@@ -67,12 +67,6 @@ def _is_almost(one: str, other: str) -> bool:
     return swapped or a[1:] == b[1:] or a[1:] == b or a == b[1:]
 
 
-def device_rate(axis: MeshAxis, members: int | None = None) -> float:
-    """Return the bytes/s that a device receives over all of its links to so many members of an axis, or to all."""
-    links = {"fully_connected": (members or axis.size) - 1, "line": 2, "torus": 2}.get(axis.topology, 1)
-    return max(links, 1) * axis.bandwidth_bytes_per_s
-
-
 def least_s(table: CollectiveTable, axis: MeshAxis, size_bytes: float) -> float:
     """Return the time below which no links let a collective of so many bytes end: what a device has to receive.
 
@@ -82,7 +76,7 @@ def least_s(table: CollectiveTable, axis: MeshAxis, size_bytes: float) -> float:
     kept = 1 / count if table.kind == "all_to_all" and table.inside == 1 else 1 / table.members
     share = 1.0 if table.kind in ("broadcast", "send_recv") else 1 - kept
     together = 1 if table.kind in ("all_to_all", "send_recv") else table.inside
-    return share * size_bytes / together / device_rate(axis, table.members)
+    return share * size_bytes / together / axis.device_rate(table.members)
 
 
 def fast_point(table: CollectiveTable, axis: MeshAxis) -> tuple[int, float] | None:
@@ -96,5 +90,5 @@ def fast_point(table: CollectiveTable, axis: MeshAxis) -> tuple[int, float] | No
 def unordered_axes(axes: Collection[MeshAxis]) -> Iterator[tuple[MeshAxis, MeshAxis]]:
     """Yield pairs of neighboring axes of more than one device of which the outer one is the faster one."""
     for outer, inner in pairwise([axis for axis in axes if axis.size > 1]):
-        if ROOM * device_rate(outer) > device_rate(inner):
+        if ROOM * outer.device_rate() > inner.device_rate():
             yield outer, inner

@@ -55,7 +55,7 @@ OF_SLOWEST = (
 def slowest_device(devices: Sequence[Device]) -> Device:
     """Return a device that is in no figure better than any of these; the very device if they are equal.
 
-    Figures that one of them lacks are unknown. Shares of peaks are those of the device with the least mean peak.
+    Figures that one of them lacks are unknown. Each block takes as long as with the device that takes longest for it.
     """
     first, *others = dict.fromkeys(devices)
     if not others:
@@ -67,6 +67,7 @@ def slowest_device(devices: Sequence[Device]) -> Device:
         "name": " + ".join(dict.fromkeys(device.name for device in kinds)),
         "vendor": " + ".join(dict.fromkeys(device.vendor for device in kinds)),
         "aliases": (),
+        "kinds": kinds,
         "peak_flops_per_s": peaks,
         "joules_per_flop": _joules(devices, peaks),
     }
@@ -86,7 +87,7 @@ def slowest_device(devices: Sequence[Device]) -> Device:
 
 def figures_covered() -> set[str]:
     """Return the names of all figures that are accounted for, so that a test can name a new one that is not."""
-    own = {"name", "vendor", "aliases", "peak_flops_per_s", "joules_per_flop"}
+    own = {"name", "vendor", "aliases", "kinds", "peak_flops_per_s", "joules_per_flop"}
     return own | {*LEAST, *MOST, *MEAN, *OF_SLOWEST}
 
 

@@ -86,6 +86,8 @@ def _tables(mesh: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     nodes = mesh.get("nodes", ())
     parts = [(f"node {k}: ", node) for k, node in enumerate(nodes)] or [("", mesh)]
+    for k, node in enumerate(nodes):
+        found[f"node {k}"] = {"count": node.get("count", 1)}
     for place, part in parts:
         for table, figure, value in (*_device_figures(part["device"]), *_link_figures(part)):
             found.setdefault(place + table, {})[figure] = value

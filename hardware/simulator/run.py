@@ -148,9 +148,10 @@ class Simulation:
         self.cache = cache or ResultCache(program.mesh_shape)
         self.hosts = np.arange(devices)
         self.in_flight: dict[str, CopyStep] = {}
-        capacities = [meshes.of(stage).device.memory_bytes for stage in range(stages)]
-        capacity_bytes = np.repeat(capacities, self.mesh.device_count) if capacity_check else None
-        self.ledger = Ledger(devices, capacity_bytes)
+        parts = [part for stage in range(stages) for part in meshes.of(stage).nodes or (meshes.of(stage),)]
+        capacities = [part.device.memory_bytes for part in parts]
+        capacity_bytes = np.repeat(capacities, [part.device_count for part in parts])
+        self.ledger = Ledger(devices, capacity_bytes if capacity_check else None)
         self.liveness = Liveness(program)
         self.clocks = Clocks(meshes)
         self.lifetimes = Lifetimes(devices)

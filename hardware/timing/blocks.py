@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators.kernel_classes import KERNEL_OF_KIND, WINDOW_CLASSES
 from tapestry.teg.operators.operator import PartAmounts
 
+Given = ParamSpec("Given")
 BLOCK_KINDS = tuple(KERNEL_OF_KIND)
 SPLITS = (1, 2, 4, 8, 16)  # parts of a reduction that libraries compute side by side
 ROW_SHARPNESS = 2.5  # of the time of one row and that of all rows together
@@ -25,6 +27,22 @@ WIDE_COLUMNS = 20_000  # where `wide_columns` is half of its full effect
 Sizes = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 
 
+def _of_slowest_kind(
+    of_one: Callable[Concatenate[Device, Given], Ticks],
+) -> Callable[Concatenate[Device, Given], Ticks]:
+    """Decorate a function of a device so that one which stands for several kinds takes as long as the slowest."""
+
+    @wraps(of_one)
+    def of_all(device: Device, /, *args: Given.args, **options: Given.kwargs) -> Ticks:
+        if not device.kinds:
+            return of_one(device, *args, **options)
+        found: Ticks = np.maximum.reduce([of_one(kind, *args, **options) for kind in device.kinds])
+        return found
+
+    return of_all
+
+
+@_of_slowest_kind
 def block_ticks(
     device: Device,
     kind: str,

@@ -31,10 +31,7 @@ def rounds_to_search(graph: Graph, options: RunOptions) -> list[Rounds | None]:
     """
     if options.micro_batches is not None:
         return [None] if options.micro_batches == 1 else list(rounds_of(graph, options.micro_batches))
-    known = [
-        (rounds, [n for n in round_counts(graph, rounds) if rounds.count % n == 0])
-        for rounds in possible_rounds(graph)
-    ]
+    known = [(rounds, round_counts(graph, rounds)) for rounds in possible_rounds(graph)]
     by_bytes = {
         max(live_bytes(graph, rounds=replace(rounds, count=counts[0]))): (rounds, counts)
         for rounds, counts in known
@@ -44,7 +41,7 @@ def rounds_to_search(graph: Graph, options: RunOptions) -> list[Rounds | None]:
     if least is None or (least >= max(live_bytes(graph)) and not is_needed):
         return [None]
     rounds, counts = by_bytes[least]
-    rows = rounds.count  # as possible rounds have it: one for each
+    rows = graph.tensors[graph.by_site[rounds.source].outputs[0]].shape[rounds.dim]
     found: list[int] = []
     for count in counts:
         if rows // count < (options.data_parallel or 1):

@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Row
@@ -68,7 +69,8 @@ def graph_of(document: bytes) -> Graph:
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
     """Convert a mesh to the fields of its TOML file, its device written out in place; `mesh_of` reads them back."""
     if mesh.nodes:
-        nodes = [mesh_to_document(node) for node in mesh.nodes]
+        runs = [(node, len(list(run))) for node, run in groupby(mesh.nodes)]
+        nodes = [{"count": count, **mesh_to_document(node)} for node, count in runs]
         links = _axis_fields(mesh.axes[0], is_network=True)
         return known_fields({"name": mesh.name, "nodes": nodes, "network": links, "systems": mesh.systems})
     axes = [_axis_fields(axis) for axis in mesh.axes]

@@ -45,9 +45,10 @@ def batch_dims(graph: Graph) -> Mapping[str, int]:
 
 
 def round_counts(graph: Graph, rounds: Rounds) -> list[int]:
-    """Return how many rounds there may be over a dimension: the numbers above one that divide it."""
+    """Return how many rounds there may be over a dimension: the numbers above one that divide all that is sliced."""
     size = graph.tensors[graph.by_site[rounds.source].outputs[0]].shape[rounds.dim]
-    return [n for n in range(2, size + 1) if size % n == 0]
+    most = most_rounds(graph, replace(rounds, count=size))
+    return [] if most is None else [n for n in range(2, most.count + 1) if most.count % n == 0]
 
 
 def rounds_of(graph: Graph, count: int) -> list[Rounds]:
@@ -60,10 +61,7 @@ def rounds_fault(graph: Graph, count: int) -> str:
     """Return why no plan of a program can run in so many rounds; empty if one can."""
     if count == 1 or rounds_of(graph, count):
         return ""
-    known = {
-        rounds: [n for n in round_counts(graph, rounds) if rounds.count % n == 0]
-        for rounds in possible_rounds(graph)
-    }
+    known = {rounds: round_counts(graph, rounds) for rounds in possible_rounds(graph)}
     if not known:
         return f"no plan of {graph.name!r} can run in micro-batches: {_first_reason(graph)}"
     possible = "; ".join(

@@ -7,11 +7,14 @@ from pathlib import Path
 from statistics import fmean
 
 import jsonschema
+import numpy as np
 import pytest
 
 from tapestry.hardware import CatalogError, Device, load_mesh, mesh_from_dict, mesh_schema
+from tapestry.hardware.mesh_text import mesh_text
 from tapestry.hardware.slowest import MOST, figures_covered, slowest_device
 from tapestry.hardware.stage_meshes import meshes_of_stages
+from tapestry.hardware.timing import block_ticks
 from tapestry.service.store import mesh_of, mesh_to_document
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.stages import StageLayout
@@ -115,6 +118,82 @@ def test_a_stored_mesh_is_read_back() -> None:
     jsonschema.validate(mesh_to_document(H100), mesh_schema())
 
 
+AXIS = {
+    "name": "gpu",
+    "size": 8,
+    "topology": "switch",
+    "bandwidth_bytes_per_s": 3e11,
+    "latency_s": 5e-6,
+}
+NODE = {"name": "mine", "device": "a100-sxm4-80gb", "axes": [AXIS]}
+FAST = {"topology": "switch", "bandwidth_bytes_per_s": 5e12, "latency_s": 1e-5}
+
+
+def test_nodes_may_be_tables_with_a_count() -> None:
+    network = {"topology": "switch", "bandwidth_bytes_per_s": 1e10, "latency_s": 1e-5}
+    mesh = mesh_from_dict({"name": "a", "nodes": ["dgx-h100", {**NODE, "count": 3}], "network": network})
+    assert [node.name for node in mesh.nodes] == ["dgx-h100", "mine", "mine", "mine"]
+
+
+def test_nodes_of_a_mesh_of_nodes_stay_what_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.toml"
+    file.write_text(mesh_text(MIXED))
+    kinds = [node.device.name for node in MIXED.nodes]
+    for mesh in (
+        load_mesh(f"{file}+dgx-a100"),
+        mesh_from_dict({"name": "a", "nodes": ["2x-dgx-h100+dgx-a100", "dgx-a100"]}),
+    ):
+        assert [node.device.name for node in mesh.nodes] == [*kinds, A100.device.name]
+    assert [node.device.name for node in load_mesh(f"2x-{file}").nodes] == kinds * 2
+
+
+def test_a_file_that_lists_itself_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "self.toml"
+    file.write_text(f'name = "self"\nnodes = ["dgx-h100", "{file}"]\n')
+    with pytest.raises(CatalogError, match="a node of this mesh is the mesh itself"):
+        load_mesh(file)
+
+
+def test_a_sign_in_a_path_joins_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "c++"
+    folder.mkdir()
+    (folder / "node.toml").write_text(mesh_text(H100))
+    assert load_mesh(f"2x-{folder / 'node.toml'}").device_count == 16
+    assert load_mesh(f"{folder / 'node.toml'}").device == H100.device
+    with pytest.raises(CatalogError, match=r"absent\.toml: cannot read it"):
+        load_mesh(f"{folder / 'absent.toml'}")
+
+
+def test_too_many_nodes_are_refused_before_they_are_made() -> None:
+    with pytest.raises(CatalogError, match="at most 1000000 devices in all"):
+        load_mesh("100000x-dgx-h100+100000x-dgx-a100")
+    document = mesh_to_document(load_mesh("500x-dgx-h100+500x-dgx-a100"))
+    assert [node["count"] for node in document["nodes"]] == [500, 500]
+
+
+def test_links_of_another_topology_are_compared_by_what_a_device_receives() -> None:
+    amd = load_mesh("mi300x-8")
+    axis = load_mesh("dgx-a100+mi300x-8").axes[1]
+    assert axis.topology == "switch" and axis.bandwidth_bytes_per_s == A100.axes[0].bandwidth_bytes_per_s
+    assert amd.axes[0].bandwidth_bytes_per_s < axis.bandwidth_bytes_per_s < amd.axes[0].device_rate()
+
+
+@pytest.mark.parametrize(
+    "names", [("dgx-a100", "hgx-h20"), ("dgx-b200", "mi300x-8"), ("dgx-h100", "dgx-a100")]
+)
+def test_a_block_takes_as_long_as_on_the_device_that_takes_longest(names: tuple[str, str]) -> None:
+    kinds = [load_mesh(name).device for name in names]
+    both = load_mesh("+".join(names)).device
+    size = np.logspace(3, 9, 25).astype(np.int64)
+    for device in (both, both.launched("eager"), both.at_quantile(0.9)):
+        own = [replace(kind, launch=device.launch, quantile=device.quantile) for kind in kinds]
+        for kind in ("vector", "move"):
+            slowest = np.maximum(*(block_ticks(each, kind, size, size, "bfloat16") for each in own))
+            assert block_ticks(device, kind, size, size, "bfloat16").tolist() == slowest.tolist()
+        slowest = np.maximum(*(block_ticks(each, "contraction", 64 * size, size, "float32") for each in own))
+        assert block_ticks(device, "contraction", 64 * size, size, "float32").tolist() == slowest.tolist()
+
+
 @pytest.mark.parametrize(
     ("change", "place", "message"),
     [
@@ -124,7 +203,11 @@ def test_a_stored_mesh_is_read_back() -> None:
         ({"nodes": ["dgx-h100", "cpu-node"], "network": None}, "network", "has none of its own"),
         ({"nodes": ["dgx-h100"], "axes": []}, "axes", "unknown key"),
         ({"nodes": ["dgx-h100", {"name": "mine"}]}, "nodes[1]: axes", "missing"),
-        ({"nodes": ["dgx-h100", 7]}, "nodes[1]", "expected a table"),
+        ({"nodes": ["dgx-h100", 7]}, "nodes[1]", "expected the name of a mesh, or a table, not 7"),
+        ({"nodes": ["dgx-h100", "dgx-a100"], "network": FAST}, "network: bandwidth_bytes_per_s", "at most"),
+        ({"nodes": [{**NODE, "axes": [{**AXIS, "name": "node"}]}]}, "nodes", "has an axis 'node'"),
+        ({"nodes": [{**NODE, "count": 10**7}]}, "nodes[0]: count", "at most 1000000"),
+        ({"nodes": ["dgx-h100", {**NODE, "count": 10**6}]}, "nodes", "at most 1000000 devices"),
     ],
 )
 def test_faults_name_their_place(change: dict[str, object], place: str, message: str) -> None:

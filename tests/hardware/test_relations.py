@@ -10,7 +10,7 @@ import pytest
 
 from tapestry.hardware import CatalogError, device_from_dict, load_mesh, mesh_from_dict
 from tapestry.hardware.mesh import MeshAxis
-from tapestry.hardware.relations import device_rate, misspelled
+from tapestry.hardware.relations import misspelled
 
 H100 = tomllib.loads((Path("hardware/devices") / "h100-sxm5-80gb.toml").read_text())
 AXIS = {"name": "gpu", "size": 4, "topology": "switch", "bandwidth_bytes_per_s": 1e11, "latency_s": 1e-6}
@@ -94,7 +94,7 @@ def test_times_and_errors_that_no_kernel_has_are_refused(key: str, value: object
 
 def test_a_device_receives_over_all_of_its_links() -> None:
     rates = [
-        device_rate(MeshAxis("a", 4, topology, 1.0, 0.0))
+        MeshAxis("a", 4, topology, 1.0, 0.0).device_rate()
         for topology in ("switch", "fully_connected", "ring", "torus", "line", "tree")
     ]
     assert rates == [1, 3, 1, 2, 2, 1]

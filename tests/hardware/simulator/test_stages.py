@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tapestry.hardware import load_mesh
-from tapestry.hardware.simulator import Execution, dry_run, simulate, simulate_steps
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator import Execution, OutOfMemory, dry_run, simulate, simulate_steps
 from tapestry.hardware.simulator.counting import count_copy
 from tapestry.hardware.simulator.critical_path import critical_path, time_estimate
 from tapestry.hardware.simulator.failure import Failure, Slowdown
@@ -227,6 +228,30 @@ def test_a_slow_device_slows_down_its_own_stage() -> None:
     assert slow.makespan_ticks > 1.5 * even.makespan_ticks
     unused = simulate(program, mesh, dry=True, slowdown=Slowdown({}))
     assert unused.makespan_ticks == even.makespan_ticks
+
+
+@pytest.mark.parametrize("stages", (None, Stages(2)))
+def test_each_device_holds_what_its_own_memory_has_room_for(stages: Stages | None) -> None:
+    """Have all nodes hold the same, or, with stages, the first one everything."""
+    graph, mesh = training(1 << 10, "float32"), load_mesh("dgx-h200+dgx-h100")
+    plan = Placements({}, devices="node:1,gpu:8" if stages else "", stages=stages)
+    explicit = expand(graph, plan, MeshShape(mesh.axis_sizes))
+    peak = int(simulate(explicit, mesh, dry=True, capacity_check=False).peak_memory_bytes.max())
+
+    def run(first: int, second: int) -> None:
+        nodes = [with_memory(node, size) for node, size in zip(mesh.nodes, (first, second), strict=True)]
+        simulate(explicit, Mesh.of_nodes("sized", nodes, mesh.axes[0]), dry=True)
+
+    run(peak, 1 if stages else peak)
+    with pytest.raises(OutOfMemory, match="device 0 is out of memory"):
+        run(peak - 1, peak)
+    if not stages:
+        with pytest.raises(OutOfMemory, match="device 8 is out of memory"):
+            run(peak, peak - 1)
+
+
+def with_memory(mesh: Mesh, size_bytes: int) -> Mesh:
+    return replace(mesh, device=replace(mesh.device, memory_bytes=size_bytes))
 
 
 def test_a_slow_device_that_no_stage_has_changes_nothing() -> None:

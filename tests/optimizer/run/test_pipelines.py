@@ -28,6 +28,7 @@ from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.sharding.stages import Stages
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import search
+from tests.teg.sharding.looped import training_by_parts
 from tests.teg.sharding.pipelined import chain
 
 PROGRAM = chain(8, 64)
@@ -188,6 +189,16 @@ def test_a_pipeline_is_first_where_nothing_else_can_fit() -> None:
     kinds = pipelines_to_search(MeshShape(MESH.axis_sizes), fixed, rounds_to_search(LARGE, fixed))
     kept = first_pipeline(LARGE, small(peak // 12), fixed, kinds)
     assert kept is not None and kept.rounds.count == 8
+
+
+def test_the_first_pipeline_has_rounds_that_are_possible() -> None:
+    graph = training_by_parts(4, 96, "float32")
+    mesh, rounds = small(200), rounds_to_search(graph, RunOptions())
+    kinds = pipelines_to_search(MeshShape(mesh.axis_sizes), RunOptions(), rounds)
+    found = first_pipeline(graph, mesh, RunOptions(), kinds)
+    assert found is not None and found.rounds.count in (2, 4)
+    counts = [each.count for each in rounds_to_search(graph, RunOptions(data_parallel=4)) if each is not None]
+    assert counts == [2, 4]
 
 
 def test_a_search_begins_with_it() -> None:

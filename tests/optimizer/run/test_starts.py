@@ -14,6 +14,7 @@ from tapestry.optimizer.run.parts import ALL_PARTS
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import search
+from tests.teg.sharding.looped import training
 
 EIGHT = load_mesh("dgx-h100")
 
@@ -38,6 +39,13 @@ def test_where_devices_differ_equal_ones_come_first() -> None:
     first, *_ = begun(mesh=load_mesh("dgx-h100+dgx-a100"), stages=1, evaluations=1000)
     assert [start.kind for start in first.starts[:4]] == ["exact", "program", "recomputation", "offloading"]
     assert first.starts[1].submesh == 1  # the largest part, a whole node
+
+
+def test_what_one_kind_of_devices_lacks_is_lacking() -> None:
+    """Search a step whose state might wait on the hosts, of which only the first node has any."""
+    graph = training(64, "float32", state=True)
+    found = search(graph, mesh=load_mesh("dgx-h100+mi300x-8"), stages=1, evaluations=500)
+    assert found.frontier and all(plan.offload is None for plan in found.frontier)
 
 
 def test_in_each_round_one_start_is_begun() -> None:

@@ -179,6 +179,7 @@ def test_sums_made_in_parts_run_in_as_many_rounds_as_there_are_parts() -> None:
     graph = training_by_parts(4)
     assert possible_rounds(graph) == [Rounds(4, "x", 0)]
     assert [n for n in (2, 3, 4, 6, 8) if rounds_of(graph, n)] == [2, 4]
+    assert round_counts(graph, Rounds(2, "x", 0)) == [2, 4]
     assert rounds_fault(graph, 8).endswith("possible are 2, 4 over x[0]")
     time = time_axis(graph, in_rounds(4))
     partial = next(b for b in graph.blocks if b.site.startswith("step.w1~partial"))

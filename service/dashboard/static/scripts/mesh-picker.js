@@ -68,7 +68,8 @@ export class MeshPicker {
 
   /** The number of nodes, as it was typed; one where the mesh states no network. */
   get #nodes() {
-    return this.#chosen()?.network ? byId("nodes").value : "1";
+    const mesh = this.#chosen();
+    return mesh?.network && !mesh.nodes ? byId("nodes").value : "1";
   }
 
   #source() {
@@ -82,10 +83,8 @@ export class MeshPicker {
   #template() {
     const mesh = this.#chosen();
     if (!mesh) return "";
-    if (mesh.nodes) {
-      const names = mesh.nodes.map((/** @type {any} */ node) => node.name);
-      return JSON.stringify({ name: `my-${mesh.name}`, nodes: names, network: mesh.network }, null, 2);
-    }
+    if (mesh.nodes)
+      return JSON.stringify({ name: `my-${mesh.name}`, nodes: mesh.nodes, network: mesh.network }, null, 2);
     const axes = mesh.axes.map((/** @type {any} */ { sources, ...axis }) => axis);
     return JSON.stringify({ name: `my-${mesh.name}`, device: mesh.device.name, axes }, null, 2);
   }
@@ -113,6 +112,7 @@ export class MeshPicker {
     byId("mesh-nodes").hidden = !mesh.network || mesh.nodes;
     const { devices, axes: own } = meshFacts(mesh);
     const [device] = devices;
+    const names = [...new Set(devices.map(({ name }) => name))].join(" and ");
     const nodes = Number(this.#nodes);
     const axes = nodes > 1 ? [{ name: "node", size: nodes, ...mesh.network }, ...own] : own;
     const count = mesh.device_count * Math.max(nodes, 1);
@@ -129,7 +129,7 @@ export class MeshPicker {
     fill(
       byId("mesh-facts"),
       pairs([
-        ["Device", `${device.name} by ${device.vendor}, ${several(count, "of them", "of them")}`],
+        ["Device", `${names} by ${device.vendor}, ${several(count, "of them", "of them")}`],
         [
           "Memory",
           `${rounded(device.memory_bytes, "GB")} each, read at ${rounded(device.memory_bytes_per_s, "B/s")}`,
