@@ -55,9 +55,9 @@ class CompileClock:
 
 
 _log = logging.getLogger("tapestry.compiled")
-# So much compiling is announced: a few small loops take less, all of a search about a minute.
+# So much compiling is announced: a few small loops take less, all of a search minutes.
 ANNOUNCED_AFTER_S = 3.0
-COMPILING = "compiling the search's loops, which takes a minute or two the first time"
+COMPILING = "compiling the search's loops, which takes a few minutes the first time"
 _announced: list[bool] = []
 _clock = CompileClock()
 _checks = threading.local()

@@ -3,7 +3,7 @@
     python -m tests.compiling
 
 A small search calls all of them. What is compiled is kept (`costmodel.compiled`) until their sources change, so
-that this takes about a minute the first time and two seconds afterwards.
+that this takes a few minutes the first time and seconds afterwards.
 """
 
 from tests.optimizer.searches import search
