@@ -32,9 +32,15 @@ class StageMeshes:
 
 
 def meshes_of_stages(mesh: Mesh, layout: StageLayout | None) -> StageMeshes:
-    """Return the meshes of the stages that lie so in a mesh; without stages, all of it is one."""
+    """Return the meshes of the stages that lie so in a mesh; without stages, all of it is one.
+
+    Raises:
+        ValueError: the layout is of a mesh of another shape.
+    """
     if layout is None:
         return StageMeshes(mesh, (mesh,), (0,))
+    if mesh.axis_sizes != layout.mesh_shape.axes:
+        raise ValueError(f"stages lie in a mesh of {layout.mesh_shape.axes}, not in one of {mesh.axis_sizes}")
     axes = layout.stage_mesh_shape.axes
     common = mesh.evened.part(axes)
     if not mesh.nodes:

@@ -263,8 +263,8 @@ def _submeshes(request: _Request, parts: SearchParts) -> tuple[SubMesh, ...]:
     kinds += [(kinds[0][0], name) for name in others if _may_pay(name, request.graph)]
     first, *further = rounds_to_search(request.graph, options)
     in_stages = pipelines_to_search(whole_mesh_shape, options, [first, *further]) if parts.pipelines else []
-    if not has_way_back(request.graph):  # nothing is late
-        in_stages = [kind for kind in in_stages if not kind.stages.has_late]
+    if not has_way_back(request.graph):  # nothing is late, and nothing waits for the way back
+        in_stages = [kind for kind in in_stages if not (kind.stages.has_late or kind.slack)]
     further = further if parts.micro_batches else []
     if in_stages and (options.stages or 1) > 1:
         kinds, further = [], []

@@ -33,7 +33,8 @@ from tests.teg.sharding.looped import in_rounds, training
 def with_host(mesh: Mesh, **figures: float) -> Mesh:
     """Return a mesh whose devices have a slow link to a large host, or to one of other figures."""
     host = {"host_bytes_per_s": 1e9, "host_memory_bytes": 10**12} | figures
-    return replace(mesh, device=replace(mesh.device, **host))
+    nodes = tuple(with_host(node, **host) for node in mesh.nodes)
+    return replace(mesh, device=replace(mesh.device, **host), nodes=nodes)
 
 
 CASES = [
@@ -79,7 +80,7 @@ def test_stages_have_hosts_of_their_own(way: tuple[str, str, int, str, int, int]
     layout = StageLayout(shape, shape.part(devices), count)
     space = PlanSpace(
         graph,
-        mesh.part(layout.stage_mesh_shape.axes),
+        mesh,
         rounds=in_rounds(rounds) if rounds > 1 else None,
         pipeline=Pipeline(stages, layout, parts),
     )
