@@ -84,5 +84,5 @@ def test_nodes_that_differ_are_listed(tapestry: Run) -> None:
     shown = tapestry("mesh", "show", "2x-dgx-h100+dgx-a100").out
     assert "dgx-h100      2  h100-sxm5-80gb" in shown and "by the worst figure of all kinds" in shown
     document = tapestry("mesh", "show", "2x-dgx-h100+dgx-a100", "--json").json
-    assert [node["name"] for node in document["nodes"]] == ["dgx-h100", "dgx-h100", "dgx-a100"]
+    assert [(node["count"], node["name"]) for node in document["nodes"]] == [(2, "dgx-h100"), (1, "dgx-a100")]
     assert document["device_count"] == 24
