@@ -257,9 +257,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     mesh = load_mesh(given.mesh)
     files = given.graphs or find_models(DEFAULT_MODELS)
-    measure(
-        read_program(files[0]), mesh, seconds=0.01, checks=1
-    )  # loads compiled code before any clock starts
+    # Compiled code is loaded before any clock starts.
+    measure(read_program(files[0]), mesh, seconds=0.01, checks=1)
     rows = [
         row for path in files for row in rows_of(path, mesh, given.seconds, given.checks, given.micro_batches)
     ]

@@ -23,6 +23,7 @@ from tapestry.hardware.mixed_meshes import (
     JOINED,
     NODE,
     joined_mesh,
+    node_meshes,
     read_mixed_mesh,
     with_nodes,
 )
@@ -316,7 +317,7 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
 
 def _is_joined(name: str) -> bool:
     """Return whether a name joins others: a sign in the path of a file joins nothing, unless all parts are known."""
-    parts = [found[2] if (found := BY_COUNT.fullmatch(part)) else part for part in name.split(JOINED)]
+    parts = node_meshes(name)
     known = [Path(part).is_file() if _is_path(part) else part in _meshes() for part in parts]
     return len(parts) > 1 and (all(known) or not any(map(_is_path, parts)))
 

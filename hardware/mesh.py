@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -117,11 +117,11 @@ class Mesh:
         device = slowest_device([node.device for node in nodes])
         inner = [_slowest_axis(axes) for axes in zip(*(node.axes for node in nodes), strict=True)]
         queues = device.communication_queues  # copies of all nodes go through the same queues
-        own = {
-            node: replace(node, device=replace(node.device, communication_queues=queues), network=None)
-            for node in dict.fromkeys(nodes)
-        }
-        return cls(name, device, (joined, *inner), nodes=tuple(own[node] for node in nodes))
+
+        def with_queues(node: Mesh) -> Mesh:
+            return replace(node, device=replace(node.device, communication_queues=queues), network=None)
+
+        return cls(name, device, (joined, *inner), nodes=changed_nodes(nodes, with_queues))
 
     def __repr__(self) -> str:
         axes = listed([f"{axis.name}={axis.size}" for axis in self.axes], 5)
@@ -211,7 +211,7 @@ class Mesh:
         return Mesh.of_nodes(self.name, nodes, outer)
 
     @property
-    def evened(self) -> Mesh:
+    def homogeneous(self) -> Mesh:
         """The mesh with `device` and `axes` in the place of all nodes, which are in no figure worse."""
         return replace(self, nodes=()) if self.nodes else self
 
@@ -219,10 +219,8 @@ class Mesh:
         """Return the mesh with kernels launched in one of the ways of `LAUNCHES`; as it is for None."""
         if launch is None:
             return self
-        made = {node: node.launched(launch) for node in dict.fromkeys(self.nodes)}
-        return replace(
-            self, device=self.device.launched(launch), nodes=tuple(made[node] for node in self.nodes)
-        )
+        nodes = changed_nodes(self.nodes, lambda node: node.launched(launch))
+        return replace(self, device=self.device.launched(launch), nodes=nodes)
 
     def at_quantile(self, quantile: float | None) -> Mesh:
         """Return the mesh with times of kernels and exchanges at a quantile in (0, 1) of each; as it is for None.
@@ -233,8 +231,8 @@ class Mesh:
             return self
         axes = tuple(_axis_at(axis, quantile) for axis in self.axes)
         network = None if self.network is None else _axis_at(self.network, quantile)
-        made = {node: node.at_quantile(quantile) for node in dict.fromkeys(self.nodes)}
-        nodes, device = tuple(made[node] for node in self.nodes), self.device.at_quantile(quantile)
+        nodes = changed_nodes(self.nodes, lambda node: node.at_quantile(quantile))
+        device = self.device.at_quantile(quantile)
         return replace(self, device=device, axes=axes, network=network, nodes=nodes)
 
     def axis(self, name: str) -> MeshAxis:
@@ -255,6 +253,12 @@ def _with_inner(axis: MeshAxis, faster: MeshAxis | None) -> MeshAxis:
     """Return the axis with the next faster one, whose own is left out."""
     inner = None if faster is None else replace(faster.whole, inner=None, quantile=None)
     return axis if axis.inner == inner else replace(axis, inner=inner)
+
+
+def changed_nodes(nodes: Sequence[Mesh], change: Callable[[Mesh], Mesh]) -> tuple[Mesh, ...]:
+    """Return the nodes as `change` makes them, which it is asked for once for equal ones."""
+    made = {node: change(node) for node in dict.fromkeys(nodes)}
+    return tuple(made[node] for node in nodes)
 
 
 def _are_alike(one: Mesh, other: Mesh) -> bool:

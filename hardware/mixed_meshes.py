@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tapestry.hardware.axis_files import read_axis
-from tapestry.hardware.mesh import Mesh, slower_links
+from tapestry.hardware.mesh import Mesh, changed_nodes, slower_links
 from tapestry.hardware.schema import Schema
 from tapestry.hardware.tables import CatalogError, Table
 from tapestry.teg.faults import value_text
@@ -52,8 +52,7 @@ def _nodes_of(mesh: Mesh) -> tuple[Mesh, ...]:
     """Return the nodes of a mesh: its own ones, those of one by count, or itself."""
     if mesh.nodes:
         network = replace(mesh.axes[0], size=1)
-        made = {node: replace(node, network=network) for node in dict.fromkeys(mesh.nodes)}
-        return tuple(made[node] for node in mesh.nodes)
+        return changed_nodes(mesh.nodes, lambda node: replace(node, network=network))
     by_count = BY_COUNT.fullmatch(mesh.name)
     if by_count is None or mesh.network is not None or mesh.axes[0].name != NODE:
         return (mesh,)

@@ -39,17 +39,6 @@ MOST = (
     "communicator_bytes",
 )
 MEAN = ("tdp_w", "idle_power_w", "joules_per_memory_byte", "joules_per_link_byte", "price_usd_per_hour")
-OF_SLOWEST = (
-    "tiles",
-    "layouts",
-    "kernels",
-    "compute_dtype_default",
-    "fresh_bytes",
-    "architecture",
-    "launch",
-    "quantile",
-    "sources",
-)
 
 
 def slowest_device(devices: Sequence[Device]) -> Device:
@@ -83,12 +72,6 @@ def slowest_device(devices: Sequence[Device]) -> Device:
     if slowest.fresh_bytes is not None and merged["fresh_bytes_per_s"] is None:
         merged["fresh_bytes_per_s"] = slowest.fresh_bytes_per_s
     return replace(slowest, **merged)
-
-
-def figures_covered() -> set[str]:
-    """Return the names of all figures that are accounted for, so that a test can name a new one that is not."""
-    own = {"name", "vendor", "aliases", "kinds", "peak_flops_per_s", "joules_per_flop"}
-    return own | {*LEAST, *MOST, *MEAN, *OF_SLOWEST}
 
 
 def _peaks(kinds: Sequence[Device]) -> Mapping[str, float]:

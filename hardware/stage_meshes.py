@@ -42,7 +42,7 @@ def meshes_of_stages(mesh: Mesh, layout: StageLayout | None) -> StageMeshes:
     if mesh.axis_sizes != layout.mesh_shape.axes:
         raise ValueError(f"stages lie in a mesh of {layout.mesh_shape.axes}, not in one of {mesh.axis_sizes}")
     axes = layout.stage_mesh_shape.axes
-    common = mesh.evened.part(axes)
+    common = mesh.homogeneous.part(axes)
     if not mesh.nodes:
         return StageMeshes(common, (common,), (0,) * layout.count)
     size = axes[0][1]

@@ -79,7 +79,7 @@ def criteria_of(
 
     Where none of them can tell unsharded programs apart, it is time that does.
     """
-    one = mesh.evened.part(tuple((axis.name, 1) for axis in mesh.axes))
+    one = mesh.homogeneous.part(tuple((axis.name, 1) for axis in mesh.axes))
     is_alone = mesh.device_count == 1
     same = SAME_ON_ONE_DEVICE | {peak: total for total, peak in (r.columns for r in known.resources)}
 
