@@ -122,7 +122,7 @@ def costs_of_parts(
 
     The other arguments are those of `block_costs`.
     """
-    work = work_of(operator_named(definition.operator), definition, inputs, outputs)
+    work = work_of(operator_named(definition.operator), definition, inputs, outputs, accumulates=accumulates)
     sizes = index[..., 1] - index[..., 0]
     points = np.prod(sizes, axis=-1, dtype=np.int64)
     names = [d.name for d in definition.signature.dims] if definition.signature is not None else []
@@ -176,11 +176,13 @@ def time_class_of(
     outputs: Sequence[TensorType],
     device: Device,
     compute_dtype: str | None = None,
+    *,
+    accumulates: bool = False,
 ) -> TimeClass:
     """Return what the time of a class of blocks has its error in common with."""
     if states_seconds(definition.costs):
         return SUPPLIED_CLASS
-    work = work_of(operator_named(definition.operator), definition, inputs, outputs)
+    work = work_of(operator_named(definition.operator), definition, inputs, outputs, accumulates=accumulates)
     dims = definition.signature.dims if definition.signature is not None else ()
     parts = part_amounts(work, [d.name for d in dims], np.array([d.size for d in dims], dtype=np.int64))
     options = {"kernel": work.kernel_class, "compute_dtype": compute_dtype}

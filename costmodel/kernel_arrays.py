@@ -120,7 +120,7 @@ class CompiledSpace(NamedTuple):
     inside_offset: np.ndarray  # into `inside` of (needed spec 0, needed spec 0)
     key_offset: np.ndarray  # first shared-copy key of the tensor
     logical_bytes: np.ndarray
-    is_sliced: np.ndarray  # each round has a slice of its own
+    is_of_round: np.ndarray  # each round has one of its own: a slice, or a term
     is_persistent: np.ndarray  # parameters and the like: live throughout
     reader_start: np.ndarray  # (tensors + 1,)
     reader_edge: np.ndarray  # edges by tensor, in slot order

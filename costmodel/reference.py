@@ -306,7 +306,13 @@ class _Plain:
         """Compute the ticks of a block: those of its slowest device; count its flops and energy."""
         block = self.graph.by_site[step.site]
         inputs, outputs = self.graph.input_types(block), self.graph.output_types(block)
-        work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
+        work = work_of(
+            operator_named(block.operator),
+            block.definition,
+            inputs,
+            outputs,
+            accumulates=bool(step.accumulates),
+        )
         dtype = work_dtype(inputs, outputs)
         given = {r.resource: r for r in (block.definition.costs.resources if block.definition.costs else ())}
         dims = [x.name for x in block.signature.dims] if block.signature else []

@@ -42,7 +42,7 @@ def _tensor(space, state, t, sign):
     Lifetimes end at 2 * position while waiting, or at 2 * position + 1 after the block there; FOREVER is added to those
     of sinks. Of a slot in a loop, the position is that in the last lap.
     """
-    sliced = space.is_sliced[t]
+    of_round = space.is_of_round[t]
     made = space.made_offset[t] + state.genes[space.made_gene[t]]
     made_row = space.made_bytes_offset[t] + space.spec_ids[made, PLACED]
     pairs = space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t]
@@ -72,8 +72,8 @@ def _tensor(space, state, t, sign):
             state.segment_last[known] = (state.segment_last[known] & FOREVER) | after
             continue
         # A copy of what is there for all rounds is made in the first one, or again in each.
-        again = space.lap[k] > 0 and not sliced and state.regather[e] > 0
-        once = space.lap[k] > 0 and not sliced and not again
+        again = space.lap[k] > 0 and not of_round and state.regather[e] > 0
+        once = space.lap[k] > 0 and not of_round and not again
         last_use = max(last_use, 2 * (space.position[k] if once else late))
         state.stamp[key] = generation + e
         state.segment_last[e] = after
@@ -89,7 +89,7 @@ def _tensor(space, state, t, sign):
             n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]], PLACED]
             row = space.needed_bytes_offset[t] + n
             change(
-                space, state.before, state.segment_last[e] >> 1, 1, row, sliced or state.is_again[e], -sign
+                space, state.before, state.segment_last[e] >> 1, 1, row, of_round or state.is_again[e], -sign
             )
     if space.has_host:
         add_on_host(space, state, made_row, np.int64(0), sign)
@@ -164,10 +164,10 @@ def copy_in_rounds(space, state, row, relayout, made, size, issue, k, e, once, s
 @njit(_nrt=False, inline="always")
 def _buffer(space, state, t, row, last_use, last_seen, sign):
     """Add (or take back) the tensor's own buffers, from their producer (sources: from the start) to their last use."""
-    made_at, sliced = space.made_at[t], space.is_sliced[t]
+    made_at, of_round = space.made_at[t], space.is_of_round[t]
     logical = sign * space.logical_bytes[t]
     if made_at < 0:
-        times = space.round_count if sliced else 1
+        times = space.round_count if of_round else 1
         for c in range(space.classes.shape[0]):
             state.before[0, c] += sign * times * space.size_rows[row, c]
         state.logical_before[0] += times * logical
@@ -175,21 +175,21 @@ def _buffer(space, state, t, row, last_use, last_seen, sign):
             return
     else:
         # What accumulates begins in the first round, and ends after the last.
-        at = last_position(space, made_at) if sliced else space.position[made_at]
-        change(space, state.during, at, 0, row, sliced, sign)
-        for j in range(space.laps if sliced else 1):
+        at = last_position(space, made_at) if of_round else space.position[made_at]
+        change(space, state.during, at, 0, row, of_round, sign)
+        for j in range(space.laps if of_round else 1):
             state.logical_during[at - j * space.lap[made_at]] += logical
         if last_seen < 0:
             last_use = last_seen = 2 * last_position(space, made_at) + 1
     if last_use < FOREVER:
         if last_use & 1:
-            change(space, state.before, last_use >> 1, 1, row, sliced, -sign)
+            change(space, state.before, last_use >> 1, 1, row, of_round, -sign)
         else:
-            change(space, state.during, last_use >> 1, 0, row, sliced, -sign)
+            change(space, state.during, last_use >> 1, 0, row, of_round, -sign)
     if last_seen < FOREVER:
         at = last_seen >> 1
         lap = space.lap[space.slot_at[at]]
-        for j in range(space.laps if sliced and lap > 0 else 1):
+        for j in range(space.laps if of_round and lap > 0 else 1):
             state.logical_before[at - j * lap + 1] -= logical
 
 

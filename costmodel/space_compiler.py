@@ -116,7 +116,7 @@ class SpaceCompiler:
                 [reader.needed[k] for reader, k in reading],
                 [o.reads[k] for reader, k in reading for o in reader.dimension_orders],
             )
-            kind, is_sliced = tensor.type, blocks.time is not None and site in blocks.time.slices
+            kind, is_of_round = tensor.type, blocks.time is not None and blocks.time.has_of_round(site)
             if blocks.time is not None:
                 kind = TensorType(blocks.time.shape_of(site, tensor.shape), tensor.dtype)
             offsets = self.rows.table(kind, made, needed, int(stages[gene]))
@@ -133,7 +133,7 @@ class SpaceCompiler:
                 offsets[4],
                 keys,
                 kind.size_bytes,
-                is_sliced,
+                is_of_round,
                 gene >= slot_count
                 and blocks.all[gene].definition.get("role") in LIVES_ON
                 and site not in graph.carried,
@@ -153,7 +153,7 @@ class SpaceCompiler:
                     ways[stage] = (self.rows.sent(kind, made, needed, route, *both), keys)
                     keys += needed.count
                 edge_pairs[e], edge_keys[e] = ways[stage]
-        for name in ("is_sliced", "is_persistent"):
+        for name in ("is_of_round", "is_persistent"):
             columns[name] = columns[name].astype(np.bool_)
         made_on = np.array([stages[producers[t][0]] for t in tensors], dtype=np.int64)
         between = np.array([made_on[t] != stages[slot] for slot, _, t in edges], dtype=np.bool_)
@@ -298,7 +298,7 @@ def _round_arrays(blocks: SpaceBlocks) -> dict[str, Any]:
         slot_at += [*numbers] * (laps if level % 2 else 1)
     if time is not None:
         for k, source in enumerate(blocks.sources):
-            repeats[count + k] = rounds if source.outputs[0] in time.slices else 1
+            repeats[count + k] = time.runs_of(source)
     return {
         "repeats": repeats,
         "round_count": rounds,
@@ -371,7 +371,7 @@ def _stage_arrays(blocks: SpaceBlocks) -> dict[str, Any]:
         slot += size
     if time is not None:
         for k, source in enumerate(blocks.sources):
-            repeats[count + k] = rounds if source.outputs[0] in time.slices else 1
+            repeats[count + k] = time.runs_of(source)
     turns = [
         (k, number, 0 if number == 0 else pieces[k][4] - 1 if number == rounds - 1 else 1)
         for k, number in table.order
@@ -411,7 +411,7 @@ _TENSOR_COLUMNS = (
     "inside_offset",
     "key_offset",
     "logical_bytes",
-    "is_sliced",
+    "is_of_round",
     "is_persistent",
 )
 

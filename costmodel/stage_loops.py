@@ -59,7 +59,7 @@ def _tensor(space, state, t, sign):
     The last use of its own buffer is a read on its stage, or the begin of a turn of another stage, which waits for a
     copy: at a position, or at -1 - the row of such a turn.
     """
-    sliced, own = space.is_sliced[t], space.gene_stage[space.made_gene[t]]
+    of_round, own = space.is_of_round[t], space.gene_stage[space.made_gene[t]]
     made = space.made_offset[t] + state.genes[space.made_gene[t]]
     row = space.made_bytes_offset[t] + space.spec_ids[made, PLACED]
     made_spec = space.spec_ids[made, SPEC] * space.needed_specs[t]
@@ -96,8 +96,8 @@ def _tensor(space, state, t, sign):
             state.segment_last[known] = (state.segment_last[known] & FOREVER) | after
             continue
         # A copy of what is there for all rounds is made in the first one, or again in each.
-        again = space.lap[k] > 0 and not sliced and cuts
-        once = space.lap[k] > 0 and not sliced and not again
+        again = space.lap[k] > 0 and not of_round and cuts
+        once = space.lap[k] > 0 and not of_round and not again
         state.stamp[key] = generation + e
         state.segment_last[e] = after
         state.is_again[e] = again
@@ -122,10 +122,10 @@ def _tensor(space, state, t, sign):
         if state.segment_last[e] < FOREVER:
             n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]], PLACED]
             size = space.needed_bytes_offset[t] + n
-            in_laps = sliced or state.is_again[e]
+            in_laps = of_round or state.is_again[e]
             change(space, state.before, state.segment_last[e] >> 1, 1, size, in_laps, -sign)
     if space.has_host:
-        add_on_host(space, state, row, own, sign * (space.round_count if sliced else 1))
+        add_on_host(space, state, row, own, sign * (space.round_count if of_round else 1))
     _buffer(space, state, t, row, own, last_order, last_at, stays, seen_at < 0, sign)
     _logical(space, state, t, seen_at, is_seen_forever, sign)
 
@@ -147,7 +147,7 @@ def _sent_copy(space, state, t, row, relayout, made, size, k, e, own, once, sign
     maker = np.int64(-1)
     if made_at >= 0:
         maker = space.slot_piece[made_at]
-    elif space.is_sliced[t]:
+    elif space.is_of_round[t]:
         maker = space.first_before[reader, own]
     if maker >= 0:
         begin_row, changes = space.pieces[maker, PIECE_ROW], state.sent
@@ -189,48 +189,48 @@ def _insert(heads, following, at, e, sign):
 @njit(_nrt=False, inline="always")
 def _buffer(space, state, t, row, own, last_order, last_at, stays, is_unread, sign):
     """Add (or take back) the tensor's own buffers, from their producer (sources: from the start) to their last use."""
-    made_at, sliced = space.made_at[t], space.is_sliced[t]
+    made_at, of_round = space.made_at[t], space.is_of_round[t]
     if made_at < 0:
-        times = sign * (space.round_count if sliced else 1)
+        times = sign * (space.round_count if of_round else 1)
         for c in range(space.classes.shape[0]):
             state.initial[own, c] += times * space.size_rows[row, c]
         if space.is_persistent[t] or is_unread:
             return
     else:
-        at = last_position(space, made_at) if sliced else space.position[made_at]
-        change(space, state.during, at, 0, row, sliced, sign)
+        at = last_position(space, made_at) if of_round else space.position[made_at]
+        change(space, state.during, at, 0, row, of_round, sign)
         if is_unread:
             last_order, last_at = np.int64(1), last_position(space, made_at)
     if stays:
         return
     if last_at < 0:
         last_row = -1 - last_at
-        for j in range(space.row_laps[last_row] if sliced else 1):
+        for j in range(space.row_laps[last_row] if of_round else 1):
             for c in range(space.classes.shape[0]):
                 state.freed[last_row - j, own, c] -= sign * space.size_rows[row, c]
     elif last_order & 1:
-        change(space, state.before, last_at, 1, row, sliced, -sign)
+        change(space, state.before, last_at, 1, row, of_round, -sign)
     else:
-        change(space, state.during, last_at, 0, row, sliced, -sign)
+        change(space, state.during, last_at, 0, row, of_round, -sign)
 
 
 @njit(_nrt=False, inline="always")
 def _logical(space, state, t, seen_at, is_seen_forever, sign):
     """Add (or take back) the logical bytes of a tensor, from its producer to the last block that reads it."""
-    made_at, sliced, logical = space.made_at[t], space.is_sliced[t], sign * space.logical_bytes[t]
+    made_at, of_round, logical = space.made_at[t], space.is_of_round[t], sign * space.logical_bytes[t]
     is_unread = seen_at < 0
     if made_at < 0:
-        state.logical_initial[0] += logical * (space.round_count if sliced else 1)
+        state.logical_initial[0] += logical * (space.round_count if of_round else 1)
         if space.is_persistent[t] or is_unread:
             return
     else:
-        at = last_position(space, made_at) if sliced else space.position[made_at]
-        for j in range(space.laps if sliced else 1):
+        at = last_position(space, made_at) if of_round else space.position[made_at]
+        for j in range(space.laps if of_round else 1):
             state.logical_during[at - j * space.lap[made_at]] += logical
         if is_unread:
             seen_at = last_position(space, made_at)
     if is_seen_forever:
         return
     lap = space.lap[space.slot_at[seen_at]]
-    for j in range(space.laps if sliced and lap > 0 else 1):
+    for j in range(space.laps if of_round and lap > 0 else 1):
         state.logical_before[seen_at - j * lap + 1] -= logical

@@ -55,8 +55,8 @@ def amounts_per_device(
             continue
         dims = [d.name for d in block.signature.dims] if block.signature is not None else []
         signature, times = block.signature, 1
-        if time is not None and block.site in time.dims:
-            signature, times = time.definition_of(block).signature, time.count
+        if time is not None:
+            signature, times = time.definition_of(block).signature, time.runs_of(block)
         index = index_boxes(signature, placements.of(block).strategy, mesh_shape)
         for d, sizes in enumerate((index[..., 1] - index[..., 0]).tolist()):
             if all(sizes):

@@ -111,7 +111,11 @@ def _block_class(space: PlanSpace, slot: int) -> TimeClass:
     if key not in known:
         block, graph = space.slots[slot], space.graph
         types = (graph.input_types(block), graph.output_types(block))
-        known[key] = time_class_of(block.definition, *types, space.mesh_of(slot).device, space.compute_dtype)
+        device, time = space.mesh_of(slot).device, space.time
+        accumulates = time is not None and bool(time.monoid_of(block))
+        known[key] = time_class_of(
+            block.definition, *types, device, space.compute_dtype, accumulates=accumulates
+        )
     return known[key]
 
 

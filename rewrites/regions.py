@@ -1,6 +1,6 @@
 """Sides of rules that stand for more than one block: all blocks that produce a tensor, and fused blocks.
 
-On the left `above`, on the right `fuse()`, `ExpandFused()`, `Repeat()` and `Offload()`.
+On the left `above`, on the right `fuse()`, `ExpandFused()`, `Repeat()` and `PutWaypoint()`.
 """
 
 from __future__ import annotations
@@ -61,12 +61,13 @@ class Repeat:
 
 
 @dataclass(frozen=True, eq=False)
-class Offload:
-    """A right side: the matched block stays, and its late readers read a waypoint on the host (`rewrites.offloading`).
+class PutWaypoint:
+    """A right side: the matched block stays, and its late readers read a waypoint (`rewrites.waypoints`).
 
-    `changed` may change the waypoint's block.
+    It lies in a `memory`, by default that of the devices. `changed` may change the waypoint's block.
     """
 
+    memory: str = ""
     changed: Callable[[Block], Block] = lambda block: block
 
 

@@ -19,8 +19,7 @@ from tapestry.rewrites.fusing import put_expanded, put_fused
 from tapestry.rewrites.match import late_blocks
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.mutable_graph import MutableGraph
-from tapestry.rewrites.offloading import put_waypoint
-from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Offload, Repeat
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse, PutWaypoint, Repeat
 from tapestry.rewrites.repeating import put_repetition
 from tapestry.rewrites.rule import (
     Attribute,
@@ -39,6 +38,7 @@ from tapestry.rewrites.rule import (
     WholeSide,
 )
 from tapestry.rewrites.rule import TensorPattern as AnyTensor
+from tapestry.rewrites.waypoints import put_waypoint
 from tapestry.teg.builder import define
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Block, Definition, Tensor, TensorType, attributes
@@ -58,7 +58,7 @@ def apply_match(edited: MutableGraph, rule: Rule, match: Match, move: Move) -> N
         put_expanded(edited, match)
     elif isinstance(rule.right, Repeat):
         put_repetition(edited, rule.right, match)
-    elif isinstance(rule.right, Offload):
+    elif isinstance(rule.right, PutWaypoint):
         put_waypoint(edited, rule.right, match)
     else:
         targets = _replace(edited, rule, match, move)

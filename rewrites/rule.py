@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tapestry.rewrites.regions import Above, ExpandFused, Fuse, Offload, Repeat
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse, PutWaypoint, Repeat
 from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 
@@ -159,7 +159,7 @@ Result = TensorPattern | Op | Case | NoOperand
 # A left side: its terms, or a function that makes them, asked when they are first needed.
 LeftSide = Op | tuple[Op, ...] | Callable[[], tuple[Op, ...]]
 # Right sides that make all results at once.
-WholeSide = Computed | Fuse | ExpandFused | Repeat | Offload
+WholeSide = Computed | Fuse | ExpandFused | Repeat | PutWaypoint
 
 
 def tensor(name: str) -> TensorPattern:
@@ -330,7 +330,7 @@ class Rule:
         for name, known in (("kind", KINDS), ("domain", DOMAINS)):
             if (came := getattr(self, name)) not in known:
                 raise RuleError(self.name, f"{name} is one of {', '.join(known)}, not {came!r}")
-        if isinstance(self.right, Repeat | Offload) or (
+        if isinstance(self.right, Repeat | PutWaypoint) or (
             isinstance(self.right, Fuse) and self.right.recomputes
         ):
             object.__setattr__(self, "duplicates", True)

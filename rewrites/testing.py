@@ -29,7 +29,7 @@ from tapestry.rewrites.finding import find
 from tapestry.rewrites.fused_form import FusedForm, expanded_steps
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
-from tapestry.rewrites.regions import ExpandFused, Fuse, Offload, Repeat
+from tapestry.rewrites.regions import ExpandFused, Fuse, PutWaypoint, Repeat
 from tapestry.rewrites.rule import NOTHING, Computed, ExampleSizes, Match, NoOperand, Rule, computed, op
 from tapestry.rewrites.rule_contract import RuleContractError, expect, falls, same_values
 from tapestry.rewrites.tracked_graph import TrackedGraph
@@ -245,8 +245,8 @@ def wrong(rule: Rule, only: int | None = None) -> Rule:
 
     if isinstance(rule.right, Repeat):
         return with_right(rule, Repeat(_of_first_input))
-    if isinstance(rule.right, Offload):
-        return with_right(rule, Offload(_one_more))
+    if isinstance(rule.right, PutWaypoint):
+        return with_right(rule, replace(rule.right, changed=_one_more))
 
     def altered(results: Sequence[Any]) -> list[Any]:
         return [_wrong_term(r, k) if only in (None, k) else r for k, r in enumerate(results)]

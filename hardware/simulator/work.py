@@ -85,7 +85,13 @@ def block_work(
     graph, buffers = program.abstract, program.buffers
     block = graph.by_site[step.site]
     inputs, outputs = graph.input_types(block), graph.output_types(block)
-    work = work_of(operator_named(step.definition.operator), step.definition, inputs, outputs)
+    work = work_of(
+        operator_named(step.definition.operator),
+        step.definition,
+        inputs,
+        outputs,
+        accumulates=bool(step.accumulates),
+    )
     sizes = step.index[..., 1] - step.index[..., 0]
     points = np.prod(sizes, axis=1, dtype=np.int64)
     signature = step.definition.signature

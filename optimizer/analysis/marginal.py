@@ -71,6 +71,7 @@ class _Parts:
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     index: np.ndarray
+    accumulates: bool
 
 
 def marginal_times(
@@ -94,8 +95,10 @@ def _equal_parts(graph: Graph, placements: Placements, mesh: Mesh) -> Iterator[_
         step, device = slot.step, meshes.of(slot.step.stage).device
         block = program.abstract.by_site[step.site]
         inputs, outputs = program.abstract.input_types(block), program.abstract.output_types(block)
-        key = (device, step.definition, inputs, outputs, step.index.tobytes())
-        parts = known.setdefault(key, _Parts([], device, step.definition, inputs, outputs, step.index))
+        key = (device, step.definition, inputs, outputs, step.index.tobytes(), step.accumulates)
+        parts = known.setdefault(
+            key, _Parts([], device, step.definition, inputs, outputs, step.index, bool(step.accumulates))
+        )
         parts.sites.append(step.site)
     yield from known.values()
 
@@ -124,14 +127,27 @@ def _marginal_time(parts: _Parts, compute_dtype: str | None) -> MarginalTime:
 def _seconds(parts: _Parts, index: np.ndarray, compute_dtype: str | None) -> np.ndarray:
     """Compute the seconds of parts of the index space, `(parts, dims, 2)`, one device each."""
     types = (parts.inputs, parts.outputs)
-    costs = costs_of_parts(parts.definition, *types, index[:, None], parts.device, compute_dtype)
+    costs = costs_of_parts(
+        parts.definition,
+        *types,
+        index[:, None],
+        parts.device,
+        compute_dtype,
+        accumulates=parts.accumulates,
+    )
     return seconds(costs.ticks)
 
 
 def _class_of(parts: _Parts, names: list[str], sizes: np.ndarray, compute_dtype: str | None) -> str:
     if states_seconds(parts.definition.costs):
         return SUPPLIED_CLASS.name
-    work = work_of(operator_named(parts.definition.operator), parts.definition, parts.inputs, parts.outputs)
+    work = work_of(
+        operator_named(parts.definition.operator),
+        parts.definition,
+        parts.inputs,
+        parts.outputs,
+        accumulates=parts.accumulates,
+    )
     return block_class(
         parts.device,
         work.kind,

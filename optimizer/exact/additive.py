@@ -248,7 +248,7 @@ class AdditiveCosts:
             int(self.nodes[slot]),
             made,
             needed,
-            self._table(t, bool(is_next), int(space.repeats[slot]) if space.is_sliced[t] else 1),
+            self._table(t, bool(is_next), int(space.repeats[slot]) if space.is_of_round[t] else 1),
         )
 
     def _map(self, offset: int, count: int, column: int) -> int:

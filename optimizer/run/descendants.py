@@ -1,6 +1,6 @@
 """Descendants of a variant: another form of its program, or other rounds, with plans of its parent's and of its own.
 
-Imported by what begins them: `micro_batches`, `pipelines` and `recomputed`.
+Imported by what begins them: `micro_batches`, `pipelines`, `recomputed` and `starts`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.placement.host_copies import in_time, with_state_on_host
 from tapestry.optimizer.placement.island import insert_all
-from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
+    Begun,
+    Child,
     Variant,
     inherit,
     insert_abstract,
@@ -71,6 +73,27 @@ def descendant(
             state.evaluations += count
             check_stop()
     return variant
+
+
+def begin_rewritten(
+    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
+) -> Begun:
+    """Compile a program that some variant's becomes by further moves, and insert its first plans."""
+    graph, own = state.graph_of(start.moves), state.submeshes[start.submesh]
+    parent = max(
+        (v for v in state.variants if _is_before(v, start.moves) and v.submesh.stages == own.stages),
+        key=lambda v: (len(v.moves), v.submesh is own, v.submesh.devices == state.submeshes[0].devices),
+        default=None,
+    )
+    if parent is None:  # it was given up since
+        return []
+    made = descendant(state, parent, start.submesh, graph, start.moves, limit, check_stop)
+    return [] if made is None else [Child(made, state.structural.rule_behind(start.moves))]
+
+
+def _is_before(variant: Variant, moves: tuple[Move, ...]) -> bool:
+    """Return whether moves go on from a variant's."""
+    return variant.moves == moves[: len(variant.moves)]
 
 
 def _left(state: SearchState, limit: int | None) -> int | None:

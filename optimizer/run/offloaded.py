@@ -8,9 +8,8 @@ from __future__ import annotations
 from itertools import takewhile
 
 from tapestry.costmodel.unsharded import UnshardedCosts
-from tapestry.optimizer.run.descendants import descendant
 from tapestry.optimizer.run.state import SearchStart, SearchState
-from tapestry.optimizer.run.variants import Begun, Child, Variant, keeps_pins, structure_of
+from tapestry.optimizer.run.variants import Begun, Variant, keeps_pins, structure_of
 from tapestry.optimizer.structure.offloading import offloads, peak_of
 from tapestry.rewrites import Move, Saturated
 from tapestry.rewrites.repetition.offloading import OFFLOAD
@@ -98,16 +97,3 @@ def _submesh(state: SearchState) -> int:
         ),
         0,
     )
-
-
-def begin_offloaded(
-    state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop
-) -> Begun:
-    """Compile a program whose values wait on the host, and insert its first plans: its own, and those of its parent."""
-    graph, stages = state.graph_of(start.moves), state.submeshes[start.submesh].stages
-    parent = max(
-        (v for v in state.variants if v.moves == start.moves[: len(v.moves)] and v.submesh.stages == stages),
-        key=lambda v: (len(v.moves), v.submesh.devices == state.submeshes[0].devices),
-    )
-    made = descendant(state, parent, start.submesh, graph, start.moves, limit, check_stop)
-    return [] if made is None else [Child(made, state.structural.rule_behind(start.moves))]

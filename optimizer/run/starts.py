@@ -15,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.descendants import begin_rewritten
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
-from tapestry.optimizer.run.offloaded import begin_offloaded, begin_offloading
+from tapestry.optimizer.run.offloaded import begin_offloading
 from tapestry.optimizer.run.pipelines import begin_stages, in_turn, pipeline_starts
 from tapestry.optimizer.run.recomputed import (
     OFFLOADING,
@@ -24,6 +25,7 @@ from tapestry.optimizer.run.recomputed import (
     begin_recomputation,
     begin_recomputed,
 )
+from tapestry.optimizer.run.reduced import REDUCING, begin_reducing
 from tapestry.optimizer.run.relatives import begin_relative
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
@@ -77,8 +79,8 @@ def begin(state: SearchState, start: SearchStart, limit: int | None, check_stop:
         state.evaluations = before
         raise
     state.starts.remove(start)
-    # What may be computed again, or wait on the host, is only what to begin next: no round is spent on finding it.
-    if start.kind in (*RECOMPUTATIONS, OFFLOADING) and state.starts:
+    # What may be computed again, wait on the host, or be reduced is only what to begin next: no round is spent on it.
+    if start.kind in (*RECOMPUTATIONS, OFFLOADING, REDUCING) and state.starts:
         return begin(state, state.starts[0], limit, check_stop)
     return found
 
@@ -124,7 +126,10 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     first = [SearchStart("program", best, moves)] if best else []
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
     again = [SearchStart(RECOMPUTATIONS[1], best)] if state.parts.recomputation else []
-    return [*first, *presearch, *others, *again, *in_turn(pipeline_starts(state, moves), rounds), *views]
+    staged = pipeline_starts(state, moves)
+    in_rounds = any(m.rounds is not None for m in state.submeshes)
+    reducing = [SearchStart(REDUCING)] if state.parts.micro_batches and in_rounds else []
+    return [*first, *presearch, *others, *again, *in_turn(staged, rounds), *reducing, *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
@@ -265,11 +270,13 @@ KINDS: Mapping[str, Begin] = {
     "exact": _begin_exact,
     "micro_batches": begin_micro_batches,
     OFFLOADING: begin_offloading,
-    "offloaded": begin_offloaded,
+    "offloaded": begin_rewritten,
     "presearch": _begin_presearch,
     "program": _begin_program,
     **dict.fromkeys(RECOMPUTATIONS, begin_recomputation),
     "recomputed": begin_recomputed,
+    REDUCING: begin_reducing,
+    "reduced": begin_rewritten,
     "relative": begin_relative,
     "stages": begin_stages,
     "view": _begin_program,

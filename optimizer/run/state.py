@@ -36,10 +36,10 @@ TOOLBOX = "toolbox"
 class SearchStart(NamedTuple):
     """A part of the search that is still to begin.
 
-    `kind` is "program", "view", "micro_batches", "recomputed", "offloaded" or "stages", the program that `moves` make,
-    on the submesh of this number; "relative", the one that such moves of a related program make, with `plans` of that;
-    or what leads to plans and starts: "exact" plans of a variant, the best "views", a "presearch" for a submesh,
-    "recomputation" instead of storage, "offloading" to the host.
+    `kind` is "program", "view", "micro_batches", "recomputed", "offloaded", "reduced" or "stages", the program that
+    `moves` make, on the submesh of this number; "relative", the one that such moves of a related program make, with
+    `plans` of that; or what leads to plans and starts: "exact" plans of a variant, the best "views", a "presearch" for
+    a submesh, "recomputation" instead of storage, "offloading" to the host, "reducing" gradients in rounds.
     """
 
     kind: str

@@ -19,9 +19,9 @@ from tapestry.hardware.timing import host_ticks
 from tapestry.optimizer.structure.recomputation import StorageProblem
 from tapestry.rewrites import Move
 from tapestry.rewrites.mutable_graph import program_order_of
-from tapestry.rewrites.offloading import offload_before
 from tapestry.rewrites.repetition.offloading import OFFLOAD
 from tapestry.rewrites.repetition.recomputation import MOST_READERS
+from tapestry.rewrites.waypoints import waypoint_before
 from tapestry.teg.graph import Block, Graph
 
 # The most blocks between the begin and the end of a copy: plans say no more.
@@ -109,7 +109,7 @@ class _Link:
                 continue
             sent, fetched = arrives, comes
             place = self.graph.blocks[before].site
-            found.append(Move(OFFLOAD, block.site, offload_before(len(early), place)))
+            found.append(Move(OFFLOAD, block.site, waypoint_before(place, len(early))))
         return tuple(found)
 
     def _readers(self, block: Block) -> tuple[list[Block], list[Block]]:

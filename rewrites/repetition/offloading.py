@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tapestry.rewrites.offloading import is_offload
-from tapestry.rewrites.regions import Offload
+from tapestry.rewrites.regions import PutWaypoint
 from tapestry.rewrites.repetition.recomputation import divisions, read_twice
 from tapestry.rewrites.rule import Match, Rule, op, rest
+from tapestry.rewrites.waypoints import is_place
+from tapestry.teg.sharding.host import HOST
 
 OFFLOAD = "offload"
 
@@ -20,10 +21,10 @@ OFFLOADING: tuple[Rule, ...] = (
     Rule(
         name=OFFLOAD,
         left=op(None, rest("xs")),
-        right=Offload(),
+        right=PutWaypoint(HOST),
         when=_is_stored,
         choices=divisions,
-        further=is_offload,
+        further=is_place,
         doc="""
         Late readers of a value have it from the host, where it is copied before.
 

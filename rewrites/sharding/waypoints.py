@@ -8,13 +8,14 @@ axes is gathered over one at a waypoint and over the other at its reader.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tapestry.rewrites.example_builder import ExampleBuilder
-from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op, pick, rest, tensor
+from tapestry.rewrites.regions import PutWaypoint
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, rest, tensor
+from tapestry.rewrites.waypoints import is_place
 from tapestry.teg.graph import Graph
 from tapestry.teg.signature import PARALLEL
 
+WAYPOINT = "waypoint"
 SOURCE = "Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005"
 
 
@@ -25,12 +26,6 @@ def _makes_partial_sums(m: Match) -> bool:
         return False
     combines = any(d.kind != PARALLEL for d in definition.signature.dims)
     return combines and not any(reader.operator == "waypoint" for reader, _ in m.edited.readers[m["y"]])
-
-
-def _through(m: Match) -> Sequence[Op]:
-    definition = m["d"]
-    made = op(definition.operator, pick(lambda m: m["xs"]), given=lambda m: dict(definition.attributes))
-    return [op("waypoint", made)]
 
 
 def _made_example(size: ExampleSizes) -> Graph:
@@ -47,16 +42,19 @@ def _removed_example(size: ExampleSizes) -> Graph:
 
 WAYPOINTS: tuple[Rule, ...] = (
     Rule(
-        name="waypoint",
+        name=WAYPOINT,
         left=op(None, rest("xs"), definition=attr("d")).named("y"),
-        right=computed(_through),
+        right=PutWaypoint(),
         when=_makes_partial_sums,
+        further=is_place,
         doc="""
         A result that may be made as partial sums gets a station on its way.
 
         f(x)  ->  waypoint(f(x))
         Where the block combines along some dimension. Values stay; the plan chooses where the station is: split, an
-        all-reduce becomes a reduce-scatter and a later all-gather. Not for saturation: more blocks.
+        all-reduce becomes a reduce-scatter and a later all-gather. In rounds, terms are added there, so that gradients
+        are reduced in each of them. A choice may name the block before which the station is; else it follows at once.
+        Not for saturation: more blocks.
         """,
         source=SOURCE,
         example=_made_example,

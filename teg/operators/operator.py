@@ -154,14 +154,22 @@ def part_amounts(work: Work, names: Sequence[str], sizes: np.ndarray) -> list[Pa
 
 
 def work_of(
-    operator: Operator, definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+    operator: Operator,
+    definition: Definition,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+    *,
+    accumulates: bool = False,
 ) -> Work:
     """Compute the marginal work of an application, of the kind required by costs supplied with its definition.
 
     Supplied flops are done by the vector units where the operator has none, and say nothing of tiles; supplied
-    bytes are moved where it moves none.
+    bytes are moved where it moves none. What computes nothing, but `accumulates` what it reads, adds each element to
+    what is there; what computes does so in its last step, for nothing.
     """
     work = own_work(operator, definition, inputs, outputs)
+    if accumulates and work.kind == "none":
+        work = replace(work, kind="vector", flops=1.0)
     costs = definition.costs
     if costs is not None and costs.named("flops") is not None:
         kind = "contraction" if work.contracts else "vector"

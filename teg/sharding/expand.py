@@ -242,8 +242,8 @@ class _Expansion:
         sources = {}
         for block in self.graph.sources:
             tensor = block.outputs[0]
-            is_sliced = self.time is not None and tensor in self.time.slices
-            for number in range(self.time.count if self.time is not None and is_sliced else 1):
+            count = self.time.count if self.time is not None and self.time.has_of_round(tensor) else 1
+            for number in range(count):
                 sharded = self._sharded(block, number)
                 (key,) = self._make(Turn(block, 0, number, 0, self._stage(block), 0, 0), sharded, slot=-1)
                 sources[key] = tensor
@@ -284,8 +284,8 @@ class _Expansion:
 
     def _key(self, tensor: str, number: int) -> str:
         """Return the key of the buffer that a round has of a stored tensor."""
-        is_sliced = self.time is not None and tensor in self.time.slices
-        return f"{tensor} (round {number})" if is_sliced else tensor
+        is_of_round = self.time is not None and self.time.has_of_round(tensor)
+        return f"{tensor} (round {number})" if is_of_round else tensor
 
     def _place(self, tensor: str, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return shape and origin of what a round has of a stored tensor."""

@@ -2,7 +2,9 @@
 
 Time is an axis that one index dimension of a block may be mapped to. From a dimension of one input, `time_axis` follows
 it through the program: every block that it runs through is in a *loop*, which runs once per round. Reductions over
-it accumulate in place, and are read after the last round: by blocks outside of loops, or by those of a next loop.
+it accumulate in place, and are read after the last round: by blocks outside of loops, or by those of a next loop. Where
+a waypoint alone reads such a reduction, each round has a *term* of its own, and the waypoint accumulates them: in its
+own sharding, to which each round brings its term (gradients that are reduce-scattered in every micro-batch).
 
 Imported by the expansion, which writes the rounds out, and by the fast cost model, which counts one of them.
 """
@@ -16,6 +18,7 @@ from functools import lru_cache
 from math import gcd
 
 from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.sharding.host import is_on_host
 from tapestry.teg.sharding.strategy import Read, read_of, splittable
 from tapestry.teg.signature import PARALLEL, Row, Signature, rows_of
 from tapestry.teg.views import RootRow
@@ -76,14 +79,15 @@ class TimeAxis:
     """The rounds of a program in full: what each block and tensor has of them.
 
     `dims` are the index dimensions, of blocks in loops and of inputs, that run over the rounds, `slices` the
-    dimensions of stored tensors of which each round has a slice, `accumulated` the monoids by which tensors gather
-    what rounds make.
+    dimensions of stored tensors of which each round has a slice, `terms` the tensors of which each round has a whole
+    one of its own, `accumulated` the monoids by which tensors gather what rounds make.
     `levels` of the blocks that are no sources or views: those of a loop have an odd one, others an even one.
     """
 
     rounds: Rounds
     dims: Mapping[str, int]
     slices: Mapping[str, int]
+    terms: frozenset[str]
     accumulated: Mapping[str, str]
     levels: Mapping[str, int]
 
@@ -97,6 +101,16 @@ class TimeAxis:
         for block in blocks:
             found[self.levels[block.site]].append(block)
         return [tuple(segment) for segment in found]
+
+    def has_of_round(self, tensor: str) -> bool:
+        """Return whether each round has a stored tensor of its own: a slice, or a term."""
+        return tensor in self.slices or tensor in self.terms
+
+    def runs_of(self, block: Block) -> int:
+        """Return how often a block runs that is no view, and how many slices there are of a source."""
+        if block.operator == "source":
+            return self.count if block.outputs[0] in self.slices else 1
+        return self.count if self.levels[block.site] % 2 else 1
 
     def shape_of(self, tensor: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of what one round has of a stored tensor; all of it where rounds do not slice it."""
@@ -213,6 +227,8 @@ class _Following:
     rounds: Rounds
     dims: dict[str, int] = field(default_factory=dict)
     slices: dict[str, int] = field(default_factory=dict)
+    terms: set[str] = field(default_factory=set)
+    passing: set[str] = field(default_factory=set)  # the sites of waypoints that accumulate terms
     accumulated: dict[str, str] = field(default_factory=dict)
     waiting: list[tuple[str, int]] = field(default_factory=list)
 
@@ -232,7 +248,9 @@ class _Following:
         self._slice(source.outputs[0], rounds.dim, source.site)
         while self.waiting:
             self._follow(*self.waiting.pop())
-        return TimeAxis(rounds, self.dims, self.slices, self.accumulated, self._levels())
+        return TimeAxis(
+            rounds, self.dims, self.slices, frozenset(self.terms), self.accumulated, self._levels()
+        )
 
     def _slice(self, tensor: str, dim: int, site: str) -> None:
         """State that each round has a slice of a stored tensor along a dimension."""
@@ -303,7 +321,7 @@ class _Following:
         kind = block.signature.dims[dim].kind
         for position, tensor in enumerate(block.outputs):
             if kind != PARALLEL:
-                self.accumulated[tensor] = kind
+                self._combine(block, tensor, kind)
                 continue
             for k, made in enumerate(rows_of(block.signature.outputs[position])):
                 if made is not None and made.dim == dim:
@@ -313,6 +331,16 @@ class _Following:
                 if row.dim == dim:
                     self._dim_of_read(block, k, row, self.graph.tensors[read.root].shape[axis])
                     self._slice(read.root, axis, block.site)
+
+    def _combine(self, block: Block, tensor: str, kind: str) -> None:
+        """State that what rounds make of a tensor are terms: they accumulate there, or at the waypoint behind it."""
+        readers = self.reads.of_tensor.get(tensor, ())
+        if len(block.outputs) == 1 and len(readers) == 1 and may_accumulate(readers[0][0]):
+            (waypoint, _, _) = readers[0]
+            self.terms.add(tensor)
+            self.passing.add(waypoint.site)
+            tensor = waypoint.outputs[0]
+        self.accumulated[tensor] = kind
 
     def _levels(self) -> dict[str, int]:
         """Find the level of each block: as late as its readers allow, so that little is kept from loop to loop.
@@ -353,7 +381,7 @@ class _Following:
         """Return whether a block is in a loop; a view is where its root is made."""
         while block.is_view and (maker := self.graph.producers[block.inputs[0]]).operator != "source":
             block = maker
-        return block.site in self.dims and block.operator != "source"
+        return block.operator != "source" and (block.site in self.dims or block.site in self.passing)
 
     def _needs(self, block: Block) -> Iterator[tuple[str, int]]:
         """Yield the blocks that come before a block, and whether levels must differ: by what is complete only then."""
@@ -363,6 +391,11 @@ class _Following:
                 yield maker.site, int(not maker.is_view and tensor in self.accumulated)
         for site in block.after:
             yield site, int(self._is_looped(self.graph.by_site[site]))
+
+
+def may_accumulate(block: Block) -> bool:
+    """Return whether a block may accumulate the terms of rounds that it reads: a waypoint on the devices."""
+    return block.operator == "waypoint" and not is_on_host(block)
 
 
 def _is_plain(row: Row, size: int, count: int) -> bool:

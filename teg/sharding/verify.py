@@ -3,6 +3,8 @@
 Shown for every block: it runs once, after what it reads; its shards tile the index space exactly; they read
 exactly what they project to, from a buffer that has it, complete and in time; they write exactly their part.
 A block that runs in rounds does so once per round, and what is shown of its shards is shown of those of all rounds.
+What rounds make of a reduction, each by itself, are terms: a waypoint alone reads them, each in its round, and combines
+them by the reduction's monoid.
 For every copy: its terms are each combined once, its pieces tile what they are cut from and cover the result.
 Blocks read and write on their own stage, and copies between stages say by which way they go.
 Facts about equal arrays are proven once, so the cost is that of the distinct chunks, not of devices squared. A cache
@@ -11,8 +13,9 @@ keeps them for other plans: what is known to hold is not shown again; where it d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,6 +50,14 @@ def verify(abstract: Graph, expanded: ExplicitGraph, cache: ResultCache | None =
     return _Proof(abstract, expanded, cache or ResultCache(expanded.mesh_shape)).run()
 
 
+class _Term(NamedTuple):
+    """What a round makes of a reduction: the block that made it, its monoid, and the round."""
+
+    site: str
+    monoid: str
+    round: int
+
+
 class _Proof:
     def __init__(self, abstract: Graph, expanded: ExplicitGraph, cache: ResultCache) -> None:
         self.abstract, self.expanded, self.mesh_shape = abstract, expanded, expanded.mesh_shape
@@ -54,6 +65,7 @@ class _Proof:
         self.sound: dict[str, Buffer] = {}
         self.ready: dict[str, int] = {}
         self.copies: dict[str, CopyStep] = {}
+        self.terms: dict[str, _Term] = {}
         self.roots: dict[str, tuple[str, ViewMap]] = cache.known(("roots", abstract), dict)
         self.cache, self.facts = cache, Facts(cache)
 
@@ -67,6 +79,7 @@ class _Proof:
         self._check_sources()
         done: dict[str, int] = {}
         self.rounds = self._rounds()
+        self.varied = {site: _varied(rounds) for site, rounds in self.rounds.items()}
         self.ran = set[tuple[str, int]]()
         for k, slot in enumerate(self.expanded.slots):
             path = f"$.slots[{k}]"
@@ -183,6 +196,8 @@ class _Proof:
                 "structure", f"buffer {copy.result!r} is made twice", "every buffer has one maker"
             )
         self.copies[copy.result] = copy
+        if copy.source in self.terms:
+            self.terms[copy.result] = self.terms[copy.source]
         made = self.ready.get(copy.source)
         if copy.source in self.copies or made is None or not made < slot == copy.issue <= copy.wait:
             when = "not yet" if made is None else f"in slot {made}"
@@ -264,9 +279,8 @@ class _Proof:
         if block.signature is not None and step.round == min(rounds):
             space = block.signature.index_range
             parts = [each.index for each in rounds.values()]
-            fault = self.facts.tiling(
-                parts[0] if len(parts) == 1 else np.concatenate(parts), space.start, space.end
-            )
+            is_once = len(parts) == 1 or (step.accumulates and not self.varied[step.site])
+            fault = self.facts.tiling(parts[0] if is_once else np.concatenate(parts), space.start, space.end)
             if fault is not None:
                 message = f"the shards of {step.site!r} do not make it: {fault}"
                 yield ProofIssue("partition", message, "shards tile the index space")
@@ -306,6 +320,10 @@ class _Proof:
         if buffer.spec.partial:
             message = f"{name} reads {buffer.key!r}, which is partial: {buffer.spec}"
             yield ProofIssue("partial", message, "a copy that reduces comes between")
+        term = self.terms.get(buffer.key)
+        if term is not None and (self.varied[step.site] or not step.accumulates):
+            message = f"{name} reads {buffer.key!r}, of which other rounds have terms"
+            yield ProofIssue("partial", message, "a waypoint combines the terms of all rounds first")
         arrays = map(self.cache.key_of, (index, read.wanted, buffer.boxes))
 
         def faults() -> Iterator[ProofIssue]:
@@ -338,14 +356,21 @@ class _Proof:
             message = f"output {site!r} of {block.site!r} has no buffer of its own"
             yield ProofIssue("structure", message, "every output has one buffer, made once, on its stage")
             return
-        rounds = self.rounds[step.site]
+        rounds, varied = self.rounds[step.site], self.varied[step.site]
+        assert block.signature is not None or not varied
+        kinds = {block.signature.dims[n].kind for n in varied} if block.signature is not None else set()
+        of_round = bool(step.accumulates) or bool(kinds - {PARALLEL})
         if step.accumulates:
-            yield from self._accumulation_faults(block, step)
+            yield from self._accumulation_faults(block, step, kinds)
+        elif of_round:
+            self.terms[key] = _Term(step.site, min(kinds - {PARALLEL}), step.round)
+            if len(kinds) > 1:
+                message = f"output {site!r} of {block.site!r} differs from round to round in {sorted(kinds)}"
+                yield ProofIssue("partial", message, "rounds make slices, or terms of one reduction")
         if not step.accumulates or step.round == max(rounds):
             self.ready[key] = slot
         shape = self.abstract.tensors[site].shape
         arrays = map(self.cache.key_of, (index, buffer.boxes))
-        of_round = bool(step.accumulates)
 
         def faults() -> Iterator[ProofIssue]:
             return self._written_faults(block, k, buffer, index, shape, of_round)
@@ -354,13 +379,18 @@ class _Proof:
         if not self.facts.holds(known, faults):
             yield from faults()
 
-    def _accumulation_faults(self, block: Block, step: ComputeStep) -> Iterator[ProofIssue]:
-        """Yield faults unless rounds differ in reductions alone, by the monoid by which the block accumulates."""
+    def _accumulation_faults(self, block: Block, step: ComputeStep, kinds: set[str]) -> Iterator[ProofIssue]:
+        """Yield faults unless a block combines what rounds make by its monoid: its own reduction, or terms it reads.
+
+        `kinds` are those of the dimensions in which the rounds of the block differ.
+        """
         first = self.rounds[step.site][min(self.rounds[step.site])]
-        assert block.signature is not None
-        differ = [n for n in range(step.index.shape[1]) if (step.index[:, n] != first.index[:, n]).any()]
-        kinds = {block.signature.dims[n].kind for n in differ} or {step.accumulates}
         same = (step.outputs, step.accumulates) == (first.outputs, first.accumulates)
+        if not kinds and block.operator == "waypoint":
+            term = self.terms.get(step.reads[0].buffer)
+            rounds = self.rounds[term.site].keys() if term is not None else set()
+            if term is not None and term.round == step.round and rounds == self.rounds[step.site].keys():
+                kinds = {term.monoid}
         if kinds != {step.accumulates} or not same or step.accumulates == PARALLEL:
             message = (
                 f"block {step.site!r} accumulates by {step.accumulates!r} what differs in {sorted(kinds)}"
@@ -400,6 +430,13 @@ class _Proof:
         for key in self.expanded.buffers:
             if key not in self.ready and key not in self.copies:
                 yield ProofIssue("structure", f"nobody makes buffer {key!r}", "every buffer has one maker")
+
+
+def _varied(rounds: Mapping[int, ComputeStep]) -> list[int]:
+    """Return the index dimensions in which the rounds of a block differ."""
+    first, *others = (step.index for step in rounds.values())
+    others = [index for index in others if index.shape == first.shape]
+    return [n for n in range(first.shape[1]) if any((index[:, n] != first[:, n]).any() for index in others)]
 
 
 def _takes_slot(block: Block) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernel_arrays import PEAK, TIME, TOTAL, TRAFFIC
+from tapestry.costmodel.kernel_arrays import COLUMNS, PEAK, TIME, TOTAL, TRAFFIC
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.time_estimates import estimate_time
@@ -18,12 +18,17 @@ from tapestry.hardware.simulator import simulate
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer.exact.additive import AdditiveCosts
 from tapestry.optimizer.exact.bounds import cost_bounds, time_bound
+from tapestry.rewrites import Move, apply_move
+from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
 from tests.cases import first, rotating
 from tests.costmodel.programs import random_genes
-from tests.teg.sharding.looped import in_rounds, training, training_by_parts
+from tests.teg.sharding.looped import in_rounds, training, training_by_parts, training_by_terms
 
 CASES = [
     ("dgx-h100", 2),
@@ -55,6 +60,53 @@ def test_compiled_costs_are_those_of_the_reference_and_the_simulator(
 @pytest.mark.parametrize(("parts", "count"), [(4, 4), (4, 2), (8, 4)])
 def test_gradients_made_in_parts_cost_alike_in_all_accounts(parts: int, count: int) -> None:
     check_three_accounts(training_by_parts(parts, 96, "float32"), load_mesh("dgx-h100"), count, "program")
+
+
+@pytest.mark.parametrize(("mesh", "count"), CASES)
+def test_gradients_added_at_waypoints_cost_alike_in_all_accounts(mesh: str, count: int) -> None:
+    check_three_accounts(training_by_terms(96, "float32"), load_mesh(mesh), count, "program")
+
+
+def test_gradients_reduced_in_each_round_are_stored_in_parts() -> None:
+    """Check data parallelism with gradients that are reduce-scattered in every round, or once after the last one."""
+    size, features, devices, count = 512, 512, 8, 4
+    mesh, batch = load_mesh("dgx-h100"), 64
+    costs = {}
+    for is_early in (False, True):
+        graph = one_gradient(batch, size, features)
+        if is_early:
+            graph = apply_move(graph, Move("waypoint", "step"))
+        split = Split(tuple(axis.name for axis in MeshShape(mesh.axis_sizes).sub_axes))
+        by_rows = Placement(Strategy((split, WHOLE)))
+        by_samples = Placement(Strategy((WHOLE, WHOLE, split)))
+        blocks = {
+            block.site: by_samples if block.operator == "contract" else by_rows for block in graph.blocks
+        }
+        placements = Placements(blocks, rounds=in_rounds(count))
+        space = PlanSpace(graph, mesh, rounds=in_rounds(count))
+        found = space.evaluate(space.genes_of(placements))
+        assert found.tolist() == reference_cost(graph, placements, mesh).vector().tolist()
+        costs[is_early] = dict(zip(COLUMNS, found.tolist(), strict=False))
+    reduced = (devices - 1) * size * features * 4  # a reduce-scatter of the whole gradient
+    assert costs[True]["traffic_bytes"] - costs[False]["traffic_bytes"] == (count - 1) * reduced
+    # adding the terms is work: a flop for each element in every round
+    assert costs[True]["compute_flops"] - costs[False]["compute_flops"] == count * size * features
+    assert costs[True]["time_ticks"] > costs[False]["time_ticks"]
+
+
+def one_gradient(batch: int, size: int, features: int) -> Graph:
+    """Build one weight's gradient, and its update."""
+    b = GraphBuilder("gradient")
+    x, y = b.source("x", (batch, size), "float32"), b.source("y", (batch, features), "float32")
+    w = b.source("w", (size, features), "float32", "parameter")
+    (step,) = b.apply("contract", [x, y], site="step", labels=(("b", "i"), ("b", "j")), output=("i", "j"))
+    after = ("sub", ("input", 0), ("input", 1))
+    (new,) = b.apply(
+        "cell", [w, step], site="new", expr=after, labels=(("i", "j"), ("i", "j")),
+        dims=(("i", size), ("j", features)), dtype="float32",
+    )  # fmt: skip
+    b.sink(new, site="updated", carries="w")
+    return b.build()
 
 
 def check_three_accounts(graph: Graph, several: Mesh, count: int, order: str) -> None:

@@ -29,7 +29,7 @@ from tapestry.teg.sharding.stages import SCHEDULES, Pipeline, StageLayout, Stage
 from tapestry.teg.sharding.strategy import Strategy
 from tests.cases import rotating
 from tests.costmodel.programs import random_genes
-from tests.teg.sharding.looped import in_rounds, training
+from tests.teg.sharding.looped import in_rounds, training, training_by_terms
 from tests.teg.sharding.pipelined import chain, drawn, in_parts, one_layer_each
 
 EIGHT = MeshShape.of(gpu=8)
@@ -89,15 +89,21 @@ def with_queues(mesh: Mesh, count: int) -> Mesh:
 FIRST = ("x", "w1", "hidden", "active", "back", "gated", "step.w1", "new.w1", "updated.w1")
 
 
-def staged_space(mesh: Mesh, way: tuple[str, str, int, str, int, int], rng: np.random.Generator) -> PlanSpace:
+def staged_space(
+    mesh: Mesh, way: tuple[str, str, int, str, int, int], rng: np.random.Generator, *, terms: bool = False
+) -> PlanSpace:
     """Compile a training step: its first layer in the first part and the rest in the last, or in no order at all."""
     _, devices, count, schedule, rounds, _ = way
-    graph, shape = training(96, "float32"), MeshShape(mesh.axis_sizes)
+    graph = training_by_terms(96, "float32") if terms else training(96, "float32")
+    shape = MeshShape(mesh.axis_sizes)
     stages = Stages(count, schedule)
     if schedule == "gpipe":
         parts = {block.site: int(rng.integers(stages.part_count)) for block in graph.blocks}
     else:
-        parts = {block.site: 0 if block.site in FIRST else stages.part_count - 1 for block in graph.blocks}
+        parts = {
+            block.site: 0 if block.site.partition("~")[0] in FIRST else stages.part_count - 1
+            for block in graph.blocks
+        }
     layout = StageLayout(shape, shape.part(devices), count)
     return PlanSpace(
         graph,
@@ -107,11 +113,14 @@ def staged_space(mesh: Mesh, way: tuple[str, str, int, str, int, int], rng: np.r
     )
 
 
+@pytest.mark.parametrize("terms", [False, True])
 @pytest.mark.parametrize("way", [*WAYS, BY_HAND], ids=lambda way: f"{way[0]}-{way[3]}-{way[4]}")
-def test_compiled_costs_are_those_of_the_plain_model(way: tuple[str, str, int, str, int, int]) -> None:
+def test_compiled_costs_are_those_of_the_plain_model(
+    way: tuple[str, str, int, str, int, int], terms: bool
+) -> None:
     rng, mesh = np.random.default_rng(way[4]), load_mesh(way[0])
     mesh = with_queues(mesh, way[5])
-    space, some = staged_space(mesh, way, rng), 0
+    space, some = staged_space(mesh, way, rng, terms=terms), 0
     plans = (space.abstract_genes(), *(random_genes(rng, space) for _ in range(6)))
     for genes in plans:
         placements, fast = replace(space.placements(genes), devices=way[1]), space.evaluate(genes)

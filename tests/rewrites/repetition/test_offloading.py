@@ -7,9 +7,9 @@ import pytest
 
 from tapestry.rewrites import Move, apply_move, rule_named
 from tapestry.rewrites.move import StaleMove
-from tapestry.rewrites.offloading import offload_before
 from tapestry.rewrites.repeating import after_readers
 from tapestry.rewrites.saturation import saturate
+from tapestry.rewrites.waypoints import waypoint_before
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.host import is_on_host
@@ -43,7 +43,7 @@ def test_late_readers_read_the_waypoint_right_after_the_early_ones(early: int) -
 
 @pytest.mark.parametrize(("early", "before"), ((1, "error"), (1, "step.w2"), (0, "found"), (2, "back")))
 def test_a_copy_may_end_later(early: int, before: str) -> None:
-    sites = order(offloaded(offload_before(early, before)))
+    sites = order(offloaded(waypoint_before(before, early)))
     assert sites.index("active~host") == sites.index(before) - 1
 
 
@@ -52,7 +52,7 @@ def test_a_copy_may_end_later(early: int, before: str) -> None:
 )
 def test_a_copy_ends_between_early_and_late_readers(early: int, before: str) -> None:
     with pytest.raises(StaleMove, match="what there is: offload at active"):
-        offloaded(offload_before(early, before))
+        offloaded(waypoint_before(before, early))
 
 
 def test_a_waypoint_is_taken_back_and_is_kept_by_simplification() -> None:

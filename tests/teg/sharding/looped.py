@@ -73,6 +73,14 @@ def training_by_parts(count: int, batch: int = BATCH, dtype: str = "float64") ->
     return graph
 
 
+def training_by_terms(batch: int = BATCH, dtype: str = "float64", *, state: bool = False) -> Graph:
+    """Build the step with a waypoint behind each gradient, at which the terms of rounds are added."""
+    graph = training(batch, dtype, state=state)
+    for name in ("step.w1", "step.w2"):
+        graph = apply_move(graph, Move("waypoint", name))
+    return graph
+
+
 def in_rounds(count: int, source: str = "x") -> Rounds:
     """Return rounds over the batch."""
     return Rounds(count, source, 0)

@@ -23,7 +23,14 @@ from tapestry.teg.sharding.text import placements_from_document, placements_to_d
 from tapestry.teg.sharding.verify import verify
 from tests.cases import examples
 from tests.hardware.simulator.programs import mesh_of
-from tests.teg.sharding.looped import BATCH, in_rounds, random_looped, training, training_by_parts
+from tests.teg.sharding.looped import (
+    BATCH,
+    in_rounds,
+    random_looped,
+    training,
+    training_by_parts,
+    training_by_terms,
+)
 from tests.teg.sharding.programs import MESHES
 
 PAIR = MeshShape.of(gpu=2)
@@ -42,13 +49,18 @@ def test_a_training_step_has_two_loops_with_updates_after_them() -> None:
 
 @pytest.mark.slow
 @given(
-    st.integers(0, 2**32 - 1), st.sampled_from(MESHES), st.sampled_from((2, 3, 4, 8, BATCH)), st.booleans()
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(MESHES),
+    st.sampled_from((2, 3, 4, 8, BATCH)),
+    st.sampled_from(("whole", "parts", "terms")),
 )
 @settings(max_examples=examples(60))
 def test_random_plans_in_rounds_are_proven_and_compute_the_same(
-    seed: int, mesh_shape: MeshShape, count: int, by_parts: bool
+    seed: int, mesh_shape: MeshShape, count: int, gradients: str
 ) -> None:
-    graph = training_by_parts(count) if by_parts and count in (2, 4, 8) else training()
+    graph = training_by_terms() if gradients == "terms" else training()
+    if gradients == "parts" and count in (2, 4, 8):
+        graph = training_by_parts(count)
     rng = np.random.default_rng(seed)
     explicit = expand(graph, random_looped(rng, graph, mesh_shape, in_rounds(count)), mesh_shape)
     assert verify(graph, explicit) == []
@@ -96,6 +108,56 @@ def test_damage_to_a_loop_is_found() -> None:
     for damaged in (left_out, twice, forgotten, other):
         assert verify(graph, damaged)
     assert third.accumulates == "sum"
+
+
+def test_a_waypoint_adds_the_terms_of_rounds() -> None:
+    graph = training_by_terms()
+    time = time_axis(graph, in_rounds(4))
+    stations = [block for block in graph.blocks if block.operator == "waypoint"]
+    assert time.terms == {station.inputs[0] for station in stations} == {"step.w1", "step.w2"}
+    for station in stations:
+        assert time.levels[station.site] == time.levels[graph.producers[station.inputs[0]].site] == 3
+        assert station.site not in time.dims
+        assert time.monoid_of(station) == "sum" and time.runs_of(station) == 4
+    assert time.levels["new.w1"] == 4
+
+
+def test_a_term_that_others_read_is_accumulated_before_its_waypoint() -> None:
+    """Check that a gradient which is observed, too, is complete before anybody has it."""
+    b = GraphBuilder("observed")
+    x = b.source("x", (8, 4), "float32")
+    (total,) = b.apply("contract", [x, x], site="total", labels=(("a", "b"), ("a", "b")), output=("b",))
+    (passed,) = b.apply("waypoint", [total], site="passed")
+    b.sink(total, site="seen")
+    b.sink(passed, site="out")
+    time = time_axis(b.build(), in_rounds(2))
+    assert time.accumulated == {"total": "sum"} and not time.terms and time.levels["passed"] == 2
+
+
+def test_damage_to_terms_is_found() -> None:
+    """Leave out a term, add one twice, another round's, by another monoid, or none of them; read one as if complete."""
+    graph = training_by_terms()
+    explicit = expand(graph, Placements({}, rounds=in_rounds(3)), PAIR)
+    assert verify(graph, explicit) == []
+    ((station, _),) = graph.readers["step.w1"]
+    (first, _), (position, second), (last, third) = steps(explicit, station.site)
+    made, _ = steps(explicit, "step.w1")[-1]
+    ((update, step),) = steps(explicit, "new.w1")
+    term = next(r for r in third.reads)
+    raw = replace(step.reads[1], buffer=term.buffer)
+    damages = {
+        "left out": replace(explicit, slots=(*explicit.slots[:position], *explicit.slots[position + 1 :])),
+        "twice": with_step(explicit, last, reads=second.reads),
+        "other monoid": with_step(explicit, last, accumulates="max"),
+        "all by another monoid": with_step(
+            with_step(with_step(explicit, first, accumulates="max"), position, accumulates="max"),
+            last, accumulates="max",
+        ),
+        "forgotten": with_step(explicit, position, accumulates=""),
+        "in place": with_step(explicit, made, accumulates="sum"),
+        "read": with_step(explicit, update, reads=(step.reads[0], raw)),
+    }  # fmt: skip
+    assert [name for name, damaged in damages.items() if not verify(graph, damaged)] == []
 
 
 def normalized(*axes: int) -> Graph:

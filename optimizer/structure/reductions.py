@@ -1,0 +1,58 @@
+"""Sums over rounds, such as gradients, that are added at waypoints: each round brings its term there in parts.
+
+Without one every round adds the whole sum of its own slice to what each device holds; with one a device may hold but
+its part, to which every round reduces (gradients sharded as in ZeRO's second stage).
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from tapestry.rewrites import Move
+from tapestry.rewrites.sharding.waypoints import WAYPOINT
+from tapestry.rewrites.waypoints import waypoint_before
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.rounds import Rounds, time_axis
+
+SHARE = 0.99  # of the bytes of all sums, the largest first
+UNDERWAY = 2  # so many later sums are made while the term of one is on its way
+
+
+def reductions(graph: Graph, rounds: Rounds) -> tuple[Move, ...]:
+    """Return the moves that put waypoints behind the large sums that rounds of a program accumulate.
+
+    The waypoint of one stands before the block that makes the second one after it, so that blocks between hide the way.
+
+    Raises:
+        RoundsError: the program cannot run in the rounds.
+    """
+    time = time_axis(graph, rounds)
+    makers = [b for b in graph.blocks if any(t in time.accumulated for t in b.outputs) and _may_wait(b)]
+    makers = _large(graph, makers)
+    found = []
+    for k, block in enumerate(makers):
+        later = makers[k + 1 + UNDERWAY :][:1]
+        between = later and later[0].site in _before_readers(graph, block)
+        found.append(Move(WAYPOINT, block.site, waypoint_before(later[0].site) if between else ""))
+    return tuple(found)
+
+
+def _may_wait(block: Block) -> bool:
+    return block.operator != "waypoint" and not block.is_view and len(block.outputs) == 1
+
+
+def _large(graph: Graph, makers: list[Block]) -> list[Block]:
+    """Select the fewest blocks, in program order, that make most bytes of all."""
+    sizes = {block.site: graph.tensors[block.outputs[0]].type.size_bytes for block in makers}
+    ordered = sorted(sizes, key=lambda site: -sizes[site])
+    before = [0, *accumulate(sizes[site] for site in ordered)]
+    enough = {site for site, size in zip(ordered, before, strict=False) if size < SHARE * before[-1]}
+    return [block for block in makers if block.site in enough]
+
+
+def _before_readers(graph: Graph, block: Block) -> set[str]:
+    """Return the sites of the blocks between a block and the first that reads it, that one included."""
+    place = {b.site: k for k, b in enumerate(graph.blocks)}
+    readers = [place[reader.site] for reader, _ in graph.readers[block.outputs[0]]]
+    first = min(readers, default=place[block.site])
+    return {b.site for b in graph.blocks[place[block.site] + 1 : first + 1]}
