@@ -218,7 +218,7 @@ class _Plain:
         if max(now) > self.highest:
             self.highest = max(now)
             held = [self.program.buffers[key] for key, kind in self.live if kind == "buffer"]
-            distinct = {(b.tensor, b.origin): TensorType(b.shape, b.dtype).size_bytes for b in held}
+            distinct = {(b.tensor, b.origin, b.round): TensorType(b.shape, b.dtype).size_bytes for b in held}
             logical = sum(distinct.values())
             self.tally.memory_waste_bytes = sum(now) - logical
 

@@ -74,9 +74,10 @@ class _Planning:
     def __init__(self, program: ExplicitGraph, live: Collection[str], lost: Sequence[int]) -> None:
         self.program, self.lost = program, frozenset(lost)
         self.live = frozenset(live)
-        self.by_tensor: defaultdict[str, list[Buffer]] = defaultdict(list)
+        # The buffers with elements of one tensor, of the terms of rounds apart.
+        self.alike: defaultdict[tuple[str, int], list[Buffer]] = defaultdict(list)
         for key in live:
-            self.by_tensor[program.buffers[key].tensor].append(program.buffers[key])
+            self.alike[program.buffers[key].tensor, program.buffers[key].round].append(program.buffers[key])
         self.missing: defaultdict[str, set[int]] = defaultdict(set)
         self.plan = RecoveryPlan()
 
@@ -86,7 +87,7 @@ class _Planning:
                 self._want(Part(key, device))
         for k in reversed(range(slot)):
             step = self.program.slots[k].step
-            for device in sorted(set().union(*(self.missing.pop(key, set()) for key in step.outputs))):
+            for device in sorted(self._devices_of(step)):
                 self.plan.reruns.append(BlockRerun(k, step, device))
                 for read in step.reads:
                     self._want(Part(read.buffer, device))
@@ -98,6 +99,15 @@ class _Planning:
         self.plan.reloaded = [Part(key, d) for key, devices in self.missing.items() for d in sorted(devices)]
         self.plan.reruns.reverse()
         return self.plan
+
+    def _devices_of(self, step: ComputeStep) -> set[int]:
+        """Return the devices on which a block runs again, which then lack what rounds before it add only."""
+        is_more = bool(step.round and step.accumulates)
+        missing = (self.missing.get(key, set()) for key in step.outputs)
+        found = set().union(*missing)
+        for key in step.outputs if not is_more else ():
+            self.missing.pop(key, None)
+        return found
 
     def _want(self, part: Part) -> None:
         """Find a part among the survivors, or note that it must be made again."""
@@ -129,19 +139,20 @@ class _Planning:
     def _pieces(self, part: Part) -> list[SurvivingPiece] | None:
         """Return pieces of the tensor's live parts that make up this part, the nearest first; None if too few."""
         buffer = self.program.buffers[part.buffer]
-        holders = list(self._holders(buffer.tensor, part.device))
+        holders = list(self._holders(buffer, part.device))
         held = [self.program.buffers[h.buffer].boxes[h.device] for h in holders]
         coverage = Coverage(buffer.boxes[part.device], held)
         pieces = [SurvivingPiece(holders[k], piece) for k, piece in coverage.chosen()]
         return pieces if coverage.is_complete else None
 
-    def _holders(self, tensor: str, device: int) -> Iterator[Part]:
-        """Yield the surviving whole parts of a tensor, those of near devices first."""
+    def _holders(self, wanted: Buffer, device: int) -> Iterator[Part]:
+        """Yield the surviving whole parts of what a buffer has elements of, those of near devices first."""
         place = self.program.mesh_shape.axis_coordinates
         differs = (place != place[device])[:, ::-1]
         for near in np.lexsort(tuple(differs[:, k] for k in range(differs.shape[1]))).tolist():
             if near not in self.lost:
-                yield from (Part(b.key, near) for b in self.by_tensor[tensor] if not b.spec.partial)
+                alike = self.alike[wanted.tensor, wanted.round]
+                yield from (Part(b.key, near) for b in alike if not b.spec.partial)
 
 
 def copied_from(program: ExplicitGraph, copy: CopyStep, device: int) -> list[tuple[int, np.ndarray]]:

@@ -98,8 +98,12 @@ class Restoration:
     def _run(self, rerun: BlockRerun) -> None:
         parts = [self._value(Part(read.buffer, rerun.device)) for read in rerun.step.reads]
         made = self.memories.run_on(rerun.step, rerun.device, parts)
-        for key, array in zip(rerun.step.outputs, made, strict=True):
-            self.found[Part(key, rerun.device)] = array
+        step = rerun.step
+        for key, array in zip(step.outputs, made, strict=True):
+            part, found = Part(key, rerun.device), array
+            if step.round and step.accumulates:
+                found = combine(self.xp, step.accumulates, self.found[part], array)
+            self.found[part] = found
 
     def _assembled(self, part: Part, pieces: Sequence[SurvivingPiece], arrays: Sequence[Array]) -> Array:
         box = self.program.buffers[part.buffer].boxes[part.device]

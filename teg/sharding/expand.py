@@ -44,7 +44,7 @@ class Buffer:
 
     `layout` is the text of the physical layout in which the devices store them; empty for their default. What a round
     has of a tensor is a slice of `shape`, whose first element is at `origin`; its boxes are those in the whole tensor.
-    The devices are those of its `stage`.
+    A term is of a `round`, all else of none (0). The devices are those of its `stage`.
     """
 
     key: str
@@ -56,6 +56,7 @@ class Buffer:
     origin: tuple[int, ...]
     layout: str = ""
     stage: int = 0
+    round: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +302,8 @@ class _Expansion:
             if key not in self.buffers:
                 dtype, layout = self.graph.tensors[site].dtype, placement.layout_of(k)
                 place = self._place(site, turn.round)
-                self.buffers[key] = Buffer(key, site, spec, part, dtype, *place, layout, turn.stage)
+                number = turn.round if self.time is not None and site in self.time.terms else 0
+                self.buffers[key] = Buffer(key, site, spec, part, dtype, *place, layout, turn.stage, number)
             self.made_at[key], self.sent_at[key] = slot, turn.end
         return keys
 
@@ -368,7 +370,9 @@ class _Expansion:
         segments.append(made)
         self.first_reads[turn.block.site, position] = made
         place = self._place(tensor, turn.round)
-        self.buffers[key] = Buffer(key, tensor, needed, read.part, root.dtype, *place, layout, turn.stage)
+        self.buffers[key] = Buffer(
+            key, tensor, needed, read.part, root.dtype, *place, layout, turn.stage, root.round
+        )
         return key
 
     def _sent(self, root: Buffer, tensor: str, turn: Turn) -> tuple[int, int]:

@@ -204,9 +204,9 @@ class _Proof:
             message = f"copy {copy.result!r} is issued in slot {slot}; its source was made {when}"
             expected = "a copy is issued in its own slot, after its source was made, which is no copy"
             yield ProofIssue("order", message, expected)
-        if (source.shape, source.origin) != (result.shape, result.origin):
-            message = f"copy {copy.result!r} is of another slice than {copy.source!r}"
-            yield ProofIssue("structure", message, "both are of one slice")
+        if (source.shape, source.origin, source.round) != (result.shape, result.origin, result.round):
+            message = f"copy {copy.result!r} is of another slice or round than {copy.source!r}"
+            yield ProofIssue("structure", message, "both are of one slice, and of one round's term")
             return
         layout, route = self.expanded.stages, None
         if layout is not None and source.stage != result.stage:
@@ -363,6 +363,11 @@ class _Proof:
         if step.accumulates:
             yield from self._accumulation_faults(block, step, kinds)
         elif of_round:
+            if buffer.round != step.round:
+                message = (
+                    f"output {site!r} of {block.site!r} in round {step.round} is of round {buffer.round}"
+                )
+                yield ProofIssue("structure", message, "a term is of the round that makes it")
             self.terms[key] = _Term(step.site, min(kinds - {PARALLEL}), step.round)
             if len(kinds) > 1:
                 message = f"output {site!r} of {block.site!r} differs from round to round in {sorted(kinds)}"

@@ -18,6 +18,7 @@ from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.strategy import Strategy
 from tests.hardware.simulator.programs import MESHES, cell, mesh_of, random_placements, random_program
+from tests.teg.sharding.looped import in_rounds, random_looped, training, training_by_terms
 
 FOUR = MeshShape.of(gpu=4)
 ROWS = Placement(Strategy((Split(("gpu.0", "gpu.1")), WHOLE)))
@@ -43,6 +44,21 @@ def test_outputs_of_random_programs_survive_a_loss(seed: int) -> None:
     dry = simulate_loss(program, mesh, failure, dry=True)
     assert dry.recovery == hit.recovery
     assert dry.peak_memory_bytes.tolist() == hit.peak_memory_bytes.tolist()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_sums_over_rounds_survive_a_loss_between_them(seed: int) -> None:
+    """Lose a device while gradients are accumulated, or terms are on the way: all rounds so far run again."""
+    rng = np.random.default_rng(seed)
+    graph = training_by_terms() if seed % 2 else training()
+    program = expand(graph, random_looped(rng, graph, FOUR, in_rounds(4)), FOUR)
+    inputs, failure = random_inputs(graph, rng), Failure((seed % 4,), float(rng.uniform(0.1, 0.9)))
+    calm = simulate(program, mesh_of(FOUR), inputs)
+    hit = simulate_loss(program, mesh_of(FOUR), failure, inputs)
+    for site, value in calm.outputs.items():
+        np.testing.assert_array_equal(hit.outputs[site], value)
+    dry = simulate_loss(program, mesh_of(FOUR), failure, dry=True)
+    assert dry.recovery == hit.recovery
 
 
 @pytest.mark.parametrize("seed", range(10))
