@@ -127,9 +127,9 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     presearch = [SearchStart("presearch", best)] if state.parts.presearch else []
     again = [SearchStart(RECOMPUTATIONS[1], best)] if state.parts.recomputation else []
     staged = pipeline_starts(state, moves)
-    in_rounds = any(m.rounds is not None for m in state.submeshes)
-    reducing = [SearchStart(REDUCING)] if state.parts.micro_batches and in_rounds else []
-    return [*first, *presearch, *others, *again, *in_turn(staged, rounds), *reducing, *views]
+    in_rounds = in_turn(staged, rounds)
+    reducing = [SearchStart(REDUCING)] if in_rounds or whole.rounds is not None else []
+    return [*first, *presearch, *others, *again, *in_rounds, *reducing, *views]
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
