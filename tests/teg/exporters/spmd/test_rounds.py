@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tapestry.optimizer.structure.reductions import reductions
+from tapestry.rewrites import replay
 from tapestry.teg.exporters.spmd import to_torch
 from tapestry.teg.interface import pack_inputs
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
@@ -39,12 +41,15 @@ PLANS = [(name, rounds, seed) for name, rounds in CASES for seed in range(2)]
 
 
 def in_rounds(name: str, rounds: str, seed: int) -> tuple[TinyModel, ExplicitGraph]:
-    """Return a model, and a random plan of it with rounds."""
-    model = MODELS[name]()
+    """Return a model, and a random plan of it with rounds; every other one adds gradients at waypoints."""
+    model, chosen = MODELS[name](), parse_rounds(rounds)
+    assert chosen is not None
+    if seed % 2:
+        model = model._replace(graph=replay(model.graph, reductions(model.graph, chosen)))
     mesh_shape = (LINE, GRID)[seed % 2]
     rng = np.random.default_rng(seed)
     placements = random_placements(rng, model.graph, mesh_shape)
-    return model, expand(model.graph, replace(placements, rounds=parse_rounds(rounds)), mesh_shape)
+    return model, expand(model.graph, replace(placements, rounds=chosen), mesh_shape)
 
 
 @pytest.mark.parametrize(("name", "rounds", "seed"), rotating(7, PLANS))
