@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setting import write
-from benchmarks.training_plans import Configuration, ModelSizes, placed, programs, standard
+from benchmarks.training_plans import Configuration, ModelSizes, placed, program_of, programs, standard
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Result
 from tapestry.optimizer.analysis.plan_costs import PlanCosts
@@ -45,7 +45,8 @@ def costs_by_hand(
     """Compute the costs of configurations of a program on a mesh."""
     simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
     forms = programs(simple, mesh)
-    states = [(forms[c.recompute], placed(forms[c.recompute], mesh, sizes, c)) for c in chosen]
+    graphs = [program_of(forms, c) for c in chosen]
+    states = [(form, placed(form, mesh, sizes, c)) for form, c in zip(graphs, chosen, strict=True)]
     return PlanCosts(mesh, compiled=True).costs(states)
 
 

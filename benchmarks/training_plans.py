@@ -2,13 +2,13 @@
 recomputation.
 
 What Megatron-LM's and DeepSpeed's users set by numbers, applied to a graph by the sizes of its dimensions. Nothing here
-uses the search, except that what is computed again comes from `optimizer.structure.recomputation`, and the parts of
-pipelines from `optimizer.structure.division`.
+uses the search, except that what is computed again comes from `optimizer.structure.recomputation`, where gradients are
+reduced in rounds from `optimizer.structure.reductions`, and the parts of pipelines from `optimizer.structure.division`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,11 +18,13 @@ from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import Mesh
 from tapestry.optimizer.structure.division import divided
 from tapestry.optimizer.structure.recomputation import recomputations
+from tapestry.optimizer.structure.reductions import reductions
 from tapestry.rewrites import apply_all, catalog
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
 from tapestry.teg.sharding.possible_rounds import rounds_of
+from tapestry.teg.sharding.rounds import Rounds
 from tapestry.teg.sharding.spec import WHOLE, Split
 from tapestry.teg.sharding.stages import StageLayout, Stages
 from tapestry.teg.sharding.strategy import Strategy, splittable
@@ -42,8 +44,9 @@ class ModelSizes:
 class Configuration:
     """Degrees of data and tensor parallelism, and whether the rest is split along the sequence.
 
-    `states` is the depth to which states are sharded over the data (ZeRO): 1 the optimizer's, 3 the parameters, too,
-    which are then gathered for each reader. A `pipeline` of so many stages works by 1F1B, on the outermost axes.
+    `states` is the depth to which states are sharded over the data (ZeRO): 1 the optimizer's, 2 gradients, too, which
+    are then reduced in every round, 3 also parameters, which are then gathered for each reader. A `pipeline` of so many
+    stages works by 1F1B, on the outermost axes.
     """
 
     data: int
@@ -83,6 +86,21 @@ def programs(graph: Graph, mesh: Mesh) -> dict[str, Graph]:
     return {STORED: graph, **rewritten}
 
 
+def program_of(forms: Mapping[str, Graph], configuration: Configuration) -> Graph:
+    """Return the form, of those by recomputation, that a configuration places: with waypoints for split gradients."""
+    graph = forms[configuration.recompute]
+    if configuration.states < 2 or configuration.rounds == 1:
+        return graph
+    return apply_all(graph, reductions(graph, _rounds(graph, configuration)), catalog()).graph
+
+
+def _rounds(graph: Graph, configuration: Configuration) -> Rounds:
+    possible = rounds_of(graph, configuration.rounds)
+    if not possible:
+        raise ValueError(f"{configuration.name}: no dimension can be cut into {configuration.rounds} rounds")
+    return possible[0]
+
+
 def placed(graph: Graph, mesh: Mesh, sizes: ModelSizes, configuration: Configuration) -> Placements:
     """Compute the placements of a configuration, data parallelism on the outer axes of the mesh, or of a stage.
 
@@ -108,7 +126,7 @@ def placed(graph: Graph, mesh: Mesh, sizes: ModelSizes, configuration: Configura
     for block in graph.blocks:
         if block.is_view or block.signature is None:
             continue
-        is_spread = block.site in updates and depth >= 1
+        is_spread = (block.site in updates and depth >= 1) or (block.operator == "waypoint" and depth >= 2)
         if block.operator == "source":
             is_spread = states.get(block.definition["role"], False)
         elif block.site in graph.carriers:
@@ -124,10 +142,7 @@ def placed(graph: Graph, mesh: Mesh, sizes: ModelSizes, configuration: Configura
         found = replace(found, stages=Stages(configuration.pipeline))
     if configuration.rounds == 1:
         return found
-    possible = rounds_of(graph, configuration.rounds)
-    if not possible:
-        raise ValueError(f"{configuration.name}: no dimension can be cut into {configuration.rounds} rounds")
-    return replace(found, rounds=possible[0])
+    return replace(found, rounds=_rounds(graph, configuration))
 
 
 def _is_parameter(graph: Graph, tensor: str) -> bool:
@@ -187,7 +202,7 @@ def _updates(graph: Graph) -> set[str]:
 
 
 def standard(devices: int, sequence: Sequence[bool] = (False, True)) -> list[Configuration]:
-    """List fifteen configurations that people try on so many devices."""
+    """List sixteen configurations that people try on so many devices."""
     half, quarter = devices // 2, devices // 4
     return [
         Configuration(devices),
@@ -200,6 +215,7 @@ def standard(devices: int, sequence: Sequence[bool] = (False, True)) -> list[Con
         Configuration(half, 2, sequence=True, states=1, recompute=SELECTIVE),
         Configuration(quarter, 4, sequence=True),
         Configuration(half, 2, sequence=True, states=1, rounds=2),
+        Configuration(half, 2, sequence=True, states=2, rounds=2),
         Configuration(quarter, 4, sequence=True, states=3, rounds=2, recompute=SELECTIVE),
         Configuration(quarter, 4, sequence=True, states=3, rounds=4, recompute=FULL),
         Configuration(half, pipeline=2, rounds=2),

@@ -7,7 +7,15 @@ import pytest
 
 from benchmarks.setting import find_models
 from benchmarks.training import against, costs_by_hand
-from benchmarks.training_plans import FULL, Configuration, ModelSizes, placed, programs, standard
+from benchmarks.training_plans import (
+    FULL,
+    Configuration,
+    ModelSizes,
+    placed,
+    program_of,
+    programs,
+    standard,
+)
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Plan, Result, verify_plan
 from tapestry.optimizer.analysis.plan_costs import PlanCosts
@@ -29,6 +37,7 @@ CONFIGURATIONS = [
     Configuration(2, 2, sequence=True, states=1),
     Configuration(2, 2, sequence=True, states=3, recompute=FULL),
     Configuration(1, 4, sequence=True, states=3),
+    Configuration(2, 2, states=2, rounds=2),
     Configuration(2, pipeline=2),
     Configuration(1, 2, sequence=True, states=1, pipeline=2, recompute=FULL),
 ]
@@ -42,7 +51,7 @@ def step() -> Graph:
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda c: c.name)
 def test_a_configuration_is_legal_and_computes_the_step(step: Graph, configuration: Configuration) -> None:
-    graph = programs(step, FOUR)[configuration.recompute]
+    graph = program_of(programs(step, FOUR), configuration)
     assert_computes(step, graph, placed(graph, FOUR, SIZES, configuration))
 
 
@@ -77,13 +86,19 @@ def test_sharded_states_and_recomputation_save_memory(step: Graph) -> None:
     assert third <= first < none and full < none
 
 
+def test_gradients_that_are_reduced_in_every_round_save_memory(step: Graph) -> None:
+    chosen = [Configuration(2, 2, states=s, rounds=2) for s in (1, 2)]
+    first, second = (cost["peak_memory_bytes"] for cost in costs_by_hand(step, FOUR, SIZES, chosen))
+    assert second < first
+
+
 def test_degrees_must_multiply_up_to_the_devices(step: Graph) -> None:
     with pytest.raises(ValueError, match="data 2 is not for"):
         placed(step, FOUR, SIZES, Configuration(2))
 
 
 def test_standard_configurations_differ() -> None:
-    assert len({c.name for c in standard(8)}) == 15
+    assert len({c.name for c in standard(8)}) == 16
 
 
 def test_a_configuration_is_held_by_a_plan_that_is_as_good(step: Graph) -> None:
