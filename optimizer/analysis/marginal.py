@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,8 @@ class StepTime:
 class MarginalTime:
     """The time of equal blocks on the device that takes longest: all of it, of a single index point, and per step.
 
-    `time_class` is the class of kernels whose figures count, such as `softmax.fp32`.
+    `time_class` is the class of kernels whose figures count, such as `softmax.fp32`. Each of the blocks runs `rounds`
+    times, and the times are those of one.
     """
 
     sites: tuple[str, ...]
@@ -47,6 +49,7 @@ class MarginalTime:
     seconds: float
     fixed_s: float
     steps: tuple[StepTime, ...]
+    rounds: int
 
     def to_json(self) -> dict[str, Any]:
         """Convert to a JSON document."""
@@ -55,6 +58,7 @@ class MarginalTime:
             "sites": list(self.sites),
             "operator": self.operator,
             "class": self.time_class,
+            "rounds": self.rounds,
             "time_s": self.seconds,
             "fixed_s": self.fixed_s,
             "steps": steps,
@@ -72,6 +76,7 @@ class _Parts:
     outputs: tuple[TensorType, ...]
     index: np.ndarray
     accumulates: bool
+    rounds: int
 
 
 def marginal_times(
@@ -84,20 +89,24 @@ def marginal_times(
     """
     found = (_marginal_time(parts, compute_dtype) for parts in _equal_parts(graph, placements, mesh))
     taking_time = [each for each in found if each.seconds]
-    return tuple(sorted(taking_time, key=lambda each: (-each.seconds * len(each.sites), each.sites)))
+    return tuple(
+        sorted(taking_time, key=lambda each: (-each.seconds * each.rounds * len(each.sites), each.sites))
+    )
 
 
 def _equal_parts(graph: Graph, placements: Placements, mesh: Mesh) -> Iterator[_Parts]:
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
     meshes = meshes_of_stages(mesh.part(program.axes), program.stages)
     known: dict[tuple[object, ...], _Parts] = {}
-    for slot in program.slots:
-        step, device = slot.step, meshes.of(slot.step.stage).device
+    rounds = Counter(slot.step.site for slot in program.slots)
+    for step in (slot.step for slot in program.slots if not slot.step.round):
+        device, times = meshes.of(step.stage).device, rounds[step.site]
         block = program.abstract.by_site[step.site]
         inputs, outputs = program.abstract.input_types(block), program.abstract.output_types(block)
-        key = (device, step.definition, inputs, outputs, step.index.tobytes(), step.accumulates)
+        key = (device, step.definition, inputs, outputs, step.index.tobytes(), step.accumulates, times)
         parts = known.setdefault(
-            key, _Parts([], device, step.definition, inputs, outputs, step.index, bool(step.accumulates))
+            key,
+            _Parts([], device, step.definition, inputs, outputs, step.index, bool(step.accumulates), times),
         )
         parts.sites.append(step.site)
     yield from known.values()
@@ -121,7 +130,9 @@ def _marginal_time(parts: _Parts, compute_dtype: str | None) -> MarginalTime:
         if size > rest
     )
     named = _class_of(parts, names, sizes, compute_dtype)
-    return MarginalTime(tuple(parts.sites), parts.definition.operator, named, whole, point, tuple(steps))
+    return MarginalTime(
+        tuple(parts.sites), parts.definition.operator, named, whole, point, tuple(steps), parts.rounds
+    )
 
 
 def _seconds(parts: _Parts, index: np.ndarray, compute_dtype: str | None) -> np.ndarray:

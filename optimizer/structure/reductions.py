@@ -27,8 +27,8 @@ def reductions(graph: Graph, rounds: Rounds) -> tuple[Move, ...]:
         RoundsError: the program cannot run in the rounds.
     """
     time = time_axis(graph, rounds)
-    makers = [b for b in graph.blocks if any(t in time.accumulated for t in b.outputs) and _may_wait(b)]
-    makers = _large(graph, makers)
+    sums = [b for b in graph.blocks if any(t in time.accumulated for t in b.outputs)]
+    makers = [block for block in _large(graph, sums) if _may_wait(graph, block)]
     found = []
     for k, block in enumerate(makers):
         later = makers[k + 1 + UNDERWAY :][:1]
@@ -37,17 +37,22 @@ def reductions(graph: Graph, rounds: Rounds) -> tuple[Move, ...]:
     return tuple(found)
 
 
-def _may_wait(block: Block) -> bool:
-    return block.operator != "waypoint" and not block.is_view and len(block.outputs) == 1
+def _may_wait(graph: Graph, block: Block) -> bool:
+    """Return whether a block makes one tensor, for which there is no waypoint yet."""
+    if block.operator == "waypoint" or len(block.outputs) != 1:
+        return False
+    return all(reader.operator != "waypoint" for reader, _ in graph.readers[block.outputs[0]])
 
 
-def _large(graph: Graph, makers: list[Block]) -> list[Block]:
+def _large(graph: Graph, sums: list[Block]) -> list[Block]:
     """Select the fewest blocks, in program order, that make most bytes of all."""
-    sizes = {block.site: graph.tensors[block.outputs[0]].type.size_bytes for block in makers}
+    sizes = {
+        block.site: sum(graph.tensors[tensor].type.size_bytes for tensor in block.outputs) for block in sums
+    }
     ordered = sorted(sizes, key=lambda site: -sizes[site])
     before = [0, *accumulate(sizes[site] for site in ordered)]
     enough = {site for site, size in zip(ordered, before, strict=False) if size < SHARE * before[-1]}
-    return [block for block in makers if block.site in enough]
+    return [block for block in sums if block.site in enough]
 
 
 def _before_readers(graph: Graph, block: Block) -> set[str]:

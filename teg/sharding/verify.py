@@ -174,6 +174,9 @@ class _Proof:
             if fault is not None:
                 message = f"the parts of source {tensor!r} do not make it: {fault}"
                 self._report(path, [ProofIssue("partition", message, "parts tile the tensor")])
+            if any(buffer.round for buffer in held):
+                message = f"source {tensor!r} is of a round"
+                self._report(path, [ProofIssue("structure", message, "only terms are")])
             if any(buffer.spec.partial for buffer in held):
                 message = f"source {tensor!r} is partial: {held[0].spec}"
                 self._report(path, [ProofIssue("partial", message, "inputs are created whole")])
@@ -256,6 +259,9 @@ class _Proof:
             yield ProofIssue(
                 "structure", f"block {step.site!r} runs again in round {step.round}", "once per round"
             )
+        if step.accumulates and step.round and (step.site, step.round - 1) not in self.ran:
+            message = f"block {step.site!r} accumulates in round {step.round} before round {step.round - 1}"
+            yield ProofIssue("order", message, "the first round fills what all others add to, one by one")
         self.ran.add((step.site, step.round))
         if step.round == max(rounds):
             done[step.site] = slot
@@ -362,12 +368,11 @@ class _Proof:
         of_round = bool(step.accumulates) or bool(kinds - {PARALLEL})
         if step.accumulates:
             yield from self._accumulation_faults(block, step, kinds)
-        elif of_round:
-            if buffer.round != step.round:
-                message = (
-                    f"output {site!r} of {block.site!r} in round {step.round} is of round {buffer.round}"
-                )
-                yield ProofIssue("structure", message, "a term is of the round that makes it")
+        is_term = of_round and not step.accumulates
+        if buffer.round != (step.round if is_term else 0):
+            message = f"output {site!r} of {block.site!r} in round {step.round} is of round {buffer.round}"
+            yield ProofIssue("structure", message, "a term is of the round that makes it, all else of none")
+        if is_term:
             self.terms[key] = _Term(step.site, min(kinds - {PARALLEL}), step.round)
             if len(kinds) > 1:
                 message = f"output {site!r} of {block.site!r} differs from round to round in {sorted(kinds)}"

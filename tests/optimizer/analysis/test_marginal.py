@@ -14,6 +14,7 @@ from tapestry.optimizer.analysis.marginal import marginal_times
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.strategy import Split, Strategy
+from tests.teg.sharding.looped import in_rounds, training_by_terms
 
 LAUNCH_S = 1e-6
 BYTES_PER_S = 1e12
@@ -58,6 +59,15 @@ def test_parts_of_devices_count() -> None:
     found = marginal_times(graph, Placements({first.site: placed}), round_mesh())
     sizes = {each.sites: [step.size for step in each.steps] for each in found}
     assert sizes[first.site,] == [ROWS // 2, COLUMNS] and len(sizes) == 2
+
+
+def test_rounds_are_counted_beside_the_time_of_one() -> None:
+    graph = training_by_terms(24, "float32")
+    found = marginal_times(graph, Placements({}, rounds=in_rounds(4)), round_mesh())
+    rounds = {site: each.rounds for each in found for site in each.sites}
+    assert rounds["step.w1~waypoint"] == rounds["hidden"] == 4 and rounds["new.w1"] == 1
+    (hidden,) = (each for each in found if "hidden" in each.sites)
+    assert hidden.sites == ("hidden",) and hidden.steps[0].size == 6
 
 
 def test_a_quantile_lengthens_all_of_it() -> None:

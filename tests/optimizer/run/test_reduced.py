@@ -10,7 +10,7 @@ from tapestry.optimizer import Result
 from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.optimizer.structure.reductions import reductions
-from tapestry.rewrites import apply_move
+from tapestry.rewrites import apply_move, replay
 from tapestry.rewrites.sharding.waypoints import WAYPOINT
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
@@ -47,6 +47,20 @@ def layers() -> Graph:
     (squares,) = b.apply("contract", [held[-1], held[-1]], site="squares", labels=labels, output=("i",))
     b.sink(squares, site="loss")
     return b.build()
+
+
+def test_sums_that_have_a_waypoint_are_left_alone() -> None:
+    """Check a gradient that is observed beside its waypoint, so that it is complete before it gets there."""
+    graph = replay(layers(), reductions(layers(), in_rounds(4))[:1])
+    b = GraphBuilder("observed")
+    x = b.source("x", (8, 4), "float32")
+    for name in ("total", "other"):
+        b.apply("contract", [x, x], site=name, labels=(("a", "b"), ("a", "b")), output=("b",))
+        b.sink(name, site=f"seen.{name}")
+    (passed,) = b.apply("waypoint", ["total"], site="passed")
+    b.sink(passed, site="out")
+    assert [move.place for move in reductions(b.build(), in_rounds(2))] == ["other"]
+    assert [move.place for move in reductions(graph, in_rounds(4))] == ["d2", "d1", "d0"]
 
 
 def searched(**options: Any) -> Result:

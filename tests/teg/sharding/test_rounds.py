@@ -14,7 +14,7 @@ from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.check import check_placements
-from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, expand
+from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, Slot, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.possible_rounds import possible_rounds, round_counts, rounds_fault, rounds_of
@@ -95,6 +95,11 @@ def with_step(explicit: ExplicitGraph, position: int, **changes: object) -> Expl
     return replace(explicit, slots=tuple(slots))
 
 
+def with_order(slots: tuple[Slot, ...], first: int, second: int) -> tuple[Slot, ...]:
+    """Return slots with the first moved behind the second."""
+    return (*slots[:first], *slots[first + 1 : second + 1], slots[first], *slots[second + 1 :])
+
+
 def test_damage_to_a_loop_is_found() -> None:
     """Leave out a round, run one twice, forget to accumulate, accumulate by another monoid."""
     graph = training()
@@ -105,7 +110,8 @@ def test_damage_to_a_loop_is_found() -> None:
     twice = with_step(explicit, last, index=second.index)
     forgotten = with_step(explicit, position, accumulates="")
     other = with_step(explicit, last, accumulates="max")
-    for damaged in (left_out, twice, forgotten, other):
+    late = replace(explicit, slots=with_order(explicit.slots, steps(explicit, "step.w1")[0][0], position))
+    for damaged in (left_out, twice, forgotten, other, late):
         assert verify(graph, damaged)
     assert third.accumulates == "sum"
 
@@ -154,6 +160,13 @@ def test_damage_to_terms_is_found() -> None:
             last, accumulates="max",
         ),
         "forgotten": with_step(explicit, position, accumulates=""),
+        "first round late": replace(
+            explicit, slots=with_order(explicit.slots, first, position)
+        ),
+        "of a round": replace(
+            explicit,
+            buffers={k: replace(b, round=2) if k == station.outputs[0] else b for k, b in explicit.buffers.items()},
+        ),
         "in place": with_step(explicit, made, accumulates="sum"),
         "read": with_step(explicit, update, reads=(step.reads[0], raw)),
     }  # fmt: skip
