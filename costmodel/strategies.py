@@ -314,6 +314,13 @@ def aligned_granules(graph: Graph) -> Mapping[str, tuple[int, ...]]:
 
     Granules propagate back from the readers: a dimension read with stride s by a dimension of granule g gets s * g.
     """
+    found: Mapping[str, tuple[int, ...]] | None = graph.kept.get("granules")
+    if found is None:
+        found = graph.kept["granules"] = _aligned_granules(graph)
+    return found
+
+
+def _aligned_granules(graph: Graph) -> Mapping[str, tuple[int, ...]]:
     wanted: dict[str, list[int]] = {}
     of_tensor: dict[str, list[int]] = {}
     for block in reversed(graph.blocks):

@@ -5,6 +5,7 @@ Imported by `rewrites.replacement`, by the rules of `rewrites.repetition`, and b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tapestry.rewrites.mutable_graph import MutableGraph
@@ -27,8 +28,15 @@ def after_readers(count: int) -> str:
     return f"{AFTER}{count}"
 
 
-def originals(graph: Graph) -> dict[str, str]:
+def originals(graph: Graph) -> Mapping[str, str]:
     """Return by the site of each repetition that of the block which it repeats, where that is there."""
+    known: Mapping[str, str] | None = graph.kept.get("originals")
+    if known is None:
+        known = graph.kept["originals"] = _originals(graph)
+    return known
+
+
+def _originals(graph: Graph) -> dict[str, str]:
     found: dict[str, str] = {}
     first: dict[tuple[Definition, tuple[str, ...]], str] = {}
     same: dict[str, str] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -232,6 +232,11 @@ class Graph:
     @cached_property
     def sequence_points(self) -> tuple[Block, ...]:
         return tuple(b for b in self.blocks if b.operator == "sequence_point")
+
+    @cached_property
+    def kept(self) -> dict[Hashable, Any]:
+        """The results that functions of the graph keep with it, under keys of their own; they are not compared."""
+        return {}
 
     @property
     def roots(self) -> tuple[Block, ...]:

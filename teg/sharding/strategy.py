@@ -142,6 +142,14 @@ class Read:
 
 def read_of(graph: Graph, block_site: str, position: int) -> Read:
     """Return the read of the block's input `position`, view chains resolved to the root."""
+    key = "read", block_site, position
+    found: Read | None = graph.kept.get(key)
+    if found is None:
+        found = graph.kept[key] = _read_of(graph, block_site, position)
+    return found
+
+
+def _read_of(graph: Graph, block_site: str, position: int) -> Read:
     block = graph.by_site[block_site]
     tensor = block.inputs[position]
     root, view = root_of(graph, tensor)

@@ -51,7 +51,7 @@ def verify(abstract: Graph, expanded: ExplicitGraph, cache: ResultCache | None =
 
 
 class _Term(NamedTuple):
-    """What a round makes of a reduction: the block that made it, its monoid, and the round."""
+    """A term, which a round makes of a reduction: the block that made it, the monoid, and the round."""
 
     site: str
     monoid: str
