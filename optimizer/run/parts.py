@@ -16,9 +16,10 @@ class SearchParts:
     `propagation`, `exact` and `presearch` are about the first plans, `exact` also about those of rewritten graphs;
     `views` about groupings of the mesh other than the finest, `schedule_orders` about orders other than the program's,
     `recomputation` about programs that compute values again, `offloading` about values and state on the host,
-    `micro_batches` about plans in rounds beside others, `pipelines` about plans with stages.
-    `structure` are structural moves between rounds, `placement` the epochs of the islands, `diversification` those
-    apart once the front stands still, and `left_out` names placement moves (`optimizer.placement.variation.RULES`) that
+    `reduction` about gradients that are reduced in every round, `micro_batches` about plans in rounds beside others,
+    `pipelines` about plans with stages. `structure` are structural moves between rounds, `placement` the epochs of the
+    islands, `diversification` those apart once the front stands still, and `left_out` names placement moves
+    (`optimizer.placement.variation.RULES`) that
     they do without. `learning` is the choice of placement moves by what they brought.
     """
 
@@ -27,6 +28,7 @@ class SearchParts:
     presearch: bool = True
     recomputation: bool = True
     offloading: bool = True
+    reduction: bool = True
     views: bool = True
     schedule_orders: bool = True
     micro_batches: bool = True

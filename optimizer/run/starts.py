@@ -128,7 +128,8 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
     again = [SearchStart(RECOMPUTATIONS[1], best)] if state.parts.recomputation else []
     staged = pipeline_starts(state, moves)
     in_rounds = in_turn(staged, rounds)
-    reducing = [SearchStart(REDUCING)] if in_rounds or whole.rounds is not None else []
+    has_sums = state.parts.reduction and (in_rounds or whole.rounds is not None)
+    reducing = [SearchStart(REDUCING)] if has_sums else []
     return [*first, *presearch, *others, *again, *in_rounds, *reducing, *views]
 
 

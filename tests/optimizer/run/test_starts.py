@@ -95,7 +95,8 @@ def test_resumed_with_starts_left_a_search_gives_the_same() -> None:
 
 
 def test_parts_of_the_search_that_are_left_out_are_not_begun() -> None:
-    some = replace(ALL_PARTS, exact=False, presearch=False, recomputation=False, offloading=False)
+    left_out = ("exact", "presearch", "recomputation", "offloading", "reduction")
+    some = replace(ALL_PARTS, **dict.fromkeys(left_out, False))
     saved = begun(parts=some, mesh=EIGHT)
     assert {start.kind for start in saved[0].starts} == {"program", "micro_batches", "stages"}
     assert not any(start.kind in ("exact", "presearch") for each in saved for start in each.starts)
